@@ -1,0 +1,66 @@
+package bus
+
+import (
+	"slices"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Filter selects events. An empty field selects everything; several values in one field select any of them; an event must
+// pass all fields. The zero Filter selects all events.
+type Filter struct {
+	// Kinds of events. KindOutputDelta brings KindGap with it: who wants output must learn what is missing.
+	Kinds []messages.EventKind
+	// Sessions and Processes the event comes from. Process ids are unique within a session only. Process 0 selects the
+	// events that belong to no process.
+	Sessions  []messages.SessionID
+	Processes []messages.ProcessID
+	// Calls that started the process; known before the process id is.
+	Calls []messages.CallID
+}
+
+// compile validates f and returns an independent copy.
+func (f Filter) compile() (Filter, error) {
+	if slices.Contains(f.Kinds, "") {
+		return Filter{}, &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "Filter.Kinds",
+			Detail: "a kind is empty", Hint: "leave the field empty to select all kinds"}
+	}
+	f.Kinds = slices.Clone(f.Kinds)
+	if slices.Contains(f.Kinds, messages.KindOutputDelta) {
+		f.Kinds = append(f.Kinds, messages.KindGap)
+	}
+	f.Sessions = slices.Clone(f.Sessions)
+	f.Processes = slices.Clone(f.Processes)
+	f.Calls = slices.Clone(f.Calls)
+	return f, nil
+}
+
+func (f *Filter) matches(kind messages.EventKind, from *messages.Origin) bool {
+	return selects(f.Processes, from.Process) && selects(f.Kinds, kind) &&
+		selects(f.Sessions, from.Session) && selects(f.Calls, from.Call)
+}
+
+func selects[T comparable](wanted []T, v T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, v)
+}
+
+// route is a subscription in the publishers' list. The two tests that rule out most subscriptions are kept in the list
+// itself: a publish that meets thousands of uninterested subscriptions reads one array and touches none of them.
+type route struct {
+	sub      *Subscription
+	process  messages.ProcessID // the only process wanted; 0 where that is not so
+	noOutput bool
+}
+
+func newRoute(s *Subscription) route {
+	r := route{sub: s, noOutput: !selects(s.filter.Kinds, messages.KindOutputDelta)}
+	if len(s.filter.Processes) == 1 {
+		r.process = s.filter.Processes[0]
+	}
+	return r
+}
+
+// skips is the part of the test that needs no look at the subscription; small enough to be inlined into publish.
+func (r *route) skips(p *publication) bool {
+	return r.process != 0 && r.process != p.from.Process || r.noOutput && p.output
+}

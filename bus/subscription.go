@@ -1,0 +1,249 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Bounds of a subscription.
+const (
+	DefaultOutputs     = 1024    // output events
+	MaxOutputs         = 1 << 20 // output events
+	DefaultOutputBytes = 4 << 20 // bytes
+	MaxOutputBytes     = 1 << 30 // bytes
+	MaxLifecycle       = 4096    // events that are not output
+	MaxGaps            = 4096    // processes with an unread gap
+)
+
+// SubscribeOptions configures a Subscription. The zero value is useful.
+type SubscribeOptions struct {
+	// Outputs is how many output events may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
+	Outputs int
+	// OutputBytes is how many bytes they may hold together, messages.MaxDelta to MaxOutputBytes; 0 means
+	// DefaultOutputBytes.
+	OutputBytes int
+	// Lossless makes publishers wait instead of dropping output. A lossless subscriber that stops reading makes the
+	// process wait. The bounds above then apply only to output that is published without a credit.
+	Lossless bool
+	// Context ends the subscription, as Close does, when it ends; nil means that only Close does.
+	Context context.Context
+}
+
+func (o SubscribeOptions) withDefaults() (SubscribeOptions, error) {
+	if o.Outputs == 0 {
+		o.Outputs = DefaultOutputs
+	}
+	if o.OutputBytes == 0 {
+		o.OutputBytes = DefaultOutputBytes
+	}
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	if err := inRange("Outputs", o.Outputs, 1, MaxOutputs); err != nil {
+		return o, err
+	}
+	return o, inRange("OutputBytes", o.OutputBytes, messages.MaxDelta, MaxOutputBytes)
+}
+
+func inRange(field string, v, low, high int) error {
+	if low <= v && v <= high {
+		return nil
+	}
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "SubscribeOptions." + field,
+		Detail: fmt.Sprintf("%d is out of range", v), Hint: fmt.Sprintf("use %d to %d, or 0 for the default", low, high)}
+}
+
+var (
+	errClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the subscription is closed"}
+
+	errBusClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the bus is closed"}
+
+	errOverrun = &messages.Error{Code: messages.CodeSlowSubscriber, Op: "read events",
+		Detail: "the subscription ended because more events waited than it can keep",
+		Hint:   "read faster or select fewer events, and subscribe again"}
+)
+
+// Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
+// time each event goes to one of them, and whoever asks for the next event speaks for all.
+type Subscription struct {
+	bus    *Bus
+	filter Filter
+
+	// A publisher takes this lock for the few instructions that put one event into the queue, and does not hand the event
+	// over as a message: a mailbox without a bound would defeat the bound, one with a bound would block the publisher.
+	// Nothing is called with the lock held that can wait or take another lock.
+	mu       sync.Mutex
+	queue    queue
+	handling *Credit     // held for the event that Next returned last
+	err      error       // why no more events come in; nil while open
+	detach   func() bool // stops waiting for the options' Context
+
+	ended atomic.Bool   // err is set; read without the lock
+	wake  chan struct{} // capacity 1: something was queued
+	done  chan struct{} // closed when err is set
+}
+
+func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
+	return &Subscription{
+		bus: b, filter: f,
+		queue: queue{
+			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, gaps: MaxGaps},
+			lossless: o.Lossless,
+			open:     map[processKey]*gap{},
+		},
+		detach: func() bool { return true },
+		wake:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
+	}
+}
+
+func (s *Subscription) closeAfter(ctx context.Context) {
+	detach := context.AfterFunc(ctx, s.Close)
+	s.mu.Lock() // Close may be running already; then ctx has ended and there is nothing to detach from
+	defer s.mu.Unlock()
+	s.detach = detach
+}
+
+// offer queues an event. It reports how many outputs were dropped for it, and false where the subscription ended for want
+// of room.
+func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return 0, true
+	}
+	dropped, fits = s.queue.add(p)
+	if !fits {
+		held := s.stop(errOverrun)
+		s.mu.Unlock()
+		dropAll(held)
+		return dropped, false
+	}
+	s.mu.Unlock()
+	s.signal()
+	return dropped, true
+}
+
+func (s *Subscription) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // a wake-up is already due
+	}
+}
+
+// Next returns the next event and waits for one where none is queued. Asking for the next event says that the one before
+// has been dealt with; in a lossless subscription this frees its publisher.
+//
+// Errors: messages.ErrCancelled when ctx has ended, also where events are queued; nothing is taken and Next may be called
+// again. messages.ErrClosed after Close or, behind the last queued event, after Bus.Close. messages.ErrSlowSubscriber
+// behind the last queued event of a subscription that fell too far behind. The last two are final.
+func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
+	s.handled()
+	for {
+		if ctx.Err() != nil {
+			return nil, cancelled("read events", ctx)
+		}
+		if ev, err := s.take(); ev != nil || err != nil {
+			return ev, err
+		}
+		select {
+		case <-s.wake:
+		case <-s.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// All returns the events one after the other as Next does, then the error that ends them, once, with a nil event. The
+// loop may be left and another one begun; leaving it says that the last event has been dealt with.
+func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error] {
+	return func(yield func(messages.Event, error) bool) {
+		for {
+			ev, err := s.Next(ctx)
+			if !yield(ev, err) || err != nil {
+				s.handled()
+				return
+			}
+		}
+	}
+}
+
+// take returns what is queued, or the error behind it, or neither.
+func (s *Subscription) take() (messages.Event, error) {
+	s.mu.Lock()
+	ev, credit := s.queue.take()
+	if ev == nil {
+		defer s.mu.Unlock()
+		return nil, s.err
+	}
+	previous := s.handling // of another reader, who came between handled and here
+	s.handling = credit
+	more := !s.queue.empty()
+	s.mu.Unlock()
+	if previous != nil {
+		previous.drop()
+	}
+	if more {
+		s.signal() // one wake-up may stand for several events, and there may be several readers
+	}
+	return ev, nil
+}
+
+// handled gives back the credit of the event that was returned last.
+func (s *Subscription) handled() {
+	s.mu.Lock()
+	credit := s.handling
+	s.handling = nil
+	s.mu.Unlock()
+	if credit != nil {
+		credit.drop()
+	}
+}
+
+// Close ends the subscription at once: what is queued is discarded, credits are released, and every Next, also one that
+// waits, answers messages.ErrClosed. Further calls do nothing.
+func (s *Subscription) Close() {
+	s.mu.Lock()
+	if s.err == errClosed {
+		s.mu.Unlock()
+		return
+	}
+	detach := s.detach
+	held := s.stop(errClosed)
+	s.queue = queue{}
+	s.mu.Unlock()
+	detach()
+	dropAll(held)
+	s.bus.remove(func(other *Subscription) bool { return other == s })
+}
+
+// finish ends the subscription and leaves the queue to be read.
+func (s *Subscription) finish(why error) {
+	s.mu.Lock()
+	var held []*Credit
+	if s.err == nil {
+		held = s.stop(why)
+	}
+	s.mu.Unlock()
+	dropAll(held)
+}
+
+// stop lets no more events in and returns the credits to release. The caller holds the lock.
+func (s *Subscription) stop(why error) []*Credit {
+	if s.err == nil {
+		s.ended.Store(true)
+		close(s.done)
+	}
+	s.err = why
+	held := s.queue.surrender()
+	if s.handling != nil {
+		held = append(held, s.handling)
+		s.handling = nil
+	}
+	return held
+}

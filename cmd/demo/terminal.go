@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// terminal is the caller's. Its methods do nothing on nil, which stands for "no terminal".
+type terminal struct {
+	before *unix.Termios // the state to go back to
+	once   sync.Once
+}
+
+// openTerminal looks whether input and output are a terminal.
+func openTerminal() *terminal {
+	before, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), getTermios)
+	if err != nil {
+		return nil
+	}
+	if _, err := unix.IoctlGetTermios(int(os.Stdout.Fd()), getTermios); err != nil {
+		return nil
+	}
+	return &terminal{before: before}
+}
+
+// raw passes every key on to the command's terminal, which interprets it (cfmakeraw).
+func (t *terminal) raw() error {
+	if t == nil {
+		return nil
+	}
+	state := *t.before
+	state.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	state.Oflag &^= unix.OPOST
+	state.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	state.Cflag = state.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	state.Cc[unix.VMIN], state.Cc[unix.VTIME] = 1, 0
+	return unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, &state)
+}
+
+// restore undoes raw. It may be called from any goroutine and more than once.
+func (t *terminal) restore() {
+	if t != nil {
+		t.once.Do(func() { _ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, t.before) })
+	}
+}
+
+// restoreOnPanic is deferred by every goroutine, so that a crash leaves a usable terminal to read about it on.
+func (t *terminal) restoreOnPanic() {
+	if reason := recover(); reason != nil {
+		t.restore()
+		panic(reason)
+	}
+}
+
+func (t *terminal) size() messages.Size {
+	if t == nil {
+		return messages.Size{}
+	}
+	size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return messages.Size{}
+	}
+	return messages.Size{Rows: size.Row, Cols: size.Col}
+}

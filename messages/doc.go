@@ -1,0 +1,20 @@
+// Package messages is the vocabulary of execbus: every request, reply, event and error that crosses a room's wall.
+//
+// All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
+// read them from any goroutine; a sender that wants to change one makes a new one.
+//
+// One family of messages lives in one file, named by its verb or noun:
+//
+//	error.go        *Error, its codes and the sentinels for errors.Is
+//	ids.go          session, process and call ids; terminal size
+//	status.go       how a leader exited, why a process ended, what became of its tree
+//	environment.go  how a child's environment is built
+//	exec.go         starting a command
+//	input.go        writing to a command, closing its input, resizing, signalling, terminating it
+//	event.go        what is published on the bus
+//
+// # What you may not assume
+//
+// That the zero value of a request is valid: requests are validated where they are received, and a wrong one is answered
+// with an *Error that names the field.
+package messages

@@ -1,0 +1,121 @@
+package messages
+
+import "time"
+
+// EventKind names a type of event on the bus.
+type EventKind string
+
+// The kinds, one per event type.
+const (
+	KindExecStarted  EventKind = "exec_started"
+	KindOutputDelta  EventKind = "output_delta"
+	KindExecExited   EventKind = "exec_exited"
+	KindOutputClosed EventKind = "output_closed"
+	KindExecEnded    EventKind = "exec_ended"
+	KindExecNotice   EventKind = "exec_notice"
+	KindGap          EventKind = "gap"
+)
+
+// Event is anything published on the bus. Implementations are plain values; type-switch on them.
+type Event interface {
+	Kind() EventKind
+	From() Origin
+}
+
+// Origin says where an event comes from. Every event embeds it.
+type Origin struct {
+	Session SessionID `json:"session"`
+	Process ProcessID `json:"process,omitempty"`
+	Call    CallID    `json:"call,omitempty"` // the call that started the process
+	At      time.Time `json:"at"`
+}
+
+// From returns the origin itself; events inherit it by embedding.
+func (o Origin) From() Origin { return o }
+
+// Stream names where bytes came from.
+type Stream string
+
+// The streams. A PTY has one stream for everything the terminal shows.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+	PTY    Stream = "pty"
+)
+
+// ExecStarted is published once per process, after its child exists and before any of its output.
+type ExecStarted struct {
+	Origin
+	Argv []string `json:"argv"`
+	Dir  string   `json:"dir"`
+	TTY  bool     `json:"tty"`
+	PID  int      `json:"pid"` // the kernel's pid of the leader, for display and diagnosis
+}
+
+// OutputDelta carries at most MaxDelta bytes of output, cut on a UTF-8 boundary where the bytes are UTF-8.
+type OutputDelta struct {
+	Origin
+	Stream Stream `json:"stream"`
+	// Seq counts the process's deltas from 1. Offset is the position of the first byte in the process's output, all
+	// streams counted together in the order in which they were read.
+	Seq    uint64 `json:"seq"`
+	Offset int64  `json:"offset"`
+	Bytes  []byte `json:"bytes"`
+}
+
+// MaxDelta bounds OutputDelta.Bytes.
+const MaxDelta = 8192
+
+// ExecExited is published when the kernel reports the leader's exit. Output may still follow.
+type ExecExited struct {
+	Origin
+	Status ExitStatus `json:"status"`
+}
+
+// OutputClosed is published when no more output can come: every writer has closed the terminal or the pipes.
+type OutputClosed struct {
+	Origin
+	Total int64 `json:"total"` // bytes of output in all
+}
+
+// ExecEnded is the last event of a process; exactly one is published for each.
+type ExecEnded struct {
+	Origin
+	EndRecord
+	Total int64 `json:"total"` // bytes of output in all
+}
+
+// ExecNotice tells of something a person running the host should know.
+type ExecNotice struct {
+	Origin
+	Text string `json:"text"`
+}
+
+// Gap stands where a slow subscriber lost output of one process.
+type Gap struct {
+	Origin
+	First  int64 `json:"first"`  // offset of the first lost byte
+	End    int64 `json:"end"`    // offset behind the last lost byte
+	Deltas int   `json:"deltas"` // number of lost OutputDelta events
+}
+
+// Kind implements Event.
+func (ExecStarted) Kind() EventKind { return KindExecStarted }
+
+// Kind implements Event.
+func (OutputDelta) Kind() EventKind { return KindOutputDelta }
+
+// Kind implements Event.
+func (ExecExited) Kind() EventKind { return KindExecExited }
+
+// Kind implements Event.
+func (OutputClosed) Kind() EventKind { return KindOutputClosed }
+
+// Kind implements Event.
+func (ExecEnded) Kind() EventKind { return KindExecEnded }
+
+// Kind implements Event.
+func (ExecNotice) Kind() EventKind { return KindExecNotice }
+
+// Kind implements Event.
+func (Gap) Kind() EventKind { return KindGap }

@@ -1,0 +1,119 @@
+package messages
+
+import (
+	"fmt"
+	"time"
+)
+
+// ExitKind tells what an ExitStatus holds.
+type ExitKind string
+
+// The kinds of ExitStatus.
+const (
+	ExitNone   ExitKind = "none"   // no leader ever ran, or the kernel's report was lost with the warden
+	ExitCode   ExitKind = "code"   // the leader called exit; Number is 0 to 255
+	ExitSignal ExitKind = "signal" // a signal killed the leader; Number is the signal
+)
+
+// ExitStatus is how the kernel reported the end of the leader, unchanged.
+type ExitStatus struct {
+	Kind   ExitKind `json:"kind"`
+	Number int      `json:"number"`
+}
+
+// Exited is the status of a leader that returned code.
+func Exited(code int) ExitStatus { return ExitStatus{Kind: ExitCode, Number: code} }
+
+// Signaled is the status of a leader that was killed by a signal.
+func Signaled(signal int) ExitStatus { return ExitStatus{Kind: ExitSignal, Number: signal} }
+
+// NoStatus is the status where the kernel reported none.
+var NoStatus = ExitStatus{Kind: ExitNone}
+
+// Code is the exit code shown to a model and to scripts: the leader's own, 128+n for signal n, and false where there is
+// no status.
+func (s ExitStatus) Code() (code int, known bool) {
+	switch s.Kind {
+	case ExitCode:
+		return s.Number, true
+	case ExitSignal:
+		return 128 + s.Number, true
+	default:
+		return 0, false
+	}
+}
+
+// String is "code(n)", "signal(n)" or "none".
+func (s ExitStatus) String() string {
+	if s.Kind == ExitCode || s.Kind == ExitSignal {
+		return fmt.Sprintf("%s(%d)", s.Kind, s.Number)
+	}
+	return string(ExitNone)
+}
+
+// Cause is why a process ended; the set is closed.
+type Cause string
+
+// The causes.
+const (
+	CauseExited         Cause = "exited"          // the leader ended by itself, by code or by somebody else's signal
+	CauseTerminated     Cause = "terminated"      // we ended it; TerminatedBy says on whose behalf
+	CauseSpawnFailed    Cause = "spawn_failed"    // it never ran
+	CauseRejected       Cause = "rejected"        // policy or the user refused it
+	CauseAborted        Cause = "aborted"         // the user stopped the turn while it waited for an answer
+	CauseSandboxDenied  Cause = "sandbox_denied"  // the sandbox stopped it
+	CauseRuntimeFailure Cause = "runtime_failure" // execbus itself failed
+)
+
+// TerminatedBy is on whose behalf a process was terminated.
+type TerminatedBy string
+
+// The initiators of a termination.
+const (
+	ByUser         TerminatedBy = "user"
+	ByPrune        TerminatedBy = "prune"
+	BySessionClose TerminatedBy = "session_close"
+	ByShutdown     TerminatedBy = "shutdown"
+	ByTimeout      TerminatedBy = "timeout"
+	ByLimit        TerminatedBy = "limit"
+)
+
+// OnLeaderExit declares what becomes of background children when the leader exits.
+type OnLeaderExit string
+
+// The choices. The zero value means EndTree.
+const (
+	EndTree  OnLeaderExit = "end_tree" // they are ended like the tree of a terminated process
+	KeepTree OnLeaderExit = "keep"     // they live on, can be read and can be terminated
+)
+
+// Survivor is a kernel process that could not be ended, or could not be proven to belong to one tree only.
+type Survivor struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"` // the kernel's short name of the program, at most 15 bytes
+	Why  string `json:"why"`
+}
+
+// TreeReport says what became of a leader's descendants.
+type TreeReport struct {
+	// Ended counts the descendants (the leader not included) that were still alive when the ending began or appeared
+	// during it, and are gone now.
+	Ended int `json:"ended"`
+	// Survivors names what is still alive; empty is the normal case.
+	Survivors []Survivor `json:"survivors,omitempty"`
+	// Kept is true where background children were left running on request; they are then not counted as survivors.
+	Kept bool `json:"kept,omitempty"`
+	// Airtight is true where the kernel guarantees that no descendant can hide from the search (a subreaper, pid
+	// namespace or cgroup); without it the report covers what could be found.
+	Airtight bool `json:"airtight"`
+}
+
+// EndRecord is the last word on a process.
+type EndRecord struct {
+	Cause    Cause         `json:"cause"`
+	By       TerminatedBy  `json:"by,omitempty"` // with CauseTerminated
+	Status   ExitStatus    `json:"status"`
+	Tree     TreeReport    `json:"tree"`
+	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
+	Detail   string        `json:"detail,omitempty"`
+}

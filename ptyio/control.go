@@ -1,0 +1,181 @@
+package ptyio
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// open makes the descriptors of both sides and returns the child's, to be closed once it has them.
+func (c *child) open(start *Start) (theirs []*os.File, err error) {
+	if c.launch.TTY {
+		theirs, err = c.openTerminal()
+	} else {
+		theirs, err = c.openPipes()
+	}
+	if err != nil {
+		return theirs, err
+	}
+	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
+	for _, in := range c.launch.Inherit {
+		for len(start.Files) <= in.FD {
+			start.Files = append(start.Files, nil)
+		}
+		start.Files[in.FD] = in.File
+	}
+	c.undrained.Store(int32(len(c.streams)))
+	c.opened.Store(int32(len(c.streams)))
+	return theirs, nil
+}
+
+func (c *child) openTerminal() ([]*os.File, error) {
+	master, slave, err := openPTY(c.launch.Size.OrDefault())
+	if err != nil {
+		return nil, err
+	}
+	c.terminal = master
+	c.input = &input{file: master, terminal: true}
+	c.streams = []*stream{newStream(c, messages.PTY, master)}
+	return []*os.File{slave}, nil
+}
+
+func (c *child) openPipes() (theirs []*os.File, err error) {
+	in, err := c.openInput()
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, in)
+	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return theirs, err
+		}
+		c.streams = append(c.streams, newStream(c, name, read))
+		theirs = append(theirs, write)
+	}
+	return theirs, nil
+}
+
+// openInput is the null device, from which the child reads end-of-file, unless a pipe was asked for.
+func (c *child) openInput() (*os.File, error) {
+	if !c.launch.OpenStdin {
+		c.input = &input{closed: &messages.Error{Code: messages.CodeStdinClosed, Op: "write",
+			Detail: "the process was started without input", Hint: "start it with open input or on a terminal"}}
+		return os.Open(os.DevNull)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.input = &input{file: write}
+	return read, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close()
+	}
+}
+
+// discard frees our side after a failed start. What a late leader still reports goes nowhere.
+func (c *child) discard() {
+	c.dead = true
+	close(c.spawned)
+	for _, s := range c.streams {
+		_ = s.file.Close()
+	}
+	if c.input != nil {
+		c.input.close()
+	}
+}
+
+// wake makes the readers look at the child again.
+func (c *child) wake() {
+	for _, s := range c.streams {
+		_ = s.file.SetReadDeadline(past)
+	}
+}
+
+func (c *child) onExited(status messages.ExitStatus, lost error) {
+	<-c.spawned
+	if c.dead {
+		return
+	}
+	c.launch.Events(Exited{Status: status, Lost: lost})
+	close(c.exited)
+	c.wake()
+}
+
+func (c *child) onTreeEnded(report messages.TreeReport) {
+	<-c.spawned
+	if c.dead {
+		return
+	}
+	c.launch.Events(TreeEnded{report})
+	close(c.ended)
+	c.wake()
+	c.input.close()
+}
+
+func (c *child) PID() int { return c.leader.PID() }
+
+func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) {
+	c.input.write(p, deadline, done)
+}
+
+func (c *child) CloseStdin(done func(error)) { c.input.finish(done) }
+
+func (c *child) EndTree(grace time.Duration) { c.leader.EndTree(grace) }
+
+func (c *child) Abandon() {
+	c.abandon.Do(func() { close(c.abandoned) })
+	c.wake()
+	c.leader.EndTree(0)
+}
+
+func (c *child) Resize(size messages.Size) error {
+	if c.terminal == nil {
+		return &messages.Error{Code: messages.CodeNotATerminal, Op: "resize",
+			Detail: "the process is on pipes", Hint: "start it on a terminal"}
+	}
+	return c.controlError("resize", setSize(c.terminal, size.OrDefault()))
+}
+
+func (c *child) Signal(sig syscall.Signal, scope Scope) error {
+	select {
+	case <-c.ended:
+		return closedError("signal")
+	default:
+	}
+	group := 0
+	if scope == Foreground {
+		group = c.leader.PID()
+		if c.terminal != nil {
+			if foreground, err := foregroundGroup(c.terminal); err == nil && foreground > 0 {
+				group = foreground
+			}
+		}
+	}
+	return c.controlError("signal", c.leader.Signal(sig, group))
+}
+
+// controlError names what went wrong with a control operation.
+func (c *child) controlError(op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.ESRCH):
+		return closedError(op)
+	}
+	if typed, ok := errors.AsType[*messages.Error](err); ok {
+		return typed
+	}
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Detail: reason(err)}
+}
+
+func closedError(op string) error {
+	return &messages.Error{Code: messages.CodeClosed, Op: op, Detail: "the process has ended"}
+}

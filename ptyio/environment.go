@@ -1,0 +1,167 @@
+package ptyio
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Overrides are the variables every command gets, whatever the policy says: they keep programs from colouring and
+// paging what no person looks at, make the encoding certain, and let a program see that it runs under execbus. The map
+// is the caller's.
+func Overrides() map[string]string {
+	return map[string]string{
+		"NO_COLOR":  "1",
+		"TERM":      "dumb",
+		"LANG":      "C.UTF-8",
+		"LC_CTYPE":  "C.UTF-8",
+		"LC_ALL":    "C.UTF-8",
+		"COLORTERM": "",
+		"PAGER":     "cat",
+		"GIT_PAGER": "cat",
+		"GH_PAGER":  "cat",
+		"EXECBUS":   "1",
+	}
+}
+
+// coreNames are what InheritCore keeps.
+var coreNames = patterns([]string{
+	"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER",
+})
+
+// secretNames are what DropSecrets removes.
+var secretNames = patterns([]string{"*KEY*", "*SECRET*", "*TOKEN*"})
+
+// BuildEnvironment makes a child's environment, "NAME=value" sorted by name, from the host's (base, in the form of
+// os.Environ). In this order it inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and applies
+// overrides, which the policy does not touch; callers pass Overrides() or their own.
+//
+// Policies match names without regard to case, but setting PATH does not replace a variable called Path. Of a name that
+// comes twice in base the last one counts. Entries of base without a name are left out. An unknown Inherit, and a name
+// or value that no kernel would take (a name that is empty or holds '=', a NUL byte in either), is a *messages.Error of
+// messages.CodeInvalidRequest that names the variable.
+func BuildEnvironment(base []string, policy messages.EnvironmentPolicy, overrides map[string]string) ([]string, error) {
+	env, err := inherited(base, policy)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(env, policy.Set)
+	if len(policy.IncludeOnly) > 0 {
+		keep := patterns(policy.IncludeOnly)
+		maps.DeleteFunc(env, func(name, _ string) bool { return !keep.match(name) })
+	}
+	maps.Copy(env, overrides)
+
+	entries := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if err := checkVariable(name, env[name]); err != nil {
+			return nil, err
+		}
+		entries = append(entries, name+"="+env[name])
+	}
+	return entries, nil
+}
+
+// inherited is the part of base that the policy lets through.
+func inherited(base []string, policy messages.EnvironmentPolicy) (map[string]string, error) {
+	env := make(map[string]string, len(base))
+	switch policy.Inherit {
+	case messages.InheritNone:
+		return env, nil
+	case messages.InheritAll, messages.InheritCore, "":
+	default:
+		return nil, &messages.Error{
+			Code: messages.CodeInvalidRequest, Op: "build environment", Subject: "inherit",
+			Detail: fmt.Sprintf("%q is not a way to inherit", policy.Inherit), Hint: `use "all", "core" or "none"`,
+		}
+	}
+	exclude := patterns(policy.Exclude)
+	for _, entry := range base {
+		name, value, found := strings.Cut(entry, "=")
+		if !found || name == "" ||
+			policy.Inherit == messages.InheritCore && !coreNames.match(name) ||
+			policy.DropSecrets && secretNames.match(name) ||
+			exclude.match(name) {
+			continue
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+func checkVariable(name, value string) error {
+	var detail string
+	switch {
+	case name == "":
+		detail = "a variable has no name"
+	case strings.Contains(name, "="):
+		detail = "the name contains '='"
+	case strings.Contains(name, "\x00"), strings.Contains(value, "\x00"):
+		detail = "the variable contains a NUL byte"
+	default:
+		return nil
+	}
+	return &messages.Error{
+		Code: messages.CodeInvalidRequest, Op: "build environment", Subject: fmt.Sprintf("%q", name),
+		Detail: detail, Hint: "remove the variable or exclude it",
+	}
+}
+
+// patternList holds globs, folded for comparison without regard to case.
+type patternList [][]rune
+
+func patterns(globs []string) patternList {
+	list := make(patternList, len(globs))
+	for i, glob := range globs {
+		list[i] = fold(glob)
+	}
+	return list
+}
+
+func (l patternList) match(name string) bool {
+	if len(l) == 0 {
+		return false
+	}
+	folded := fold(name)
+	return slices.ContainsFunc(l, func(glob []rune) bool { return globMatches(glob, folded) })
+}
+
+// fold maps letters that differ only in case to the same one. It goes through upper case because some lower-case
+// letters (the long s) meet their equals only there.
+func fold(s string) []rune {
+	runes := []rune(s)
+	for i, r := range runes {
+		runes[i] = unicode.ToLower(unicode.ToUpper(r))
+	}
+	return runes
+}
+
+// globMatches reports whether glob covers the whole name: * stands for any characters or none, ? for one, everything
+// else for itself. It returns to the last * only, so the time is at most len(glob) × len(name).
+func globMatches(glob, name []rune) bool {
+	g, n := 0, 0
+	star, resume := -1, 0 // the last *, and where in name the text behind it is tried next
+	for n < len(name) {
+		switch {
+		case g < len(glob) && glob[g] == '*':
+			star, resume = g, n
+			g++
+		case g < len(glob) && (glob[g] == '?' || glob[g] == name[n]):
+			g++
+			n++
+		case star >= 0:
+			resume++
+			g, n = star+1, resume
+		default:
+			return false
+		}
+	}
+	for g < len(glob) && glob[g] == '*' {
+		g++
+	}
+	return g == len(glob)
+}

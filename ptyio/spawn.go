@@ -1,0 +1,238 @@
+package ptyio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Starter is what spawners differ in: the fork, and the keeping of the tree. Spawn adds everything about bytes.
+type Starter interface {
+	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, ctx's, or a
+	// *messages.Error. The files stay the caller's.
+	Start(ctx context.Context, start Start) (Leader, error)
+}
+
+// Start is a launch with its program found and its descriptors made.
+type Start struct {
+	Program   string // absolute path
+	Argv, Env []string
+	Dir       string
+	Files     []*os.File // the child's descriptors from 0 on; nil for a closed one
+	TTY       bool       // Files[0] becomes the controlling terminal
+	Keep      bool
+	Grace     time.Duration
+	// Exited and TreeEnded are called once each, in this order, from any goroutine. They do not block.
+	Exited    func(status messages.ExitStatus, lost error)
+	TreeEnded func(messages.TreeReport)
+}
+
+// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child.
+type Leader interface {
+	PID() int
+	// Signal reaches the members of the tree that are in the process group, or all of them if group is zero.
+	Signal(sig syscall.Signal, group int) error
+	EndTree(grace time.Duration)
+}
+
+// MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
+const MaxArguments = 6 << 20
+
+// Spawn starts a child through a starter. Spawners are made with it.
+func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
+	start, err := prepare(launch)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+		abandoned: make(chan struct{})}
+	start.Exited, start.TreeEnded = c.onExited, c.onTreeEnded
+	theirs, err := c.open(&start)
+	if err == nil {
+		c.leader, err = starter.Start(ctx, start)
+	}
+	closeAll(theirs)
+	if err != nil {
+		c.discard()
+		return nil, startError(launch, start.Program, err)
+	}
+	launch.Events(Spawned{c})
+	close(c.spawned)
+	c.read()
+	return c, nil
+}
+
+// prepare checks a launch and finds its program.
+func prepare(launch Launch) (Start, error) {
+	if err := validate(launch); err != nil {
+		return Start{}, err
+	}
+	if err := checkDir(launch.Dir); err != nil {
+		return Start{}, err
+	}
+	program, err := findProgram(launch.Argv[0], launch.Dir, launch.Env)
+	if err != nil {
+		return Start{}, err
+	}
+	argv := slices.Clone(launch.Argv)
+	if launch.Argv0 != "" {
+		argv[0] = launch.Argv0
+	}
+	grace := launch.Grace
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
+		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}, nil
+}
+
+func invalid(field, detail, hint string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
+}
+
+func validate(launch Launch) error {
+	if len(launch.Argv) == 0 || launch.Argv[0] == "" {
+		return invalid("argv", "the command line is empty", "name a program")
+	}
+	if launch.Events == nil {
+		return invalid("events", "nobody would receive the child's events", "set Launch.Events")
+	}
+	total := 0
+	for _, list := range [][]string{launch.Argv, launch.Env, {launch.Argv0, launch.Dir}} {
+		for _, s := range list {
+			if strings.IndexByte(s, 0) >= 0 {
+				return invalid("argv", fmt.Sprintf("%.40q contains a NUL byte", s), "the kernel ends strings there; remove it")
+			}
+			total += len(s) + 1
+		}
+	}
+	if total > MaxArguments {
+		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes", total),
+			fmt.Sprintf("pass at most %d, and large data by file or input", MaxArguments))
+	}
+	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
+		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown", launch.OnLeaderExit), "use end_tree or keep")
+	}
+	return validateInherited(launch.Inherit)
+}
+
+func validateInherited(inherit []Inherited) error {
+	if len(inherit) > MaxInherited {
+		return invalid("inherit", fmt.Sprintf("%d descriptors", len(inherit)), fmt.Sprintf("pass at most %d", MaxInherited))
+	}
+	used := map[int]bool{}
+	for _, in := range inherit {
+		if in.FD < 3 || in.FD > MaxInheritedFD || in.File == nil || used[in.FD] {
+			return invalid("inherit", fmt.Sprintf("descriptor %d", in.FD),
+				fmt.Sprintf("give each file a number of its own between 3 and %d", MaxInheritedFD))
+		}
+		used[in.FD] = true
+	}
+	return nil
+}
+
+func checkDir(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return invalid("dir", fmt.Sprintf("%q is not absolute", dir), "resolve it first")
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
+			Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
+	}
+	return nil
+}
+
+// findProgram does what execvp does, with the child's own PATH and directory.
+func findProgram(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	path := "/usr/local/bin:/usr/bin:/bin"
+	for _, entry := range env {
+		if value, found := strings.CutPrefix(entry, "PATH="); found {
+			path = value
+		}
+	}
+	var denied string
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		candidate := filepath.Join(folder, name)
+		switch info, err := os.Stat(candidate); {
+		case err != nil || info.IsDir():
+		case info.Mode()&0o111 != 0:
+			return candidate, nil
+		default:
+			denied = candidate
+		}
+	}
+	if denied != "" {
+		return "", &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: denied,
+			Detail: "it is not executable", Hint: "chmod +x it, or run it with its interpreter"}
+	}
+	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
+		Detail: "no such program in PATH " + path, Hint: "install it or give its full path"}
+}
+
+// startError turns what a starter said into a sentence.
+func startError(launch Launch, program string, err error) error {
+	if typed, ok := errors.AsType[*messages.Error](err); ok {
+		return typed
+	}
+	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
+		return err
+	}
+	return spawnError(program, err)
+}
+
+func spawnError(program string, err error) error {
+	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err)}
+	info, statErr := os.Stat(program)
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		e.Code = messages.CodeCancelled
+	case errors.Is(err, syscall.ENOENT) && statErr == nil:
+		e.Detail, e.Hint = "its interpreter does not exist", "look at the first line of the script, or the loader of the binary"
+	case errors.Is(err, syscall.ENOENT):
+		e.Code = messages.CodeNoSuchProgram
+		e.Detail, e.Hint = "no such program", "check the path"
+	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
+		e.Detail, e.Hint = "it is a directory", "name a program"
+	case errors.Is(err, syscall.EACCES):
+		e.Detail, e.Hint = "permission denied", "check the execute permission of the file and the search permission of its folders"
+	case errors.Is(err, syscall.ENOEXEC):
+		e.Detail, e.Hint = "it is no program this system can run", "a script needs a first line such as #!/bin/sh"
+	case errors.Is(err, syscall.E2BIG):
+		e.Detail, e.Hint = "arguments and environment are too long for the kernel", "pass large data by file or input"
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		e.Hint = "this process has too many files open: raise its limit or end other commands"
+	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM):
+		e.Hint = "the system is short of processes, terminals or memory: end other commands"
+	}
+	return e
+}
+
+// reason is the innermost cause, without Go's "open /path:" prefixes, which the sentence names already.
+func reason(err error) string {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	return err.Error()
+}

@@ -1,0 +1,134 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// direct forks from the host. Without pidfds and /proc a tree is the leader's process group here, and a waiting leader
+// costs a thread.
+type direct struct {
+	mu     sync.Mutex // guards the table that starts, exits and Close share
+	trees  map[*groupLeader]struct{}
+	closed bool
+}
+
+func newDefault(Options) (ptyio.Spawner, error) { return newDirect() }
+
+func newDirect() (ptyio.Spawner, error) { return &direct{trees: map[*groupLeader]struct{}{}}, nil }
+
+func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	return ptyio.Spawn(ctx, launch, d)
+}
+
+// Start implements ptyio.Starter.
+func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	files := make([]uintptr, len(start.Files))
+	for i, file := range start.Files {
+		files[i] = ^uintptr(0)
+		if file != nil {
+			files[i] = file.Fd()
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
+	}
+	pid, err := syscall.ForkExec(start.Program, start.Argv, &syscall.ProcAttr{Dir: start.Dir, Env: start.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: start.TTY}})
+	if err != nil {
+		return nil, err
+	}
+	l := &groupLeader{pid: pid, exited: make(chan struct{}), ended: make(chan struct{})}
+	d.trees[l] = struct{}{}
+	go d.watch(l, start)
+	return l, nil
+}
+
+func (d *direct) watch(l *groupLeader, start ptyio.Start) {
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(l.pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	close(l.exited)
+	if status.Signaled() {
+		start.Exited(messages.Signaled(int(status.Signal())), nil)
+	} else {
+		start.Exited(messages.Exited(status.ExitStatus()), nil)
+	}
+	if !start.Keep {
+		l.EndTree(start.Grace)
+	}
+	for syscall.Kill(-l.pid, 0) == nil {
+		<-time.After(10 * time.Millisecond)
+	}
+	close(l.ended)
+	start.TreeEnded(messages.TreeReport{})
+	d.mu.Lock()
+	delete(d.trees, l)
+	d.mu.Unlock()
+}
+
+// Close implements ptyio.Spawner.
+func (d *direct) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	var left []*groupLeader
+	for l := range d.trees {
+		left = append(left, l)
+	}
+	d.mu.Unlock()
+	for _, l := range left {
+		l.EndTree(ptyio.DefaultGrace)
+	}
+	for _, l := range left {
+		<-l.ended
+	}
+	return nil
+}
+
+type groupLeader struct {
+	pid           int
+	exited, ended chan struct{}
+	killer        sync.Once
+}
+
+// PID implements ptyio.Leader.
+func (l *groupLeader) PID() int { return l.pid }
+
+// Signal implements ptyio.Leader.
+func (l *groupLeader) Signal(sig syscall.Signal, group int) error {
+	if group == 0 {
+		group = l.pid
+	}
+	return syscall.Kill(-group, sig)
+}
+
+// EndTree implements ptyio.Leader.
+func (l *groupLeader) EndTree(grace time.Duration) {
+	if grace <= 0 {
+		_ = syscall.Kill(-l.pid, syscall.SIGKILL)
+		return
+	}
+	l.killer.Do(func() {
+		_ = syscall.Kill(-l.pid, syscall.SIGTERM)
+		time.AfterFunc(grace, func() {
+			select {
+			case <-l.ended:
+			default:
+				_ = syscall.Kill(-l.pid, syscall.SIGKILL)
+			}
+		})
+	})
+}

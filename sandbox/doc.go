@@ -1,0 +1,37 @@
+// Package sandbox starts children and ends their trees.
+//
+//	spawner, err := sandbox.New(sandbox.Options{})   // a warden on Linux, direct elsewhere
+//	child, err := spawner.Spawn(ctx, ptyio.Launch{Argv: []string{"make"}, Dir: "/src", Env: env, Events: receive})
+//	...
+//	err = spawner.Close()                            // every tree has ended
+//
+// # The two spawners
+//
+// A warden is one small process per spawner, the host's own binary executed again, from which all children descend. It is
+// the subreaper of their trees: whatever a command leaves behind comes to it, whichever way it was detached. When the host
+// dies, however it dies, the warden ends everything. Forking from it costs the same whatever the size of the host.
+//
+// The direct spawner forks from the host: for hosts that cannot execute themselves, and for macOS. Its trees are what can
+// be found by parent, session and process group, so a daemon that left its session after its parent died escapes it, and
+// children outlive a host that is killed (a child on a terminal gets SIGHUP). Its reports say so: TreeReport.Airtight is
+// false.
+//
+// # How a tree ends
+//
+// SIGTERM to every member (and, under a terminal, SIGHUP to those without a handler for SIGTERM), the grace, then SIGSTOP
+// and walk until nothing new is found, SIGKILL, and again until none is left. When a leader exits by itself, its
+// background children have 50 ms to finish before that begins, unless the launch keeps them. Every signal goes through a
+// pidfd whose process was compared with the walk's.
+//
+// # When the warden dies
+//
+// Its direct children die with it, by the kernel. The host searches the system for what carries the marks of its trees
+// (see the README), kills and counts it; each child reports Exited with Lost set and status none. The next spawn starts a
+// new warden. Options.Lost is told.
+//
+// # What you may not assume
+//
+// That a process cannot escape on purpose: these are trees, not sandboxes. A privileged process can raise the limit that
+// marks its tree; it is then ended with the last running command, and named as a survivor until then. A process of
+// another user (sudo) may not be killable by the host; it is named, too.
+package sandbox

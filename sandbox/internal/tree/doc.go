@@ -1,0 +1,13 @@
+// Package tree starts a leader and ends its tree: the leader with all its descendants. The warden uses it for every
+// command and the direct spawner inside the host.
+//
+// A leader's exit is learnt with WNOWAIT and the leader is reaped only when nothing of its tree is left: its zombie pins
+// pid, process group and session until then. Every signal goes through a pidfd whose process was compared with what the
+// walk had seen, so none can hit a stranger.
+//
+// Which orphan belongs to which tree? A daemon that called setsid and whose parent died keeps neither parent, group nor
+// session of its leader, and a cleaned environment keeps no marker. What it does keep is its resource limits. So a warden
+// gives every tree a Mark: a huge, unique hard limit for RLIMIT_RTTIME, which binds nobody (it counts microseconds of
+// real-time scheduling) and which an unprivileged process can only lower. An orphan whose mark names no tree is a stray:
+// it counts as part of a tree only if no other tree could have begotten it, and is named as a survivor otherwise.
+package tree

@@ -1,0 +1,50 @@
+package tree
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// childInfo is the kernel's siginfo_t as waitid fills it on 64-bit Linux; x/sys leaves these fields unnamed.
+type childInfo struct {
+	signo, errno, code, _ int32
+	pid, uid, status      int32
+	_                     [100]byte
+}
+
+// si_code values of waitid, from <asm-generic/siginfo.h>.
+const (
+	cldExited = 1
+	cldKilled = 2
+	cldDumped = 3
+)
+
+// AwaitExit parks on the poller, without a thread, until the process of the pidfd has exited, and leaves it a zombie.
+func AwaitExit(pidfd *os.File) messages.ExitStatus {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return messages.NoStatus
+	}
+	var info childInfo
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PIDFD, fd, uintptr(unsafe.Pointer(&info)),
+				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, 0, 0)
+			if errno != unix.EINTR {
+				return errno != 0 || info.pid != 0
+			}
+		}
+	})
+	switch {
+	case err != nil || info.pid == 0:
+		return messages.NoStatus
+	case info.code == cldExited:
+		return messages.Exited(int(info.status))
+	default:
+		return messages.Signaled(int(info.status))
+	}
+}

@@ -1,0 +1,179 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is what /proc/PID/stat says of one process.
+type process struct {
+	pid, ppid, pgrp, session int
+	start                    uint64 // clock ticks after boot: with the pid it identifies the process
+	state                    byte
+	threads                  int
+	name                     string
+}
+
+// dead reports whether nothing of the process runs any more. A process whose first thread ended looks like a zombie
+// while its other threads run.
+func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
+
+func (p process) stopped() bool { return p.state == 'T' }
+
+// identity tells a process from a later one with the same pid.
+type identity struct {
+	pid   int
+	start uint64
+}
+
+func (p process) identity() identity { return identity{p.pid, p.start} }
+
+// readFile reads a small proc file without the poller registration that os.ReadFile pays for.
+func readFile(path string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n := 0
+	for {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		m, err := unix.Read(fd, buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m == 0 {
+			return buf[:n], nil
+		}
+		n += m
+	}
+}
+
+var errMalformed = errors.New("malformed proc file")
+
+// readProcess reads /proc/PID/stat. The name is in parentheses and may itself contain any byte.
+func readProcess(pid int) (process, error) {
+	var room [512]byte
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	if err != nil {
+		return process{}, err
+	}
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return process{}, errMalformed
+	}
+	fields := bytes.Fields(text[end+1:])
+	if len(fields) < 20 {
+		return process{}, errMalformed
+	}
+	p := process{pid: pid, state: fields[0][0], name: string(text[open+1 : end])}
+	for i, target := range []*int{&p.ppid, &p.pgrp, &p.session} {
+		if *target, err = strconv.Atoi(string(fields[1+i])); err != nil {
+			return process{}, errMalformed
+		}
+	}
+	if p.threads, err = strconv.Atoi(string(fields[17])); err != nil {
+		return process{}, errMalformed
+	}
+	if p.start, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
+		return process{}, errMalformed
+	}
+	return p, nil
+}
+
+// childrenOf lists the pids of pid's children, zombies included. The kernel may skip one while a sibling is being
+// reaped, so callers repeat an empty answer that matters. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
+func childrenOf(pid int) []int {
+	base := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(base)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, thread := range threads {
+		var room [1024]byte
+		text, err := readFile(base+"/"+thread.Name()+"/children", room[:])
+		if errors.Is(err, unix.ENOENT) && !hasChildrenFiles() {
+			return childrenByScan(pid)
+		}
+		for _, field := range bytes.Fields(text) {
+			if child, err := strconv.Atoi(string(field)); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+func hasChildrenFiles() bool {
+	_, err := os.Stat("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
+	return err == nil
+}
+
+func childrenByScan(parent int) []int {
+	var pids []int
+	for _, p := range allProcesses() {
+		if p.ppid == parent {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// allProcesses reads every process this one can see.
+func allProcesses() []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// handlesTerm reports whether the process has its own handler for SIGTERM.
+func handlesTerm(pid int) bool {
+	var room [2048]byte
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	if err != nil {
+		return false
+	}
+	_, rest, found := bytes.Cut(text, []byte("\nSigCgt:"))
+	if !found {
+		return false
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
+	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
+}
+
+// send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.
+func send(p process, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start {
+		return unix.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}

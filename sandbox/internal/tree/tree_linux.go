@@ -1,0 +1,279 @@
+package tree
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Bounds of an ending.
+const (
+	// settle is how long background children have after the leader's exit to finish by themselves, so that the tail of a
+	// pipeline or a process substitution can still write what it read.
+	settle = 50 * time.Millisecond
+	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
+	// a process inside an uninterruptible system call needs more than a moment.
+	killWait = 3 * time.Second
+	// keptPoll is how often a kept tree is looked at for its end.
+	keptPoll = 100 * time.Millisecond
+	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
+	// walked again, until killWait is over.
+	maxPasses = 32
+)
+
+// Tree is one leader with its descendants. It is safe for concurrent use.
+type Tree struct {
+	forest *Forest
+	spec   Spec
+	pid    int
+	pidfd  *os.File
+	start  uint64
+	mark   Mark
+	roots  func() []process // the members that no living member has for a child
+
+	exited  chan struct{} // closed when the leader is a zombie
+	done    chan struct{}
+	shorter chan struct{} // the grace was shortened
+
+	// Guarded by forest.mu.
+	begun bool
+	until time.Time             // the end of the grace
+	seen  map[identity]struct{} // members met since the ending began
+}
+
+// Mark is what the processes of the tree have inherited; zero in a forest that gives none.
+func (t *Tree) Mark() Mark { return t.mark }
+
+// PID is the leader's pid. It stays the leader's until Ended was called.
+func (t *Tree) PID() int { return t.pid }
+
+// Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
+// Start, in a goroutine of its own.
+func (t *Tree) Watch() {
+	status := AwaitExit(t.pidfd)
+	_ = t.pidfd.Close()
+	t.spec.Exited(status) // before the channel says so: Ended must come after it
+	close(t.exited)
+	if t.deserted() {
+		t.begin(time.Time{}, func() { t.report(messages.TreeReport{}, nil) })
+		return
+	}
+	if t.spec.Keep {
+		t.keep()
+	} else {
+		t.awaitEmpty(time.Now().Add(settle))
+	}
+	t.End(t.spec.Grace)
+}
+
+// keep waits until the last background child is gone or somebody ends the tree.
+func (t *Tree) keep() {
+	tick := time.NewTicker(keptPoll)
+	defer tick.Stop()
+	for !t.deserted() {
+		select {
+		case <-tick.C:
+		case <-t.shorter: // End was called
+			return
+		}
+	}
+}
+
+// begin runs finish in a goroutine unless the ending has begun; then it can only bring its deadline forward.
+func (t *Tree) begin(until time.Time, finish func()) {
+	t.forest.mu.Lock()
+	begun := t.begun
+	if !begun || until.Before(t.until) {
+		t.begun, t.until = true, until
+	}
+	t.forest.mu.Unlock()
+	select {
+	case t.shorter <- struct{}{}:
+	default:
+	}
+	if !begun {
+		go finish()
+	}
+}
+
+// End starts to end the tree; Ended follows. A further call can only shorten the grace.
+func (t *Tree) End(grace time.Duration) { t.begin(time.Now().Add(grace), t.finish) }
+
+func (t *Tree) graceEnd() time.Time {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	return t.until
+}
+
+// finish is the ending: ask, wait, kill, report.
+func (t *Tree) finish() {
+	t.ask()
+	for wait := time.Millisecond; !t.deserted() && time.Now().Before(t.graceEnd()); wait = min(2*wait, 10*time.Millisecond) {
+		t.pause(wait)
+	}
+	survivors := t.kill(time.Now().Add(killWait))
+	t.report(messages.TreeReport{Ended: max(t.met()-len(survivors), 0)}, survivors)
+}
+
+// report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
+func (t *Tree) report(report messages.TreeReport, survivors []messages.Survivor) {
+	if !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == t.pid }) {
+		<-t.exited
+	}
+	strays := t.strays()
+	report.Survivors = append(survivors, strays...)
+	report.Airtight = t.forest.subreaper && t.mark != 0 && len(strays) == 0
+	t.forest.forget(t)
+	t.spec.Ended(report)
+	close(t.done)
+}
+
+// met counts the descendants met since the ending began.
+func (t *Tree) met() int {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	met := len(t.seen)
+	if _, led := t.seen[identity{t.pid, t.start}]; led {
+		met--
+	}
+	return met
+}
+
+// wait waits for the last word.
+func (t *Tree) wait(most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-t.done:
+	case <-timer.C:
+	}
+}
+
+// ask sends SIGTERM once to every member, and under a terminal SIGHUP to those that do not handle SIGTERM: an interactive
+// shell ignores SIGTERM, and a SIGHUP must not cut short a SIGTERM trap. Stopped members are continued to receive it.
+func (t *Tree) ask() {
+	for _, p := range t.members() {
+		_ = send(p, unix.SIGTERM)
+		if t.spec.TTY && !handlesTerm(p.pid) {
+			_ = send(p, unix.SIGHUP)
+		}
+		if p.stopped() {
+			_ = send(p, unix.SIGCONT)
+		}
+	}
+}
+
+// kill freezes and kills until nothing is left, and names what is left when the time is over.
+func (t *Tree) kill(until time.Time) []messages.Survivor {
+	for !t.deserted() {
+		refused := t.freeze()
+		for _, p := range t.members() {
+			if err := send(p, unix.SIGKILL); err != nil && err != unix.ESRCH {
+				refused[p.identity()] = err
+			}
+		}
+		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
+		if time.Now().After(until) {
+			return t.survivors(refused)
+		}
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// freeze stops members until a walk finds none that runs, so that none can fork behind the walk's back.
+func (t *Tree) freeze() (refused map[identity]error) {
+	frozen := map[identity]bool{}
+	refused = map[identity]error{}
+	for range maxPasses {
+		fresh := false
+		for _, p := range t.members() {
+			if frozen[p.identity()] {
+				continue
+			}
+			frozen[p.identity()], fresh = true, true
+			if err := send(p, unix.SIGSTOP); err != nil && err != unix.ESRCH {
+				refused[p.identity()] = err
+			}
+		}
+		if !fresh {
+			break
+		}
+	}
+	return refused
+}
+
+func (t *Tree) survivors(refused map[identity]error) []messages.Survivor {
+	var named []messages.Survivor
+	for _, p := range t.members() {
+		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
+		if err := refused[p.identity()]; err != nil {
+			why = "cannot be signalled: " + err.Error()
+		}
+		named = append(named, messages.Survivor{PID: p.pid, Name: p.name, Why: why})
+	}
+	return named
+}
+
+// awaitEmpty waits until the tree is empty or the time is over.
+func (t *Tree) awaitEmpty(until time.Time) {
+	for wait := time.Millisecond; time.Now().Before(until) && !t.deserted(); wait = min(2*wait, 10*time.Millisecond) {
+		t.pause(wait)
+	}
+}
+
+// pause waits, but not longer than a shortened grace allows.
+func (t *Tree) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.shorter:
+	}
+}
+
+// deserted reports whether no member lives. An empty walk is repeated, because the kernel's list of children may skip one
+// while a sibling is being reaped.
+func (t *Tree) deserted() bool { return len(t.members()) == 0 && len(t.members()) == 0 }
+
+// Signal sends sig to the members of a process group, or to all members if group is zero. The leader's own group is
+// signalled by the kernel in one step: the leader, dead or alive, pins its number.
+func (t *Tree) Signal(sig syscall.Signal, group int) error {
+	select {
+	case <-t.done:
+		return unix.ESRCH
+	default:
+	}
+	if group == t.pid {
+		return syscall.Kill(-group, sig)
+	}
+	reached, failed := 0, error(nil)
+	for _, p := range t.members() {
+		if group != 0 && p.pgrp != group {
+			continue
+		}
+		if err := send(p, sig); err == nil {
+			reached++
+		} else {
+			failed = err
+		}
+	}
+	if reached > 0 {
+		return nil
+	}
+	if failed == nil {
+		failed = unix.ESRCH
+	}
+	return failed
+}

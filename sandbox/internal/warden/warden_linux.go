@@ -1,0 +1,206 @@
+package warden
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// Descriptors of a warden.
+const (
+	greetingFD = 3
+	socketFD   = 4
+)
+
+const (
+	// grace is what the trees get when the host is gone.
+	grace = 500 * time.Millisecond
+	// reapPause lies between two searches for dead orphans; until then they are zombies.
+	reapPause = 100 * time.Millisecond
+	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
+	maxStarts = 64
+)
+
+func init() {
+	if len(os.Args) == 0 || os.Args[0] != Name {
+		return
+	}
+	if err := checkGreeting(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: started by somebody else than execbus: %v\n", Name, err)
+		os.Exit(127)
+	}
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func checkGreeting() error {
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	have, err := unix.FcntlInt(greetingFD, unix.F_GET_SEALS, 0)
+	if err != nil || have&seals != seals {
+		return errors.New("descriptor 3 is not our sealed greeting")
+	}
+	var text [64]byte
+	n, err := unix.Pread(greetingFD, text[:], 0)
+	if err != nil || string(text[:n]) != Greeting {
+		return errors.New("descriptor 3 does not hold our greeting")
+	}
+	return unix.Close(greetingFD)
+}
+
+// warden is the state of the process. The main goroutine forks, one goroutine reads requests, each tree has its own.
+type warden struct {
+	conn   *wire.Conn
+	forest *tree.Forest
+	starts chan start
+
+	mu    sync.Mutex // guards trees, which requests, forks and endings touch
+	trees map[uint64]*tree.Tree
+}
+
+type start struct {
+	id    uint64
+	spec  wire.Start
+	files []int
+}
+
+// run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
+// cannot end before the process does.
+func run() error {
+	closeOnExec()
+	quit := make(chan os.Signal, 1)
+	signal.Notify(quit, syscall.SIGTERM)
+	// A signal we ignored, or inherited as ignored, would be ignored in every command; a handled one is reset by exec.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+
+	forest, err := tree.NewSubreaper()
+	if err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	conn, err := wire.NewConn(os.NewFile(socketFD, "host"))
+	if err != nil {
+		return fmt.Errorf("take over the host's socket: %w", err)
+	}
+	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{}}
+	lifeline := make(chan struct{})
+	go func() {
+		defer close(lifeline)
+		w.serve()
+	}()
+	go reap(forest, died)
+	for {
+		select {
+		case s := <-w.starts:
+			w.fork(s)
+		case <-quit:
+			return w.end()
+		case <-lifeline:
+			return w.end()
+		}
+	}
+}
+
+// closeOnExec keeps everything the host may have leaked to us from the commands.
+func closeOnExec() {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	for fd := 3; fd < 1<<16; fd++ { // before Linux 5.11
+		unix.CloseOnExec(fd)
+	}
+}
+
+func reap(forest *tree.Forest, died <-chan os.Signal) {
+	pause := time.NewTimer(reapPause)
+	for range died {
+		pause.Reset(reapPause)
+		<-pause.C
+		forest.ReapOrphans()
+	}
+}
+
+func (w *warden) end() error {
+	if left := w.forest.EndAll(grace); len(left) > 0 {
+		return fmt.Errorf("could not end %d processes: %v", len(left), left)
+	}
+	return nil
+}
+
+// serve reads requests until the host is gone.
+func (w *warden) serve() {
+	for {
+		var request wire.Request
+		if err := w.conn.Receive(&request); err != nil {
+			return
+		}
+		if request.Start != nil {
+			files, err := w.conn.TakeFiles(request.Start.Files)
+			if err != nil {
+				return
+			}
+			w.starts <- start{request.ID, *request.Start, files}
+			continue
+		}
+		w.mu.Lock()
+		t := w.trees[request.ID]
+		w.mu.Unlock()
+		switch {
+		case t == nil: // it has ended in the meantime
+		case request.Signal != nil:
+			_ = t.Signal(request.Signal.Number, request.Signal.Group)
+		case request.End != nil:
+			t.End(request.End.Grace)
+		}
+	}
+}
+
+// fork starts one leader. It runs on the main thread.
+func (w *warden) fork(s start) {
+	files := make([]uintptr, len(s.spec.FDs))
+	for i, position := range s.spec.FDs {
+		files[i] = ^uintptr(0)
+		if position >= 0 && position < len(s.files) {
+			files[i] = uintptr(s.files[position])
+		}
+	}
+	t, err := w.forest.Start(tree.Spec{
+		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
+		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
+		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(wire.Reply{ID: s.id, Exited: &status}) },
+		Ended: func(report messages.TreeReport) {
+			w.mu.Lock()
+			delete(w.trees, s.id)
+			w.mu.Unlock()
+			_ = w.conn.Send(wire.Reply{ID: s.id, Ended: &report})
+		},
+	})
+	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		errno, _ := errors.AsType[syscall.Errno](err)
+		_ = w.conn.Send(wire.Reply{ID: s.id, Failed: &wire.Failed{Errno: errno}})
+		return
+	}
+	w.mu.Lock()
+	w.trees[s.id] = t
+	w.mu.Unlock()
+	_ = w.conn.Send(wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	go t.Watch()
+}

@@ -1,0 +1,57 @@
+// Package wire is what the host and its warden say to each other: gob values on a stream socket, with descriptors beside
+// them. Both ends are the same binary, so the format needs no versions.
+package wire
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Request goes from the host to the warden. Exactly one of the pointers is set.
+type Request struct {
+	ID     uint64 // chosen by the host, never reused
+	Start  *Start
+	Signal *Signal
+	End    *End
+}
+
+// Start asks for a leader; Files descriptors travel with it.
+type Start struct {
+	Program   string
+	Argv, Env []string
+	Dir       string
+	TTY, Keep bool
+	Grace     time.Duration
+	// Files counts the descriptors sent along. FDs maps the child's numbers, from 0 on, to their positions; -1 is closed.
+	Files int
+	FDs   []int
+}
+
+// Signal asks for a signal to a process group of the tree, or to all of it if Group is zero.
+type Signal struct {
+	Number syscall.Signal
+	Group  int
+}
+
+// End asks for the end of the tree.
+type End struct{ Grace time.Duration }
+
+// Reply goes from the warden to the host. Started or Failed answers Start; Exited and Ended follow Started once each.
+type Reply struct {
+	ID      uint64
+	Started *Started
+	Failed  *Failed
+	Exited  *messages.ExitStatus
+	Ended   *messages.TreeReport
+}
+
+// Started says that the leader runs.
+type Started struct {
+	PID  int
+	Mark uint64
+}
+
+// Failed says that it could not be started.
+type Failed struct{ Errno syscall.Errno }

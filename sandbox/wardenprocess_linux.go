@@ -1,0 +1,221 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/warden"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+const (
+	// closeWait is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to
+	// work, and some time for a loaded machine.
+	closeWait = 6 * time.Second
+	// lostOutput is how much of a dead warden's last words is reported.
+	lostOutput = 4 << 10
+)
+
+// wardenProcess is the host's side of one warden.
+type wardenProcess struct {
+	pid    int
+	pidfd  *os.File
+	conn   *wire.Conn
+	stderr *os.File // a memfd
+	lost   func(WardenLost)
+	gone   chan struct{} // closed when the warden is dead and everything about it was reported
+
+	// mu guards the table that the reader of replies and the starts share.
+	mu      sync.Mutex
+	nextID  uint64
+	leaders map[uint64]*wardenLeader
+	closing bool
+	dead    bool
+}
+
+// wardenLeader is one leader in the table, from the request to start it until its tree has ended.
+type wardenLeader struct {
+	process *wardenProcess
+	id      uint64
+	spec    ptyio.Start
+	reply   chan error // the answer to the start; room for one
+	pid     int        // the rest is set before that answer
+	mark    tree.Mark
+	// Guarded by process.mu.
+	abandoned bool // nobody waits for the answer any more
+	exited    bool
+}
+
+// startWarden executes this program again as a warden.
+func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
+	greeting, err := sealedGreeting()
+	if err != nil {
+		return nil, fmt.Errorf("make the greeting: %w", err)
+	}
+	defer greeting.Close()
+	stderr, err := memfd("execbus-warden-stderr", 0)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.Join(err, stderr.Close())
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "host")
+	defer theirs.Close()
+	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"))
+	if err != nil {
+		return nil, errors.Join(err, stderr.Close())
+	}
+	p := &wardenProcess{conn: conn, stderr: stderr, lost: lost, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
+	if err := p.exec(greeting, theirs); err != nil {
+		return nil, errors.Join(err, conn.Close(), stderr.Close())
+	}
+	go p.serve()
+	return p, nil
+}
+
+// exec starts the process. Its environment is empty and its directory "/".
+func (p *wardenProcess) exec(greeting, socket *os.File) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	pidfd := -1
+	p.pid, err = syscall.ForkExec("/proc/self/exe", []string{warden.Name}, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   []string{},
+		Files: []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+	})
+	if err != nil {
+		return fmt.Errorf("execute this program again: %w", err)
+	}
+	_ = syscall.SetNonblock(pidfd, true)
+	p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	return nil
+}
+
+func memfd(name string, flags int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func sealedGreeting() (*os.File, error) {
+	file, err := memfd(warden.Name, unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = file.WriteString(warden.Greeting); err == nil {
+		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func (p *wardenProcess) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.dead
+}
+
+// start asks for one leader and waits for the answer.
+func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
+	l := &wardenLeader{process: p, spec: spec, reply: make(chan error, 1)}
+	request, files := startRequest(spec)
+	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return nil, errWardenLost()
+	}
+	p.nextID++
+	l.id = p.nextID
+	p.leaders[l.id] = l
+	p.mu.Unlock()
+	if err := p.conn.Send(wire.Request{ID: l.id, Start: request}, files...); err != nil {
+		p.forget(l)
+		return nil, errWardenLost()
+	}
+	select {
+	case err := <-l.reply:
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	case <-ctx.Done():
+		p.mu.Lock()
+		l.abandoned = true
+		running := l.pid != 0
+		p.mu.Unlock()
+		if running {
+			l.EndTree(0)
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// startRequest names each file once, however many of the child's descriptors it becomes.
+func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
+	request := &wire.Start{Program: spec.Program, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, TTY: spec.TTY,
+		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files))}
+	var files []*os.File
+	positions := map[*os.File]int{}
+	for i, file := range spec.Files {
+		if file == nil {
+			request.FDs[i] = -1
+			continue
+		}
+		position, known := positions[file]
+		if !known {
+			position = len(files)
+			positions[file] = position
+			files = append(files, file)
+		}
+		request.FDs[i] = position
+	}
+	request.Files = len(files)
+	return request, files
+}
+
+func (p *wardenProcess) forget(l *wardenLeader) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.leaders, l.id)
+}
+
+func errWardenLost() error {
+	return &messages.Error{Code: messages.CodeWardenLost, Op: "spawn", Detail: "the warden process died",
+		Hint: "try again: a new one is started"}
+}
+
+// PID implements ptyio.Leader.
+func (l *wardenLeader) PID() int { return l.pid }
+
+// Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
+func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
+	return l.process.conn.Send(wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
+}
+
+// EndTree implements ptyio.Leader.
+func (l *wardenLeader) EndTree(grace time.Duration) {
+	_ = l.process.conn.Send(wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
+}
