@@ -2,7 +2,7 @@
 //
 //	rt, err := execbus.Start(execbus.Options{})
 //	session, err := rt.OpenSession(execbus.SessionOptions{Dir: "/src"})
-//	events, err := session.Subscribe(execbus.Watch{Call: "c1"})
+//	events, err := session.Events(execbus.Watch{Calls: []messages.CallID{"c1"}})
 //	result, err := session.Exec(ctx, messages.ExecCommand{Call: "c1", Argv: []string{"make", "test"}})
 //	for event, err := range events.All(ctx) { ... }
 //	err = rt.Shutdown(ctx)

@@ -8,25 +8,85 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
+// Session is one conversation of the host. Its methods are safe for concurrent use.
+//
+// A context that ends takes a waiting call back and nothing else: the process lives on and no output is lost. Such a call
+// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled.
+type Session struct {
+	runtime    *Runtime
+	id         messages.SessionID
+	supervisor *actors.PID
+}
+
 // ID names the session; its events carry it.
 func (s *Session) ID() messages.SessionID { return s.id }
 
+// ask is for requests that are answered at once, or whose answer does not matter to a caller that has given up.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
-	return actors.Ask[T](ctx, s.runtime.system, s.supervisor, message)
+	reply, err := actors.Ask[T](ctx, s.runtime.system, s.supervisor, message)
+	return reply, cancelled(ctx, err)
+}
+
+// wait is for requests that take output: the one final answer is always received, so that nothing of it is lost.
+func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
+	var none T
+	call := s.runtime.system.Call(s.supervisor, message)
+	defer call.Close()
+	reply, err := call.Wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		s.runtime.system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
+		reply, err = call.Wait(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return none, err
+	}
+	return reply.(T), nil
+}
+
+// cancelled makes a context's error ours.
+func cancelled(ctx context.Context, err error) error {
+	if err != nil && err == ctx.Err() {
+		return &messages.Error{Code: messages.CodeCancelled, Op: "call", Detail: err.Error()}
+	}
+	return err
 }
 
 // Exec runs a command and waits for its end or its yield time, whichever comes first. After the yield time the process
-// lives on and the result names it.
+// lives on and the result names it. An error means that it never ran, or that the call was cancelled.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
-	return ask[*messages.Result](ctx, s, command)
+	if command.NoWait {
+		return ask[*messages.Result](ctx, s, command)
+	}
+	return wait[*messages.Result](ctx, s, command)
 }
 
-// Write sends input to a process.
-func (s *Session) Write(ctx context.Context, input messages.WriteInput) (messages.Written, error) {
-	return ask[messages.Written](ctx, s, input)
+// Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
+// cancels the command: SIGTERM, a short grace, SIGKILL; the result says so.
+func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
+	return wait[*messages.RunResult](ctx, s, command)
 }
 
-// CloseStdin ends the input of a process.
+// Write sends input to a process and waits for output, or, with NoWait, until the process has taken the input. A context
+// that ends does not take back input that was queued.
+func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
+	if input.NoWait {
+		return ask[*messages.Result](ctx, s, input)
+	}
+	return wait[*messages.Result](ctx, s, input)
+}
+
+// Poll waits for output until the process ends or the yield time is over. The first poll after the end gets the rest and
+// the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
+func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
+	return wait[*messages.Result](ctx, s, poll)
+}
+
+// Read reads remembered output, by offset, sequence or from the end. It takes nothing from those who poll.
+func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
+	return ask[*messages.OutputPage](ctx, s, read)
+}
+
+// CloseStdin ends the input of a process, behind what was written so far.
 func (s *Session) CloseStdin(ctx context.Context, id messages.ProcessID) error {
 	_, err := ask[messages.Done](ctx, s, messages.CloseStdin{Process: id})
 	return err
@@ -38,37 +98,77 @@ func (s *Session) Resize(ctx context.Context, id messages.ProcessID, size messag
 	return err
 }
 
-// Signal sends a signal to a process.
+// Signal sends a signal to a process. It never waits behind other calls.
 func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
 	_, err := ask[messages.Done](ctx, s, signal)
 	return err
 }
 
-// Terminate ends a process with its tree and waits until that has come about.
-func (s *Session) Terminate(ctx context.Context, id messages.ProcessID) (*messages.EndRecord, error) {
-	return ask[*messages.EndRecord](ctx, s, messages.Terminate{Process: id})
+// Terminate ends a process with its tree and waits until that has come about. A context that ends does not stop the
+// termination.
+func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (*messages.EndRecord, error) {
+	return ask[*messages.EndRecord](ctx, s, terminate)
+}
+
+// TerminateAll ends all processes of the session and waits until that has come about.
+func (s *Session) TerminateAll(ctx context.Context) error {
+	_, err := ask[messages.Done](ctx, s, messages.TerminateAll{By: messages.ByUser})
+	return err
+}
+
+// List describes the processes that have not ended, ordered by id.
+func (s *Session) List(ctx context.Context) (messages.Processes, error) {
+	return ask[messages.Processes](ctx, s, messages.ListProcesses{})
+}
+
+// Records describes them and the ended ones that are remembered.
+func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
+	return ask[messages.Processes](ctx, s, messages.ListProcesses{Records: true})
+}
+
+// UpdateEnvironment changes what later commands start from.
+func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
+	_, err := ask[messages.Done](ctx, s, update)
+	return err
+}
+
+// PauseYields stops the deadlines of the session's waiting calls until ResumeYields, for example while a person is asked
+// something. An exit still answers. Pauses nest.
+func (s *Session) PauseYields(ctx context.Context) error {
+	_, err := ask[messages.Done](ctx, s, messages.PauseYields{})
+	return err
+}
+
+// ResumeYields undoes one PauseYields.
+func (s *Session) ResumeYields(ctx context.Context) error {
+	_, err := ask[messages.Done](ctx, s, messages.ResumeYields{})
+	return err
 }
 
 // Watch selects the events of a session that a subscription gets.
 type Watch struct {
-	// Call selects the events of the process that this call starts; empty selects all.
-	Call messages.CallID
-	// Lossless makes a process wait for this subscriber instead of dropping output. A lossless subscriber that stops
+	// Kinds, Processes and Calls select events; empty ones select all. A call is known before its process is.
+	Kinds     []messages.EventKind
+	Processes []messages.ProcessID
+	Calls     []messages.CallID
+	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
 	// reading stops the process.
 	Lossless bool
+	// Context ends the subscription when it ends; nil means that only Close does.
+	Context context.Context
 }
 
-// Subscribe opens a subscription to the session's events. Subscribe before Exec to miss nothing.
-func (s *Session) Subscribe(watch Watch) (*bus.Subscription, error) {
-	filter := bus.Filter{Sessions: []messages.SessionID{s.id}}
-	if watch.Call != "" {
-		filter.Calls = []messages.CallID{watch.Call}
-	}
-	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Lossless: watch.Lossless})
+// Events opens a subscription to the session's events. Subscribe before Exec to miss nothing.
+func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
+	filter := bus.Filter{Sessions: []messages.SessionID{s.id}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
+	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Lossless: watch.Lossless, Context: watch.Context})
 }
 
-// Close ends every process of the session and then the session.
+// Close ends every process of the session, waits for that, and then ends the session. A second call does nothing.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[messages.Done](ctx, s, actors.CloseSession{By: messages.BySessionClose})
+	if err, ended := err.(*messages.Error); ended && err.Code == messages.CodeClosed {
+		return nil
+	}
 	return err
 }

@@ -1,6 +1,58 @@
 package actors
 
-import "github.com/execbus/execbus/messages"
+import (
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// Surroundings are what all sessions of a runtime share. They are not changed.
+type Surroundings struct {
+	Bus     *bus.Bus
+	Spawner ptyio.Spawner
+	Logger  *slog.Logger
+	// MaxProcesses bounds the processes of all sessions together.
+	MaxProcesses int
+	Telemetry    *Telemetry
+}
+
+// surroundings are the same for the processes of one session.
+type surroundings struct {
+	session   messages.SessionID
+	bus       *bus.Bus
+	spawner   ptyio.Spawner
+	logger    *slog.Logger
+	telemetry *Telemetry
+}
+
+func (s Surroundings) of(session messages.SessionID) *surroundings {
+	return &surroundings{session: session, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
+		telemetry: s.Telemetry}
+}
+
+// SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
+type SessionConfig struct {
+	Session          messages.SessionID
+	Dir              string // absolute
+	Environment      messages.EnvironmentPolicy
+	Base             []string // the host's environment
+	NoLoginShell     bool
+	LongestPoll      time.Duration
+	OutputTokens     int
+	MaxProcesses     int
+	WarnProcesses    int
+	Protected        int
+	DeterministicIDs bool
+}
+
+func (c SessionConfig) settings() settings {
+	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
+		outputTokens: c.OutputTokens}
+}
 
 // OpenSession asks the runtime actor for a session. It is answered with the *PID of its supervisor.
 type OpenSession struct{ Config SessionConfig }
@@ -8,16 +60,43 @@ type OpenSession struct{ Config SessionConfig }
 // CloseRuntime asks the runtime actor to close all sessions and then itself. It is answered with messages.Done.
 type CloseRuntime struct{}
 
-// runtime is the actor that owns the sessions.
+// GetStats asks the runtime actor for Stats.
+type GetStats struct{}
+
+// Stats counts what a runtime has done.
+type Stats struct {
+	Sessions  int    // open now
+	Processes int    // hold a slot now
+	Started   uint64 // were given a slot
+	Ended     map[messages.Cause]uint64
+}
+
+// Messages between a supervisor and the runtime.
+type (
+	// takeSlot is answered with slotTaken.
+	takeSlot  struct{ id messages.ProcessID }
+	slotTaken struct {
+		id  messages.ProcessID
+		err error
+	}
+	giveSlot struct{}
+	// counted tells of an end.
+	counted struct{ cause messages.Cause }
+)
+
+// runtime is the actor that owns the sessions and the limit over all of them.
 type runtime struct {
 	around   Surroundings
 	sessions map[string]*PID // by the actor's name
-	closing  []*PID          // who waits for the end; not nil: nothing new is opened
+	slots    map[string]int  // taken, by session
+	stats    Stats
+	closing  []*PID // who waits for the end; not nil: nothing new is opened
 }
 
 // StartRuntime starts the runtime actor.
 func (s *System) StartRuntime(around Surroundings) (*PID, error) {
-	r := &runtime{around: around, sessions: map[string]*PID{}}
+	r := &runtime{around: around, sessions: map[string]*PID{}, slots: map[string]int{},
+		stats: Stats{Ended: map[messages.Cause]uint64{}}}
 	return s.Spawn("runtime", r.receive)
 }
 
@@ -25,6 +104,17 @@ func (r *runtime) receive(ctx *Context) {
 	switch m := ctx.Message().(type) {
 	case OpenSession:
 		r.open(ctx, m)
+	case takeSlot:
+		r.takeSlot(ctx, m)
+	case giveSlot:
+		r.slots[ctx.Sender().GetId()]--
+		r.stats.Processes--
+	case counted:
+		r.stats.Ended[m.cause]++
+	case GetStats:
+		stats := r.stats
+		stats.Sessions, stats.Ended = len(r.sessions), maps.Clone(r.stats.Ended)
+		ctx.Respond(stats)
 	case CloseRuntime:
 		r.closing = append(r.closing, ctx.Sender())
 		for _, session := range r.sessions {
@@ -32,8 +122,7 @@ func (r *runtime) receive(ctx *Context) {
 		}
 		r.stopIfEmpty(ctx)
 	case Terminated:
-		delete(r.sessions, m.PID.Id)
-		r.stopIfEmpty(ctx)
+		r.terminated(ctx, m.PID.Id)
 	}
 }
 
@@ -42,10 +131,31 @@ func (r *runtime) open(ctx *Context, m OpenSession) {
 		ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	v := newSupervisor(m.Config, r.around)
+	v := newSupervisor(m.Config, r.around, ctx.Self())
 	pid := ctx.Spawn("session", v.receive)
 	r.sessions[pid.Id] = pid
 	ctx.Respond(pid)
+}
+
+func (r *runtime) takeSlot(ctx *Context, m takeSlot) {
+	if r.stats.Processes >= r.around.MaxProcesses {
+		ctx.Respond(slotTaken{m.id, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+			Detail: "all sessions together have as many processes as the runtime may have",
+			Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
+		return
+	}
+	r.slots[ctx.Sender().GetId()]++
+	r.stats.Processes++
+	r.stats.Started++
+	ctx.Respond(slotTaken{id: m.id})
+}
+
+// terminated forgets a session. One that crashed has not given its slots back; its processes end with it.
+func (r *runtime) terminated(ctx *Context, session string) {
+	r.stats.Processes -= r.slots[session]
+	delete(r.slots, session)
+	delete(r.sessions, session)
+	r.stopIfEmpty(ctx)
 }
 
 func (r *runtime) stopIfEmpty(ctx *Context) {

@@ -1,51 +1,76 @@
 package actors
 
 import (
-	"math/rand/v2"
-	"path/filepath"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
-// SessionConfig is what a supervisor is started with. It is not changed.
-type SessionConfig struct {
-	Session     messages.SessionID
-	Dir         string // absolute
-	Environment messages.EnvironmentPolicy
-	Base        []string // the host's environment
-}
-
 // CloseSession asks a supervisor to end every process and then itself. It is answered with messages.Done.
 type CloseSession struct{ By messages.TerminatedBy }
 
-// supervisor is the actor that owns the processes of one session.
+// supervisor is the actor that owns the processes of one session. It routes requests, keeps the limits, and remembers
+// the ended ones.
 type supervisor struct {
 	*surroundings
-	config  SessionConfig
-	ctx     *Context
+	ctx      *Context
+	runtime  *PID
+	config   SessionConfig
+	settings settings
+	paused   int
+	clock    uint64 // counts uses
+
 	entries map[messages.ProcessID]*entry
-	closing []*PID // who waits for the end; not nil: nothing new is started
+	slots   int                  // taken by entries
+	queue   []messages.ProcessID // wait for a slot that is being freed
+
+	records     []*record // the oldest first
+	recordBytes int64
+	expiry      *Timer
+
+	emptied []*PID // who waits until all processes have ended
+	closing bool   // nothing new is started, and the end of the last process is ours
 }
 
-// entry is what a supervisor knows of a process.
+// entry is what a supervisor knows of a process that has not ended.
 type entry struct {
-	actor *PID
-	call  messages.CallID
-	child ptyio.Child // nil before it is born
+	actor   *PID
+	info    messages.ProcessInfo
+	used    uint64
+	slot    bool // it has one, or it is reserved for it
+	granted bool // the runtime counts it
+	pruned  bool
+	child   ptyio.Child         // nil before it is born
+	open    map[string]*PID     // callers that wait for an answer, by name
+	enders  []*PID              // callers that wait for the end
+	span    span                // of the process, for tracing
+	unborn  bool                // there will be no child
+	status  messages.ExitStatus // of the leader, as the child says
+	tree    *messages.TreeReport
+	crashed *messages.EndRecord // its actor is gone; this is published when its tree is, too
 }
 
-func newSupervisor(config SessionConfig, around Surroundings) *supervisor {
-	return &supervisor{surroundings: around.of(config.Session), config: config, entries: map[messages.ProcessID]*entry{}}
+func newSupervisor(config SessionConfig, around Surroundings, runtime *PID) *supervisor {
+	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config,
+		settings: config.settings(), entries: map[messages.ProcessID]*entry{}}
 }
 
 func (v *supervisor) receive(ctx *Context) {
 	v.ctx = ctx
 	switch m := ctx.Message().(type) {
-	case Started, Stopping, Terminated:
+	case Started, Terminated:
+	case Stopping:
+		v.leave()
 	case messages.ExecCommand:
-		v.exec(m)
-	case messages.WriteInput:
+		v.exec(order{ExecCommand: m})
+	case messages.RunCommand:
+		v.exec(orderOf(&m))
+	case messages.WriteStdin:
+		v.write(m)
+	case messages.Poll:
+		v.call(m.Process, m)
+	case messages.ReadOutput:
 		v.route(m.Process, m)
 	case messages.CloseStdin:
 		v.route(m.Process, m)
@@ -54,117 +79,197 @@ func (v *supervisor) receive(ctx *Context) {
 	case messages.Signal:
 		v.route(m.Process, m)
 	case messages.Terminate:
-		v.route(m.Process, m)
+		v.terminate(m)
+	case messages.TerminateAll:
+		v.terminateAll(m.By)
+	case messages.ListProcesses:
+		v.ctx.Respond(v.list(m))
+	case messages.UpdateEnvironment:
+		v.update(m)
+	case messages.PauseYields:
+		v.pause(1)
+	case messages.ResumeYields:
+		v.pause(-1)
+	case messages.CancelWait:
+		v.cancel(m)
 	case CloseSession:
-		v.close(m)
-	case born:
-		if e := v.entries[m.id]; e != nil {
-			e.child = m.child
-		}
-	case ended:
-		v.ended(m.id)
-	case Crashed:
-		v.crashed(m)
+		v.closing = true
+		v.terminateAll(m.By)
+	default:
+		v.internal(m)
 	}
 }
 
-func (v *supervisor) exec(m messages.ExecCommand) {
-	if v.closing != nil {
+// internal handles what the processes, the runtime and timers say.
+func (v *supervisor) internal(message any) {
+	switch m := message.(type) {
+	case wantSlot:
+		v.wantSlot(m.id)
+	case slotTaken:
+		v.slotTaken(m)
+	case progress:
+		v.progress(m)
+	case answered:
+		if e := v.entries[m.id]; e != nil {
+			delete(e.open, m.asker)
+		}
+	case childEvent:
+		v.childEvent(m)
+	case unborn:
+		if e := v.entries[m.id]; e != nil {
+			e.unborn = true
+			v.closeCrashed(e)
+		}
+	case ended:
+		v.ended(m)
+	case Crashed:
+		v.crashed(m)
+	case expireRecords:
+		v.expire()
+	}
+}
+
+// exec gives a command an id and an actor.
+func (v *supervisor) exec(o order) {
+	if v.closing {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
 		return
 	}
-	launch, err := v.launch(m)
-	if err != nil {
+	if err := v.settings.check(o); err != nil {
 		v.ctx.Respond(err)
+		return
+	}
+	if len(v.entries) >= v.config.MaxProcesses+maxQueued {
+		v.ctx.Respond(v.limitReached())
 		return
 	}
 	id := v.reserve()
 	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self()}
-	e := &entry{actor: v.ctx.Spawn("process", p.receive), call: m.Call}
+	e := &entry{actor: v.ctx.Spawn("process", p.receive), open: map[string]*PID{}, status: messages.NoStatus, span: v.telemetry.began()}
+	now := time.Now()
+	e.info = messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY, State: messages.StatePlanning,
+		Began: now, LastUsed: now}
 	v.entries[id] = e
-	v.ctx.Forward(e.actor, begin{id, m, launch})
+	v.use(e)
+	v.forward(e, begin{id, o, v.settings, v.paused})
 }
 
-// launch is the plan "run, unsandboxed". Policy takes this place.
-func (v *supervisor) launch(m messages.ExecCommand) (ptyio.Launch, error) {
-	dir := m.Dir
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(v.config.Dir, dir)
-	}
-	policy := v.config.Environment
-	if m.Environment != nil {
-		policy = *m.Environment
-	}
-	env, err := ptyio.BuildEnvironment(v.config.Base, policy, ptyio.Overrides())
-	if err != nil {
-		return ptyio.Launch{}, err
-	}
-	return ptyio.Launch{Argv: m.Argv, Env: env, Dir: dir, TTY: m.TTY, Size: m.Size, OpenStdin: m.OpenStdin,
-		OnLeaderExit: m.OnLeaderExit, Grace: m.Grace}, nil
+// maxQueued bounds the commands of a session that wait for a slot or have not come that far.
+const maxQueued = 256
+
+// use notes that a process was used.
+func (v *supervisor) use(e *entry) {
+	v.clock++
+	e.used, e.info.LastUsed = v.clock, time.Now()
 }
 
-// Process ids are drawn from this range.
-const (
-	firstID = 1_000
-	endID   = 100_000
-)
-
-func (v *supervisor) reserve() messages.ProcessID {
-	for {
-		id := messages.ProcessID(firstID + rand.IntN(endID-firstID))
-		if v.entries[id] == nil {
-			return id
-		}
-	}
-}
-
-func (v *supervisor) route(id messages.ProcessID, message any) {
-	e := v.entries[id]
-	if e == nil {
-		v.ctx.Respond(&messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
-			Detail: "there is no such process", Hint: "list the processes of this session"})
-		return
+// forward passes on a call whose answer may come late, and remembers who waits.
+func (v *supervisor) forward(e *entry, message any) {
+	if asker := v.ctx.Sender(); asker != nil {
+		e.open[asker.Id] = asker
 	}
 	v.ctx.Forward(e.actor, message)
 }
 
-func (v *supervisor) ended(id messages.ProcessID) {
-	if e := v.entries[id]; e != nil {
-		delete(v.entries, id)
-		v.ctx.Send(e.actor, retire{})
+// find gives the entry of an id, or answers the message at hand itself.
+func (v *supervisor) find(id messages.ProcessID, message any) *entry {
+	if e := v.entries[id]; e != nil && e.crashed == nil {
+		return e
 	}
-	v.closeIfEmpty()
+	if r := v.record(id); r != nil {
+		v.answerRecord(r, message)
+		return nil
+	}
+	v.ctx.Respond(&messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
+		Detail: "there is no process with this id", Hint: "list the processes of the session"})
+	return nil
 }
 
-// crashed ends the tree of a process whose actor is no more, and says its last word for it.
-func (v *supervisor) crashed(m Crashed) {
-	for id, e := range v.entries {
-		if e.actor.Equal(m.PID) {
-			delete(v.entries, id)
-			if e.child != nil {
-				e.child.Abandon()
-			}
-			v.bus.Publish(messages.ExecEnded{
-				Origin:    messages.Origin{Session: v.session, Process: id, Call: e.call},
-				EndRecord: messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus, Detail: "its actor crashed"},
-			})
-		}
+// route passes on a request that is answered at once.
+func (v *supervisor) route(id messages.ProcessID, message any) {
+	if e := v.find(id, message); e != nil {
+		v.ctx.Forward(e.actor, message)
 	}
-	v.closeIfEmpty()
 }
 
-func (v *supervisor) close(m CloseSession) {
-	v.closing = append(v.closing, v.ctx.Sender())
-	for id, e := range v.entries {
-		v.ctx.Send(e.actor, messages.Terminate{Process: id, By: m.By})
+// call passes on a request that waits.
+func (v *supervisor) call(id messages.ProcessID, message any) {
+	if e := v.find(id, message); e != nil {
+		v.use(e)
+		v.forward(e, message)
 	}
-	v.closeIfEmpty()
 }
 
-func (v *supervisor) closeIfEmpty() {
-	if v.closing == nil || len(v.entries) > 0 {
+func (v *supervisor) write(m messages.WriteStdin) {
+	if len(m.Bytes) == 0 {
+		poll := messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens}
+		v.call(m.Process, poll)
 		return
 	}
-	answerAll(v.ctx, v.closing, messages.Done{})
-	v.ctx.Stop(v.ctx.Self())
+	if m.NoTimeout {
+		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "write", Subject: m.Process.String(),
+			Detail: "`no_timeout=true` requires empty `chars`", Hint: "write first and then poll"})
+		return
+	}
+	v.call(m.Process, m)
+}
+
+func (v *supervisor) terminate(m messages.Terminate) {
+	e := v.find(m.Process, m)
+	if e == nil {
+		return
+	}
+	if m.By == "" {
+		m.By = messages.ByUser
+	}
+	if asker := v.ctx.Sender(); asker != nil {
+		e.enders = append(e.enders, asker)
+	}
+	v.ctx.Send(e.actor, m)
+}
+
+func (v *supervisor) terminateAll(by messages.TerminatedBy) {
+	if by == "" {
+		by = messages.ByUser
+	}
+	for id, e := range v.entries {
+		v.ctx.Send(e.actor, messages.Terminate{Process: id, By: by})
+	}
+	v.emptied = append(v.emptied, v.ctx.Sender())
+	v.ifEmpty()
+}
+
+// ifEmpty answers those who wait for the end of all processes.
+func (v *supervisor) ifEmpty() {
+	if len(v.entries) > 0 {
+		return
+	}
+	answerAll(v.ctx, v.emptied, messages.Done{})
+	v.emptied = nil
+	if v.closing {
+		v.ctx.Stop(v.ctx.Self())
+	}
+}
+
+func (v *supervisor) pause(change int) {
+	if v.paused+change >= 0 {
+		v.paused += change
+		for _, e := range v.entries {
+			if change > 0 {
+				v.ctx.Send(e.actor, pause{})
+			} else {
+				v.ctx.Send(e.actor, resume{})
+			}
+		}
+	}
+	v.ctx.Respond(messages.Done{})
+}
+
+func (v *supervisor) cancel(m messages.CancelWait) {
+	for _, e := range v.entries {
+		if e.open[m.Waiter] != nil {
+			v.ctx.Send(e.actor, cancelWait{m.Waiter})
+			return
+		}
+	}
 }

@@ -1,46 +1,164 @@
 package actors
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/messages"
 )
 
-// waiter is a call that waits inside a process for its end or a deadline.
+// waiter is a call that waits inside a process for output. Waiters are served one after the other: only the first one's
+// clock runs, and it takes the output.
 type waiter struct {
-	asker *PID
-	since time.Time
-	timer *Timer
+	asker     *PID
+	began     time.Time // when the call arrived
+	left      time.Duration
+	endless   bool // no deadline
+	poll      bool // sent nothing: a write ends it
+	writing   bool // the process has not taken all of its bytes yet
+	late      bool // its deadline came meanwhile
+	maxTokens int
+	taken     int
+	inputErr  *messages.Error
+
+	since time.Time // when its clock was started
+	clock *Timer    // nil while it does not run
 }
 
 // deadline says that a waiter has waited long enough.
 type deadline struct{ waiter *waiter }
 
-// wait lets the sender of the message at hand wait.
-func (p *process) wait(yield time.Duration) {
-	if yield <= 0 {
-		yield = messages.DefaultYield
-	}
-	w := &waiter{asker: p.ctx.Sender(), since: time.Now()}
-	w.timer = p.ctx.After(min(max(yield, messages.MinYield), messages.MaxYield), deadline{w})
+// await puts a waiter into the queue.
+func (p *process) await(w *waiter) {
+	w.asker, w.began = p.ctx.Sender(), time.Now()
 	p.waiters = append(p.waiters, w)
+	p.serve()
 }
 
-// finishWaiters answers those that match with what there is.
-func (p *process) finishWaiters(match func(*waiter) bool) {
-	var left []*waiter
-	for _, w := range p.waiters {
-		if !match(w) {
-			left = append(left, w)
-			continue
-		}
-		w.timer.Cancel()
-		if w.asker == nil {
-			continue
-		}
-		taken := p.output.unread.Drain()
-		p.ctx.Send(w.asker, &messages.Result{Process: p.id, Running: p.state < exited, Status: p.status,
-			Output: taken.WithMarker(), Omitted: taken.Omitted(), WallTime: time.Since(w.since)})
+// serve starts the first waiter's clock.
+func (p *process) serve() {
+	if len(p.waiters) == 0 || p.paused > 0 {
+		return
 	}
-	p.waiters = left
+	if w := p.waiters[0]; w.clock == nil && !w.endless && !w.late {
+		w.since = time.Now()
+		w.clock = p.ctx.After(w.left, deadline{w})
+	}
 }
+
+// hold stops the first waiter's clock.
+func (p *process) hold() {
+	if len(p.waiters) == 0 {
+		return
+	}
+	if w := p.waiters[0]; w.clock != nil {
+		w.clock.Cancel()
+		w.clock = nil
+		w.left = max(w.left-time.Since(w.since), 0)
+	}
+}
+
+// expired answers a waiter whose time is over, unless it does not know yet what became of its bytes.
+func (p *process) expired(w *waiter) {
+	w.clock, w.late = nil, true
+	if !w.writing {
+		p.answer(w, p.result(w))
+	}
+}
+
+// remove takes a waiter out of the queue; false if it is not in it.
+func (p *process) remove(w *waiter) bool {
+	for i, other := range p.waiters {
+		if other == w {
+			w.clock.Cancel()
+			p.waiters = append(p.waiters[:i:i], p.waiters[i+1:]...)
+			p.serve()
+			return true
+		}
+	}
+	return false
+}
+
+// answer ends a waiter's call.
+func (p *process) answer(w *waiter, reply any) {
+	if !p.remove(w) {
+		return
+	}
+	p.tell(w.asker, reply)
+}
+
+// tell replies to a caller that the supervisor knows of.
+func (p *process) tell(asker *PID, reply any) {
+	if asker != nil {
+		p.ctx.Send(asker, reply)
+		p.ctx.Send(p.supervisor, answered{p.id, asker.Id})
+	}
+}
+
+// result takes the output.
+func (p *process) result(w *waiter) *messages.Result {
+	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status, Background: p.background,
+		ChunkID: chunkID(), WallTime: time.Since(w.began), MaxOutputTokens: w.maxTokens,
+		Taken: w.taken, InputErr: w.inputErr}
+	p.output.take(r)
+	p.told = p.told || p.status.Kind != messages.ExitNone || p.state == messages.StateClosed
+	if w.poll && r.Running {
+		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin()})
+	}
+	return r
+}
+
+// usable says whether a model may go on with the process: its leader lives, or its background children were kept.
+func (p *process) usable() bool {
+	return p.state == messages.StateRunning ||
+		p.state == messages.StateExited && p.background != nil && p.background.Kept && p.ending == nil
+}
+
+// answerExit answers those who waited for the leader's exit, once everything it wrote is here and it is known what
+// becomes of its children.
+func (p *process) answerExit() {
+	if p.state != messages.StateExited || !p.drained || p.background == nil && !p.treeEnded || p.order.run != nil {
+		return
+	}
+	for _, w := range slices.Clone(p.waiters) {
+		if !p.told || w.began.Before(p.exitedAt) { // who came after the exit was told waits for the end
+			p.answer(w, p.result(w))
+		}
+	}
+}
+
+// answerEnd answers everybody when the process has ended: with what is left, or that there is nothing any more.
+func (p *process) answerEnd(record *messages.EndRecord) {
+	for len(p.waiters) > 0 {
+		w := p.waiters[0]
+		if p.told && p.output.unread.Total() == 0 && !w.began.Before(p.exitedAt) {
+			p.answer(w, endedError(p.id, record))
+		} else {
+			p.answer(w, p.result(w))
+		}
+	}
+}
+
+// cancel takes back the call of an asker, if it still waits.
+func (p *process) cancel(asker string) {
+	for _, w := range p.waiters {
+		if w.asker != nil && w.asker.Id == asker {
+			p.answer(w, &messages.Error{Code: messages.CodeCancelled, Op: "wait for process", Subject: p.id.String(),
+				Detail: "the call was cancelled and nothing was taken"})
+			return
+		}
+	}
+	if p.order.run != nil && p.runner != nil && p.runner.Id == asker {
+		p.cancelRun()
+	}
+}
+
+func endedError(id messages.ProcessID, record *messages.EndRecord) error {
+	return &messages.Error{Code: messages.CodeProcessEnded, Op: "use process", Subject: id.String(),
+		Detail: "the process has ended: " + record.String(), Hint: "read its remembered output, or start it anew", Ended: record}
+}
+
+// chunkID is six random hexadecimal digits.
+func chunkID() string { return fmt.Sprintf("%06x", rand.IntN(1<<24)) }

@@ -9,8 +9,11 @@
 //	ids.go          session, process and call ids; terminal size
 //	status.go       how a leader exited, why a process ended, what became of its tree
 //	environment.go  how a child's environment is built
-//	exec.go         starting a command
-//	input.go        writing to a command, closing its input, resizing, signalling, terminating it
+//	exec.go         starting a command, and the result of a call that waited
+//	run.go          running a command to its end with a timeout
+//	text.go         a result as a model reads it
+//	input.go        writing to a process, polling, closing its input, resizing, signalling
+//	control.go      terminating, listing, reading remembered output, session-wide changes
 //	event.go        what is published on the bus
 //
 // # What you may not assume

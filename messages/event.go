@@ -12,6 +12,9 @@ const (
 	KindExecExited   EventKind = "exec_exited"
 	KindOutputClosed EventKind = "output_closed"
 	KindExecEnded    EventKind = "exec_ended"
+	KindAttemptEnded EventKind = "attempt_ended"
+	KindInteraction  EventKind = "terminal_interaction"
+	KindWarning      EventKind = "process_warning"
 	KindExecNotice   EventKind = "exec_notice"
 	KindGap          EventKind = "gap"
 )
@@ -78,11 +81,34 @@ type OutputClosed struct {
 	Total int64 `json:"total"` // bytes of output in all
 }
 
-// ExecEnded is the last event of a process; exactly one is published for each.
+// ExecEnded is the last event of a process; exactly one is published for each process that began.
 type ExecEnded struct {
 	Origin
 	EndRecord
 	Total int64 `json:"total"` // bytes of output in all
+	// Transcript is the output: all of it up to 1 MiB, otherwise its first and last half MiB with a marker between.
+	Transcript []byte `json:"transcript"`
+}
+
+// AttemptEnded is published when an attempt to run a command was stopped and another may follow.
+type AttemptEnded struct {
+	Origin
+	Attempt int    `json:"attempt"` // from 1
+	Reason  string `json:"reason"`
+}
+
+// TerminalInteraction is published for every input, and for every poll of a process that was still alive after it.
+type TerminalInteraction struct {
+	Origin
+	Input []byte `json:"input"`
+}
+
+// ProcessWarning is published when a session has nearly as many processes as it may have.
+type ProcessWarning struct {
+	Origin
+	Processes int    `json:"processes"`
+	Max       int    `json:"max"`
+	Text      string `json:"text"`
 }
 
 // ExecNotice tells of something a person running the host should know.
@@ -113,6 +139,15 @@ func (OutputClosed) Kind() EventKind { return KindOutputClosed }
 
 // Kind implements Event.
 func (ExecEnded) Kind() EventKind { return KindExecEnded }
+
+// Kind implements Event.
+func (AttemptEnded) Kind() EventKind { return KindAttemptEnded }
+
+// Kind implements Event.
+func (TerminalInteraction) Kind() EventKind { return KindInteraction }
+
+// Kind implements Event.
+func (ProcessWarning) Kind() EventKind { return KindWarning }
 
 // Kind implements Event.
 func (ExecNotice) Kind() EventKind { return KindExecNotice }

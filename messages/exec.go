@@ -2,12 +2,21 @@ package messages
 
 import "time"
 
-// ExecCommand asks for one command to be run. It is answered once, with a *Result or an *Error.
+// ExecCommand asks for one command to be run: a program with its arguments (Argv), or a script for a shell (Script). It is
+// answered once: with a *Result when the command has ended or the yield time is over, or with an *Error. The process lives
+// on after the yield time.
 type ExecCommand struct {
 	// Call is the caller's name for this call; events carry it. It may be empty.
 	Call CallID `json:"call,omitempty"`
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of the environment.
-	Argv []string `json:"argv"`
+	Argv []string `json:"argv,omitempty"`
+	// Argv0, if not empty, is what the program sees as its own name.
+	Argv0 string `json:"argv0,omitempty"`
+	// Script is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
+	// makes it a login shell (-lc instead of -c); nil means what the session allows.
+	Script string `json:"script,omitempty"`
+	Shell  string `json:"shell,omitempty"`
+	Login  *bool  `json:"login,omitempty"`
 	// Dir is the working directory, relative to the session's; empty means the session's.
 	Dir string `json:"dir,omitempty"`
 	// Environment says how the child's environment is built; nil means the session's way.
@@ -21,27 +30,79 @@ type ExecCommand struct {
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
 	// Grace lies between SIGTERM and SIGKILL when the tree is ended; zero means 500 ms.
 	Grace time.Duration `json:"grace,omitempty"`
-	// Yield is how long the call waits for the command before it answers with what there is: MinYield to MaxYield, other
-	// values are brought there; zero means DefaultYield.
+	// Yield is how long the call waits for the end before it answers with what there is. Zero means DefaultExecYield; other
+	// values are brought between MinYield and MaxYield.
 	Yield time.Duration `json:"yield,omitempty"`
+	// NoWait answers as soon as the program runs, and takes no output: for callers that follow the events.
+	NoWait bool `json:"noWait,omitempty"`
+	// MaxOutputTokens bounds Result.Text, a token being 4 bytes. Zero means DefaultOutputTokens; the session's own bound
+	// holds, too.
+	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
 }
 
-// Bounds of ExecCommand.Yield.
+// How long calls wait for output.
 const (
-	MinYield     = 250 * time.Millisecond
-	MaxYield     = 30 * time.Second
-	DefaultYield = 10 * time.Second
+	MinYield          = 250 * time.Millisecond // every call
+	MaxYield          = 30 * time.Second       // ExecCommand, and WriteStdin with bytes
+	MinPoll           = 5 * time.Second        // Poll, and WriteStdin without bytes
+	DefaultMaxPoll    = 300 * time.Second      // the same; a session may set another maximum
+	DefaultExecYield  = 10 * time.Second
+	DefaultWriteYield = 250 * time.Millisecond
 )
+
+// DefaultOutputTokens bounds the text of a result where the caller does not.
+const DefaultOutputTokens = 10_000
+
+// ExecYield is how long an ExecCommand waits.
+func ExecYield(requested time.Duration) time.Duration {
+	if requested == 0 {
+		requested = DefaultExecYield
+	}
+	return min(max(requested, MinYield), MaxYield)
+}
+
+// WriteYield is how long a WriteStdin with bytes waits.
+func WriteYield(requested time.Duration) time.Duration {
+	if requested == 0 {
+		requested = DefaultWriteYield
+	}
+	return min(max(requested, MinYield), MaxYield)
+}
+
+// PollYield is how long a Poll waits in a session whose longest poll is longest; less than MinPoll counts as MinPoll.
+func PollYield(requested, longest time.Duration) time.Duration {
+	return min(max(requested, MinPoll), max(longest, MinPoll))
+}
 
 // Result answers a call that waited for output.
 type Result struct {
-	Process ProcessID `json:"process"` // also set after the end, when it cannot be used any more
-	Running bool      `json:"running"`
+	Process ProcessID `json:"process"`
+	Call    CallID    `json:"call,omitempty"` // of the command
+	// Running says that the process can still be used: its leader lives, or background children were kept.
+	Running bool `json:"running"`
 	// Status is how the leader exited, if it has.
 	Status ExitStatus `json:"status"`
-	// Output is what came since the last answer; Omitted counts what was dropped out of its middle.
-	Output  []byte `json:"output"`
-	Omitted int64  `json:"omitted,omitempty"`
+	// Background says what is done with the children that outlived the leader; nil if there are none.
+	Background *Background `json:"background,omitempty"`
+	// ChunkID is six random hexadecimal digits, new for every answer.
+	ChunkID string `json:"chunkId"`
 	// WallTime is how long the call took.
 	WallTime time.Duration `json:"wallTime"`
+	// Output is what came since the last answer. If it was too much, Head of its bytes are the beginning, the rest is the
+	// end, and Omitted bytes between them were dropped.
+	Output  []byte `json:"output"`
+	Head    int    `json:"head,omitempty"`
+	Omitted int64  `json:"omitted,omitempty"`
+	// MaxOutputTokens is the bound that Text keeps.
+	MaxOutputTokens int `json:"maxOutputTokens"`
+	// Taken is, after a WriteStdin, the number of bytes the process's terminal or pipe took; InputErr says why it was not
+	// all of them.
+	Taken    int    `json:"taken,omitempty"`
+	InputErr *Error `json:"inputErr,omitempty"`
+}
+
+// Background tells of children that were alive when their leader had exited.
+type Background struct {
+	Count int  `json:"count"`
+	Kept  bool `json:"kept"` // as the command asked; otherwise they are being ended
 }

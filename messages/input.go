@@ -2,51 +2,61 @@ package messages
 
 import "time"
 
-// WriteInput asks for bytes to be sent to a process. It is answered with Written or an *Error; bytes go out in the order
-// in which the requests arrived.
-type WriteInput struct {
+// WriteStdin sends bytes to a process and waits for output. Bytes go out in the order in which the requests arrive. It is
+// answered with a *Result or an *Error. Without bytes it is a Poll.
+//
+// A process on pipes without input takes only one thing: the single byte 0x03 interrupts it (SIGINT to its group).
+type WriteStdin struct {
 	Process ProcessID `json:"process"`
-	Bytes   []byte    `json:"bytes"`
-	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded. Zero means
-	// DefaultPatience.
+	Bytes   []byte    `json:"bytes,omitempty"`
+	// Yield is how long to wait: zero means DefaultWriteYield; see WriteYield and PollYield for the bounds.
+	Yield           time.Duration `json:"yield,omitempty"`
+	MaxOutputTokens int           `json:"maxOutputTokens,omitempty"`
+	// NoTimeout is Poll.NoTimeout; there must then be no bytes.
+	NoTimeout bool `json:"noTimeout,omitempty"`
+	// NoWait answers as soon as the process has taken the bytes, and takes no output: for callers that follow the events.
+	NoWait bool `json:"noWait,omitempty"`
+	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded, and the result says
+	// so. Zero means DefaultPatience.
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
-// DefaultPatience is WriteInput.Patience where none is named.
-const DefaultPatience = 10 * time.Second
+// DefaultPatience is WriteStdin.Patience where none is named.
+const DefaultPatience = 30 * time.Second
 
-// Written says how many bytes the terminal or pipe took. Err says why if that is not all.
-type Written struct {
-	Taken int    `json:"taken"`
-	Err   *Error `json:"err,omitempty"`
+// Poll waits for output: until the process ends or the yield time is over. It is answered with a *Result or an *Error.
+type Poll struct {
+	Process ProcessID `json:"process"`
+	// Yield is how long to wait, at least MinPoll.
+	Yield time.Duration `json:"yield,omitempty"`
+	// NoTimeout answers only when the process has ended. Yield must then be zero.
+	NoTimeout       bool `json:"noTimeout,omitempty"`
+	MaxOutputTokens int  `json:"maxOutputTokens,omitempty"`
 }
 
-// CloseStdin asks for the end of a process's input. It is answered with Done or an *Error.
+// CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or
+// with an *Error of CodeCancelled, and then nothing was taken. The process does not notice.
+type CancelWait struct {
+	Waiter string `json:"waiter"` // the name of whoever waits for the answer
+}
+
+// CloseStdin ends a process's input. It is answered with Done or an *Error.
 type CloseStdin struct {
 	Process ProcessID `json:"process"`
 }
 
-// Resize asks for a new terminal size. It is answered with Done or an *Error.
+// Resize changes a terminal's size. It is answered with Done or an *Error.
 type Resize struct {
 	Process ProcessID `json:"process"`
 	Size    Size      `json:"size"`
 }
 
-// Signal asks for a signal. It is answered with Done or an *Error.
+// Signal sends a signal to a process. It is answered with Done or an *Error.
 type Signal struct {
 	Process ProcessID `json:"process"`
 	Number  int       `json:"number"`
 	// Tree sends it to the whole tree; otherwise it goes to the foreground process group.
 	Tree bool `json:"tree,omitempty"`
-}
-
-// Terminate asks for the end of a process and its tree. It is answered with *EndRecord, when that has come about, or an
-// *Error.
-type Terminate struct {
-	Process ProcessID    `json:"process"`
-	By      TerminatedBy `json:"by,omitempty"` // empty means ByUser
-	// Grace, if positive, replaces the command's own.
-	Grace time.Duration `json:"grace,omitempty"`
 }
 
 // Done answers requests that have nothing else to say.

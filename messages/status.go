@@ -101,8 +101,6 @@ type TreeReport struct {
 	Ended int `json:"ended"`
 	// Survivors names what is still alive; empty is the normal case.
 	Survivors []Survivor `json:"survivors,omitempty"`
-	// Kept is true where background children were left running on request; they are then not counted as survivors.
-	Kept bool `json:"kept,omitempty"`
 	// Airtight is true where the kernel guarantees that no descendant can hide from the search (a subreaper, pid
 	// namespace or cgroup); without it the report covers what could be found.
 	Airtight bool `json:"airtight"`
@@ -116,4 +114,19 @@ type EndRecord struct {
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
 	Detail   string        `json:"detail,omitempty"`
+}
+
+// String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".
+func (r *EndRecord) String() string {
+	text := string(r.Cause)
+	if r.By != "" {
+		text += " by " + string(r.By)
+	}
+	if r.Status.Kind != ExitNone && r.Status.Kind != "" {
+		text += ", " + r.Status.String()
+	}
+	if r.Detail != "" {
+		text += ": " + r.Detail
+	}
+	return text
 }

@@ -145,6 +145,10 @@ type Exited struct {
 	Lost   error
 }
 
+// Background says that the leader has exited and left Count living processes behind. It comes after Exited and before
+// TreeEnded, at once, and not at all if none were left.
+type Background struct{ Count int }
+
 // Drained says that everything the leader wrote was delivered: the output ended, or DrainWait went by.
 type Drained struct{}
 
@@ -154,9 +158,10 @@ type Closed struct{}
 // TreeEnded says what became of the descendants.
 type TreeEnded struct{ messages.TreeReport }
 
-func (Spawned) event()   {}
-func (Output) event()    {}
-func (Exited) event()    {}
-func (Drained) event()   {}
-func (Closed) event()    {}
-func (TreeEnded) event() {}
+func (Spawned) event()    {}
+func (Output) event()     {}
+func (Exited) event()     {}
+func (Background) event() {}
+func (Drained) event()    {}
+func (Closed) event()     {}
+func (TreeEnded) event()  {}

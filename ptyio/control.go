@@ -19,6 +19,9 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	if err != nil {
 		return theirs, err
 	}
+	for _, file := range theirs {
+		blocking(file)
+	}
 	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
 	for _, in := range c.launch.Inherit {
 		for len(start.Files) <= in.FD {
@@ -74,6 +77,10 @@ func (c *child) openInput() (*os.File, error) {
 	return read, nil
 }
 
+// blocking undoes what Go does to every pipe and terminal it opens: it puts them into non-blocking mode, which belongs to
+// the open file and so reaches the child, where reads and writes would then fail with EAGAIN. Fd has that effect.
+func blocking(file *os.File) { _ = file.Fd() }
+
 func closeAll(files []*os.File) {
 	for _, file := range files {
 		_ = file.Close()
@@ -107,6 +114,13 @@ func (c *child) onExited(status messages.ExitStatus, lost error) {
 	c.launch.Events(Exited{Status: status, Lost: lost})
 	close(c.exited)
 	c.wake()
+}
+
+func (c *child) onBackground(count int) {
+	<-c.spawned
+	if !c.dead {
+		c.launch.Events(Background{Count: count})
+	}
 }
 
 func (c *child) onTreeEnded(report messages.TreeReport) {

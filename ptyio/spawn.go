@@ -31,9 +31,11 @@ type Start struct {
 	TTY       bool       // Files[0] becomes the controlling terminal
 	Keep      bool
 	Grace     time.Duration
-	// Exited and TreeEnded are called once each, in this order, from any goroutine. They do not block.
-	Exited    func(status messages.ExitStatus, lost error)
-	TreeEnded func(messages.TreeReport)
+	// Exited and TreeEnded are called once each, in this order, from any goroutine; between them Background, with the
+	// number of processes that the leader left behind, if there are any. They do not block.
+	Exited     func(status messages.ExitStatus, lost error)
+	Background func(count int)
+	TreeEnded  func(messages.TreeReport)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child.
@@ -55,7 +57,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	}
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
-	start.Exited, start.TreeEnded = c.onExited, c.onTreeEnded
+	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
 	theirs, err := c.open(&start)
 	if err == nil {
 		c.leader, err = starter.Start(ctx, start)

@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
 // closeGrace is what the trees get when a spawner is closed.
@@ -21,11 +24,10 @@ const closeGrace = 500 * time.Millisecond
 type direct struct {
 	forest *tree.Forest
 	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
-	closed chan struct{}
 }
 
 func newDirect() (ptyio.Spawner, error) {
-	return &direct{forest: tree.NewForest(), leaks: leaks(), closed: make(chan struct{})}, nil
+	return &direct{forest: tree.NewForest(), leaks: leaks()}, nil
 }
 
 // leaks finds the descriptors this process inherited from its own parent without close-on-exec. Go makes none later.
@@ -34,7 +36,7 @@ func leaks() int {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	for _, entry := range entries {
 		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd < 3 || fd > ptyio.MaxInheritedFD {
+		if err != nil || fd < 3 {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
@@ -49,35 +51,42 @@ func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, e
 }
 
 // Start implements ptyio.Starter.
-func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
-	select {
-	case <-d.closed:
-		return nil, errClosed()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	default:
+func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	files := make([]uintptr, max(len(start.Files), d.leaks))
+	err = wire.Hold(start.Files, func(fds []int) error {
+		leader, err = d.fork(start, fds)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return leader, nil
+}
+
+func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
+	files := make([]uintptr, max(len(fds), d.leaks))
 	for i := range files {
 		files[i] = ^uintptr(0)
-	}
-	for i, file := range start.Files {
-		if file == nil {
-			continue
-		}
-		raw, err := file.SyscallConn()
-		if err != nil {
-			return nil, err
-		}
-		if err := raw.Control(func(fd uintptr) { files[i] = fd }); err != nil {
-			return nil, err
+		if i < len(fds) && fds[i] >= 0 {
+			files[i] = uintptr(fds[i])
 		}
 	}
+	var exited sync.Once
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace,
-		Exited: func(status messages.ExitStatus) { start.Exited(status, nil) }, Ended: start.TreeEnded,
+		Exited: func(status messages.ExitStatus) { exited.Do(func() { start.Exited(status, nil) }) },
+		Left:   start.Background,
+		Ended: func(report messages.TreeReport) {
+			exited.Do(func() { start.Exited(messages.NoStatus, errNotKilled()) })
+			start.TreeEnded(report)
+		},
 	})
+	if errors.Is(err, tree.ErrClosed) {
+		return nil, errClosed()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +94,8 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	return directLeader{t}, nil
 }
 
-// Close implements ptyio.Spawner. The host stops spawning before.
+// Close implements ptyio.Spawner.
 func (d *direct) Close() error {
-	select {
-	case <-d.closed:
-	default:
-		close(d.closed)
-	}
 	d.forest.EndAll(closeGrace)
 	return nil
 }
@@ -105,4 +109,8 @@ func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
 
 func errClosed() error {
 	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
+}
+
+func errNotKilled() error {
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end", Detail: "the leader could not be killed"}
 }

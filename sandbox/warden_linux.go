@@ -20,6 +20,7 @@ type wardens struct {
 	mu      sync.Mutex
 	current *wardenProcess
 	closed  bool
+	living  sync.WaitGroup // wardens about which not everything was reported
 }
 
 func newDefault(options Options) (ptyio.Spawner, error) {
@@ -32,6 +33,9 @@ func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 
 // Start implements ptyio.Starter.
 func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	select {
 	case w.starts <- struct{}{}:
 		defer func() { <-w.starts }()
@@ -61,6 +65,7 @@ func (w *wardens) warden() (*wardenProcess, error) {
 			Hint: "a host that cannot execute itself must use the direct spawner"}
 	}
 	w.current = p
+	w.living.Go(p.serve)
 	return p, nil
 }
 
@@ -70,8 +75,9 @@ func (w *wardens) Close() error {
 	p := w.current
 	w.closed = true
 	w.mu.Unlock()
-	if p == nil {
-		return nil
+	if p != nil {
+		p.close()
 	}
-	return p.close()
+	w.living.Wait()
+	return nil
 }

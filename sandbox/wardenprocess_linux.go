@@ -22,6 +22,8 @@ const (
 	// closeWait is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to
 	// work, and some time for a loaded machine.
 	closeWait = 6 * time.Second
+	// sendWait is how long a warden may take to read what we say; one that takes longer is given up.
+	sendWait = 10 * time.Second
 	// lostOutput is how much of a dead warden's last words is reported.
 	lostOutput = 4 << 10
 )
@@ -33,6 +35,7 @@ type wardenProcess struct {
 	conn   *wire.Conn
 	stderr *os.File // a memfd
 	lost   func(WardenLost)
+	marks  tree.Marks    // set by the reader of replies
 	gone   chan struct{} // closed when the warden is dead and everything about it was reported
 
 	// mu guards the table that the reader of replies and the starts share.
@@ -73,7 +76,7 @@ func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "host")
 	defer theirs.Close()
-	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"))
+	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"), sendWait)
 	if err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
@@ -81,7 +84,12 @@ func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
 	if err := p.exec(greeting, theirs); err != nil {
 		return nil, errors.Join(err, conn.Close(), stderr.Close())
 	}
-	go p.serve()
+	// Without descriptors, so that the description of the types is over there before any can be refused.
+	if err := conn.Send(wire.Request{}); err != nil {
+		p.kill()
+		p.bury()
+		return nil, fmt.Errorf("speak to the warden: %w", err)
+	}
 	return p, nil
 }
 
@@ -143,9 +151,9 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	request, files := startRequest(spec)
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
 	p.mu.Lock()
-	if p.dead {
+	if p.dead || p.closing {
 		p.mu.Unlock()
-		return nil, errWardenLost()
+		return nil, p.errGone()
 	}
 	p.nextID++
 	l.id = p.nextID
@@ -153,7 +161,10 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	p.mu.Unlock()
 	if err := p.conn.Send(wire.Request{ID: l.id, Start: request}, files...); err != nil {
 		p.forget(l)
-		return nil, errWardenLost()
+		if wire.Broken(err) {
+			return nil, p.errGone()
+		}
+		return nil, err
 	}
 	select {
 	case err := <-l.reply:
@@ -202,6 +213,16 @@ func (p *wardenProcess) forget(l *wardenLeader) {
 	delete(p.leaders, l.id)
 }
 
+// errGone says why the warden takes no start.
+func (p *wardenProcess) errGone() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing {
+		return errClosed()
+	}
+	return errWardenLost()
+}
+
 func errWardenLost() error {
 	return &messages.Error{Code: messages.CodeWardenLost, Op: "spawn", Detail: "the warden process died",
 		Hint: "try again: a new one is started"}
@@ -212,7 +233,11 @@ func (l *wardenLeader) PID() int { return l.pid }
 
 // Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
 func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
-	return l.process.conn.Send(wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
+	err := l.process.conn.Send(wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
+	if err != nil && wire.Broken(err) {
+		return l.process.errGone()
+	}
+	return err
 }
 
 // EndTree implements ptyio.Leader.

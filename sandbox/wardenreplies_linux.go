@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
@@ -12,11 +14,14 @@ import (
 
 // serve reads replies until the warden is gone, and then says what has become of its children.
 func (p *wardenProcess) serve() {
-	defer close(p.gone)
 	for {
 		var reply wire.Reply
 		if err := p.conn.Receive(&reply); err != nil {
 			break
+		}
+		if reply.Hello != nil {
+			p.marks = tree.Marks{Low: tree.Mark(reply.Hello.Low), High: tree.Mark(reply.Hello.High), Nonce: tree.Mark(reply.Hello.Nonce)}
+			continue
 		}
 		p.dispatch(reply)
 	}
@@ -42,17 +47,19 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	p.mu.Unlock()
 	switch {
 	case late:
-		l.EndTree(0)
+		go l.EndTree(0) // not here: the warden may wait for us to read
+
 	case reply.Started != nil:
 		l.reply <- nil
 	case reply.Failed != nil:
 		l.reply <- reply.Failed.Errno
 	case reply.Exited != nil:
 		l.spec.Exited(*reply.Exited, nil)
+	case reply.Left > 0:
+		l.spec.Background(reply.Left)
 	case reply.Ended != nil:
 		if !exited {
-			l.spec.Exited(messages.NoStatus, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end",
-				Detail: "the leader could not be killed"})
+			l.spec.Exited(messages.NoStatus, errNotKilled())
 		}
 		l.spec.TreeEnded(*reply.Ended)
 	}
@@ -60,6 +67,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 
 // bury waits for the warden's end, searches for what its trees left, and reports each child's end.
 func (p *wardenProcess) bury() {
+	defer close(p.gone)
 	p.mu.Lock()
 	p.dead = true
 	expected := p.closing
@@ -67,29 +75,41 @@ func (p *wardenProcess) bury() {
 	p.leaders = map[uint64]*wardenLeader{}
 	p.mu.Unlock()
 	_ = p.conn.Close()
-	status := p.await()
-	total, children := messages.TreeReport{}, 0
-	reports := tree.EndMarked(marks(left))
-	for _, l := range left {
-		if l.pid == 0 {
-			l.reply <- errWardenLost()
+	children := 0
+	for id, l := range left {
+		if l.pid != 0 {
+			children++
 			continue
 		}
-		children++
-		report := reports[l.mark]
-		total.Ended += report.Ended
-		total.Survivors = append(total.Survivors, report.Survivors...)
-		if !l.exited {
-			l.spec.Exited(messages.NoStatus, errWardenLost())
-		}
-		l.spec.TreeEnded(report)
+		delete(left, id)
+		l.reply <- p.errGone() // its leader, if there is one, carries a mark, too
 	}
+	status := p.await()
+	total := p.reportLost(left)
 	words := make([]byte, lostOutput)
 	n, _ := p.stderr.ReadAt(words, max(0, size(p.stderr)-lostOutput))
 	_ = p.stderr.Close()
 	if p.lost != nil && !expected {
 		p.lost(WardenLost{PID: p.pid, Status: status, Children: children, Tree: total, Output: string(words[:n])})
 	}
+}
+
+// reportLost ends what the warden has left and tells each of its children.
+func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total messages.TreeReport) {
+	for _, l := range left {
+		if !l.exited {
+			l.spec.Exited(messages.NoStatus, errWardenLost())
+		}
+	}
+	reports := tree.EndMarked(p.marks, marks(left))
+	for _, report := range reports {
+		total.Ended += report.Ended
+		total.Survivors = append(total.Survivors, report.Survivors...)
+	}
+	for _, l := range left {
+		l.spec.TreeEnded(reports[l.mark])
+	}
+	return total
 }
 
 func marks(leaders map[uint64]*wardenLeader) []tree.Mark {
@@ -112,7 +132,7 @@ func size(file *os.File) int64 {
 
 // await reaps the warden; one that does not end in time is killed.
 func (p *wardenProcess) await() messages.ExitStatus {
-	killer := time.AfterFunc(closeWait, func() { _ = syscall.Kill(p.pid, syscall.SIGKILL) })
+	killer := time.AfterFunc(closeWait, p.kill)
 	status := tree.AwaitExit(p.pidfd)
 	killer.Stop()
 	_ = p.pidfd.Close()
@@ -120,14 +140,20 @@ func (p *wardenProcess) await() messages.ExitStatus {
 	return status
 }
 
+// kill ends the warden at once. It goes through the pidfd: a late timer must not hit a stranger.
+func (p *wardenProcess) kill() {
+	if raw, err := p.pidfd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	}
+}
+
 // close lets the warden end everything and waits for it.
-func (p *wardenProcess) close() error {
+func (p *wardenProcess) close() {
 	p.mu.Lock()
 	p.closing = true
 	p.mu.Unlock()
 	_ = p.conn.CloseWrite()
-	killer := time.AfterFunc(closeWait, func() { _ = syscall.Kill(p.pid, syscall.SIGKILL) })
+	killer := time.AfterFunc(closeWait, p.kill)
 	defer killer.Stop()
 	<-p.gone
-	return nil
 }

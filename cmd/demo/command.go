@@ -31,7 +31,7 @@ func newCommand(session *execbus.Session, argv []string) *command {
 // run runs the command and returns its exit code.
 func (c *command) run() int {
 	defer c.terminal.restore()
-	events, err := c.session.Subscribe(execbus.Watch{Call: call, Lossless: true})
+	events, err := c.session.Events(execbus.Watch{Calls: []messages.CallID{call}, Lossless: true})
 	if err != nil {
 		return fail(err)
 	}
@@ -42,7 +42,8 @@ func (c *command) run() int {
 	failed := make(chan error, 1)
 	go func() {
 		defer c.terminal.restoreOnPanic()
-		request := messages.ExecCommand{Call: call, Argv: c.argv, TTY: c.terminal != nil, Size: c.terminal.size(), OpenStdin: true}
+		request := messages.ExecCommand{Call: call, Argv: c.argv, TTY: c.terminal != nil, Size: c.terminal.size(),
+			OpenStdin: true, NoWait: true}
 		if _, err := c.session.Exec(context.Background(), request); err != nil {
 			failed <- err
 			events.Close()
@@ -114,7 +115,7 @@ func (c *command) forwardInput() {
 
 // write waits until the command has taken the input: that is how a full pipe reaches our own input.
 func (c *command) write(p []byte) bool {
-	input := messages.WriteInput{Process: c.id, Bytes: p, Patience: 1000 * time.Hour}
+	input := messages.WriteStdin{Process: c.id, Bytes: p, NoWait: true, Patience: 1000 * time.Hour}
 	_, err := c.session.Write(context.Background(), input)
 	return err == nil
 }
@@ -129,7 +130,7 @@ func (c *command) forwardSignals(signals <-chan os.Signal) {
 				_ = c.session.Resize(context.Background(), c.id, c.terminal.size())
 			}
 		case syscall.SIGTERM, syscall.SIGHUP:
-			go func() { _, _ = c.session.Terminate(context.Background(), c.id) }()
+			go func() { _, _ = c.session.Terminate(context.Background(), messages.Terminate{Process: c.id}) }()
 		default:
 			_ = c.session.Signal(context.Background(), messages.Signal{Process: c.id, Number: int(received.(syscall.Signal))})
 		}

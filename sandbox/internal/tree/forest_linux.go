@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,9 +24,33 @@ type Forest struct {
 	// forking is held from before a fork until its leader is in the table, and while the table is compared with the
 	// kernel's list of our children.
 	forking sync.Mutex
-	mu      sync.Mutex
-	trees   map[int]*Tree // by the leader's pid
+	closed  bool           // guarded by forking
+	known   map[int]marked // orphans and their marks; guarded by forking
+	last    []orphan       // what the last walk found; guarded by forking
+	walks   atomic.Uint64  // walks begun; changed under forking
+
+	mu    sync.Mutex
+	trees map[int]*Tree // by the leader's pid
+
+	// concluding is held while a tree that seems empty looks whether strays have fallen to it and leaves the table.
+	concluding sync.Mutex
 }
+
+// orphan is a process that came to a subreaper from one of its trees. A dead one has just been reaped: it is in one list
+// only, and says that its own children may have come too late for that list.
+type orphan struct {
+	process
+	owner *Tree // by its mark; nil for a stray
+}
+
+// marked is an orphan's mark, read once.
+type marked struct {
+	start uint64
+	mark  Mark
+}
+
+// ErrClosed is the error of Start after EndAll.
+var ErrClosed = errors.New("the forest is closed")
 
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
 func NewForest() *Forest { return &Forest{trees: map[int]*Tree{}} }
@@ -38,6 +64,14 @@ func NewSubreaper() (*Forest, error) {
 	return &Forest{subreaper: true, marker: NewMarker(), trees: map[int]*Tree{}}, nil
 }
 
+// Marks is the range of the marks this forest gives.
+func (f *Forest) Marks() Marks {
+	if f.marker == nil {
+		return Marks{}
+	}
+	return f.marker.Marks()
+}
+
 // Spec says what to start. Argv[0] is what the program sees as its name; Files are its descriptors from 0 on, with
 // ^uintptr(0) for a closed one. Exited and Ended are called once each, in this order, and must not block.
 type Spec struct {
@@ -49,6 +83,7 @@ type Spec struct {
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
 	Exited    func(messages.ExitStatus)
+	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended     func(messages.TreeReport)
 }
 
@@ -56,7 +91,11 @@ type Spec struct {
 func (f *Forest) Start(spec Spec) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
-	t := &Tree{forest: f, spec: spec, exited: make(chan struct{}), done: make(chan struct{}), shorter: make(chan struct{}, 1)}
+	if f.closed {
+		return nil, ErrClosed
+	}
+	t := &Tree{forest: f, spec: spec, exited: make(chan struct{}), counted: make(chan struct{}),
+		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
@@ -102,43 +141,87 @@ func (f *Forest) Trees() []*Tree {
 // ReapOrphans reaps the dead among the processes that came to a subreaper from its trees.
 func (f *Forest) ReapOrphans() { f.orphans() }
 
-// orphans lists the live ones and reaps the dead. It returns nothing where we are no subreaper.
-func (f *Forest) orphans() []process {
+// orphans lists what came to a subreaper, and reaps the dead. Callers share a walk that began after both had asked: when
+// many trees end at once, each would otherwise look at the orphans of all.
+func (f *Forest) orphans() []orphan {
 	if !f.subreaper {
 		return nil
 	}
+	before := f.walks.Load()
 	f.forking.Lock()
 	defer f.forking.Unlock()
-	var live []process
-	for _, pid := range childrenOf(os.Getpid()) {
-		f.mu.Lock()
-		_, leader := f.trees[pid]
-		f.mu.Unlock()
-		if leader {
-			continue
-		}
-		switch p, err := readProcess(pid); {
-		case err != nil:
-		case p.dead():
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-		default:
-			live = append(live, p)
-		}
+	if f.walks.Load() == before {
+		f.walks.Add(1)
+		f.last = f.walk()
 	}
-	return live
+	return f.last
 }
 
-// owner finds the tree an orphan belongs to by its mark, or nil for a stray. alone is set if only one tree is left.
-func (f *Forest) owner(orphan process) (t *Tree, alone bool) {
-	mark := markOf(orphan.pid)
+func (f *Forest) walk() []orphan {
+	children, err := childrenOf(os.Getpid())
+	if err != nil { // no descriptor is free: nothing can be said, so everything must be looked at again
+		return []orphan{{process: process{state: 'X'}}}
+	}
+	var found []orphan
+	known := make(map[int]marked, len(f.known))
+	for _, pid := range children {
+		if f.leads(pid) {
+			continue
+		}
+		p, err := readProcess(pid)
+		if err != nil {
+			found = append(found, orphan{process: process{state: 'X'}})
+			continue
+		}
+		m := f.known[pid]
+		if m.start != p.start || m.mark == 0 {
+			m.start = p.start
+			m.mark, _ = markOf(pid)
+		}
+		if p.dead() {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		} else {
+			known[pid] = m
+		}
+		found = append(found, orphan{p, f.owner(m.mark)})
+	}
+	f.known = known
+	return found
+}
+
+func (f *Forest) leads(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.trees[pid] != nil
+}
+
+// owner finds the tree of a mark.
+func (f *Forest) owner(mark Mark) *Tree {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range f.trees {
 		if t.mark.Same(mark) {
-			return t, len(f.trees) == 1
+			return t
 		}
 	}
-	return nil, len(f.trees) == 1
+	return nil
+}
+
+// alone reports whether no other tree than t can have begotten a stray.
+func (f *Forest) alone(t *Tree) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.trees) == 1 && f.trees[t.pid] == t
+}
+
+// signalGroup signals the leader's group unless the tree has been forgotten and its number may be somebody else's.
+func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.trees[t.pid] != t {
+		return unix.ESRCH
+	}
+	return syscall.Kill(-t.pid, sig)
 }
 
 // forget takes a tree whose last member is gone off the table and reaps its leader, in this order under the lock that
@@ -152,9 +235,12 @@ func (f *Forest) forget(t *Tree) {
 	_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
 }
 
-// EndAll ends every tree, waits until all have reported, and then kills whatever else is left below a subreaper. It
-// returns what would not die.
+// EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left
+// below a subreaper. It returns what would not die.
 func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
+	f.forking.Lock()
+	f.closed = true
+	f.forking.Unlock()
 	trees := f.Trees()
 	for _, t := range trees {
 		t.End(grace)
@@ -162,6 +248,20 @@ func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
 	for _, t := range trees {
 		t.wait(grace + killWait + time.Second)
 	}
-	rest := &Tree{forest: f, roots: f.orphans}
+	rest := &Tree{forest: f}
+	rest.roots = func() ([]process, bool) { return living(f.orphans()) }
 	return rest.kill(time.Now().Add(killWait))
+}
+
+// living drops the dead, and reports whether there were none.
+func living(orphans []orphan) (live []process, settled bool) {
+	settled = true
+	for _, o := range orphans {
+		if o.dead() {
+			settled = false
+		} else {
+			live = append(live, o.process)
+		}
+	}
+	return live, settled
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,34 +91,50 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
+// gone reports whether an error of reading /proc means that the process does not exist any more.
+func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
+
 // childrenOf lists the pids of pid's children, zombies included. The kernel may skip one while a sibling is being
-// reaped, so callers repeat an empty answer that matters. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
-func childrenOf(pid int) []int {
+// reaped; nobody but us reaps our own. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
+func childrenOf(pid int) ([]int, error) {
 	base := "/proc/" + strconv.Itoa(pid) + "/task"
+	if pid == os.Getpid() { // orphans come to the first thread, and Start is called on it
+		return childrenOfThread(pid, base+"/"+strconv.Itoa(pid), nil)
+	}
 	threads, err := os.ReadDir(base)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var pids []int
 	for _, thread := range threads {
-		var room [1024]byte
-		text, err := readFile(base+"/"+thread.Name()+"/children", room[:])
-		if errors.Is(err, unix.ENOENT) && !hasChildrenFiles() {
-			return childrenByScan(pid)
-		}
-		for _, field := range bytes.Fields(text) {
-			if child, err := strconv.Atoi(string(field)); err == nil {
-				pids = append(pids, child)
-			}
+		if pids, err = childrenOfThread(pid, base+"/"+thread.Name(), pids); err != nil && !gone(err) {
+			return nil, err
 		}
 	}
-	return pids
+	return pids, nil
 }
 
-func hasChildrenFiles() bool {
-	_, err := os.Stat("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
-	return err == nil
+func childrenOfThread(pid int, base string, pids []int) ([]int, error) {
+	var room [1024]byte
+	text, err := readFile(base+"/children", room[:])
+	if err != nil {
+		if errors.Is(err, unix.ENOENT) && !hasChildrenFiles() {
+			return childrenByScan(pid), nil
+		}
+		return pids, err
+	}
+	for _, field := range bytes.Fields(text) {
+		if child, err := strconv.Atoi(string(field)); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids, nil
 }
+
+var hasChildrenFiles = sync.OnceValue(func() bool {
+	pid := strconv.Itoa(os.Getpid())
+	return unix.Access("/proc/"+pid+"/task/"+pid+"/children", unix.F_OK) != unix.ENOENT
+})
 
 func childrenByScan(parent int) []int {
 	var pids []int

@@ -34,9 +34,11 @@ type Tree struct {
 	pidfd  *os.File
 	start  uint64
 	mark   Mark
-	roots  func() []process // the members that no living member has for a child
+	// roots lists the members that no living member has for a child, and reports whether none died while it did.
+	roots func() ([]process, bool)
 
 	exited  chan struct{} // closed when the leader is a zombie
+	counted chan struct{} // closed when Left was called, if it had to be
 	done    chan struct{}
 	shorter chan struct{} // the grace was shortened
 
@@ -59,16 +61,33 @@ func (t *Tree) Watch() {
 	_ = t.pidfd.Close()
 	t.spec.Exited(status) // before the channel says so: Ended must come after it
 	close(t.exited)
+	t.bury()
 	if t.deserted() {
-		t.begin(time.Time{}, func() { t.report(messages.TreeReport{}, nil) })
+		close(t.counted)
+		t.begin(time.Time{}, func() { t.report(nil) })
 		return
 	}
+	if left := len(t.members()); left > 0 {
+		t.spec.Left(left)
+	}
+	close(t.counted)
 	if t.spec.Keep {
 		t.keep()
 	} else {
 		t.awaitEmpty(time.Now().Add(settle))
 	}
 	t.End(t.spec.Grace)
+}
+
+// bury reaps a leader that outlived its own report in a process that is no subreaper.
+func (t *Tree) bury() {
+	select {
+	case <-t.done:
+		if !t.forest.subreaper {
+			_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+		}
+	default:
+	}
 }
 
 // keep waits until the last background child is gone or somebody ends the tree.
@@ -79,6 +98,8 @@ func (t *Tree) keep() {
 		select {
 		case <-tick.C:
 		case <-t.shorter: // End was called
+			return
+		case <-t.done:
 			return
 		}
 	}
@@ -116,30 +137,47 @@ func (t *Tree) finish() {
 	for wait := time.Millisecond; !t.deserted() && time.Now().Before(t.graceEnd()); wait = min(2*wait, 10*time.Millisecond) {
 		t.pause(wait)
 	}
-	survivors := t.kill(time.Now().Add(killWait))
-	t.report(messages.TreeReport{Ended: max(t.met()-len(survivors), 0)}, survivors)
+	t.report(t.kill(time.Now().Add(killWait)))
 }
 
 // report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
-func (t *Tree) report(report messages.TreeReport, survivors []messages.Survivor) {
+func (t *Tree) report(survivors []messages.Survivor) {
 	if !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == t.pid }) {
-		<-t.exited
+		<-t.counted
 	}
-	strays := t.strays()
-	report.Survivors = append(survivors, strays...)
-	report.Airtight = t.forest.subreaper && t.mark != 0 && len(strays) == 0
-	t.forest.forget(t)
-	t.spec.Ended(report)
+	var strays []messages.Survivor
+	for !t.conclude(&strays, len(survivors) > 0) {
+		survivors = t.kill(time.Now().Add(killWait))
+	}
+	t.spec.Ended(messages.TreeReport{
+		Ended: t.met(survivors), Survivors: append(survivors, strays...),
+		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
+	})
 	close(t.done)
 }
 
-// met counts the descendants met since the ending began.
-func (t *Tree) met() int {
+// conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
+// the lock two trees that end at once could both leave a stray to the other.
+func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
+	t.forest.concluding.Lock()
+	defer t.forest.concluding.Unlock()
+	*strays = t.strays()
+	if len(*strays) > 0 && t.forest.alone(t) && !anyway {
+		return false
+	}
+	t.forest.forget(t)
+	return true
+}
+
+// met counts the descendants met since the ending began, without the survivors.
+func (t *Tree) met(survivors []messages.Survivor) int {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
-	met := len(t.seen)
-	if _, led := t.seen[identity{t.pid, t.start}]; led {
-		met--
+	met := 0
+	for id := range t.seen {
+		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }) {
+			met++
+		}
 	}
 	return met
 }
@@ -243,20 +281,11 @@ func (t *Tree) pause(d time.Duration) {
 	}
 }
 
-// deserted reports whether no member lives. An empty walk is repeated, because the kernel's list of children may skip one
-// while a sibling is being reaped.
-func (t *Tree) deserted() bool { return len(t.members()) == 0 && len(t.members()) == 0 }
-
 // Signal sends sig to the members of a process group, or to all members if group is zero. The leader's own group is
 // signalled by the kernel in one step: the leader, dead or alive, pins its number.
 func (t *Tree) Signal(sig syscall.Signal, group int) error {
-	select {
-	case <-t.done:
-		return unix.ESRCH
-	default:
-	}
 	if group == t.pid {
-		return syscall.Kill(-group, sig)
+		return t.forest.signalGroup(t, sig)
 	}
 	reached, failed := 0, error(nil)
 	for _, p := range t.members() {

@@ -1,40 +1,72 @@
 package tree
 
 import (
+	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/messages"
 )
 
-// members walks the tree and lists everything alive in it, the leader included.
+// members lists everything alive in the tree that one walk finds.
 func (t *Tree) members() []process {
-	var found []process
+	found, _ := t.walk()
+	return found
+}
+
+// walk lists everything alive in the tree, the leader included. A member that dies under its eyes leaves its children to
+// a subreaper in the tree, which is a member, too, or to us; so the leader's side comes first and the roots last, and the
+// walk is settled if none of those died.
+func (t *Tree) walk() (found []process, settled bool) {
 	met := map[int]bool{}
-	var visit func(pid int)
-	visit = func(pid int) {
-		if met[pid] {
+	settled = true
+	var visit func(p process)
+	look := func(pid int) {
+		switch p, err := readProcess(pid); {
+		case err != nil:
+			settled = settled && gone(err)
+		case !p.dead():
+			visit(p)
+		}
+	}
+	visit = func(p process) {
+		if met[p.pid] {
 			return
 		}
-		met[pid] = true
-		p, err := readProcess(pid)
-		if err != nil || p.dead() {
-			return
-		}
+		met[p.pid] = true
 		found = append(found, p)
-		for _, child := range childrenOf(pid) {
-			visit(child)
+		children, _ := childrenOf(p.pid)
+		for _, child := range children {
+			look(child)
 		}
 	}
 	if t.pid != 0 && !t.leaderDead() {
-		visit(t.pid)
+		look(t.pid)
 	}
-	for _, p := range t.roots() {
-		visit(p.pid)
+	roots, steady := t.roots()
+	for _, p := range roots {
+		visit(p)
 	}
 	t.remember(found)
-	return found
+	return found, settled && steady
+}
+
+// deserted reports whether no member lives.
+func (t *Tree) deserted() bool {
+	confirmed := t.forest.subreaper // what lists all of /proc may have missed what was forked meanwhile
+	for range maxPasses {
+		found, settled := t.walk()
+		switch {
+		case len(found) > 0:
+			return false
+		case settled && confirmed:
+			return true
+		}
+		confirmed = confirmed || settled
+	}
+	return false
 }
 
 func (t *Tree) leaderDead() bool {
@@ -46,20 +78,17 @@ func (t *Tree) leaderDead() bool {
 	}
 }
 
-// orphans are those of the forest's orphans that belong to this tree.
-func (t *Tree) orphans() []process {
-	var mine []process
-	for _, orphan := range t.forest.orphans() {
-		if owner, alone := t.forest.owner(orphan); owner == t || owner == nil && alone {
-			mine = append(mine, orphan)
-		}
-	}
-	return mine
+// orphans are those of the forest's orphans that belong to this tree: by their mark, or because no other tree is left.
+func (t *Tree) orphans() ([]process, bool) {
+	alone := t.forest.alone(t)
+	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool {
+		return o.owner != t && (o.owner != nil || !alone) && o.pid != 0
+	}))
 }
 
 // related finds, where orphans go to init, what can still be recognised: the leader's session and group, and members met
 // before that lost their parents since.
-func (t *Tree) related() []process {
+func (t *Tree) related() ([]process, bool) {
 	all := allProcesses()
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
@@ -70,7 +99,7 @@ func (t *Tree) related() []process {
 			found = append(found, p)
 		}
 	}
-	return found
+	return found, true
 }
 
 // remember notes whom the ending has met, to count them and to recognise them without their parents.
@@ -91,9 +120,9 @@ func (t *Tree) remember(members []process) {
 // strays are orphans that no mark assigns to a tree and that this tree may have begotten.
 func (t *Tree) strays() []messages.Survivor {
 	var named []messages.Survivor
-	for _, orphan := range t.forest.orphans() {
-		if owner, alone := t.forest.owner(orphan); owner == nil && !alone && orphan.start >= t.start {
-			named = append(named, messages.Survivor{PID: orphan.pid, Name: orphan.name,
+	for _, o := range t.forest.orphans() {
+		if o.owner == nil && !o.dead() && o.start >= t.start {
+			named = append(named, messages.Survivor{PID: o.pid, Name: o.name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
 					" running commands; it is ended with the last of them"})
 		}
@@ -101,24 +130,27 @@ func (t *Tree) strays() []messages.Survivor {
 	return named
 }
 
-// EndMarked finds, in the whole system, what carries the marks of trees whose warden is gone, kills it, and reports for
-// each mark. It cannot find a process that has shed its mark.
-func EndMarked(marks []Mark) map[Mark]messages.TreeReport {
+// EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
+// the given trees, and for all others together under zero. It cannot find a process that has shed its mark.
+func EndMarked(all Marks, trees []Mark) map[Mark]messages.TreeReport {
 	owners := map[identity]Mark{}
 	t := &Tree{forest: NewForest()}
-	t.roots = func() []process {
+	t.roots = func() ([]process, bool) {
 		var marked []process
 		for _, p := range allProcesses() {
-			if p.dead() {
-				continue
-			}
-			found := markOf(p.pid)
-			if i := slices.IndexFunc(marks, func(m Mark) bool { return m.Same(found) }); i >= 0 {
-				owners[p.identity()] = marks[i]
+			found, soft := markOf(p.pid)
+			switch {
+			case !all.contains(found, soft):
+			case p.dead():
+				if p.ppid == os.Getpid() { // we are init, or a subreaper, and the warden left it to us
+					_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
+				}
+			default:
+				owners[p.identity()] = ownerOf(trees, found)
 				marked = append(marked, p)
 			}
 		}
-		return marked
+		return marked, true
 	}
 	survivors := t.kill(time.Now().Add(killWait))
 	reports := map[Mark]messages.TreeReport{}
@@ -132,4 +164,12 @@ func EndMarked(marks []Mark) map[Mark]messages.TreeReport {
 		reports[mark] = report
 	}
 	return reports
+}
+
+func ownerOf(trees []Mark, found Mark) Mark {
+	i := slices.IndexFunc(trees, func(m Mark) bool { return m.Same(found) })
+	if i < 0 {
+		return 0
+	}
+	return trees[i]
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,8 @@ const (
 	grace = 500 * time.Millisecond
 	// reapPause lies between two searches for dead orphans; until then they are zombies.
 	reapPause = 100 * time.Millisecond
+	// endWait is how long the end may take, even if the main thread hangs in a fork.
+	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
 )
@@ -40,6 +43,7 @@ func init() {
 		fmt.Fprintf(os.Stderr, "%s: started by somebody else than execbus: %v\n", Name, err)
 		os.Exit(127)
 	}
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte(Name), 0)[0])), 0, 0, 0) // it says "exe"
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
 		os.Exit(1)
@@ -93,15 +97,20 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
-	conn, err := wire.NewConn(os.NewFile(socketFD, "host"))
+	conn, err := wire.NewConn(os.NewFile(socketFD, "host"), 0) // a suspended host is not a dead one
 	if err != nil {
 		return fmt.Errorf("take over the host's socket: %w", err)
+	}
+	marks := forest.Marks()
+	if err := conn.Send(wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
+		return fmt.Errorf("greet the host: %w", err)
 	}
 	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{}}
 	lifeline := make(chan struct{})
 	go func() {
 		defer close(lifeline)
 		w.serve()
+		time.AfterFunc(endWait, func() { os.Exit(1) })
 	}()
 	go reap(forest, died)
 	for {
@@ -152,7 +161,8 @@ func (w *warden) serve() {
 		if request.Start != nil {
 			files, err := w.conn.TakeFiles(request.Start.Files)
 			if err != nil {
-				return
+				w.fail(request.ID, err)
+				continue
 			}
 			w.starts <- start{request.ID, *request.Start, files}
 			continue
@@ -183,6 +193,7 @@ func (w *warden) fork(s start) {
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
 		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(wire.Reply{ID: s.id, Exited: &status}) },
+		Left:   func(count int) { _ = w.conn.Send(wire.Reply{ID: s.id, Left: count}) },
 		Ended: func(report messages.TreeReport) {
 			w.mu.Lock()
 			delete(w.trees, s.id)
@@ -194,8 +205,7 @@ func (w *warden) fork(s start) {
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		errno, _ := errors.AsType[syscall.Errno](err)
-		_ = w.conn.Send(wire.Reply{ID: s.id, Failed: &wire.Failed{Errno: errno}})
+		w.fail(s.id, err)
 		return
 	}
 	w.mu.Lock()
@@ -203,4 +213,11 @@ func (w *warden) fork(s start) {
 	w.mu.Unlock()
 	_ = w.conn.Send(wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
+}
+
+// fail answers a start. What is no error number says that we are ending; the host then hears of our end.
+func (w *warden) fail(id uint64, err error) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		_ = w.conn.Send(wire.Reply{ID: id, Failed: &wire.Failed{Errno: errno}})
+	}
 }

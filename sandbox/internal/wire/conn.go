@@ -4,21 +4,29 @@ import (
 	"bytes"
 	"encoding/gob"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxFiles bounds the descriptors of one message; the kernel's own bound is 253.
-const maxFiles = 64
+const (
+	// maxFiles bounds the descriptors of one message; the kernel's own bound is 253.
+	maxFiles = 64
+	// keptBuffer is the largest encoding buffer that is kept for the next message.
+	keptBuffer = 64 << 10
+)
 
 // Conn sends and receives values with descriptors. Send is safe for concurrent use; Receive belongs to one goroutine.
+//
+// The first message should carry no descriptors: it also carries the description of the types, and a message whose
+// descriptors the kernel refuses is lost.
 type Conn struct {
-	socket *net.UnixConn
+	socket   *net.UnixConn
+	patience time.Duration
 
 	// sending keeps a value and its descriptors together and the stream's order; a message to a goroutine would only
 	// move the wait for the socket there and need a second queue with a second bound.
@@ -27,11 +35,19 @@ type Conn struct {
 	encoder *gob.Encoder
 
 	decoder *gob.Decoder
-	files   []int // received and not yet taken
+	control [64 + 4*maxFiles]byte
+	batches []batch // received and not yet taken
 }
 
-// NewConn takes over a connected stream socket.
-func NewConn(file *os.File) (*Conn, error) {
+// batch is the descriptors of one message.
+type batch struct {
+	fds []int
+	cut bool // the kernel had no room for more in this process
+}
+
+// NewConn takes over a connected stream socket. A Send that the other side does not take within patience breaks the
+// connection; zero waits for ever.
+func NewConn(file *os.File, patience time.Duration) (*Conn, error) {
 	defer file.Close() // FileConn duplicates
 	conn, err := net.FileConn(file)
 	if err != nil {
@@ -42,54 +58,74 @@ func NewConn(file *os.File) (*Conn, error) {
 		_ = conn.Close()
 		return nil, errors.New("not a unix socket")
 	}
-	c := &Conn{socket: socket}
+	c := &Conn{socket: socket, patience: patience}
 	c.encoder = gob.NewEncoder(&c.out)
 	c.decoder = gob.NewDecoder(reader{c})
 	return c, nil
 }
 
-// Send writes one value; the files stay the caller's.
+// Send writes one value; the files stay the caller's. An error that Broken denies concerns only this value.
 func (c *Conn) Send(value any, files ...*os.File) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	c.out.Reset()
-	if err := c.encoder.Encode(value); err != nil {
-		return err
+	return Hold(files, func(fds []int) error {
+		c.sending.Lock()
+		defer c.sending.Unlock()
+		c.out.Reset()
+		if c.out.Cap() > keptBuffer {
+			c.out = bytes.Buffer{}
+		}
+		if err := c.encoder.Encode(value); err != nil {
+			return err
+		}
+		return c.write(c.out.Bytes(), fds)
+	})
+}
+
+func (c *Conn) write(text []byte, fds []int) error {
+	if c.patience > 0 {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
 	}
 	var rights []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, file := range files {
-			raw, err := file.SyscallConn()
-			if err != nil {
-				return err
-			}
-			// The number stays valid while the caller holds the file; Fd would make it blocking.
-			if err := raw.Control(func(fd uintptr) { fds[i] = int(fd) }); err != nil {
-				return err
-			}
-		}
+	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	sent, _, err := c.socket.WriteMsgUnix(c.out.Bytes(), rights, nil)
-	if err != nil {
-		return err
+	sent, _, err := c.socket.WriteMsgUnix(text, rights, nil)
+	if err == nil {
+		_, err = c.socket.Write(text[sent:]) // a stream socket may take only the first part
+		sent = len(text)
 	}
-	_, err = c.socket.Write(c.out.Bytes()[sent:]) // a stream socket may take only the first part
+	if err != nil && (sent > 0 || errors.Is(err, os.ErrDeadlineExceeded)) {
+		_ = c.socket.Close() // the rest would be read as something else
+		return net.ErrClosed
+	}
 	return err
+}
+
+// Broken reports whether an error of Send means the end of the connection.
+func Broken(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
 }
 
 // Receive reads the next value. Its descriptors are then taken with TakeFiles.
 func (c *Conn) Receive(value any) error { return c.decoder.Decode(value) }
 
-// TakeFiles returns the next count descriptors, which arrived with the value that named the count.
+// TakeFiles returns the count descriptors that arrived with the value that named the count, or EMFILE if this process
+// had no room for all of them.
 func (c *Conn) TakeFiles(count int) ([]int, error) {
-	if count > len(c.files) {
-		return nil, fmt.Errorf("%d descriptors announced, %d received", count, len(c.files))
+	if count == 0 {
+		return nil, nil
 	}
-	taken := c.files[:count:count]
-	c.files = c.files[count:]
-	return taken, nil
+	if len(c.batches) == 0 {
+		return nil, unix.EBADF
+	}
+	taken := c.batches[0]
+	c.batches = c.batches[1:]
+	if taken.cut || len(taken.fds) != count {
+		for _, fd := range taken.fds {
+			_ = unix.Close(fd)
+		}
+		return nil, unix.EMFILE
+	}
+	return taken.fds, nil
 }
 
 // CloseWrite lets the other side read end-of-file, and what it still has to say be received.
@@ -98,21 +134,18 @@ func (c *Conn) CloseWrite() error { return c.socket.CloseWrite() }
 // Close ends the connection; the other side reads end-of-file.
 func (c *Conn) Close() error { return c.socket.Close() }
 
-// reader is the byte stream, with the descriptors put aside as they come. The kernel never joins the bytes of two
-// messages that both carry descriptors in one read, so their order is kept.
+// reader is the byte stream, with the descriptors put aside as they come. The kernel ends a read behind the first
+// message that carries descriptors, so each batch is that of one message and they come in order.
 type reader struct{ c *Conn }
 
 func (r reader) Read(p []byte) (int, error) {
-	oob := make([]byte, unix.CmsgSpace(4*maxFiles))
-	n, oobn, flags, _, err := r.c.socket.ReadMsgUnix(p, oob)
+	n, oobn, flags, _, err := r.c.socket.ReadMsgUnix(p, r.c.control[:])
 	if err != nil {
 		return n, err
 	}
-	if flags&unix.MSG_CTRUNC != 0 {
-		return n, errors.New("descriptors were cut off: this process has too many open")
-	}
-	if oobn > 0 {
-		controls, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if oobn > 0 || flags&unix.MSG_CTRUNC != 0 {
+		received := batch{cut: flags&unix.MSG_CTRUNC != 0}
+		controls, err := unix.ParseSocketControlMessage(r.c.control[:oobn])
 		if err != nil {
 			return n, err
 		}
@@ -121,8 +154,9 @@ func (r reader) Read(p []byte) (int, error) {
 			if err != nil {
 				return n, err
 			}
-			r.c.files = append(r.c.files, fds...)
+			received.fds = append(received.fds, fds...)
 		}
+		r.c.batches = append(r.c.batches, received)
 	}
 	if n == 0 {
 		return 0, io.EOF

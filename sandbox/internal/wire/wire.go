@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Request goes from the host to the warden. Exactly one of the pointers is set.
+// Request goes from the host to the warden. One of the pointers is set; the first request is empty.
 type Request struct {
 	ID     uint64 // chosen by the host, never reused
 	Start  *Start
@@ -38,14 +38,21 @@ type Signal struct {
 // End asks for the end of the tree.
 type End struct{ Grace time.Duration }
 
-// Reply goes from the warden to the host. Started or Failed answers Start; Exited and Ended follow Started once each.
+// Reply goes from the warden to the host. Hello comes first. Started or Failed answers Start; Exited and Ended follow
+// Started once each.
 type Reply struct {
 	ID      uint64
+	Hello   *Hello
 	Started *Started
 	Failed  *Failed
 	Exited  *messages.ExitStatus
+	Left    int // processes that the leader left behind
 	Ended   *messages.TreeReport
 }
+
+// Hello names the marks this warden gives to its trees, before it has started any: a warden may die before it can tell
+// the mark of one.
+type Hello struct{ Low, High, Nonce uint64 }
 
 // Started says that the leader runs.
 type Started struct {

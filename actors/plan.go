@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// settings are what a session's commands start from. They are replaced, never changed: a process keeps those it began
+// with.
+type settings struct {
+	dir          string
+	environment  messages.EnvironmentPolicy
+	base         []string
+	noLogin      bool
+	longestPoll  time.Duration
+	outputTokens int
+}
+
+// order is a command as an actor keeps it.
+type order struct {
+	messages.ExecCommand
+	run *messages.RunCommand // set for a run to the end
+}
+
+func orderOf(m *messages.RunCommand) order {
+	return order{run: m, ExecCommand: messages.ExecCommand{Call: m.Call, Argv: m.Argv, Script: m.Script, Shell: m.Shell,
+		Login: m.Login, Dir: m.Dir, Environment: m.Environment}}
+}
+
+// label is how a command is listed.
+func (o order) label() string {
+	if o.Script != "" {
+		return o.Script
+	}
+	quoted := make([]string, len(o.Argv))
+	for i, word := range o.Argv {
+		quoted[i] = quote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// quote writes a word so that a shell reads it as one.
+func quote(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// check finds what is wrong with a command without looking at the file system.
+func (s settings) check(o order) error {
+	switch {
+	case len(o.Argv) == 0 && o.Script == "":
+		return badField("argv", "there is no command", "set Argv or Script")
+	case len(o.Argv) > 0 && o.Script != "":
+		return badField("script", "there is a script and an argv", "set one of them")
+	case len(o.Argv) > 0 && (o.Shell != "" || o.Login != nil):
+		return badField("shell", "a shell is only used for a script", "set Script instead of Argv")
+	case o.Login != nil && *o.Login && s.noLogin:
+		return badField("login", "login shell is disabled by config", "omit `login` or set it to false")
+	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
+		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
+	default:
+		return nil
+	}
+}
+
+func badField(field, detail, hint string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
+}
+
+// plan turns a command into a launch: run it, unsandboxed. It looks at the file system. Policy takes this place.
+func (s settings) plan(o order) (ptyio.Launch, error) {
+	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
+		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
+	var err error
+	if o.Script != "" {
+		login := !s.noLogin
+		if o.Login != nil {
+			login = *o.Login
+		}
+		if launch.Argv, err = shellArgv(o.Script, o.Shell, login); err != nil {
+			return launch, err
+		}
+	}
+	if !filepath.IsAbs(launch.Dir) {
+		launch.Dir = filepath.Join(s.dir, launch.Dir)
+	}
+	policy := s.environment
+	if o.Environment != nil {
+		policy = *o.Environment
+	}
+	overrides := ptyio.Overrides()
+	if policy.Exact {
+		policy.Inherit, overrides = messages.InheritNone, nil
+	}
+	launch.Env, err = ptyio.BuildEnvironment(s.base, policy, overrides)
+	return launch, err
+}
+
+// tokens is the bound for a result's text.
+func (s settings) tokens(requested int) int {
+	if requested <= 0 {
+		requested = messages.DefaultOutputTokens
+	}
+	return min(requested, s.outputTokens)
+}

@@ -1,0 +1,176 @@
+package execbus
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// SandboxKind is how a SpawnRequest wants its process confined.
+type SandboxKind string
+
+// The kinds of sandbox a request can name. An executor supports SandboxNone.
+const (
+	SandboxNone                   SandboxKind = "none"
+	SandboxMacOSSeatbelt          SandboxKind = "macosSeatbelt"
+	SandboxLinuxSeccomp           SandboxKind = "linuxSeccomp"
+	SandboxWindowsRestrictedToken SandboxKind = "windowsRestrictedToken"
+)
+
+// SpawnRequest asks an Executor for one process.
+type SpawnRequest struct {
+	// ProcessID is the caller's own name for the process.
+	ProcessID string
+	// Argv is the program and its arguments; Argv0, if not empty, is what it sees as its own name.
+	Argv  []string
+	Argv0 string
+	// Dir is the working directory; it must be absolute.
+	Dir string
+	// Env is the exact environment.
+	Env map[string]string
+	// TTY runs it on a terminal of 24 rows and 80 columns.
+	TTY bool
+	// Sandbox must be empty or SandboxNone, and Inherit empty: anything else is refused with an error that matches
+	// messages.ErrUnsupported.
+	Sandbox SandboxKind
+	Inherit []ptyio.Inherited
+}
+
+// Executor starts processes for callers that know nothing of sessions, calls and yields: it is the narrow surface that a
+// local and a remote machine share. Where the processes run is decided by the runtime's Spawner.
+type Executor struct{ session *Session }
+
+// Executor is the session's executor. Its processes are the session's: they count against its limits and end with it.
+func (s *Session) Executor() Executor { return Executor{s} }
+
+// Spawn starts a process and returns when its program runs.
+func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession, error) {
+	if err := request.check(); err != nil {
+		return nil, err
+	}
+	call := messages.CallID("executor-" + uuid.NewString())
+	watch := Watch{Calls: []messages.CallID{call}, Kinds: []messages.EventKind{messages.KindExecExited, messages.KindExecEnded}}
+	events, err := e.session.Events(watch)
+	if err != nil {
+		return nil, err
+	}
+	started, err := e.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: request.Argv, Argv0: request.Argv0, Dir: request.Dir,
+		Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY, OpenStdin: true, NoWait: true})
+	if err != nil {
+		events.Close()
+		return nil, err
+	}
+	s := &ExecSession{session: e.session, name: request.ProcessID, id: started.Process, call: call, exited: make(chan struct{})}
+	go s.follow(events)
+	return s, nil
+}
+
+func (r SpawnRequest) check() error {
+	switch {
+	case r.Sandbox != "" && r.Sandbox != SandboxNone:
+		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
+			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor", r.Sandbox), Hint: "use none"}
+	case len(r.Inherit) > 0:
+		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
+			Detail: "inherited file descriptors are not supported by this executor", Hint: "pass data by input, file or socket"}
+	case !filepath.IsAbs(r.Dir):
+		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: r.ProcessID,
+			Detail: fmt.Sprintf("the directory %q is not absolute", r.Dir), Hint: "resolve it first"}
+	default:
+		return nil
+	}
+}
+
+// ExecSession is one process of an Executor. Its methods are safe for concurrent use. Letting go of it does not end the
+// process.
+type ExecSession struct {
+	session *Session
+	name    string
+	id      messages.ProcessID
+	call    messages.CallID
+	exited  chan struct{} // closed when status and err are known
+	status  messages.ExitStatus
+	err     error
+}
+
+// follow learns the exit.
+func (s *ExecSession) follow(events *bus.Subscription) {
+	defer close(s.exited)
+	defer events.Close()
+	s.status = messages.NoStatus
+	for event, err := range events.All(context.Background()) {
+		if err != nil {
+			s.err = err
+			return
+		}
+		switch e := event.(type) {
+		case messages.ExecExited:
+			s.status = e.Status
+		case messages.ExecEnded:
+			s.status = e.Status
+		}
+		if s.status.Kind == messages.ExitNone {
+			s.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Subject: s.name, Detail: "the exit status was lost"}
+		}
+		return
+	}
+}
+
+// ProcessID is the caller's name for the process.
+func (s *ExecSession) ProcessID() string { return s.name }
+
+// SubscribeOutput opens a subscription to the output from now on; there is no replay. A reader that falls behind finds a
+// messages.Gap. Output of a terminal counts as messages.PTY.
+func (s *ExecSession) SubscribeOutput() (*bus.Subscription, error) {
+	return s.session.Events(Watch{Calls: []messages.CallID{s.call},
+		Kinds: []messages.EventKind{messages.KindOutputDelta, messages.KindOutputClosed}})
+}
+
+// Write sends input and returns when the process has taken it.
+func (s *ExecSession) Write(ctx context.Context, p []byte) error {
+	result, err := s.session.Write(ctx, messages.WriteStdin{Process: s.id, Bytes: p, NoWait: true})
+	if err == nil && result.InputErr != nil {
+		return result.InputErr
+	}
+	return err
+}
+
+// Resize changes the size of the process's terminal.
+func (s *ExecSession) Resize(ctx context.Context, size messages.Size) error {
+	return s.session.Resize(ctx, s.id, size)
+}
+
+// Terminate ends the process with its tree and waits until that has come about. A process that has ended is no error.
+func (s *ExecSession) Terminate(ctx context.Context) error {
+	_, err := s.session.Terminate(ctx, messages.Terminate{Process: s.id, By: messages.ByUser})
+	if typed, ok := err.(*messages.Error); ok && typed.Code == messages.CodeProcessEnded {
+		return nil
+	}
+	return err
+}
+
+// Wait waits for the leader's exit.
+func (s *ExecSession) Wait(ctx context.Context) (messages.ExitStatus, error) {
+	select {
+	case <-s.exited:
+		return s.status, s.err
+	case <-ctx.Done():
+		return messages.NoStatus, cancelled(ctx, ctx.Err())
+	}
+}
+
+// TryExitStatus is the leader's exit status, if it has exited and the news is here.
+func (s *ExecSession) TryExitStatus() (messages.ExitStatus, bool) {
+	select {
+	case <-s.exited:
+		return s.status, s.err == nil
+	default:
+		return messages.NoStatus, false
+	}
+}

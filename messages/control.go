@@ -1,0 +1,111 @@
+package messages
+
+import "time"
+
+// Terminate ends a process with its tree. It is answered with the *EndRecord when that has come about, or an *Error.
+type Terminate struct {
+	Process ProcessID    `json:"process"`
+	By      TerminatedBy `json:"by,omitempty"` // empty means ByUser
+	// Grace, if positive, replaces the command's own; negative means none: SIGKILL at once.
+	Grace time.Duration `json:"grace,omitempty"`
+}
+
+// TerminateAll ends all processes of a session. It is answered with Done when that has come about.
+type TerminateAll struct {
+	By TerminatedBy `json:"by,omitempty"`
+}
+
+// ListProcesses asks for the processes of a session. It is answered with Processes.
+type ListProcesses struct {
+	// Records asks for the ended ones, too, as long as they are remembered.
+	Records bool `json:"records,omitempty"`
+}
+
+// Processes answers ListProcesses, ordered by id.
+type Processes []ProcessInfo
+
+// ProcessState is where a process stands; states only move forward.
+type ProcessState string
+
+// The states.
+const (
+	StatePlanning         ProcessState = "planning"
+	StateAwaitingApproval ProcessState = "awaiting_approval"
+	StateStarting         ProcessState = "starting"
+	StateRunning          ProcessState = "running"
+	StateExited           ProcessState = "exited" // the leader is dead; its tree or its output is not
+	StateClosed           ProcessState = "closed" // everything has ended
+)
+
+// ProcessInfo describes one process.
+type ProcessInfo struct {
+	Process  ProcessID    `json:"process"`
+	Call     CallID       `json:"call,omitempty"`
+	Label    string       `json:"label"` // the script, or the arguments as a shell would read them
+	Dir      string       `json:"dir"`
+	TTY      bool         `json:"tty"`
+	PID      int          `json:"pid,omitempty"` // the kernel's pid of the leader
+	State    ProcessState `json:"state"`
+	Began    time.Time    `json:"began"`
+	LastUsed time.Time    `json:"lastUsed"`
+	End      *EndRecord   `json:"end,omitempty"` // of a record
+}
+
+// UpdateEnvironment changes what later commands of a session start from; running ones keep what they have. It is answered
+// with Done or an *Error. Nil fields stay as they are.
+type UpdateEnvironment struct {
+	Dir         *string            `json:"dir,omitempty"`
+	Environment *EnvironmentPolicy `json:"environment,omitempty"`
+}
+
+// PauseYields stops the deadlines of all waiting calls of a session, for example while a person is asked something.
+// ResumeYields lets them go on with the time they had left. Pauses nest. An exit still answers at once. Both are answered
+// with Done.
+type PauseYields struct{}
+
+// ResumeYields undoes one PauseYields.
+type ResumeYields struct{}
+
+// ReadOutput reads remembered output and takes nothing from those who poll. It works after the end, too, as long as the
+// process is remembered. It is answered with an *OutputPage or an *Error; CodeOutputUnretained names what can be read.
+type ReadOutput struct {
+	Process ProcessID `json:"process"`
+	// Exactly one of the three says where to begin: at a byte, behind a chunk, or so many bytes before the end.
+	Offset   *int64  `json:"offset,omitempty"`
+	AfterSeq *uint64 `json:"afterSeq,omitempty"`
+	Tail     int     `json:"tail,omitempty"`
+	// Max bounds the bytes of the answer; zero means MaxRead, which is also the most.
+	Max int `json:"max,omitempty"`
+}
+
+// MaxRead is the most that one ReadOutput returns, in bytes.
+const MaxRead = 1 << 20
+
+// OutputPage is a stretch of remembered output.
+type OutputPage struct {
+	Chunks []OutputChunk `json:"chunks"`
+	// Total is the number of bytes of output so far, LastSeq the number of the newest chunk.
+	Total   int64  `json:"total"`
+	LastSeq uint64 `json:"lastSeq"`
+	// Retained says what can be read.
+	Retained []OutputRange `json:"retained"`
+	// Ended says that nothing will be added.
+	Ended bool `json:"ended"`
+}
+
+// OutputChunk is an OutputDelta as it is remembered; the first and the last of a page may be parts.
+type OutputChunk struct {
+	Seq    uint64 `json:"seq"`
+	Offset int64  `json:"offset"`
+	Stream Stream `json:"stream"`
+	Bytes  []byte `json:"bytes"`
+}
+
+// OutputRange is a stretch of output without a hole: bytes from First to before End, of chunks from FirstSeq to before
+// EndSeq.
+type OutputRange struct {
+	First    int64  `json:"first"`
+	End      int64  `json:"end"`
+	FirstSeq uint64 `json:"firstSeq"`
+	EndSeq   uint64 `json:"endSeq"`
+}

@@ -1,0 +1,79 @@
+package messages
+
+import "time"
+
+// RunCommand asks for one command to be run to its end, with stdout and stderr apart and no input. It is answered once,
+// with a *RunResult, or with an *Error if it could not be run.
+type RunCommand struct {
+	Call        CallID             `json:"call,omitempty"`
+	Argv        []string           `json:"argv,omitempty"`
+	Script      string             `json:"script,omitempty"` // see ExecCommand
+	Shell       string             `json:"shell,omitempty"`
+	Login       *bool              `json:"login,omitempty"`
+	Dir         string             `json:"dir,omitempty"`
+	Environment *EnvironmentPolicy `json:"environment,omitempty"`
+	// Timeout kills the tree when it is over; zero means DefaultRunTimeout, negative none.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, and ignores Timeout.
+	Full bool `json:"full,omitempty"`
+}
+
+// Bounds of a RunCommand.
+const (
+	DefaultRunTimeout = 10 * time.Second
+	// MaxRunOutput is how much of the beginning of each stream a result keeps.
+	MaxRunOutput = 1 << 20
+	// MaxFullOutput is the same for a full run: a bound for the host's memory, not for output anybody reads.
+	MaxFullOutput = 256 << 20
+	// RunDrain is how long after the leader's exit a result waits for the end of its streams; what was read is kept.
+	RunDrain = 2 * time.Second
+	// RunCancelGrace lies between SIGTERM and SIGKILL when a run is cancelled.
+	RunCancelGrace = 50 * time.Millisecond
+	// RunTimedOut and RunCancelled are exit codes of a result; see RunResult.ExitCode.
+	RunTimedOut  = 124
+	RunCancelled = 1
+)
+
+// RunResult is how a RunCommand ended.
+type RunResult struct {
+	Process ProcessID `json:"process"`
+	// ExitCode is RunTimedOut after a timeout, RunCancelled after a cancellation, -1 where the kernel's word was lost, and
+	// otherwise the leader's own or 128+n for signal n. Status is what the kernel said in any case.
+	ExitCode  int        `json:"exitCode"`
+	Status    ExitStatus `json:"status"`
+	TimedOut  bool       `json:"timedOut"`
+	Cancelled bool       `json:"cancelled"`
+	Stdout    []byte     `json:"stdout"`
+	Stderr    []byte     `json:"stderr"`
+	// Aggregated is both streams in at most MaxRunOutput bytes: all of stdout and then stderr where that fits; otherwise
+	// at least a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
+	Aggregated []byte        `json:"aggregated"`
+	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
+	Duration   time.Duration `json:"duration"`
+}
+
+// Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.
+func Aggregate(stdout, stderr []byte, limit int) []byte {
+	if len(stdout)+len(stderr) > limit {
+		forStdout := min(len(stdout), limit/3)
+		forStderr := min(len(stderr), limit-forStdout)
+		forStdout = min(len(stdout), limit-forStderr)
+		stdout, stderr = stdout[:forStdout], stderr[:forStderr]
+	}
+	joined := make([]byte, 0, len(stdout)+len(stderr))
+	return append(append(joined, stdout...), stderr...)
+}
+
+// NormalizeRun makes a result of any outcome: the result itself where there is one (a timeout has one), and otherwise a
+// result with exit code -1 whose stderr is the error's sentence.
+func NormalizeRun(result *RunResult, err error) *RunResult {
+	switch {
+	case result != nil:
+		return result
+	case err != nil:
+		text := []byte(err.Error())
+		return &RunResult{ExitCode: -1, Status: NoStatus, Stderr: text, Aggregated: text}
+	default:
+		return &RunResult{ExitCode: -1, Status: NoStatus}
+	}
+}

@@ -1,0 +1,116 @@
+package messages
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// BytesPerToken is the estimate by which output is measured in tokens.
+const BytesPerToken = 4
+
+// Tokens estimates how many tokens so many bytes are.
+func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / BytesPerToken }
+
+// OriginalTokens estimates all output since the last answer, what was dropped included.
+func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r.Omitted) }
+
+// Text is the result as a model reads it: what happened, and the output as UTF-8, cut in the middle to MaxOutputTokens.
+func (r *Result) Text() string {
+	var b strings.Builder
+	if r.ChunkID != "" {
+		fmt.Fprintf(&b, "Chunk ID: %s\n", r.ChunkID)
+	}
+	fmt.Fprintf(&b, "Wall time: %.4f seconds\n", r.WallTime.Seconds())
+	if code, known := r.Status.Code(); known {
+		fmt.Fprintf(&b, "Process exited with code %d\n", code)
+	}
+	if r.Running {
+		fmt.Fprintf(&b, "Process running with session ID %d\n", r.Process)
+	}
+	if r.Background != nil {
+		fmt.Fprintf(&b, "Background processes: %s\n", r.Background)
+	}
+	if r.InputErr != nil {
+		fmt.Fprintf(&b, "Input: %s\n", r.InputErr)
+	}
+	fmt.Fprintf(&b, "Original token count: %d\nOutput:\n", r.OriginalTokens())
+	b.WriteString(r.OutputText())
+	return b.String()
+}
+
+// String says what became of the children.
+func (b *Background) String() string {
+	if b.Kept {
+		return fmt.Sprintf("%d kept running", b.Count)
+	}
+	return fmt.Sprintf("%d being ended", b.Count)
+}
+
+// OutputText is the output part of Text.
+func (r *Result) OutputText() string {
+	if r.Omitted == 0 {
+		return Truncate(lossy(r.Output), r.MaxOutputTokens)
+	}
+	marker := OmissionMarker(r.Omitted)
+	text := lossy(r.Output[:r.Head]) + marker + lossy(r.Output[r.Head:])
+	budget := r.MaxOutputTokens * BytesPerToken
+	if len(text) <= budget {
+		return text
+	}
+	body := truncateMiddle(text, budget)
+	if !strings.Contains(body, marker) {
+		body = strings.TrimPrefix(marker, "\n") + body
+	}
+	return fmt.Sprintf("Warning: truncated output (original token count: %d)\n%s", r.OriginalTokens(), body)
+}
+
+// OmissionMarker stands in a text where so many bytes of output were dropped.
+func OmissionMarker(bytes int64) string { return fmt.Sprintf("\n... %d bytes omitted ...\n", bytes) }
+
+// Truncate cuts a text that has more than maxTokens tokens in the middle, and then says so in front of it.
+func Truncate(text string, maxTokens int) string {
+	budget := maxTokens * BytesPerToken
+	if len(text) <= budget {
+		return text
+	}
+	return fmt.Sprintf("Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n%s",
+		Tokens(len(text)), lines(text), truncateMiddle(text, budget))
+}
+
+// lines counts lines; a last one needs no newline.
+func lines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// truncateMiddle keeps the first and the last half of budget bytes, cut back to whole characters.
+func truncateMiddle(text string, budget int) string {
+	if len(text) <= budget {
+		return text
+	}
+	marker := fmt.Sprintf("…%d tokens truncated…", Tokens(len(text)-budget))
+	if budget <= 0 {
+		return marker
+	}
+	left := budget / 2
+	right := len(text) - (budget - left)
+	for left > 0 && !utf8.RuneStart(text[left]) {
+		left--
+	}
+	for right < len(text) && !utf8.RuneStart(text[right]) {
+		right++
+	}
+	return text[:left] + marker + text[right:]
+}
+
+// lossy makes bytes a text: every byte that is not part of a UTF-8 character becomes U+FFFD.
+func lossy(p []byte) string {
+	if utf8.Valid(p) {
+		return string(p)
+	}
+	return string([]rune(string(p)))
+}

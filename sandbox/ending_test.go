@@ -1,0 +1,273 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// long is a grace that no test waits for; what ends before its end was not killed.
+const long = 15 * time.Second
+
+func TestATermTrapRunsWhenATreeIsEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, bash(tty, `trap 'echo trapped; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
+		record.awaitOutput(t, "ready")
+		child.EndTree(long)
+		record.awaitEnd(t)
+		record.awaitOutput(t, "trapped")
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(0) {
+			t.Errorf("status %v", status)
+		}
+	})
+}
+
+// On a terminal the kernel itself sends SIGHUP to the leader's group when the leader exits, so the job gets a group of its
+// own there, as in an interactive shell.
+func TestATermTrapOfABackgroundJobRunsWhenTheLeaderExits(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		file := t.TempDir() + "/trapped"
+		l := bash(tty, `set -m; (trap "echo yes >$FILE; exit 0" TERM; echo ready; while :; do sleep 0.05; done) & read x; exit 3`)
+		l.Env = append(l.Env, "FILE="+file)
+		l.Grace = long
+		child, record := run(t, spawner, l)
+		record.awaitOutput(t, "ready")
+		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		report := record.awaitEnd(t)
+		if text, err := os.ReadFile(file); err != nil || string(text) != "yes\n" {
+			t.Errorf("the trap did not run: %q, %v", text, err)
+		}
+		if report.Ended < 1 {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestAnInteractiveShellGoesDownBySIGHUP(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(spawnerName(direct), func(t *testing.T) {
+			l := launch(true, "bash", "--norc", "-i")
+			l.Env = append(l.Env, "PS1=prompt>", "HISTFILE=")
+			child, record := run(t, newSpawner(t, sandbox.Options{Direct: direct}), l)
+			record.awaitOutput(t, "prompt>")
+			begin := time.Now()
+			child.EndTree(long)
+			record.awaitEnd(t)
+			if took := time.Since(begin); took > long/3 {
+				t.Errorf("took %v", took)
+			}
+			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Signaled(int(syscall.SIGHUP)) {
+				t.Errorf("status %v", status)
+			}
+		})
+	}
+}
+
+func TestAStoppedMemberIsEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		token := newToken()
+		child, record := run(t, spawner, bash(tty, "sleep "+token+" & echo ready; wait"))
+		record.awaitOutput(t, "ready")
+		eventually(t, "the member runs", func() bool { return len(sleepers(token)) == 1 })
+		pid := sleepers(token)[0].pid
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+		eventually(t, "it is stopped", func() bool { p, _ := look(pid); return p.state == 'T' })
+		child.EndTree(long)
+		if report := record.awaitEnd(t); report.Ended != 1 {
+			t.Errorf("report %+v", report)
+		}
+		noneLeft(t, token)
+	})
+}
+
+func TestASecondEndTreeShortensTheGrace(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, bash(tty, `trap 'echo refused' TERM HUP; echo ready; while :; do sleep 0.05; done`))
+		record.awaitOutput(t, "ready")
+		child.EndTree(long)
+		record.awaitOutput(t, "refused")
+		begin := time.Now()
+		child.EndTree(10 * time.Millisecond)
+		child.EndTree(2 * long) // cannot make it longer again
+		record.awaitEnd(t)
+		if took := time.Since(begin); took > long/3 {
+			t.Errorf("took %v", took)
+		}
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Signaled(int(syscall.SIGKILL)) {
+			t.Errorf("status %v", status)
+		}
+		child.EndTree(0) // after the end it does nothing
+	})
+}
+
+func TestEndTreeFromManyGoroutinesEndsOnce(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, bash(tty, `sleep 1000 & sleep 1001 & echo ready; wait`))
+		record.awaitOutput(t, "ready")
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() { child.EndTree(time.Duration(i) * 10 * time.Millisecond) })
+		}
+		all.Wait()
+		record.awaitEnd(t)
+	})
+}
+
+func TestTheReportCountsTheBackgroundChildrenThatWereEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		token := newToken()
+		child, record := run(t, spawner, bash(tty, `trap "" HUP; for i in 1 2 3 4 5; do sleep $1 & done; read x; exit 0`, token))
+		eventually(t, "five children", func() bool { return len(sleepers(token)) == 5 })
+		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		report := record.awaitEnd(t)
+		if report.Ended != 5 || len(report.Survivors) > 0 {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestACometIsCaught(t *testing.T) {
+	spawner := newSpawner(t, sandbox.Options{})
+	token := newToken()
+	// Another tree, so that the comet is told by its mark and not because it is alone.
+	other, bystander := run(t, spawner, launch(false, "cat"))
+	l := helper(t, false, "comet", "GENERATIONS=1000000", "TOKEN="+token)
+	l.Argv = append(l.Argv, token)
+	child, record := run(t, spawner, l)
+	awaitEvent[ptyio.Exited](t, record)
+	child.EndTree(0)
+	report := record.awaitEnd(t)
+	if left := observe(token); len(left) > 0 || len(report.Survivors) > 0 {
+		t.Errorf("it escaped: %v, report %+v", left, report)
+	}
+	if bystander.has(isExited) {
+		t.Error("the other tree was hit")
+	}
+	other.EndTree(0)
+}
+
+func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
+	spawner := newSpawner(t, sandbox.Options{})
+	keep, _ := run(t, spawner, launch(false, "cat"))
+	for range 3 {
+		token := newToken()
+		l := helper(t, false, "comet", "GENERATIONS=40", "TOKEN="+token)
+		l.Argv = append(l.Argv, token)
+		l.OnLeaderExit = messages.KeepTree // it may fly to its end
+		_, record := run(t, spawner, l)
+		record.awaitEnd(t)
+		if left := observe(token); len(left) > 0 {
+			t.Errorf("still flying: %v", left)
+		}
+	}
+	keep.EndTree(0)
+}
+
+func TestAPrivilegedProcessThatShedItsMarkIsNamedAndEndedWithTheLastTree(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a privileged process can raise the limit")
+	}
+	spawner := newSpawner(t, sandbox.Options{})
+	token := newToken()
+	other, last := run(t, spawner, launch(false, "cat"))
+	l := helper(t, false, "shed", "TOKEN="+token)
+	_, record := run(t, spawner, l)
+	report := record.awaitEnd(t)
+	stray := sleepers(token)
+	if len(stray) != 1 || len(report.Survivors) != 1 || report.Survivors[0].PID != stray[0].pid || report.Airtight {
+		t.Fatalf("stray %v, report %+v", stray, report)
+	}
+	if why := report.Survivors[0].Why; !strings.Contains(why, "shed") {
+		t.Errorf("why %q", why)
+	}
+	other.EndTree(0)
+	last.awaitEnd(t)
+	noneLeft(t, token)
+}
+
+func TestTwoTreesThatEndAtOnceLeaveNoStrayBetweenThem(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a privileged process can raise the limit")
+	}
+	spawner := newSpawner(t, sandbox.Options{})
+	for range 5 {
+		token := newToken()
+		a, first := run(t, spawner, launch(false, "cat"))
+		b, second := run(t, spawner, launch(false, "cat"))
+		_, shed := run(t, spawner, helper(t, false, "shed", "TOKEN="+token))
+		shed.awaitEnd(t)
+		a.EndTree(0)
+		b.EndTree(0)
+		first.awaitEnd(t)
+		second.awaitEnd(t)
+		if left := observe(token); len(left) > 0 {
+			t.Fatalf("left behind: %v", left)
+		}
+	}
+}
+
+func TestKeptChildrenLiveUntilTheyAreEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		token := newToken()
+		l := bash(tty, `trap "" HUP; (read y <"$FIFO"; echo kept output; exec sleep $1) & exit 4`, token)
+		fifo := t.TempDir() + "/fifo"
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.Env = append(l.Env, "FIFO="+fifo)
+		l.OnLeaderExit = messages.KeepTree
+		child, record := run(t, spawner, l)
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(4) {
+			t.Errorf("status %v", status)
+		}
+		if err := os.WriteFile(fifo, []byte("\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		record.awaitOutput(t, "kept output")
+		eventually(t, "the kept child sleeps", func() bool { return len(sleepers(token)) == 1 })
+		if record.has(isTreeEnded) {
+			t.Error("TreeEnded came while a kept child lives")
+		}
+		child.EndTree(long)
+		if report := record.awaitEnd(t); report.Ended != 1 {
+			t.Errorf("report %+v", report)
+		}
+		noneLeft(t, token)
+	})
+}
+
+func TestTheTreeEndsSoonAfterTheLastKeptChildHasEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		token := newToken()
+		l := bash(tty, `trap "" HUP; sleep $1 & exit 0`, token)
+		l.OnLeaderExit = messages.KeepTree
+		_, record := run(t, spawner, l)
+		awaitEvent[ptyio.Exited](t, record)
+		eventually(t, "the kept child sleeps", func() bool { return len(sleepers(token)) == 1 })
+		begin := time.Now()
+		_ = syscall.Kill(sleepers(token)[0].pid, syscall.SIGKILL)
+		if report := record.awaitEnd(t); report.Ended != 0 {
+			t.Errorf("report %+v", report)
+		}
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestBackgroundChildrenMayFinishShortlyAfterTheLeader(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		_, record := run(t, spawner, bash(tty, `trap "" HUP TERM; (sleep 0.01; echo tail) & exit 0`))
+		record.awaitEnd(t)
+		record.awaitOutput(t, "tail")
+	})
+}

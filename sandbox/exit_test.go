@@ -1,0 +1,163 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+func TestExitCodesAreTheKernels(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		for _, code := range []int{0, 1, 2, 42, 126, 127, 128, 137, 254, 255} {
+			_, record := run(t, spawner, bash(tty, fmt.Sprintf("exit %d", code)))
+			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(code) {
+				t.Errorf("exit %d was reported as %v", code, status)
+			}
+			record.awaitEnd(t)
+		}
+	})
+}
+
+func TestSignalsAreTheKernels(t *testing.T) {
+	harmless := map[syscall.Signal]bool{syscall.SIGCHLD: true, syscall.SIGCONT: true, syscall.SIGURG: true,
+		syscall.SIGWINCH: true, syscall.SIGSTOP: true, syscall.SIGTSTP: true, syscall.SIGTTIN: true, syscall.SIGTTOU: true}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		for sig := syscall.Signal(1); sig < 32; sig++ {
+			if harmless[sig] {
+				continue
+			}
+			l := bash(tty, fmt.Sprintf("ulimit -c 0; kill -%d $$; sleep 1000", sig))
+			l.Dir = t.TempDir() // for a core, if the system writes one nevertheless
+			_, record := run(t, spawner, l)
+			exited := awaitEvent[ptyio.Exited](t, record)
+			if exited.Status != messages.Signaled(int(sig)) || exited.Lost != nil {
+				t.Errorf("%v was reported as %+v", sig, exited)
+			}
+			record.awaitEnd(t)
+		}
+	})
+}
+
+func TestFiveHundredQuickChildrenAreEachReportedOnce(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(spawnerName(direct), func(t *testing.T) {
+			spawner := newSpawner(t, sandbox.Options{Direct: direct})
+			var all sync.WaitGroup
+			work := make(chan int)
+			for range 50 {
+				all.Go(func() {
+					for i := range work {
+						_, record := run(t, spawner, launch(i%2 == 0, "sh", "-c", fmt.Sprintf("exit %d", i%256)))
+						report := record.awaitEnd(t)
+						status := awaitEvent[ptyio.Exited](t, record).Status
+						if status != messages.Exited(i%256) || report.Ended != 0 || len(report.Survivors) > 0 {
+							t.Errorf("child %d: %v %+v", i, status, report)
+						}
+					}
+				})
+			}
+			for i := range 500 {
+				work <- i
+			}
+			close(work)
+			all.Wait()
+		})
+	}
+}
+
+func TestALeaderWhoseFirstThreadEndedIsNotDead(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, helper(t, tty, "first-thread-ends"))
+		record.awaitOutput(t, "first thread ends")
+		eventually(t, "it looks like a zombie", func() bool { p, alive := look(child.PID()); return !alive && p.state == 'Z' })
+		if err := child.Signal(syscall.SIGWINCH, ptyio.Tree); err != nil {
+			t.Errorf("signal: %v", err)
+		}
+		if record.has(isExited) {
+			t.Error("it was taken for dead")
+		}
+		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		record.awaitEnd(t)
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(7) {
+			t.Errorf("status %v", status)
+		}
+	})
+}
+
+func TestALeaderWhoseFirstThreadEndedCanBeEnded(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, helper(t, tty, "first-thread-ends"))
+		record.awaitOutput(t, "first thread ends")
+		eventually(t, "it looks like a zombie", func() bool { p, alive := look(child.PID()); return !alive && p.state == 'Z' })
+		child.EndTree(0)
+		record.awaitEnd(t)
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status.Kind != messages.ExitSignal {
+			t.Errorf("status %v", status)
+		}
+	})
+}
+
+func TestSignalsReachTheirScope(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		child, record := run(t, spawner, bash(tty, `set -m
+			bash -c 'trap "echo inner" USR1; echo up; while :; do sleep 0.02; done' &
+			trap "echo outer" USR1; echo ready; while :; do sleep 0.02; done`))
+		record.awaitOutput(t, "up")
+		record.awaitOutput(t, "ready")
+		if err := child.Signal(syscall.SIGUSR1, ptyio.Foreground); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "something ends or answers", func() bool {
+			record.mu.Lock()
+			defer record.mu.Unlock()
+			return record.output.Len() > len("up ready  ") || len(record.events) > 1
+		})
+		child.EndTree(0)
+		record.awaitEnd(t)
+		if err := child.Signal(syscall.SIGUSR1, ptyio.Tree); err == nil {
+			t.Error("a signal after the end was accepted")
+		}
+	})
+}
+
+func TestNoZombieAndNoDescriptorIsLeft(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		cycle := func() (warden int) {
+			child, record := run(t, spawner, bash(tty, `(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); (exit 3) & read x`))
+			warden = wardenAbove(child.PID())
+			child.EndTree(0)
+			record.awaitEnd(t)
+			missing := launch(tty, "/does/not/exist")
+			missing.Events = newRecorder().receive
+			if _, err := spawner.Spawn(t.Context(), missing); err == nil {
+				t.Fatal("it exists")
+			}
+			return warden
+		}
+		parent := cycle()
+		if parent == 0 {
+			parent = os.Getpid()
+		}
+		host, ours := len(descriptors(os.Getpid())), len(descriptors(parent))
+		for range 20 {
+			cycle()
+		}
+		eventually(t, "the host has as many descriptors as before", func() bool { return len(descriptors(os.Getpid())) <= host })
+		eventually(t, "the warden has as many descriptors as before", func() bool { return len(descriptors(parent)) <= ours })
+		if parent != os.Getpid() {
+			eventually(t, "the warden has no children", func() bool {
+				living, dead := children(parent)
+				return living == 0 && dead == 0
+			})
+		}
+	})
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+var full = flag.Bool("full", false, "run every cell of the table of spawn shapes 20 times instead of once")
+
+// roleVariable makes this test binary something else than the tests.
+const roleVariable = "EXECBUS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "host":
+		beHost()
+	case "own-pty":
+		beOnOwnPTY()
+	case "first-thread-ends":
+		endFirstThread()
+	case "comet":
+		fly()
+	case "shed":
+		shed()
+	case "poor":
+		bePoor()
+	case "leaky":
+		beLeaky()
+	default:
+		os.Exit(99)
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// beHost spawns one shape and waits to be killed.
+func beHost() {
+	signal.Ignore(syscall.SIGHUP)
+	signal.Reset()
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	index, err := strconv.Atoi(os.Getenv("SHAPE"))
+	must(err)
+	l := shapes[index].launch(os.Getenv("TTY") == "pty", os.Getenv("TOKEN"))
+	l.Events = newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), l)
+	must(err)
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// beOnOwnPTY runs a command on a terminal that it opens itself, as script, tmux and expect do.
+func beOnOwnPTY() {
+	command := exec.Command("sleep", os.Getenv("TOKEN"))
+	_, err := pty.Start(command)
+	must(err)
+	_ = command.Wait()
+}
+
+// endFirstThread ends the thread that is the process for ps, and goes on.
+func endFirstThread() {
+	begun := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(begun)
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(7)
+	}()
+	<-begun
+	fmt.Println("first thread ends")
+	runtime.LockOSThread() // TestMain runs on the main goroutine but not always on the first thread
+	if unix.Gettid() != os.Getpid() {
+		fmt.Println("not the first thread")
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
+func init() {
+	if os.Getenv(roleVariable) == "first-thread-ends" {
+		runtime.LockOSThread() // the main goroutine stays on the first thread
+	}
+}
+
+// fly is a program that forks its successor into a session of its own and exits, again and again.
+func fly() {
+	left, err := strconv.Atoi(os.Getenv("GENERATIONS"))
+	must(err)
+	if left == 0 {
+		return
+	}
+	_, err = syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
+		Env: append(environment(roleVariable+"=comet", "TOKEN="+os.Getenv("TOKEN")), "GENERATIONS="+strconv.Itoa(left-1)),
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	must(err)
+}
+
+// shed raises the limit that marks its tree, which takes privilege, and becomes a daemon.
+func shed() {
+	none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &none, nil))
+	command := exec.Command("setsid", "sleep", os.Getenv("TOKEN"))
+	must(command.Start())
+}
+
+// bePoor spawns with as few descriptors as the limit allows, until it fails.
+func bePoor() {
+	direct := os.Getenv("SPAWNER") == "direct"
+	spawner, err := sandbox.New(sandbox.Options{Direct: direct})
+	must(err)
+	record := newRecorder()
+	l := launch(false, "true")
+	l.Events = record.receive
+	_, err = spawner.Spawn(context.Background(), l) // the warden starts
+	must(err)
+	few := unix.Rlimit{Cur: 40, Max: 40}
+	must(unix.Prlimit(0, unix.RLIMIT_NOFILE, &few, nil))
+	var kept []*recorder
+	for i := range 100 {
+		record := newRecorder()
+		l := launch(i%2 == 0, "cat")
+		l.Events = record.receive
+		child, err := spawner.Spawn(context.Background(), l)
+		if err != nil {
+			fmt.Printf("failed: %v\n", err)
+			break
+		}
+		defer child.Abandon()
+		kept = append(kept, record)
+	}
+	before := len(descriptors(os.Getpid()))
+	for i := range 20 {
+		l := launch(i%2 == 0, "cat")
+		l.Events = newRecorder().receive
+		if child, err := spawner.Spawn(context.Background(), l); err == nil {
+			child.Abandon()
+		}
+	}
+	for _, record := range kept {
+		if record.has(isExited) {
+			fmt.Println("a child was lost")
+		}
+	}
+	fmt.Println("leaked", max(0, len(descriptors(os.Getpid()))-before-8))
+	must(spawner.Close())
+	fmt.Println("closed")
+}
+
+// beLeaky opens descriptors that a child would inherit, and lists what its children have.
+func beLeaky() {
+	for _, fd := range []int{5, 77, 300} {
+		source, err := os.Open("/dev/null")
+		must(err)
+		must(unix.Dup2(int(source.Fd()), fd))
+	}
+	for _, direct := range []bool{false, true} {
+		spawner, err := sandbox.New(sandbox.Options{Direct: direct})
+		must(err)
+		record := newRecorder()
+		l := bash(false, "exec ls -1 /proc/self/fd")
+		l.Events = record.receive
+		_, err = spawner.Spawn(context.Background(), l)
+		must(err)
+		must(spawner.Close())
+		for !record.has(func(e ptyio.Event) bool { _, is := e.(ptyio.Closed); return is }) {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Printf("%q\n", record.output.String())
+	}
+}

@@ -1,0 +1,159 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The observer looks at the kernel's list of processes and at nothing of ours. Processes are told by a token that is part
+// of their command line.
+
+func newToken() string { return fmt.Sprintf("100000.%09d", rand.IntN(1e9)) }
+
+type seenProcess struct {
+	pid, parent int
+	state       byte
+	argv        []string
+}
+
+func (p seenProcess) String() string {
+	return fmt.Sprintf("%d (parent %d, %c) %.80q", p.pid, p.parent, p.state, p.argv)
+}
+
+func (p seenProcess) isWarden() bool { return len(p.argv) > 0 && p.argv[0] == "execbus-warden" }
+
+// look reads one process; ok is false for one that is gone or a zombie.
+func look(pid int) (p seenProcess, ok bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return p, false
+	}
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return p, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	p.pid, p.state = pid, fields[0][0]
+	p.parent, _ = strconv.Atoi(string(fields[1]))
+	if len(line) > 0 {
+		p.argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	}
+	return p, p.state != 'Z' && p.state != 'X'
+}
+
+// observe lists the living processes whose command line contains token.
+func observe(token string) []seenProcess {
+	entries, _ := os.ReadDir("/proc")
+	var found []seenProcess
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if p, ok := look(pid); ok && strings.Contains(strings.Join(p.argv, " "), token) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// sleepers are the living processes that are exactly "sleep token".
+func sleepers(token string) []seenProcess {
+	return slices.DeleteFunc(observe(token), func(p seenProcess) bool { return len(p.argv) != 2 || p.argv[1] != token })
+}
+
+// orphans are those whose parent is a warden.
+func orphans(token string) []seenProcess {
+	return slices.DeleteFunc(sleepers(token), func(p seenProcess) bool {
+		parent, _ := look(p.parent)
+		return !parent.isWarden()
+	})
+}
+
+// wardenAbove finds the warden a process descends from.
+func wardenAbove(pid int) int {
+	for pid > 1 {
+		p, ok := look(pid)
+		if !ok {
+			return 0
+		}
+		if p.isWarden() {
+			return pid
+		}
+		pid = p.parent
+	}
+	return 0
+}
+
+// zombies counts the dead children of a process that it has not reaped.
+func children(pid int) (living, dead int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		p, ok := look(child)
+		switch {
+		case p.parent != pid:
+		case ok:
+			living++
+		default:
+			dead++
+		}
+	}
+	return living, dead
+}
+
+func descriptors(pid int) []string {
+	base := "/proc/" + strconv.Itoa(pid) + "/fd"
+	entries, _ := os.ReadDir(base)
+	var found []string
+	for _, entry := range entries {
+		target, err := os.Readlink(base + "/" + entry.Name())
+		if err == nil && !strings.HasSuffix(target, "/fd") { // the listing itself
+			found = append(found, entry.Name()+" "+target)
+		}
+	}
+	return found
+}
+
+// patience bounds every wait of these tests; only a defect makes them last that long.
+const patience = 20 * time.Second
+
+// eventually polls what only the kernel knows.
+func eventually(t testing.TB, what string, condition func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for !condition() {
+		if time.Since(begin) > patience {
+			t.Fatalf("never happened: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+func noneLeft(t testing.TB, token string) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for {
+		left := observe(token)
+		if len(left) == 0 {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("still alive: %v", left)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

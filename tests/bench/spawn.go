@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+const program = "/bin/true"
+
+func spawnCases() []benchCase {
+	spawn := func(name, about string, direct, tty bool, limit float64) benchCase {
+		bare := bareOnPipes
+		if tty {
+			bare = bareOnPTY
+		}
+		return benchCase{name: name, about: about,
+			metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}, {name: "tree", unit: microseconds}},
+			run: func(ctx context.Context, h *harness) ([]value, error) {
+				return compareSpawns(ctx, h, bare, sandbox.Options{Direct: direct}, tty)
+			}}
+	}
+	return []benchCase{
+		spawn("spawn-pty-direct", "/bin/true on a PTY, forked by the host", true, true, 1.25),
+		spawn("spawn-pty-warden", "/bin/true on a PTY, forked by the warden", false, true, 1.45),
+		spawn("spawn-pipes-direct", "/bin/true on pipes, forked by the host", true, false, 1.4),
+		spawn("spawn-pipes-warden", "/bin/true on pipes, forked by the warden", false, false, 1.4),
+	}
+}
+
+// compareSpawns lets both ways alternate within each pair.
+func compareSpawns(ctx context.Context, h *harness, bare func() (time.Duration, error), options sandbox.Options, tty bool) ([]value, error) {
+	s, err := newSpawns(options, tty)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if _, err := bare(); err != nil {
+		return nil, wrap("bare", err)
+	}
+	iterations := h.some(200, 40)
+	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
+		var bares, ours, trees []float64
+		for range iterations {
+			if ctx.Err() != nil {
+				return nil, nil, ctx.Err()
+			}
+			took, err := bare()
+			if err != nil {
+				return nil, nil, wrap("bare", err)
+			}
+			bares = append(bares, micros(took))
+			took, tree, err := s.once(ctx)
+			if err != nil {
+				return nil, nil, wrap("ours", err)
+			}
+			ours, trees = append(ours, micros(took)), append(trees, micros(tree))
+		}
+		return []float64{median(bares), median(bares)}, []float64{median(ours), median(trees)}, nil
+	})
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+func bareOnPTY() (time.Duration, error) {
+	began := time.Now()
+	cmd := exec.Command(program)
+	cmd.Env, cmd.Dir = environment(), "/"
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, terminal) // EIO is the end
+	_ = terminal.Close()
+	err = cmd.Wait()
+	return time.Since(began), err
+}
+
+func bareOnPipes() (time.Duration, error) {
+	began := time.Now()
+	cmd := exec.Command(program)
+	cmd.Env, cmd.Dir = environment(), "/"
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	return time.Since(began), err
+}
+
+// environment is the same for both ways.
+func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "TERM=dumb"} }
+
+// spawns starts the same program again and again.
+type spawns struct {
+	spawner ptyio.Spawner
+	tty     bool
+}
+
+// newSpawns includes the first spawn, which starts the warden.
+func newSpawns(options sandbox.Options, tty bool) (*spawns, error) {
+	spawner, err := sandbox.New(options)
+	if err != nil {
+		return nil, err
+	}
+	s := &spawns{spawner: spawner, tty: tty}
+	if _, _, err := s.once(context.Background()); err != nil {
+		s.close()
+		return nil, wrap("ours", err)
+	}
+	return s, nil
+}
+
+func (s *spawns) close() { _ = s.spawner.Close() }
+
+// once returns the time until status and output were known, and until the tree had ended.
+func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error) {
+	began := time.Now()
+	done, ended := make(chan time.Duration, 1), make(chan time.Duration, 1)
+	var seen atomic.Int32
+	var status messages.ExitStatus
+	events := func(event ptyio.Event) {
+		switch e := event.(type) {
+		case ptyio.Output:
+			e.Release()
+			return
+		case ptyio.TreeEnded:
+			ended <- time.Since(began)
+			return
+		case ptyio.Exited:
+			status = e.Status
+		case ptyio.Spawned:
+			return
+		}
+		if seen.Add(1) == 3 { // Exited, Drained, Closed
+			done <- time.Since(began)
+		}
+	}
+	_, err = s.spawner.Spawn(ctx, ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: s.tty, Events: events})
+	if err != nil {
+		return 0, 0, err
+	}
+	took, tree = <-done, <-ended
+	if status != messages.Exited(0) {
+		err = fmt.Errorf("%s ended with %s", program, status)
+	}
+	return took, tree, err
+}

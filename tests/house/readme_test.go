@@ -1,0 +1,163 @@
+package house
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// quickStart takes the commands out of the fenced blocks of the README's section "Quick start".
+func quickStart(readme string) []string {
+	var commands []string
+	section, fenced := false, false
+	for line := range strings.Lines(readme) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case fenced && section && line != "" && !strings.HasPrefix(line, "#"):
+			commands = append(commands, line)
+		case !fenced && strings.HasPrefix(line, "#"):
+			section = strings.TrimLeft(line, "# ") == "Quick start"
+		}
+	}
+	return commands
+}
+
+// calls reports whether a shell script has the command, word by word and not in a comment, with nothing behind it but
+// the end of the line, a redirection or a closing parenthesis.
+func calls(script, command string) bool {
+	pattern := regexp.MustCompile(`(^|[\s(;&|])` + regexp.QuoteMeta(command) + `($|\)|\s+\d*>|\s*[;&|])`)
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "#") && pattern.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkQuickStart complains about commands of the quick start that nobody tries.
+func checkQuickStart(repository fs.FS) ([]string, error) {
+	readme, err := fs.ReadFile(repository, "README.md")
+	if err != nil {
+		return nil, err
+	}
+	script, err := fs.ReadFile(repository, ".ci/run")
+	if err != nil {
+		return nil, err
+	}
+	var complaints []string
+	commands := quickStart(string(readme))
+	if len(commands) == 0 {
+		complaints = append(complaints, "README.md has no commands in a section \"Quick start\"")
+	}
+	for _, command := range commands {
+		if !calls(string(script), command) {
+			complaints = append(complaints, fmt.Sprintf("README.md says %q, which .ci/run does not run", command))
+		}
+	}
+	return complaints, nil
+}
+
+func TestQuickStartIsWhatCIRuns(t *testing.T) { passes(t, checkQuickStart) }
+
+func TestUntriedCommandsAreFound(t *testing.T) {
+	fence := "```"
+	readme := "# x\n" + fence + "\nother thing\n" + fence + "\n## Quick start\nSay:\n" + fence + "sh\n# the tests\ngo test ./...\n" +
+		"go vet ./...\n\ngo run ./demo -- a 'b; c'\n" + fence + "\n## Next\n" + fence + "\nnot this\n" + fence + "\n"
+	finds(t, checkQuickStart, map[string]string{
+		"README.md": readme,
+		".ci/run":   "run \"a\" go test ./...\nx=$(go run ./demo -- a 'b; c' 2>/dev/null)\ngo vet ./...\n",
+	})
+	finds(t, checkQuickStart, map[string]string{
+		"README.md": readme,
+		".ci/run":   "# go test ./...\ngo test ./... -run x\ngo test -race ./...\ngo vet ./...x\ngo run ./demo -- a b",
+	}, "\"go test ./...\"", "\"go vet ./...\"", "\"go run ./demo -- a 'b; c'\"")
+	finds(t, checkQuickStart, map[string]string{"README.md": "# Quick start\nJust do it.\n", ".ci/run": ""}, "has no commands")
+}
+
+// goTool makes a command of the go tool that stays offline. Where it cannot work the test is skipped, but not where
+// EXECBUS_NEED_GO says that it can.
+func goTool(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		unavailable(t, "there is no go tool: "+err.Error())
+	}
+	list := exec.Command("go", "list", "-deps", "-test", "./...")
+	prepare(t, list)
+	if output, err := list.CombinedOutput(); err != nil {
+		unavailable(t, fmt.Sprintf("our modules are not in the cache, or it cannot be used: %v\n%.2000s", err, output))
+	}
+	command := exec.Command("go", arguments...)
+	prepare(t, command)
+	return command
+}
+
+func prepare(t *testing.T, command *exec.Cmd) {
+	command.Dir = repositoryRoot(t)
+	command.Env = append(os.Environ(), "GOPROXY=off")
+}
+
+func unavailable(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("EXECBUS_NEED_GO") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+func TestModulesAreTidy(t *testing.T) {
+	output, err := goTool(t, "mod", "tidy", "-diff").CombinedOutput()
+	switch {
+	case err == nil:
+	case bytes.Contains(output, []byte("GOPROXY=off")): // tidying also reads the modules of our modules' tests
+		unavailable(t, fmt.Sprintf("modules are not in the cache:\n%.2000s", output))
+	default:
+		t.Errorf("go mod tidy would change go.mod or go.sum: %v\n%s", err, output)
+	}
+}
+
+// TestDemoRuns gives the quick start's demo command to the built binary, through a shell as a reader would.
+func TestDemoRuns(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(repositoryRoot(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const goRun = "go run ./cmd/demo"
+	arguments, found := "", false
+	for _, command := range quickStart(string(readme)) {
+		if rest, ok := strings.CutPrefix(command, goRun); ok {
+			arguments, found = rest, true
+		}
+	}
+	if !found {
+		t.Fatalf("the quick start has no %q", goRun)
+	}
+	binary := filepath.Join(t.TempDir(), "demo")
+	build := goTool(t, "build", "-o", binary, "./cmd/demo")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, output)
+	}
+	demo := exec.Command("sh", "-c", `exec "$DEMO"`+arguments)
+	demo.Env = append(os.Environ(), "DEMO="+binary, "HOME="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	demo.Stdout, demo.Stderr = &stdout, &stderr
+	err = demo.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 {
+		t.Errorf("it ended with %v, want exit code 3", err)
+	}
+	if stdout.String() != "hi\n" {
+		t.Errorf("it said %q, want %q", stdout.String(), "hi\n")
+	}
+	if t.Failed() {
+		t.Logf("stderr: %s", stderr.String())
+	}
+}

@@ -1,0 +1,145 @@
+package house
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// anyRoom lets a room import every other.
+const anyRoom = "any"
+
+// root is the room of package execbus.
+const root = "."
+
+// rooms says whose packages the non-test files of a room may import, besides those of the room itself. A package belongs
+// to the room whose name is the longest beginning of its path; only the root's package has no others below it.
+var rooms = map[string][]string{
+	"messages":    {},
+	"bus":         {"messages"},
+	"ptyio":       {"messages"},
+	"sandbox":     {"messages", "ptyio"},
+	"policy":      {"messages"},
+	"actors":      {"messages", "bus", "ptyio", "sandbox", "policy"},
+	root:          {"messages", "bus", "ptyio", "sandbox", "policy", "actors"},
+	"mcp":         {root, "messages", "bus", "ptyio"},
+	"execserver":  {root, "messages", "bus", "ptyio"},
+	"cmd/demo":    {root, "messages"},
+	"cmd/execbus": {anyRoom},
+	"tests/probe": {"messages"},
+	"tests":       {anyRoom},
+}
+
+// roomOf finds the room of a package's directory; none if it stands in no room.
+func roomOf(dir string) (room string, found bool) {
+	if dir == root {
+		return root, true
+	}
+	for name := range rooms {
+		if name != root && within(dir, name) && len(name) > len(room) {
+			room = name
+		}
+	}
+	return room, room != ""
+}
+
+// checkRooms compares imports with the table.
+func checkRooms(repository fs.FS) ([]string, error) {
+	files, err := goFiles(repository)
+	if err != nil {
+		return nil, err
+	}
+	var complaints []string
+	homeless := map[string]bool{}
+	for _, file := range files {
+		room, found := roomOf(file.dir())
+		if !found {
+			homeless[file.dir()] = true
+			continue
+		}
+		if file.isTest() {
+			continue
+		}
+		for _, imported := range file.imports() {
+			if why := forbidden(room, imported); why != "" {
+				complaints = append(complaints, fmt.Sprintf("%s imports %s: %s", file.name, imported, why))
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(homeless)) {
+		complaints = append(complaints, fmt.Sprintf("%s/ belongs to no room: move it, or give it a line in the table", dir))
+	}
+	return complaints, nil
+}
+
+// forbidden says why a room may not import a package; empty if it may.
+func forbidden(room, imported string) string {
+	if !within(imported, module) {
+		return ""
+	}
+	dir := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+	if dir == "" {
+		dir = root
+	}
+	target, found := roomOf(dir)
+	switch allowed := rooms[room]; {
+	case !found:
+		return "that is no room of ours"
+	case target == room:
+		return ""
+	case strings.HasSuffix(path.Base(dir), "test") && !within(room, "tests"):
+		return "it is meant for tests"
+	case slices.Contains(allowed, anyRoom) || slices.Contains(allowed, target):
+		return ""
+	default:
+		return fmt.Sprintf("room %q may import only %q", room, allowed)
+	}
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) { passes(t, checkRooms) }
+
+func TestRoomTableNamesRooms(t *testing.T) {
+	for room, allowed := range rooms {
+		for _, name := range allowed {
+			if _, known := rooms[name]; !known && name != anyRoom {
+				t.Errorf("room %q may import %q, which is no room", room, name)
+			}
+		}
+	}
+}
+
+func TestWrongImportsAreFound(t *testing.T) {
+	source := func(imports ...string) string {
+		return "package p\nimport (\n\"os\"\n\"" + strings.Join(imports, "\"\n\"") + "\"\n)\n"
+	}
+	finds(t, checkRooms, map[string]string{
+		"bus/good.go":             source(module+"/messages", module+"/bus/bustest", "github.com/execbus/execbusier"),
+		"bus/bad.go":              source(module + "/ptyio"),
+		"bus/bad_test.go":         source(module + "/actors"),
+		"bus/bustest/up.go":       source(module),
+		"messages/bad_windows.go": "//go:build windows\n\n" + source(module+"/bus"),
+		"sandbox/internal/x/x.go": source(module+"/sandbox/internal/y", module+"/actors"),
+		"cmd/demo/bad.go":         source(module, module+"/messages", module+"/bus"),
+		"cmd/execbus/good.go":     source(module, module+"/policy", module+"/tests/soak"),
+		"tests/probe/bad.go":      source(module+"/messages", module+"/bus"),
+		"tests/soak/good.go":      source(module, module+"/tests/probe", module+"/bus/bustest"),
+		"actors/bad.go":           source(module+"/bus/bustest", module+"/util"),
+		"util/helpers.go":         "package util",
+		"cmd/other/main_test.go":  "package main",
+	},
+		"bus/bad.go imports "+module+"/ptyio: room \"bus\" may import only [\"messages\"]",
+		"bus/bustest/up.go imports "+module+":",
+		"messages/bad_windows.go imports",
+		"sandbox/internal/x/x.go imports "+module+"/actors",
+		"cmd/demo/bad.go imports "+module+"/bus:",
+		"tests/probe/bad.go imports "+module+"/bus:",
+		"actors/bad.go imports "+module+"/bus/bustest: it is meant for tests",
+		"actors/bad.go imports "+module+"/util: that is no room",
+		"util/ belongs to no room",
+		"cmd/other/ belongs to no room",
+	)
+}
