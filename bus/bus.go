@@ -41,7 +41,7 @@ type publication struct {
 	kind   messages.EventKind
 	from   messages.Origin
 	output bool
-	size   int     // bytes of output
+	size   int     // bytes of output, or of an end's transcript
 	credit *Credit // of output; may be nil
 }
 
@@ -55,7 +55,11 @@ func (b *Bus) Publish(ev messages.Event) {
 			size: len(output.Bytes)})
 		return
 	}
-	b.publish(&publication{event: ev, kind: ev.Kind(), from: ev.From()})
+	p := &publication{event: ev, kind: ev.Kind(), from: ev.From()}
+	if end, ok := ev.(messages.ExecEnded); ok {
+		p.size = len(end.Transcript)
+	}
+	b.publish(p)
 }
 
 // PublishOutput is Publish for output under flow control: every lossless subscription that wants ev holds credit until

@@ -130,6 +130,33 @@ func TestOutputBytesBound(t *testing.T) {
 	}
 }
 
+func TestTranscriptsAreKeptUpToTheLimit(t *testing.T) {
+	b := newBus(t)
+	s := subscribe(t, b, Filter{}, SubscribeOptions{})
+	end := messages.ExecEnded{Origin: messages.Origin{Process: 1000}, Transcript: make([]byte, MaxTranscripts/4)}
+	for range 4 {
+		b.Publish(end)
+	}
+	b.Publish(notice(1000, 5)) // weighs nothing
+	if _, ok := next(t, s).(messages.ExecEnded); !ok {
+		t.Fatal("the first end did not arrive")
+	}
+	b.Publish(end) // has its room
+	b.Publish(end) // has none
+	seen := 0
+	for {
+		_, err := s.Next(t.Context())
+		if err != nil {
+			wantError(t, err, messages.ErrSlowSubscriber)
+			break
+		}
+		seen++
+	}
+	if seen != 5 {
+		t.Errorf("%d events were kept, want 5", seen)
+	}
+}
+
 func TestLifecycleEventsAreKeptUpToTheLimit(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{}, SubscribeOptions{Outputs: 1})

@@ -44,7 +44,8 @@
 //     events have been read. An event that was published between two lost deltas therefore comes behind their gap.
 //   - Every other event, called a lifecycle event here, is kept. When 4,096 of them wait and one more is published, the
 //     subscription ends: what was queued before can still be read, then Next answers with an error that matches
-//     messages.ErrSlowSubscriber. The same happens when gaps of 4,096 processes wait and one more is needed.
+//     messages.ErrSlowSubscriber. The same happens when gaps of 4,096 processes wait and one more is needed, or when the
+//     transcripts in the waiting ends of processes would exceed 64 MiB.
 //
 // # Lossless subscriptions
 //
@@ -72,9 +73,9 @@
 // One subscription holds at most
 //
 //   - SubscribeOptions.Outputs output events with SubscribeOptions.OutputBytes bytes (default 1,024 and 4 MiB),
-//   - 4,096 lifecycle events and 4,096 gaps,
+//   - 4,096 lifecycle events, with 64 MiB of transcripts, and 4,096 gaps,
 //
-// which is 4 MiB of output and below 2 MiB of bookkeeping by default. Events are shared by all subscriptions that hold
+// which is 4 MiB of output and below 2 MiB of bookkeeping by default, and the transcripts. Events are shared by all subscriptions that hold
 // them, never copied. In a lossless subscription the credits of the publishers take the place of the first bound.
 // [Options.MaxSubscriptions] bounds the number of subscriptions.
 //
@@ -93,7 +94,8 @@
 // That events are private copies: a received event, with the bytes it points to, is read-only, and a publisher gives up
 // the bytes it publishes for good.
 //
-// That the size of lifecycle events is bounded: the bus counts them, it does not weigh them.
+// That the size of lifecycle events is bounded but for their transcripts: the bus counts the others, it does not weigh
+// them.
 //
 // That process ids are unique across sessions: filter by session too where a bus serves more than one.
 package bus

@@ -183,7 +183,7 @@ func (m *machine) read(t *rapid.T) {
 
 func (m *machine) check(t *rapid.T) {
 	q := &m.sub.queue
-	got := limits{q.outputs.count, q.bytes, q.lifecycle.count, q.gaps.count}
+	got := limits{outputs: q.outputs.count, bytes: q.bytes, lifecycle: q.lifecycle.count, gaps: q.gaps.count}
 	if want := m.model.count(); got != want {
 		t.Fatalf("queue holds %+v, want %+v", got, want)
 	}

@@ -8,6 +8,8 @@ type limits struct {
 	bytes     int // bytes in them
 	lifecycle int // lifecycle events
 	gaps      int
+
+	transcripts int // bytes in lifecycle events
 }
 
 // queue is what waits for one subscriber. It has no lock of its own.
@@ -23,11 +25,13 @@ type queue struct {
 	lifecycle ring[slot]
 	gaps      ring[*gap]
 	bytes     int                 // in outputs
+	recorded  int                 // bytes of transcripts in lifecycle
 	open      map[processKey]*gap // the newest unread gap of each process
 }
 
 type slot struct {
 	number uint64
+	size   int
 	event  messages.Event
 	credit *Credit // held; nil where there is none
 }
@@ -46,12 +50,14 @@ type processKey struct {
 // is not queued and the queue is as readable as before.
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
-	s := slot{number: q.published, event: p.event}
+	s := slot{number: q.published, size: p.size, event: p.event}
 	if !p.output {
-		if q.lifecycle.count >= q.limits.lifecycle {
+		// One transcript is let in however large it is.
+		if q.lifecycle.count >= q.limits.lifecycle || q.recorded > 0 && q.recorded+p.size > q.limits.transcripts {
 			return 0, false
 		}
 		q.lifecycle.push(s)
+		q.recorded += p.size
 		return 0, true
 	}
 	if q.lossless && p.credit.hold() {
@@ -118,7 +124,9 @@ func (q *queue) take() (messages.Event, *Credit) {
 		q.bytes -= len(s.event.(messages.OutputDelta).Bytes)
 		return s.event, s.credit
 	case lifecycle:
-		return q.lifecycle.pop().event, nil
+		s := q.lifecycle.pop()
+		q.recorded -= s.size
+		return s.event, nil
 	default:
 		return q.takeGap(), nil
 	}

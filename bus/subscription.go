@@ -12,12 +12,13 @@ import (
 
 // Bounds of a subscription.
 const (
-	DefaultOutputs     = 1024    // output events
-	MaxOutputs         = 1 << 20 // output events
-	DefaultOutputBytes = 4 << 20 // bytes
-	MaxOutputBytes     = 1 << 30 // bytes
-	MaxLifecycle       = 4096    // events that are not output
-	MaxGaps            = 4096    // processes with an unread gap
+	DefaultOutputs     = 1024     // output events
+	MaxOutputs         = 1 << 20  // output events
+	DefaultOutputBytes = 4 << 20  // bytes
+	MaxOutputBytes     = 1 << 30  // bytes
+	MaxLifecycle       = 4096     // events that are not output
+	MaxTranscripts     = 64 << 20 // bytes in the transcripts of those
+	MaxGaps            = 4096     // processes with an unread gap
 )
 
 // SubscribeOptions configures a Subscription. The zero value is useful.
@@ -92,7 +93,7 @@ func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
 	return &Subscription{
 		bus: b, filter: f,
 		queue: queue{
-			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, gaps: MaxGaps},
+			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, transcripts: MaxTranscripts, gaps: MaxGaps},
 			lossless: o.Lossless,
 			open:     map[processKey]*gap{},
 		},
