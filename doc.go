@@ -1,15 +1,142 @@
 // Package execbus runs programs for agent hosts.
 //
-//	rt, err := execbus.Start(execbus.Options{})
-//	session, err := rt.OpenSession(execbus.SessionOptions{Dir: "/src"})
-//	events, err := session.Events(execbus.Watch{Calls: []messages.CallID{"c1"}})
-//	result, err := session.Exec(ctx, messages.ExecCommand{Call: "c1", Argv: []string{"make", "test"}})
-//	for event, err := range events.All(ctx) { ... }
-//	err = rt.Shutdown(ctx)
+//	package main
 //
-// A Runtime is what a host has one of. A Session is one conversation of the host, with its own supervisor, limits and
-// working directory. A session runs commands: each is owned by an actor of its own, on a terminal or on pipes, and all
-// of them tell what happens to them on one bus.
+//	import (
+//		"context"
+//		"fmt"
+//		"log"
+//		"time"
 //
-// All methods are safe for concurrent use and take a context: a cancelled call never kills a process.
+//		"github.com/execbus/execbus"
+//		"github.com/execbus/execbus/messages"
+//	)
+//
+//	func main() {
+//		ctx := context.Background()
+//		rt, err := execbus.Start(execbus.Options{})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer rt.Shutdown(ctx)
+//		session, err := rt.OpenSession(execbus.SessionOptions{Dir: "/tmp"})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		result, err := session.Exec(ctx, messages.ExecCommand{Script: "sleep 2; echo done", Yield: time.Second})
+//		for err == nil && result.Running {
+//			fmt.Println(result.Text())
+//			result, err = session.Poll(ctx, messages.Poll{Process: result.Process})
+//		}
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Println(result.Text())
+//	}
+//
+// A [Runtime] is what a host has one of. A [Session] is one conversation of the host, with its own processes, limits and
+// working directory; a runtime holds any number. A process is one command that a session started. Each is owned by an actor
+// of its own, runs on a terminal or on pipes, and tells what happens to it on one bus. Requests, results, events and errors
+// are the types of package messages.
+//
+// # Yields and polls
+//
+// [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
+// process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has what came since the last one. Only the
+// end of the process ends a wait early, not output. Whoever wants output as it comes follows the events.
+//
+//	Exec               250 ms to 30 s, 10 s by default
+//	Write              250 ms to 30 s, 250 ms by default
+//	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
+//	Exec, Write with NoWait answer as soon as the program runs, or has taken the input, and take no output
+//
+// Calls for one process wait one after the other, and only the first one's clock runs. Input goes out at once, in the order
+// of the calls, and ends a poll that waits. [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read] never
+// queue. [Session.PauseYields] stops the clocks of a session while, for example, a person is asked something.
+//
+// [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
+// (10 s by default, exit code 124), and at most 1 MiB of each stream.
+//
+// # Ids and records
+//
+// A process id is a number from 1000 to 99999, unique in its session and never the kernel's pid. A call id is the caller's
+// own name for the call that starts a process; events carry it, and it can be watched before the process has an id.
+//
+// The first poll after the end gets the rest of the output and the exit code. Later ones get an error that matches
+// messages.ErrProcessEnded and holds the record of the end. A session remembers its last 64 ended processes, with at most
+// 16 MiB of output, for 10 minutes: [Session.Records] lists them, [Session.Read] reads their output. Then their ids are
+// unknown, and may be given again.
+//
+// # Limits
+//
+// A session has at most 64 processes. One more ends the least recently used that no call waits for and that is not among
+// the 8 most recently used. Where there is none the new command is refused with messages.ErrLimitReached, which names
+// the ids in the way. From 60 on, each start publishes a warning. A runtime has at most 1,024 processes and ends none for
+// another. [SessionOptions] and [Options] set other limits.
+//
+// Of the output that no answer has taken yet the first and the last 512 KiB are kept, and what was dropped is counted; of
+// all output the first 512 KiB and the last 1 MiB can be read again. The text of a result is cut in the middle to 10,000
+// tokens of 4 bytes each.
+//
+// # Events
+//
+// [Session.Events] opens a subscription: subscribe before Exec to miss nothing. Each process publishes, in this order,
+// ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
+// OutputClosed when no more output can come. A command that could not be started has an ExecEnded only, and one that was
+// refused as malformed has no events.
+//
+// A subscriber that does not read never slows a process: it loses the oldest output and finds a Gap in its place. With
+// [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
+//
+// # Endings
+//
+// The leader is the program that was started; the tree is the leader with everything that it started in turn. When the
+// leader exits its background children are ended, too, unless the command said messages.KeepTree; the process then goes on
+// until they have ended or are terminated. Ending a tree means SIGTERM, a grace of 500 ms, and SIGKILL until none is left.
+// The record tells the cause, the status as the kernel reported it, how many descendants were ended, and names what could
+// not be. [Session.Close] and [Runtime.Shutdown] end every process and return when that has come about. If the host dies
+// without them, its commands are ended for it (see package sandbox).
+//
+// # Environment
+//
+// Commands start from the host's environment as it was when the session opened, changed by a messages.EnvironmentPolicy, and
+// with variables that keep programs from colouring and paging. [Session.UpdateEnvironment] changes policy and directory for
+// later commands; a command can bring its own. Scripts run in a login shell unless the session or the command says no.
+//
+// # Errors
+//
+// Every error is a *messages.Error. Its sentence says what happened, to what, and what to do; its code matches one of the
+// sentinels of package messages with errors.Is. An exit code that is not zero is a result, not an error, and so is a run
+// that timed out or was cancelled.
+//
+// # Contexts
+//
+// A context that ends takes a waiting call back, and nothing else: the process is not ended and no output is lost. The call
+// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled. Run is the
+// exception: there the context's end ends the command. A context that has ended before the call starts nothing. What ends
+// something (Terminate, Close, Shutdown) goes on when its context ends.
+//
+// # Executors
+//
+// [Session.Executor] is a narrower door, for callers that bring their own idea of sessions: exact environments, output as it
+// comes, no yields. It works the same wherever the runtime's Spawner has its processes.
+//
+// # What you may not assume
+//
+// That a command is confined, or that anybody is asked: every command runs with all rights of the host.
+//
+// That arguments are quoted, or looked into: Argv goes to the program as it is, Script to the shell as it is.
+//
+// That a token is what a model's tokenizer says: it is 4 bytes.
+//
+// That "taken" input was read: it is in the terminal or the pipe. On a terminal in line mode a line of more than 4,095
+// bytes is refused.
+//
+// That output comes in the order in which it was written, where it came over two pipes: stdout and stderr are told apart,
+// and their order is that of reading.
+//
+// That a lossless subscription may be left alone: nobody who waits for the end of its process, Shutdown included, is
+// answered before it is read or closed.
+//
+// That an ended process is gone from [Session.List] when its exit is told: it stays until its tree and its output have ended.
 package execbus

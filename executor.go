@@ -2,8 +2,11 @@ package execbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -49,7 +52,7 @@ type Executor struct{ session *Session }
 // Executor is the session's executor. Its processes are the session's: they count against its limits and end with it.
 func (s *Session) Executor() Executor { return Executor{s} }
 
-// Spawn starts a process and returns when its program runs.
+// Spawn starts a process and returns when its program runs. If ctx ends before, nothing is left behind.
 func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession, error) {
 	if err := request.check(); err != nil {
 		return nil, err
@@ -60,15 +63,29 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession
 	if err != nil {
 		return nil, err
 	}
-	started, err := e.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: request.Argv, Argv0: request.Argv0, Dir: request.Dir,
-		Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY, OpenStdin: true, NoWait: true})
+	started, err := e.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: slices.Clone(request.Argv), Argv0: request.Argv0,
+		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: maps.Clone(request.Env)}, TTY: request.TTY,
+		OpenStdin: true, NoWait: true})
 	if err != nil {
 		events.Close()
+		if errors.Is(err, messages.ErrCancelled) {
+			e.takeBack(context.WithoutCancel(ctx), call)
+		}
 		return nil, err
 	}
 	s := &ExecSession{session: e.session, name: request.ProcessID, id: started.Process, call: call, exited: make(chan struct{})}
 	go s.follow(events)
 	return s, nil
+}
+
+// takeBack ends a process whose caller has given up before it knew it. The end is not waited for.
+func (e Executor) takeBack(ctx context.Context, call messages.CallID) {
+	processes, _ := e.session.List(ctx) // a closed session has none
+	for _, p := range processes {
+		if p.Call == call {
+			e.session.runtime.system.Send(e.session.supervisor, messages.Terminate{Process: p.Process, By: messages.ByUser, Grace: -1})
+		}
+	}
 }
 
 func (r SpawnRequest) check() error {
@@ -149,27 +166,28 @@ func (s *ExecSession) Resize(ctx context.Context, size messages.Size) error {
 // Terminate ends the process with its tree and waits until that has come about. A process that has ended is no error.
 func (s *ExecSession) Terminate(ctx context.Context) error {
 	_, err := s.session.Terminate(ctx, messages.Terminate{Process: s.id, By: messages.ByUser})
-	if typed, ok := err.(*messages.Error); ok && typed.Code == messages.CodeProcessEnded {
-		return nil
+	if errors.Is(err, messages.ErrUnknownProcess) || errors.Is(err, messages.ErrClosed) {
+		return nil // it has ended, and may be forgotten already; or the session has, and ended it
 	}
 	return err
 }
 
-// Wait waits for the leader's exit.
+// Wait waits for the leader's exit. It may be called any number of times.
 func (s *ExecSession) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	select {
 	case <-s.exited:
 		return s.status, s.err
 	case <-ctx.Done():
-		return messages.NoStatus, cancelled(ctx, ctx.Err())
+		return messages.NoStatus, cancelled(ctx)
 	}
 }
 
-// TryExitStatus is the leader's exit status, if it has exited and the news is here.
+// TryExitStatus is the leader's exit status, and false while the news of its exit is not here. The status is
+// messages.NoStatus where the kernel's word was lost; Wait then says why.
 func (s *ExecSession) TryExitStatus() (messages.ExitStatus, bool) {
 	select {
 	case <-s.exited:
-		return s.status, s.err == nil
+		return s.status, true
 	default:
 		return messages.NoStatus, false
 	}

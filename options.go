@@ -1,9 +1,17 @@
 package execbus
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // Defaults of SessionOptions.
@@ -12,6 +20,9 @@ const (
 	DefaultWarnProcesses      = 60
 	DefaultProtectedProcesses = 8
 )
+
+// maxProcesses bounds SessionOptions.MaxProcesses: process ids have five digits, and a free one must be found by chance.
+const maxProcesses = 50_000
 
 // SessionOptions of one conversation. The zero value runs commands in the host's working directory and environment. They
 // are copied by OpenSession.
@@ -26,7 +37,7 @@ type SessionOptions struct {
 	LongestPoll time.Duration
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
-	// MaxProcesses is how many processes may live at once; zero means DefaultMaxProcesses. When they are reached, the least
+	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultMaxProcesses. When they are reached, the least
 	// recently used one that nobody waits on and that is not among the ProtectedProcesses most recently used is ended. If
 	// there is none, a new command is refused.
 	MaxProcesses       int
@@ -40,23 +51,25 @@ type SessionOptions struct {
 
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	for _, option := range []struct {
-		name  string
-		value *int
-		zero  int
+		name       string
+		value      *int
+		zero, most int
 	}{
-		{"OutputTokens", &o.OutputTokens, messages.DefaultOutputTokens},
-		{"MaxProcesses", &o.MaxProcesses, DefaultMaxProcesses},
-		{"WarnProcesses", &o.WarnProcesses, DefaultWarnProcesses},
+		{"OutputTokens", &o.OutputTokens, messages.DefaultOutputTokens, math.MaxInt},
+		{"MaxProcesses", &o.MaxProcesses, DefaultMaxProcesses, maxProcesses},
+		{"WarnProcesses", &o.WarnProcesses, DefaultWarnProcesses, math.MaxInt},
 	} {
-		if *option.value < 0 {
-			return o, badOption("SessionOptions."+option.name, *option.value)
+		if *option.value < 0 || *option.value > option.most {
+			return o, badOption("SessionOptions."+option.name, *option.value,
+				fmt.Sprintf("use 1 to %d, or 0 for the default of %d", option.most, option.zero))
 		}
 		if *option.value == 0 {
 			*option.value = option.zero
 		}
 	}
 	if o.LongestPoll < 0 {
-		return o, badOption("SessionOptions.LongestPoll", o.LongestPoll)
+		return o, badOption("SessionOptions.LongestPoll", o.LongestPoll,
+			fmt.Sprintf("use %v or more, or 0 for the default of %v", messages.MinPoll, messages.DefaultMaxPoll))
 	}
 	if o.LongestPoll == 0 {
 		o.LongestPoll = messages.DefaultMaxPoll
@@ -65,7 +78,33 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		o.ProtectedProcesses = DefaultProtectedProcesses
 	}
 	o.ProtectedProcesses = max(o.ProtectedProcesses, 0)
+	o.Environment.Exclude = slices.Clone(o.Environment.Exclude)
+	o.Environment.Set = maps.Clone(o.Environment.Set)
+	o.Environment.IncludeOnly = slices.Clone(o.Environment.IncludeOnly)
 	var err error
 	o.Dir, err = absolute(o.Dir)
 	return o, err
+}
+
+// absolute resolves a host's directory.
+func absolute(dir string) (string, error) {
+	full, err := filepath.Abs(dir)
+	if err == nil && strings.ContainsRune(dir, 0) {
+		err = errors.New("it contains a NUL byte")
+	}
+	if err != nil {
+		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: "SessionOptions.Dir",
+			Detail: fmt.Sprintf("%q cannot be made absolute: %v", dir, err), Hint: "name an absolute path"}
+	}
+	return full, nil
+}
+
+// checkEnvironment finds what would make every command fail.
+func checkEnvironment(base []string, policy messages.EnvironmentPolicy) error {
+	_, err := ptyio.BuildEnvironment(base, policy, nil)
+	if typed, ok := errors.AsType[*messages.Error](err); ok {
+		return &messages.Error{Code: typed.Code, Op: "configure", Subject: "SessionOptions.Environment",
+			Detail: typed.Subject + ": " + typed.Detail, Hint: typed.Hint}
+	}
+	return err
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
@@ -26,9 +27,11 @@ const (
 	DefaultRuntimeProcesses = 1024
 )
 
-// Options of a runtime. The zero value is useful. They are copied by Start.
+// Options of a runtime. The zero value is useful.
 type Options struct {
-	// Logger gets everything the runtime has to say; nil means that nothing is logged.
+	// Logger gets everything the runtime has to say: beginnings and ends of processes at the level Debug, what could not be
+	// ended and failures of single processes at Warn, and at Error what took more with it: a dead warden, a crashed actor.
+	// Nil means that nothing is logged.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
@@ -43,7 +46,7 @@ type Options struct {
 // withDefaults fills in what is left open.
 func (o Options) withDefaults() (Options, error) {
 	if o.MaxProcesses < 0 {
-		return o, badOption("Options.MaxProcesses", o.MaxProcesses)
+		return o, badOption("Options.MaxProcesses", o.MaxProcesses, "use a positive number, or 0 for the default")
 	}
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = DefaultRuntimeProcesses
@@ -60,16 +63,21 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func badOption(field string, value any) error {
+func badOption(field string, value any, hint string) error {
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: field,
-		Detail: fmt.Sprintf("%v is out of range", value), Hint: "see the field's documentation"}
+		Detail: fmt.Sprintf("%v is out of range", value), Hint: hint}
 }
 
-// Runtime is the one thing a host starts and shuts down.
+// Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
 type Runtime struct {
 	system *actors.System
 	around actors.Surroundings
 	actor  *actors.PID
+
+	freeing sync.Once
+	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
+	// spawnerErr is what the spawner said at its end.
+	spawnerErr error
 }
 
 // Start starts a runtime. No process is started before the first command.
@@ -82,7 +90,7 @@ func Start(options Options) (*Runtime, error) {
 	if err != nil {
 		return nil, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "start", Subject: "telemetry", Detail: err.Error()}
 	}
-	r := &Runtime{around: actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: options.Logger,
+	r := &Runtime{freed: make(chan struct{}), around: actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: options.Logger,
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry}}
 	if r.around.Spawner == nil {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{Lost: r.wardenLost}); err != nil {
@@ -90,15 +98,17 @@ func Start(options Options) (*Runtime, error) {
 		}
 	}
 	r.system = actors.NewSystem(options.Logger)
-	r.actor, err = r.system.StartRuntime(r.around)
-	return r, err
+	if r.actor, err = r.system.StartRuntime(r.around); err != nil {
+		return nil, errors.Join(err, r.around.Spawner.Close())
+	}
+	return r, nil
 }
 
 func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 	r.around.Logger.Error("the warden died", "pid", lost.PID, "status", lost.Status.String(), "children", lost.Children,
 		"ended", lost.Tree.Ended, "survivors", lost.Tree.Survivors, "output", lost.Output)
-	r.around.Bus.Publish(messages.ExecNotice{Text: fmt.Sprintf("the warden (pid %d) died, and %d commands with it: %s",
-		lost.PID, lost.Children, lost.Status)})
+	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()},
+		Text: fmt.Sprintf("the warden (pid %d) died, and %d commands with it: %s", lost.PID, lost.Children, lost.Status)})
 }
 
 // Stats counts what a runtime has done.
@@ -107,10 +117,11 @@ type Stats struct {
 	Bus bus.Stats
 }
 
-// Stats counts what the runtime has done so far.
+// Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
+// closing of a session was answered all its ends are.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := actors.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
-	return Stats{Stats: counted, Bus: r.around.Bus.Stats()}, err
+	return Stats{Stats: counted, Bus: r.around.Bus.Stats()}, plain(ctx, err, r.actor, errShutDown)
 }
 
 // OpenSession opens a session.
@@ -119,41 +130,66 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	base := os.Environ()
+	if err := checkEnvironment(base, options.Environment); err != nil {
+		return nil, err
+	}
 	s := &Session{runtime: r, id: messages.SessionID(uuid.NewString())}
 	config := actors.SessionConfig{
-		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: os.Environ(), NoLoginShell: options.NoLoginShell,
+		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
 	}
-	s.supervisor, err = actors.Ask[*actors.PID](context.Background(), r.system, r.actor, actors.OpenSession{Config: config})
+	ctx := context.Background() // it is answered at once
+	s.supervisor, err = actors.Ask[*actors.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
 	if err != nil {
-		return nil, err
+		return nil, plain(ctx, err, r.actor, errShutDown)
 	}
 	return s, nil
 }
 
-// Shutdown ends all sessions, waits until every tree has ended, and frees everything. If ctx ends first the error says
-// what is left, and Shutdown may be called again.
+// Shutdown ends all sessions, waits until every tree has ended, and frees everything; then the subscriptions end. If ctx
+// ends first, the end goes on, the error says what is left, and Shutdown may be called again. A call after the end does
+// nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
 	_, err := actors.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
-	if err != nil && !errors.Is(err, messages.ErrClosed) { // closed: by an earlier call
-		return &messages.Error{Code: messages.CodeCancelled, Op: "shutdown", Detail: "not everything has ended yet: " + err.Error(),
-			Hint: "call it again with more time"}
+	if err != nil && err == ctx.Err() {
+		return unfinished(ctx, r.left(ctx))
 	}
+	// Any other error says that the actor has ended, by an earlier call or a crash.
 	if err := r.system.Shutdown(ctx); err != nil {
 		return err
 	}
-	err = r.around.Spawner.Close()
-	r.around.Bus.Close()
-	return err
+	r.freeing.Do(func() {
+		go func() {
+			r.spawnerErr = r.around.Spawner.Close()
+			r.around.Bus.Close()
+			close(r.freed)
+		}()
+	})
+	select {
+	case <-r.freed:
+		return r.spawnerErr
+	default:
+	}
+	select {
+	case <-r.freed:
+		return r.spawnerErr
+	case <-ctx.Done():
+		return unfinished(ctx, "the spawner is still closing")
+	}
 }
 
-// absolute resolves a host's directory.
-func absolute(dir string) (string, error) {
-	full, err := filepath.Abs(dir)
+// left says what has not ended.
+func (r *Runtime) left(ctx context.Context) string {
+	stats, err := r.Stats(context.WithoutCancel(ctx))
 	if err != nil {
-		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "open session", Subject: "SessionOptions.Dir",
-			Detail: fmt.Sprintf("%q cannot be made absolute: %v", dir, err), Hint: "name an absolute path"}
+		return "the actors are still ending"
 	}
-	return full, nil
+	return fmt.Sprintf("%d processes in %d sessions have not ended", stats.Processes, stats.Sessions)
+}
+
+func unfinished(ctx context.Context, left string) error {
+	return &messages.Error{Code: messages.CodeCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error(),
+		Hint: "call it again with more time; a lossless subscription that nobody reads must be closed"}
 }

@@ -2,6 +2,8 @@ package execbus
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/bus"
@@ -11,7 +13,8 @@ import (
 // Session is one conversation of the host. Its methods are safe for concurrent use.
 //
 // A context that ends takes a waiting call back and nothing else: the process lives on and no output is lost. Such a call
-// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled.
+// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled. A context that
+// has ended before the call starts nothing; what ends something is done even then.
 type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
@@ -21,15 +24,34 @@ type Session struct {
 // ID names the session; its events carry it.
 func (s *Session) ID() messages.SessionID { return s.id }
 
+var (
+	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed",
+		Hint: "open another one"}
+	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down",
+		Hint: "start another one"}
+)
+
 // ask is for requests that are answered at once, or whose answer does not matter to a caller that has given up.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	reply, err := actors.Ask[T](ctx, s.runtime.system, s.supervisor, message)
-	return reply, cancelled(ctx, err)
+	return reply, plain(ctx, err, s.supervisor, errSessionClosed)
+}
+
+// begin is ask for what a caller that has given up already does not want any more.
+func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
+	if ctx.Err() != nil {
+		var none T
+		return none, cancelled(ctx)
+	}
+	return ask[T](ctx, s, message)
 }
 
 // wait is for requests that take output: the one final answer is always received, so that nothing of it is lost.
 func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
 	var none T
+	if ctx.Err() != nil {
+		return none, cancelled(ctx)
+	}
 	call := s.runtime.system.Call(s.supervisor, message)
 	defer call.Close()
 	reply, err := call.Wait(ctx)
@@ -38,30 +60,47 @@ func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
 		reply, err = call.Wait(context.WithoutCancel(ctx))
 	}
 	if err != nil {
-		return none, err
+		return none, plain(ctx, err, s.supervisor, errSessionClosed)
 	}
-	return reply.(T), nil
+	typed, ok := reply.(T)
+	if !ok {
+		return none, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use session",
+			Detail: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
+	}
+	return typed, nil
 }
 
-// cancelled makes a context's error ours.
-func cancelled(ctx context.Context, err error) error {
-	if err != nil && err == ctx.Err() {
-		return &messages.Error{Code: messages.CodeCancelled, Op: "call", Detail: err.Error()}
+// cancelled says that a caller has given up.
+func cancelled(ctx context.Context) error {
+	return &messages.Error{Code: messages.CodeCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
+}
+
+// plain makes errors of contexts ours, and names what is over instead of the actor that was asked.
+func plain(ctx context.Context, err error, asked *actors.PID, over error) error {
+	if err == nil {
+		return nil
+	}
+	if err == ctx.Err() {
+		return cancelled(ctx)
+	}
+	if typed, ok := errors.AsType[*messages.Error](err); ok && typed.Code == messages.CodeClosed && typed.Subject == asked.Id {
+		return over
 	}
 	return err
 }
 
 // Exec runs a command and waits for its end or its yield time, whichever comes first. After the yield time the process
-// lives on and the result names it. An error means that it never ran, or that the call was cancelled.
+// lives on and the result names it. An error means that it never ran, or, if it matches messages.ErrCancelled, that the call
+// was taken back: if it waited already, the process lives on and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
 	if command.NoWait {
-		return ask[*messages.Result](ctx, s, command)
+		return begin[*messages.Result](ctx, s, command)
 	}
 	return wait[*messages.Result](ctx, s, command)
 }
 
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
-// cancels the command: SIGTERM, a short grace, SIGKILL; the result says so.
+// cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun makes one result of both.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
 	return wait[*messages.RunResult](ctx, s, command)
 }
@@ -70,7 +109,7 @@ func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messag
 // that ends does not take back input that was queued.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
 	if input.NoWait {
-		return ask[*messages.Result](ctx, s, input)
+		return begin[*messages.Result](ctx, s, input)
 	}
 	return wait[*messages.Result](ctx, s, input)
 }
@@ -147,27 +186,30 @@ func (s *Session) ResumeYields(ctx context.Context) error {
 
 // Watch selects the events of a session that a subscription gets.
 type Watch struct {
-	// Kinds, Processes and Calls select events; empty ones select all. A call is known before its process is.
+	// Kinds, Processes and Calls select events; empty ones select all. A call is known before its process is. Notices of the
+	// runtime itself belong to no process and no call, and come to every session.
 	Kinds     []messages.EventKind
 	Processes []messages.ProcessID
 	Calls     []messages.CallID
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
-	// reading stops the process.
+	// reading stops the process, and with it whoever waits for its end: close the subscription when nobody reads it any more.
 	Lossless bool
 	// Context ends the subscription when it ends; nil means that only Close does.
 	Context context.Context
 }
 
-// Events opens a subscription to the session's events. Subscribe before Exec to miss nothing.
+// Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller must close it; it
+// does not end with the session, but with the runtime.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
-	filter := bus.Filter{Sessions: []messages.SessionID{s.id}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
+	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
 	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Lossless: watch.Lossless, Context: watch.Context})
 }
 
-// Close ends every process of the session, waits for that, and then ends the session. A second call does nothing.
+// Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop
+// the closing. A call after the end does nothing.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[messages.Done](ctx, s, actors.CloseSession{By: messages.BySessionClose})
-	if err, ended := err.(*messages.Error); ended && err.Code == messages.CodeClosed {
+	if errors.Is(err, messages.ErrClosed) {
 		return nil
 	}
 	return err

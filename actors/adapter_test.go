@@ -21,6 +21,7 @@ import (
 // newTestSystem gives the test a system that must end, with everything it started, before the test does.
 func newTestSystem(t *testing.T) *System {
 	t.Helper()
+	running := goleak.IgnoreCurrent()
 	s := NewSystem(slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -28,7 +29,7 @@ func newTestSystem(t *testing.T) *System {
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		goleak.VerifyNone(t)
+		goleak.VerifyNone(t, running)
 	})
 	return s
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -23,7 +24,9 @@ type process struct {
 	child      ptyio.Child
 	output     output
 	waiters    []*waiter
-	paused     int // PauseYields not yet resumed
+	writes     []*waiter // whose bytes the child has not answered for; those that wait for nothing else included
+	paused     int       // PauseYields not yet resumed
+	stopSpawn  func()    // ends the spawner's work; nil before it begins
 
 	starter *PID       // who waits for the start only (NoWait)
 	runner  *PID       // who waits for a run to the end
@@ -84,6 +87,8 @@ type (
 		record *messages.EndRecord
 		output output
 		told   bool
+		// unheard publishes the end if the supervisor is gone.
+		unheard func()
 	}
 	// childEvent is what a child reports to both. It comes from the child itself, so that the supervisor knows of it
 	// even if the process's actor crashes.
@@ -109,6 +114,9 @@ func (e childEvent) Discard() {
 		owner.Discard()
 	}
 }
+
+// Discard says the last word instead of a supervisor that cannot any more.
+func (m ended) Discard() { m.unheard() }
 
 // receive is the actor's behaviour.
 func (p *process) receive(ctx *Context) {
@@ -199,11 +207,22 @@ func (p *process) start(refused error) {
 		}
 		sys.Send(self, childEvent{id, e})
 	}
+	spawner := p.spawner
+	wanted, stop := context.WithCancel(context.Background())
+	p.stopSpawn = stop
 	p.ctx.Go(func(ctx context.Context) any {
-		if _, err := p.spawner.Spawn(ctx, launch); err != nil {
-			sys.Send(supervisor, unborn{id})
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+		born := false
+		defer func() { // also where a host's own spawner panics
+			if !born {
+				sys.Send(supervisor, unborn{id})
+			}
+		}()
+		if _, err := spawner.Spawn(wanted, launch); err != nil {
 			return spawnFailed{err}
 		}
+		born = true
 		return nil
 	})
 }
@@ -223,6 +242,8 @@ func (p *process) failed(err error) {
 	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Detail: err.Error()}
 	if p.ending != nil {
 		record.Cause, record.By = messages.CauseTerminated, p.ending.By
+		err = &messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: p.id.String(),
+			Detail: "it was terminated before it began"}
 	}
 	p.end(record, err)
 }
@@ -231,9 +252,9 @@ func (p *process) origin() messages.Origin {
 	return messages.Origin{Session: p.session, Process: p.id, Call: p.order.Call, At: time.Now()}
 }
 
-// endIfOver ends the process when the leader, its output and its tree have ended.
+// endIfOver ends the process when the leader, its output, its tree and its input have ended.
 func (p *process) endIfOver() {
-	if p.state != messages.StateExited || !p.noOutput || !p.treeEnded {
+	if p.state != messages.StateExited || !p.noOutput || !p.treeEnded || len(p.writes) > 0 {
 		return
 	}
 	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status, Tree: p.tree, Duration: p.exitedAt.Sub(p.began)}
@@ -258,25 +279,34 @@ func (p *process) end(record *messages.EndRecord, failure error) {
 		}
 	}
 	p.answerEnd(record)
-	p.ctx.Send(p.supervisor, ended{p.id, record, p.output, p.told || failure != nil})
+	bus, last, out := p.bus, p.origin(), p.output
+	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, func() {
+		bus.Publish(execEnded(last, record, out))
+	}})
 	p.output = output{}
 }
 
 // leave is the actor's own end. It comes before the process's only if the supervisor is gone, so that nobody else is left
 // to answer and to say the last word.
 func (p *process) leave() {
-	if p.state == messages.StateClosed {
-		return
+	if p.state == "" || p.state == messages.StateClosed {
+		return // it has not begun, or has ended
 	}
 	if p.child != nil {
 		p.child.Abandon()
 	}
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Subject: p.id.String(), Detail: "its session has ended"}
 	askers := []*PID{p.starter, p.runner}
-	for _, w := range p.waiters {
+	for _, w := range slices.Concat(p.waiters, p.writes) {
 		askers = append(askers, w.asker)
 	}
 	answerAll(p.ctx, askers, failure)
-	p.bus.Publish(messages.ExecEnded{Origin: p.origin(), Total: p.output.log.Total(), EndRecord: messages.EndRecord{
-		Cause: messages.CauseRuntimeFailure, Status: p.status, Detail: failure.Detail}})
+	p.bus.Publish(execEnded(p.origin(), &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status,
+		Detail: failure.Detail}, p.output))
+}
+
+// execEnded is the event of an end.
+func execEnded(origin messages.Origin, record *messages.EndRecord, out output) messages.ExecEnded {
+	return messages.ExecEnded{Origin: origin, EndRecord: *record, Total: out.log.Total(),
+		Transcript: out.log.Transcript(ptyio.DefaultBufferSize)}
 }

@@ -97,6 +97,7 @@ func (p *process) holdBack(stream messages.Stream, emitted bool) {
 // flush publishes what is held back of a stream.
 func (p *process) flush(stream messages.Stream) {
 	if s := p.output.splitters[stream]; s != nil {
+		p.output.holding[stream].Cancel()
 		delete(p.output.holding, stream)
 		p.publish(stream, s.Flush(), nil)
 	}

@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -88,18 +89,22 @@ func (p *process) poll(m messages.Poll) {
 
 // write sends the bytes at once; only the wait for output queues. It ends a poll that waits before it.
 func (p *process) write(m messages.WriteStdin) {
+	w := &waiter{left: messages.WriteYield(m.Yield), maxTokens: p.settings.tokens(m.MaxOutputTokens)}
+	if len(m.Bytes) == 0 { // NoWait, or it were a poll
+		p.reply(p.taken(w))
+		return
+	}
 	for len(p.waiters) > 0 && p.waiters[0].poll {
-		p.answer(p.waiters[0], p.result(p.waiters[0]))
+		p.finish(p.waiters[0])
 	}
 	p.bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: m.Bytes})
-	w := &waiter{left: messages.WriteYield(m.Yield), maxTokens: p.settings.tokens(m.MaxOutputTokens)}
+	w.writing = true
 	if m.NoWait {
 		w.left, w.asker = 0, p.ctx.Sender()
 	} else {
 		p.await(w)
 	}
 	if !p.launch.TTY && !p.launch.OpenStdin && string(m.Bytes) == "\x03" {
-		w.taken = 1
 		p.wrote(wrote{w, 1, p.child.Signal(syscall.SIGINT, ptyio.Foreground)})
 		return
 	}
@@ -107,7 +112,7 @@ func (p *process) write(m messages.WriteStdin) {
 	if patience <= 0 {
 		patience = messages.DefaultPatience
 	}
-	w.writing = true
+	p.writes = append(p.writes, w)
 	self, sys := p.ctx.Self(), p.ctx.sys
 	p.child.Write(m.Bytes, time.Now().Add(patience), func(taken int, err error) { sys.Send(self, wrote{w, taken, err}) })
 }
@@ -117,14 +122,16 @@ func (p *process) write(m messages.WriteStdin) {
 func (p *process) wrote(m wrote) {
 	w := m.waiter
 	w.writing, w.taken, w.inputErr = false, m.taken, asError("write", m.err)
+	p.writes = slices.DeleteFunc(p.writes, func(other *waiter) bool { return other == w })
 	switch {
 	case w.began.IsZero(): // it does not wait for output
 		p.tell(w.asker, p.taken(w))
 	case w.inputErr != nil && w.taken == 0 && w.inputErr.Code != messages.CodeClosed:
 		p.answer(w, w.inputErr)
 	case w.late:
-		p.answer(w, p.result(w))
+		p.finish(w)
 	}
+	p.endIfOver()
 }
 
 // taken answers a write that waits for nothing else.
@@ -144,8 +151,10 @@ func (p *process) terminate(m messages.Terminate) {
 	switch {
 	case p.child != nil:
 		p.child.EndTree(p.grace(m))
-	case p.state == messages.StatePlanning:
-		p.failed(&messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: p.id.String(), Detail: "it was terminated before it began"})
+	case p.stopSpawn != nil:
+		p.stopSpawn()
+	default:
+		p.failed(&messages.Error{Code: messages.CodeCancelled, Detail: "it was terminated before it began"})
 	}
 }
 

@@ -79,6 +79,7 @@ type (
 		id  messages.ProcessID
 		err error
 	}
+	// giveSlot comes as a request, because the sender is whose slot it was; it is not answered.
 	giveSlot struct{}
 	// counted tells of an end.
 	counted struct{ cause messages.Cause }

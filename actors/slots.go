@@ -7,9 +7,6 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// protectedRecent is how many of the most recently used processes are never pruned.
-const protectedRecent = 8
-
 // candidate is a process as the choice of a victim sees it.
 type candidate struct {
 	id     messages.ProcessID
@@ -96,7 +93,7 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	e := v.entries[m.id]
 	switch {
 	case e == nil && m.err == nil: // it ended meanwhile
-		v.ctx.Send(v.runtime, giveSlot{})
+		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
 	case m.err != nil:
 		e.slot = false

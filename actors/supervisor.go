@@ -58,7 +58,18 @@ func newSupervisor(config SessionConfig, around Surroundings, runtime *PID) *sup
 
 func (v *supervisor) receive(ctx *Context) {
 	v.ctx = ctx
-	switch m := ctx.Message().(type) {
+	crashed := true
+	defer func() {
+		if crashed { // there will be no Stopping
+			v.leave()
+		}
+	}()
+	v.handle(ctx.Message())
+	crashed = false
+}
+
+func (v *supervisor) handle(message any) {
+	switch m := message.(type) {
 	case Started, Terminated:
 	case Stopping:
 		v.leave()
@@ -173,8 +184,12 @@ func (v *supervisor) forward(e *entry, message any) {
 
 // find gives the entry of an id, or answers the message at hand itself.
 func (v *supervisor) find(id messages.ProcessID, message any) *entry {
-	if e := v.entries[id]; e != nil && e.crashed == nil {
-		return e
+	if e := v.entries[id]; e != nil {
+		if e.crashed == nil {
+			return e
+		}
+		v.ctx.Respond(crashError(id, e.crashed.Detail))
+		return nil
 	}
 	if r := v.record(id); r != nil {
 		v.answerRecord(r, message)
@@ -201,22 +216,23 @@ func (v *supervisor) call(id messages.ProcessID, message any) {
 }
 
 func (v *supervisor) write(m messages.WriteStdin) {
-	if len(m.Bytes) == 0 {
+	if len(m.Bytes) == 0 && !m.NoWait {
 		poll := messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens}
 		v.call(m.Process, poll)
 		return
 	}
 	if m.NoTimeout {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "write", Subject: m.Process.String(),
-			Detail: "`no_timeout=true` requires empty `chars`", Hint: "write first and then poll"})
+			Detail: "`no_timeout=true` requires empty `chars`, and a call that waits", Hint: "write first and then poll"})
 		return
 	}
 	v.call(m.Process, m)
 }
 
 func (v *supervisor) terminate(m messages.Terminate) {
-	e := v.find(m.Process, m)
+	e := v.entries[m.Process]
 	if e == nil {
+		v.find(m.Process, m)
 		return
 	}
 	if m.By == "" {

@@ -48,8 +48,13 @@ func (v *supervisor) origin(e *entry) messages.Origin {
 }
 
 func (v *supervisor) progress(m progress) {
-	if e := v.entries[m.id]; e != nil {
-		e.info.State, e.info.Dir, e.info.PID = m.state, m.dir, m.pid
+	e := v.entries[m.id]
+	if e == nil {
+		return
+	}
+	e.info.State, e.info.Dir, e.info.PID = m.state, m.dir, m.pid
+	if m.state == messages.StateRunning {
+		v.logger.Debug("process started", "process", int(m.id), "pid", m.pid)
 	}
 }
 
@@ -63,7 +68,6 @@ func (v *supervisor) childEvent(m childEvent) {
 	switch event := m.event.(type) {
 	case ptyio.Spawned:
 		e.child = event.Child
-		v.logger.Debug("process started", "process", int(m.id), "pid", event.Child.PID())
 		if e.crashed != nil {
 			event.Child.Abandon()
 		}
@@ -91,14 +95,13 @@ func (v *supervisor) close(e *entry, end messages.EndRecord, out output, told bo
 	id := e.info.Process
 	delete(v.entries, id)
 	e.info.State, e.info.End = messages.StateClosed, &end
-	v.bus.Publish(messages.ExecEnded{Origin: v.origin(e), EndRecord: end, Total: out.log.Total(),
-		Transcript: out.log.Transcript(ptyio.DefaultBufferSize)})
+	v.bus.Publish(execEnded(v.origin(e), &end, out))
 	answerAll(v.ctx, e.enders, &end)
 	v.telemetry.ended(e.span, end)
 	v.logEnd(id, end)
 	v.remember(&record{info: e.info, output: out, told: told})
 	if e.granted {
-		v.ctx.Send(v.runtime, giveSlot{})
+		v.ctx.Request(v.runtime, giveSlot{})
 	}
 	v.ctx.Send(v.runtime, counted{end.Cause})
 	if e.slot {
@@ -122,8 +125,7 @@ func (v *supervisor) crashed(m Crashed) {
 		if !e.actor.Equal(m.PID) {
 			continue
 		}
-		failure := &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: e.info.Process.String(),
-			Detail: fmt.Sprintf("its actor crashed: %v", m.Reason), Hint: "the process was ended; start it anew"}
+		failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", m.Reason))
 		for _, asker := range e.open {
 			v.ctx.Send(asker, failure)
 		}
@@ -137,9 +139,14 @@ func (v *supervisor) crashed(m Crashed) {
 	}
 }
 
+func crashError(id messages.ProcessID, detail string) *messages.Error {
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: id.String(), Detail: detail,
+		Hint: "the process was ended; start it anew"}
+}
+
 // closeCrashed says the last word for a process whose actor is gone, when no child can live any more.
 func (v *supervisor) closeCrashed(e *entry) {
-	neverStarted := e.info.State == messages.StatePlanning || e.unborn
+	neverStarted := e.child == nil && (e.info.State == messages.StatePlanning || e.unborn)
 	if e.crashed == nil || e.tree == nil && !neverStarted {
 		return
 	}
@@ -150,13 +157,19 @@ func (v *supervisor) closeCrashed(e *entry) {
 	v.close(e, *e.crashed, newOutput(), true)
 }
 
-// leave is the supervisor's own end. If processes are left it was stopped by force; they say their last words themselves.
+// leave is the supervisor's own end. If processes are left it crashed or was stopped by force; those whose actors live
+// say their last words themselves.
 func (v *supervisor) leave() {
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
 	for _, e := range v.entries {
 		answerAll(v.ctx, e.enders, failure)
+		if e.crashed != nil {
+			v.bus.Publish(execEnded(v.origin(e), e.crashed, newOutput()))
+		}
+		v.telemetry.ended(e.span, messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 	}
 	answerAll(v.ctx, v.emptied, failure)
+	v.entries, v.emptied = nil, nil
 }
 
 func (v *supervisor) list(m messages.ListProcesses) messages.Processes {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // waiter is a call that waits inside a process for output. Waiters are served one after the other: only the first one's
@@ -19,6 +20,7 @@ type waiter struct {
 	poll      bool // sent nothing: a write ends it
 	writing   bool // the process has not taken all of its bytes yet
 	late      bool // its deadline came meanwhile
+	last      bool // its clock was prolonged for the last time
 	maxTokens int
 	taken     int
 	inputErr  *messages.Error
@@ -35,6 +37,7 @@ func (p *process) await(w *waiter) {
 	w.asker, w.began = p.ctx.Sender(), time.Now()
 	p.waiters = append(p.waiters, w)
 	p.serve()
+	p.answerExit() // of which nobody may have been told yet
 }
 
 // serve starts the first waiter's clock.
@@ -53,19 +56,34 @@ func (p *process) hold() {
 	if len(p.waiters) == 0 {
 		return
 	}
-	if w := p.waiters[0]; w.clock != nil {
+	if w := p.waiters[0]; w.clock != nil && !w.last {
 		w.clock.Cancel()
 		w.clock = nil
 		w.left = max(w.left-time.Since(w.since), 0)
 	}
 }
 
-// expired answers a waiter whose time is over, unless it does not know yet what became of its bytes.
+// expired answers a waiter whose time is over, unless it does not know yet what became of its bytes, or the leader has
+// just exited and the rest of what is to be said of that is under way.
 func (p *process) expired(w *waiter) {
 	w.clock, w.late = nil, true
-	if !w.writing {
-		p.answer(w, p.result(w))
+	switch exited := p.state == messages.StateExited; {
+	case !w.last && exited && (w.writing || !p.settled()):
+		p.lastWait(w)
+	case !w.last && w.writing: // wrote answers
+	default:
+		p.finish(w)
 	}
+}
+
+// lastWait gives a waiter a little more time, once.
+func (p *process) lastWait(w *waiter) {
+	if w.last {
+		return
+	}
+	w.clock.Cancel()
+	w.late, w.last = true, true
+	w.clock = p.ctx.After(ptyio.DrainWait, deadline{w})
 }
 
 // remove takes a waiter out of the queue; false if it is not in it.
@@ -81,12 +99,18 @@ func (p *process) remove(w *waiter) bool {
 	return false
 }
 
-// answer ends a waiter's call.
-func (p *process) answer(w *waiter, reply any) {
-	if !p.remove(w) {
-		return
+// answer ends a waiter's call without a result.
+func (p *process) answer(w *waiter, failure error) {
+	if p.remove(w) {
+		p.tell(w.asker, failure)
 	}
-	p.tell(w.asker, reply)
+}
+
+// finish ends a waiter's call with its result. One that does not wait any more takes no output.
+func (p *process) finish(w *waiter) {
+	if p.remove(w) {
+		p.tell(w.asker, p.result(w))
+	}
 }
 
 // tell replies to a caller that the supervisor knows of.
@@ -102,29 +126,46 @@ func (p *process) result(w *waiter) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status, Background: p.background,
 		ChunkID: chunkID(), WallTime: time.Since(w.began), MaxOutputTokens: w.maxTokens,
 		Taken: w.taken, InputErr: w.inputErr}
+	if w.writing {
+		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
+			Detail: "the program has exited and had not taken all bytes by then"}
+	}
 	p.output.take(r)
-	p.told = p.told || p.status.Kind != messages.ExitNone || p.state == messages.StateClosed
+	p.told = p.told || p.state == messages.StateExited || p.state == messages.StateClosed
 	if w.poll && r.Running {
 		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin()})
 	}
 	return r
 }
 
-// usable says whether a model may go on with the process: its leader lives, or its background children were kept.
+// usable says whether a model may go on with the process: its leader lives or is still to come, or its background children
+// were kept.
 func (p *process) usable() bool {
-	return p.state == messages.StateRunning ||
-		p.state == messages.StateExited && p.background != nil && p.background.Kept && p.ending == nil
+	switch p.state {
+	case messages.StateExited:
+		return p.background != nil && p.background.Kept && p.ending == nil
+	case messages.StateClosed:
+		return false
+	default:
+		return true
+	}
 }
 
-// answerExit answers those who waited for the leader's exit, once everything it wrote is here and it is known what
-// becomes of its children.
+// settled says whether everything the leader wrote is here, and it is known what becomes of its children.
+func (p *process) settled() bool { return p.drained && (p.background != nil || p.treeEnded) }
+
+// answerExit answers those who waited for the leader's exit. Who came after the exit was told waits for the end.
 func (p *process) answerExit() {
-	if p.state != messages.StateExited || !p.drained || p.background == nil && !p.treeEnded || p.order.run != nil {
+	if p.state != messages.StateExited || !p.settled() || p.order.run != nil {
 		return
 	}
 	for _, w := range slices.Clone(p.waiters) {
-		if !p.told || w.began.Before(p.exitedAt) { // who came after the exit was told waits for the end
-			p.answer(w, p.result(w))
+		switch {
+		case p.told && !w.began.Before(p.exitedAt):
+		case w.writing:
+			p.lastWait(w)
+		default:
+			p.finish(w)
 		}
 	}
 }
@@ -136,7 +177,7 @@ func (p *process) answerEnd(record *messages.EndRecord) {
 		if p.told && p.output.unread.Total() == 0 && !w.began.Before(p.exitedAt) {
 			p.answer(w, endedError(p.id, record))
 		} else {
-			p.answer(w, p.result(w))
+			p.finish(w)
 		}
 	}
 }

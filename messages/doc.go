@@ -1,5 +1,11 @@
 // Package messages is the vocabulary of execbus: every request, reply, event and error that crosses a room's wall.
 //
+//	result, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"make", "test"}, Yield: 30 * time.Second})
+//	if errors.Is(err, messages.ErrNoSuchProgram) {
+//		return installMake()
+//	}
+//	fmt.Println(result.Text()) // as a model reads it
+//
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
 // read them from any goroutine; a sender that wants to change one makes a new one.
 //
@@ -17,6 +23,12 @@
 //	event.go        what is published on the bus
 //
 // # What you may not assume
+//
+// That JSON keeps what is not UTF-8: bytes (output, input) cross it unchanged, but in strings (arguments, paths, variables)
+// every byte that is not part of a character becomes U+FFFD. Empty and nil are the same on the other side, and a time loses
+// its monotonic clock.
+//
+// That events tell their kind in JSON: a door that sends them names the kind beside them.
 //
 // That the zero value of a request is valid: requests are validated where they are received, and a wrong one is answered
 // with an *Error that names the field.

@@ -87,11 +87,11 @@ var general = map[Code]Code{
 	CodeNoSuchProgram: CodeSpawnFailed,
 }
 
-// Is matches a sentinel by its code. CodeProcessEnded also matches ErrUnknownProcess, and CodeNoSuchProgram
-// ErrSpawnFailed.
+// Is matches a sentinel by its code and looks at nothing else. CodeProcessEnded also matches ErrUnknownProcess, and
+// CodeNoSuchProgram ErrSpawnFailed.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	if !ok {
+	if !ok || t == nil || t.Code == "" {
 		return false
 	}
 	return e.Code == t.Code || general[e.Code] == t.Code

@@ -3,7 +3,7 @@ package messages
 import "time"
 
 // RunCommand asks for one command to be run to its end, with stdout and stderr apart and no input. It is answered once,
-// with a *RunResult, or with an *Error if it could not be run.
+// with a *RunResult, or with an *Error if it could not be run. What it leaves running in the background is ended with it.
 type RunCommand struct {
 	Call        CallID             `json:"call,omitempty"`
 	Argv        []string           `json:"argv,omitempty"`
@@ -14,7 +14,8 @@ type RunCommand struct {
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
 	// Timeout kills the tree when it is over; zero means DefaultRunTimeout, negative none.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, and ignores Timeout.
+	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, joins them whole in Aggregated, and ignores
+	// Timeout.
 	Full bool `json:"full,omitempty"`
 }
 
@@ -45,8 +46,8 @@ type RunResult struct {
 	Cancelled bool       `json:"cancelled"`
 	Stdout    []byte     `json:"stdout"`
 	Stderr    []byte     `json:"stderr"`
-	// Aggregated is both streams in at most MaxRunOutput bytes: all of stdout and then stderr where that fits; otherwise
-	// at least a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
+	// Aggregated is both streams in at most MaxRunOutput bytes (see Full): stdout and then stderr where that fits; otherwise
+	// a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"duration"`
@@ -54,6 +55,7 @@ type RunResult struct {
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.
 func Aggregate(stdout, stderr []byte, limit int) []byte {
+	limit = max(limit, 0)
 	if len(stdout)+len(stderr) > limit {
 		forStdout := min(len(stdout), limit/3)
 		forStderr := min(len(stderr), limit-forStdout)

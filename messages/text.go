@@ -2,6 +2,7 @@ package messages
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,14 +48,16 @@ func (b *Background) String() string {
 	return fmt.Sprintf("%d being ended", b.Count)
 }
 
-// OutputText is the output part of Text.
+// OutputText is the output part of Text. Every byte that is not part of a UTF-8 character becomes U+FFFD. If bytes were
+// dropped an OmissionMarker stands in their place; where cutting takes it away it stands in front.
 func (r *Result) OutputText() string {
+	budget := budgetOf(r.MaxOutputTokens)
 	if r.Omitted == 0 {
-		return Truncate(lossy(r.Output), r.MaxOutputTokens)
+		return truncate(lossy(r.Output), budget, r.OriginalTokens())
 	}
 	marker := OmissionMarker(r.Omitted)
-	text := lossy(r.Output[:r.Head]) + marker + lossy(r.Output[r.Head:])
-	budget := r.MaxOutputTokens * BytesPerToken
+	head := min(max(r.Head, 0), len(r.Output))
+	text := lossy(r.Output[:head]) + marker + lossy(r.Output[head:])
 	if len(text) <= budget {
 		return text
 	}
@@ -62,7 +65,7 @@ func (r *Result) OutputText() string {
 	if !strings.Contains(body, marker) {
 		body = strings.TrimPrefix(marker, "\n") + body
 	}
-	return fmt.Sprintf("Warning: truncated output (original token count: %d)\n%s", r.OriginalTokens(), body)
+	return warning(r.OriginalTokens()) + body
 }
 
 // OmissionMarker stands in a text where so many bytes of output were dropped.
@@ -70,12 +73,23 @@ func OmissionMarker(bytes int64) string { return fmt.Sprintf("\n... %d bytes omi
 
 // Truncate cuts a text that has more than maxTokens tokens in the middle, and then says so in front of it.
 func Truncate(text string, maxTokens int) string {
-	budget := maxTokens * BytesPerToken
+	return truncate(text, budgetOf(maxTokens), int64(Tokens(len(text))))
+}
+
+// budgetOf is how many bytes so many tokens are. A bound too large to be counted in bytes is none.
+func budgetOf(tokens int) int {
+	return min(max(tokens, 0), math.MaxInt/BytesPerToken) * BytesPerToken
+}
+
+func truncate(text string, budget int, original int64) string {
 	if len(text) <= budget {
 		return text
 	}
-	return fmt.Sprintf("Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n%s",
-		Tokens(len(text)), lines(text), truncateMiddle(text, budget))
+	return fmt.Sprintf("%sTotal output lines: %d\n\n%s", warning(original), lines(text), truncateMiddle(text, budget))
+}
+
+func warning(original int64) string {
+	return fmt.Sprintf("Warning: truncated output (original token count: %d)\n", original)
 }
 
 // lines counts lines; a last one needs no newline.
@@ -87,15 +101,8 @@ func lines(text string) int {
 	return n
 }
 
-// truncateMiddle keeps the first and the last half of budget bytes, cut back to whole characters.
+// truncateMiddle keeps the first and the last half of budget bytes of a longer text, cut back to whole characters.
 func truncateMiddle(text string, budget int) string {
-	if len(text) <= budget {
-		return text
-	}
-	marker := fmt.Sprintf("…%d tokens truncated…", Tokens(len(text)-budget))
-	if budget <= 0 {
-		return marker
-	}
 	left := budget / 2
 	right := len(text) - (budget - left)
 	for left > 0 && !utf8.RuneStart(text[left]) {
@@ -104,10 +111,10 @@ func truncateMiddle(text string, budget int) string {
 	for right < len(text) && !utf8.RuneStart(text[right]) {
 		right++
 	}
-	return text[:left] + marker + text[right:]
+	return fmt.Sprintf("%s…%d tokens truncated…%s", text[:left], Tokens(len(text)-budget), text[right:])
 }
 
-// lossy makes bytes a text: every byte that is not part of a UTF-8 character becomes U+FFFD.
+// lossy makes bytes a text.
 func lossy(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)

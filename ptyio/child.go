@@ -27,14 +27,18 @@ type Child interface {
 	// PID is the kernel's pid of the leader. It stays the leader's until TreeEnded was delivered.
 	PID() int
 
-	// Write queues input and calls done exactly once, from another goroutine, with the number of bytes the terminal or
-	// pipe took and the reason if that is not all of them; until then input must not be changed. Queued writes go out whole and in the order of the calls. At
-	// most MaxPendingInput bytes wait; a write over that is refused as a whole with messages.ErrInputFull. What is not
-	// taken by the deadline is discarded; a zero deadline means none.
+	// Write queues input and calls done exactly once, with the number of bytes the terminal or pipe took and the reason if
+	// that is not all of them; until then input must not be changed. It calls done before it returns or later from another
+	// goroutine; done must not block, and the caller must hold no lock that done takes.
+	// Queued writes go out whole and in the order of the calls. At most MaxPendingInput bytes and MaxPendingWrites writes
+	// wait; one over that is refused as a whole with messages.ErrInputFull. What is not taken by the deadline is discarded
+	// with messages.ErrInputNotTaken; a zero deadline means none. A terminal in line mode is never sent a line longer than
+	// MaxLine: messages.ErrLineTooLong, for the write as a whole.
 	Write(input []byte, deadline time.Time, done func(taken int, err error))
 
-	// CloseStdin ends the input, behind the writes queued so far: it closes a pipe, and sends the end-of-file character
-	// to a terminal in line mode. A terminal in raw mode has no end of input: messages.ErrUnsupported.
+	// CloseStdin ends the input, behind the writes queued so far: it closes a pipe, after which writes get
+	// messages.ErrStdinClosed, and sends the end-of-file character to a terminal in line mode, which takes further input.
+	// A terminal in raw mode has no end of input: messages.ErrUnsupported. done is called as by Write.
 	CloseStdin(done func(error))
 
 	// Resize sets the terminal's size and so sends SIGWINCH to its foreground group. On pipes: messages.ErrNotATerminal.
@@ -65,8 +69,9 @@ const (
 
 // Limits.
 const (
-	// MaxPendingInput bounds the bytes that wait in one child's input queue.
-	MaxPendingInput = 1 << 20
+	// MaxPendingInput bounds the bytes that wait in one child's input queue, and MaxPendingWrites their number.
+	MaxPendingInput  = 1 << 20
+	MaxPendingWrites = 1 << 12
 	// MaxBatch is the size of the buffers output is read into.
 	MaxBatch = 64 << 10
 	// Credits is the number of batches of one child that may be unreleased; the child's reader then stops, and the
@@ -98,7 +103,8 @@ type Launch struct {
 	Size messages.Size
 	// OpenStdin gives a child on pipes a pipe for its input. Without it the input is the null device.
 	OpenStdin bool
-	// Inherit passes descriptors on, and only these. The files stay the caller's.
+	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
+	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
 	Inherit []Inherited
 	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit

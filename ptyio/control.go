@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -24,39 +25,47 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	}
 	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
 	for _, in := range c.launch.Inherit {
+		if err := control(in.File, func(int) error { return nil }); err != nil {
+			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed", in.FD), "keep it open until Spawn returns")
+		}
+		blocking(in.File)
 		for len(start.Files) <= in.FD {
 			start.Files = append(start.Files, nil)
 		}
 		start.Files[in.FD] = in.File
 	}
-	c.undrained.Store(int32(len(c.streams)))
+	c.undrained.Store(int32(len(c.streams)) + 1) // and the leader's exit
 	c.opened.Store(int32(len(c.streams)))
 	return theirs, nil
 }
 
+// blocking undoes what Go does to every pipe and terminal it opens: it puts them into non-blocking mode, which belongs to
+// the open file and not to a descriptor, so that the child's reads and writes would fail with EAGAIN. Fd has that effect.
+func blocking(file *os.File) { _ = file.Fd() }
+
 func (c *child) openTerminal() ([]*os.File, error) {
 	master, slave, err := openPTY(c.launch.Size.OrDefault())
 	if err != nil {
-		return nil, err
+		return nil, openError("terminal", err)
 	}
 	c.terminal = master
 	c.input = &input{file: master, terminal: true}
-	c.streams = []*stream{newStream(c, messages.PTY, master)}
+	c.streams = []*stream{{child: c, name: messages.PTY, file: master}}
 	return []*os.File{slave}, nil
 }
 
 func (c *child) openPipes() (theirs []*os.File, err error) {
 	in, err := c.openInput()
 	if err != nil {
-		return nil, err
+		return nil, openError("stdin", err)
 	}
 	theirs = append(theirs, in)
 	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
 		read, write, err := os.Pipe()
 		if err != nil {
-			return theirs, err
+			return theirs, openError(string(name), err)
 		}
-		c.streams = append(c.streams, newStream(c, name, read))
+		c.streams = append(c.streams, &stream{child: c, name: name, file: read})
 		theirs = append(theirs, write)
 	}
 	return theirs, nil
@@ -65,7 +74,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 // openInput is the null device, from which the child reads end-of-file, unless a pipe was asked for.
 func (c *child) openInput() (*os.File, error) {
 	if !c.launch.OpenStdin {
-		c.input = &input{closed: &messages.Error{Code: messages.CodeStdinClosed, Op: "write",
+		c.input = &input{refusal: &messages.Error{Code: messages.CodeStdinClosed,
 			Detail: "the process was started without input", Hint: "start it with open input or on a terminal"}}
 		return os.Open(os.DevNull)
 	}
@@ -76,10 +85,6 @@ func (c *child) openInput() (*os.File, error) {
 	c.input = &input{file: write}
 	return read, nil
 }
-
-// blocking undoes what Go does to every pipe and terminal it opens: it puts them into non-blocking mode, which belongs to
-// the open file and so reaches the child, where reads and writes would then fail with EAGAIN. Fd has that effect.
-func blocking(file *os.File) { _ = file.Fd() }
 
 func closeAll(files []*os.File) {
 	for _, file := range files {
@@ -112,6 +117,7 @@ func (c *child) onExited(status messages.ExitStatus, lost error) {
 		return
 	}
 	c.launch.Events(Exited{Status: status, Lost: lost})
+	c.countDrained()
 	close(c.exited)
 	c.wake()
 }
@@ -128,10 +134,10 @@ func (c *child) onTreeEnded(report messages.TreeReport) {
 	if c.dead {
 		return
 	}
-	c.launch.Events(TreeEnded{report})
-	close(c.ended)
-	c.wake()
 	c.input.close()
+	close(c.ended)
+	c.launch.Events(TreeEnded{report})
+	c.wake()
 }
 
 func (c *child) PID() int { return c.leader.PID() }
@@ -152,32 +158,58 @@ func (c *child) Abandon() {
 
 func (c *child) Resize(size messages.Size) error {
 	if c.terminal == nil {
+		if c.over() {
+			return closedError("resize")
+		}
 		return &messages.Error{Code: messages.CodeNotATerminal, Op: "resize",
 			Detail: "the process is on pipes", Hint: "start it on a terminal"}
 	}
-	return c.controlError("resize", setSize(c.terminal, size.OrDefault()))
+	return controlError("resize", setSize(c.terminal, size.OrDefault()))
 }
 
-func (c *child) Signal(sig syscall.Signal, scope Scope) error {
+// over reports whether the tree has ended.
+func (c *child) over() bool {
 	select {
 	case <-c.ended:
-		return closedError("signal")
+		return true
 	default:
+		return false
 	}
-	group := 0
-	if scope == Foreground {
-		group = c.leader.PID()
-		if c.terminal != nil {
-			if foreground, err := foregroundGroup(c.terminal); err == nil && foreground > 0 {
-				group = foreground
-			}
+}
+
+// maxSignal is the last real-time signal of Linux.
+const maxSignal = 64
+
+func (c *child) Signal(sig syscall.Signal, scope Scope) error {
+	if sig <= 0 || sig > maxSignal {
+		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal",
+			Detail: fmt.Sprintf("there is no signal %d", int(sig)), Hint: fmt.Sprintf("use 1 to %d", maxSignal)}
+	}
+	if c.over() {
+		return closedError("signal")
+	}
+	err := c.leader.Signal(sig, c.group(scope))
+	if errors.Is(err, syscall.ESRCH) && !c.over() {
+		return nil // a job that ends leaves an empty foreground group for a moment; the kernel's own Ctrl-C is lost then, too
+	}
+	return controlError("signal", err)
+}
+
+// group is the process group of a scope, zero for the tree.
+func (c *child) group(scope Scope) int {
+	if scope == Tree {
+		return 0
+	}
+	if c.terminal != nil {
+		if foreground, err := foregroundGroup(c.terminal); err == nil && foreground > 0 {
+			return foreground
 		}
 	}
-	return c.controlError("signal", c.leader.Signal(sig, group))
+	return c.leader.PID()
 }
 
 // controlError names what went wrong with a control operation.
-func (c *child) controlError(op string, err error) error {
+func controlError(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -190,6 +222,6 @@ func (c *child) controlError(op string, err error) error {
 	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Detail: reason(err)}
 }
 
-func closedError(op string) error {
+func closedError(op string) *messages.Error {
 	return &messages.Error{Code: messages.CodeClosed, Op: op, Detail: "the process has ended"}
 }

@@ -2,16 +2,12 @@ package ptyio
 
 import (
 	"slices"
-	"strconv"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // DefaultBufferSize is the usual capacity of a HeadTailBuffer, and of a transcript, in bytes.
 const DefaultBufferSize = 1 << 20
-
-// OmissionMarker is the text that stands where n bytes of output were left out.
-func OmissionMarker(n int64) string {
-	return "\n... " + strconv.FormatInt(n, 10) + " bytes omitted ...\n"
-}
 
 // HeadTailBuffer keeps the beginning and the end of a stream and counts what it drops in between. One half of its
 // capacity, rounded down, holds the first bytes, the rest holds the last ones.
@@ -81,12 +77,12 @@ func (b *HeadTailBuffer) Bytes() []byte {
 	return b.render("")
 }
 
-// WithMarker is the head followed by the tail, with the OmissionMarker between them if bytes were dropped.
+// WithMarker is the head followed by the tail, with messages.OmissionMarker between them if bytes were dropped.
 func (b *HeadTailBuffer) WithMarker() []byte {
 	if b.omitted == 0 {
 		return b.render("")
 	}
-	return b.render(OmissionMarker(b.omitted))
+	return b.render(messages.OmissionMarker(b.omitted))
 }
 
 func (b *HeadTailBuffer) render(between string) []byte {

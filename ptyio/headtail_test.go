@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/messages"
 )
 
 func headTailOf(capacity int, chunks ...string) *HeadTailBuffer {
@@ -21,7 +23,7 @@ func expectHeadTail(t rapid.TB, b *HeadTailBuffer, head, tail string, omitted in
 	t.Helper()
 	marked := head + tail
 	if omitted > 0 {
-		marked = head + OmissionMarker(omitted) + tail
+		marked = head + messages.OmissionMarker(omitted) + tail
 	}
 	if got := string(b.Bytes()); got != head+tail {
 		t.Errorf("Bytes: %q, want %q", got, head+tail)

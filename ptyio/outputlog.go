@@ -161,7 +161,7 @@ func (l *OutputLog) Tail(n int) []byte {
 }
 
 // Transcript renders the whole output in at most limit bytes as a HeadTailBuffer of that capacity would: the first
-// half, the OmissionMarker (not counted in limit) if anything is missing, and the last half. The halves are shorter
+// half, messages.OmissionMarker (not counted in limit) if anything is missing, and the last half. The halves are shorter
 // where the log itself has dropped some of them.
 func (l *OutputLog) Transcript(limit int) []byte {
 	limit = max(limit, 0)
@@ -176,7 +176,7 @@ func (l *OutputLog) Transcript(limit int) []byte {
 	tailStart = max(tailStart, headEnd)
 	marker := ""
 	if headEnd < tailStart {
-		marker = OmissionMarker(tailStart - headEnd)
+		marker = messages.OmissionMarker(tailStart - headEnd)
 	}
 	out := make([]byte, 0, headEnd+int64(len(marker))+l.total-tailStart)
 	out = l.appendBytes(out, 0, headEnd)

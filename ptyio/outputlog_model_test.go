@@ -146,7 +146,7 @@ func (m *logModel) checkTranscript(t *rapid.T, l *OutputLog, limit int) {
 		}
 		out = append(out, c)
 	}
-	want := bytes.ReplaceAll(out, []byte{0}, []byte(OmissionMarker(omitted)))
+	want := bytes.ReplaceAll(out, []byte{0}, []byte(messages.OmissionMarker(omitted)))
 	if got := l.Transcript(limit); !bytes.Equal(got, want) {
 		t.Fatalf("transcript %q, want %q", got, want)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 )
 
@@ -55,17 +57,19 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
-		abandoned: make(chan struct{})}
+	c := &child{launch: launch, credits: newCredits(), spawned: make(chan struct{}), exited: make(chan struct{}),
+		ended: make(chan struct{}), abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
 	theirs, err := c.open(&start)
 	if err == nil {
-		c.leader, err = starter.Start(ctx, start)
+		if c.leader, err = starter.Start(ctx, start); err != nil {
+			err = startError(launch, start.Program, err)
+		}
 	}
 	closeAll(theirs)
 	if err != nil {
 		c.discard()
-		return nil, startError(launch, start.Program, err)
+		return nil, err
 	}
 	launch.Events(Spawned{c})
 	close(c.spawned)
@@ -160,26 +164,18 @@ func checkDir(dir string) error {
 // findProgram does what execvp does, with the child's own PATH and directory.
 func findProgram(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		return name, nil
+		return within(dir, name), nil
 	}
-	path := "/usr/local/bin:/usr/bin:/bin"
-	for _, entry := range env {
-		if value, found := strings.CutPrefix(entry, "PATH="); found {
-			path = value
-		}
-	}
+	path := searchPath(env)
 	var denied string
 	for _, folder := range filepath.SplitList(path) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(dir, folder)
+		candidate := within(dir, folder+"/"+name)
+		if folder == "" {
+			candidate = within(dir, name)
 		}
-		candidate := filepath.Join(folder, name)
 		switch info, err := os.Stat(candidate); {
-		case err != nil || info.IsDir():
-		case info.Mode()&0o111 != 0:
+		case err != nil || !info.Mode().IsRegular():
+		case unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil:
 			return candidate, nil
 		default:
 			denied = candidate
@@ -191,6 +187,24 @@ func findProgram(name, dir string, env []string) (string, error) {
 	}
 	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
 		Detail: "no such program in PATH " + path, Hint: "install it or give its full path"}
+}
+
+// within leaves "link/.." to the kernel, for which it is not nothing.
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return dir + "/" + path
+}
+
+// searchPath is the first PATH, which is the one a C library finds.
+func searchPath(env []string) string {
+	for _, entry := range env {
+		if value, found := strings.CutPrefix(entry, "PATH="); found {
+			return value
+		}
+	}
+	return "/usr/local/bin:/usr/bin:/bin"
 }
 
 // startError turns what a starter said into a sentence.
@@ -205,7 +219,7 @@ func startError(launch Launch, program string, err error) error {
 }
 
 func spawnError(program string, err error) error {
-	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err)}
+	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err), Hint: scarcity(err)}
 	info, statErr := os.Stat(program)
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
@@ -223,12 +237,24 @@ func spawnError(program string, err error) error {
 		e.Detail, e.Hint = "it is no program this system can run", "a script needs a first line such as #!/bin/sh"
 	case errors.Is(err, syscall.E2BIG):
 		e.Detail, e.Hint = "arguments and environment are too long for the kernel", "pass large data by file or input"
-	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
-		e.Hint = "this process has too many files open: raise its limit or end other commands"
-	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM):
-		e.Hint = "the system is short of processes, terminals or memory: end other commands"
 	}
 	return e
+}
+
+// openError is the failure to make the child's descriptors; its ENOENT is not the program's.
+func openError(what string, err error) error {
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err), Hint: scarcity(err)}
+}
+
+// scarcity is the hint where something has run out.
+func scarcity(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		return "this process has too many files open: raise its limit or end other commands"
+	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOSPC):
+		return "the system is short of processes, terminals or memory: end other commands"
+	}
+	return ""
 }
 
 // reason is the innermost cause, without Go's "open /path:" prefixes, which the sentence names already.

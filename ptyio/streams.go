@@ -1,7 +1,9 @@
 package ptyio
 
 import (
+	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,25 +19,26 @@ type child struct {
 	terminal *os.File // the master of the PTY; nil on pipes
 	input    *input
 	streams  []*stream
-	dead     bool // the start failed
+	credits  chan struct{} // one token for each batch that may still be handed out
+	dead     bool          // the start failed
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered
-	ended     chan struct{} // closed after TreeEnded was delivered
+	ended     chan struct{} // closed before TreeEnded is delivered, so that its receiver finds the child over
 	abandoned chan struct{}
 	abandon   sync.Once
 
-	// Counters of streams that have not drained or closed; the stream that brings one to zero delivers the event. A
-	// message would need a goroutine to receive it.
+	// What has not drained yet, the leader's exit included, and the streams that are open. Whoever brings one to zero
+	// delivers the event. A message would need a goroutine to receive it.
 	undrained, opened atomic.Int32
 }
 
 // stream reads one descriptor of a child.
 type stream struct {
-	child   *child
-	name    messages.Stream
-	file    *os.File
-	credits chan struct{}
+	child *child
+	name  messages.Stream
+	file  *os.File
+	pace  pace
 
 	// What one attempt to read found.
 	buffer *[MaxBatch]byte
@@ -43,9 +46,11 @@ type stream struct {
 	err    error
 
 	phase   phase
-	drainBy time.Time
+	until   time.Time // the end of the wait that belongs to the phase
+	since   int       // bytes read in this phase
 	drained bool
-	closeBy time.Time
+	looking bool      // the attempt does not wait
+	armed   time.Time // the descriptor's read deadline, as far as we set it
 }
 
 // phase is what a reader knows of its child.
@@ -57,17 +62,21 @@ const (
 	ended         // the whole tree is
 )
 
+// kernelHolds is the most a pipe of an ordinary user holds (fs.pipe-max-size); a terminal holds 12 KiB. Once so much was
+// read after a process died, what it wrote has been read, however much others keep writing.
+const kernelHolds = 1 << 20
+
 var buffers = sync.Pool{New: func() any { return new([MaxBatch]byte) }}
 
 // past is a deadline that wakes a reader at once, so that it looks at its child again.
 var past = time.Unix(1, 0)
 
-func newStream(c *child, name messages.Stream, file *os.File) *stream {
-	s := &stream{child: c, name: name, file: file, credits: make(chan struct{}, Credits)}
+func newCredits() chan struct{} {
+	credits := make(chan struct{}, Credits)
 	for range Credits {
-		s.credits <- struct{}{}
+		credits <- struct{}{}
 	}
-	return s
+	return credits
 }
 
 // read starts the readers.
@@ -77,6 +86,7 @@ func (c *child) read() {
 	}
 }
 
+// run reads until the output ends, the tree is gone, or nobody wants the output any more.
 func (s *stream) run() {
 	defer s.close()
 	raw, err := s.file.SyscallConn()
@@ -84,171 +94,151 @@ func (s *stream) run() {
 		return
 	}
 	try := s.try
-	for {
-		s.advance()
-		if !s.takeCredit() {
-			return
+	for s.takeCredit() && s.advance() {
+		s.n, s.err = 0, nil
+		err := raw.Read(try)
+		if s.n > 0 {
+			s.deliver()
+			if s.n < moreRead { // whoever waits for a few bytes goes first; a look for more can wait
+				runtime.Gosched()
+			}
+		} else {
+			s.child.credits <- struct{}{}
 		}
-		s.buffer, s.n, s.err = nil, 0, nil
-		if err := raw.Read(try); err != nil {
-			s.credits <- struct{}{}
-			if !os.IsTimeout(err) || s.overdue() {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.armed = past
+		case err != nil || s.n <= 0 && s.err != syscall.EAGAIN:
+			return
+		case s.looking && (s.n <= 0 || s.since >= kernelHolds):
+			if s.phase == ended { // whoever holds the other side open is none of ours
 				return
 			}
-			continue
+			s.reportDrained()
 		}
-		if s.n <= 0 {
-			s.credits <- struct{}{}
-			return
-		}
-		s.deliver()
 	}
 }
 
 // try reads once the descriptor may have something. It holds a buffer only while it does, so that an idle child has none.
 func (s *stream) try(fd uintptr) bool {
 	buffer := buffers.Get().(*[MaxBatch]byte)
-	s.n, s.err = fill(int(fd), buffer[:])
+	s.n, s.err = s.pace.fill(int(fd), buffer[:])
 	if s.n > 0 {
 		s.buffer = buffer
 		return true
 	}
 	buffers.Put(buffer)
-	// EIO says that nobody has the terminal open. While the leader lives it may open it again.
-	return s.err != syscall.EAGAIN && (s.err != syscall.EIO || s.phase != running)
-}
-
-// floodRead is the size of a read from which on more is likely to wait: the kernel hands out a PTY's output in pieces of
-// at most 4 KiB.
-const floodRead = 1 << 10
-
-// fill reads until nothing waits if there is much, and once if there is little.
-func fill(fd int, buffer []byte) (int, error) {
-	total := 0
-	for total < len(buffer) {
-		n, err := syscall.Read(fd, buffer[total:])
-		if err == syscall.EINTR {
-			continue
-		}
-		if n <= 0 {
-			return total, err
-		}
-		total += n
-		if n < floodRead {
-			break
-		}
+	switch s.err {
+	case syscall.EAGAIN:
+		return s.looking
+	case syscall.EIO: // nobody has the terminal open; while the leader lives it may open it again
+		return s.phase != running
+	default:
+		return true
 	}
-	return total, nil
 }
 
 func (s *stream) deliver() {
-	buffer := s.buffer
+	s.since += s.n
+	buffer, credits := s.buffer, s.child.credits
 	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], release: func() {
 		buffers.Put(buffer)
-		s.credits <- struct{}{}
+		credits <- struct{}{}
 	}})
 }
 
-// takeCredit waits for credit. The time it waits does not count against the drain.
+// takeCredit waits for credit. The time it waits does not count against the phase.
 func (s *stream) takeCredit() bool {
 	select {
-	case <-s.child.abandoned:
-		return false
-	case <-s.credits:
+	case <-s.child.credits:
 		return true
 	default:
 	}
-	since := time.Now()
+	began := time.Now()
 	select {
 	case <-s.child.abandoned:
 		return false
-	case <-s.credits:
-	}
-	if waited := time.Since(since); s.phase != running {
-		s.drainBy, s.closeBy = s.drainBy.Add(waited), s.closeBy.Add(waited)
-		s.arm()
-	}
-	return true
-}
-
-// advance learns what became of the child. Deadlines are set only here and after a wake-up, and the child is looked at
-// again after each, because the wake-up of an event may come between.
-func (s *stream) advance() {
-	for s.phase != ended {
-		next := s.phase + 1
-		happened := s.child.exited
-		if next == ended {
-			happened = s.child.ended
-		}
-		select {
-		case <-happened:
-		default:
-			return
-		}
-		s.phase = next
-		if next == exited {
-			s.drainBy = time.Now().Add(DrainWait)
-		} else {
-			s.closeBy = time.Now().Add(DrainWait)
-		}
-		s.arm()
-	}
-}
-
-// arm sets the deadline of the phase.
-func (s *stream) arm() {
-	deadline := s.drainBy
-	switch {
-	case s.phase == ended:
-		deadline = s.closeBy
-	case s.drained:
-		deadline = time.Time{}
-	}
-	_ = s.file.SetReadDeadline(deadline)
-}
-
-// overdue handles a wake-up by deadline and reports whether the stream must be given up: the tree is gone, and whoever
-// still holds the other side open is none of ours.
-func (s *stream) overdue() bool {
-	now := time.Now()
-	if s.phase == exited && !now.Before(s.drainBy) {
-		s.reportDrained()
-	}
-	if s.phase == ended && !now.Before(s.closeBy) {
+	case <-s.child.credits:
+		s.until = s.until.Add(time.Since(began))
 		return true
 	}
-	if s.phase != running {
+}
+
+// advance learns what became of the child, and reports whether anybody still cares for its output. The deadline is set
+// before the child is looked at and whoever changes the child sets it afterwards, so that no change is slept through.
+func (s *stream) advance() bool {
+	for {
 		s.arm()
+		select {
+		case <-s.child.abandoned:
+			return false
+		default:
+		}
+		if !s.enterNextPhase() {
+			return true
+		}
 	}
-	return false
+}
+
+func (s *stream) enterNextPhase() bool {
+	var happened chan struct{}
+	switch s.phase {
+	case running:
+		happened = s.child.exited
+	case exited:
+		happened = s.child.ended
+	}
+	select {
+	case <-happened:
+		s.phase++
+		s.since, s.until = 0, time.Now().Add(DrainWait)
+		return true
+	default:
+		return false
+	}
+}
+
+// arm sets the deadline of the phase. When that is over the reader takes what is there without waiting: on a busy machine
+// it may not have run since, and only an empty descriptor, or more bytes than a dead process can have left, ends the phase.
+func (s *stream) arm() {
+	deadline, waits := time.Time{}, s.phase == ended || s.phase == exited && !s.drained
+	s.looking = waits && !time.Now().Before(s.until)
+	if waits && !s.looking { // a deadline that is over would forbid even to try
+		deadline = s.until
+	}
+	if !deadline.Equal(s.armed) {
+		s.armed = deadline
+		_ = s.file.SetReadDeadline(deadline)
+	}
 }
 
 func (s *stream) reportDrained() {
-	if s.drained {
-		return
-	}
-	s.drained = true
-	if s.child.undrained.Add(-1) == 0 {
-		s.child.launch.Events(Drained{})
+	if !s.drained {
+		s.drained = true
+		s.child.countDrained()
 	}
 }
 
-// close ends the stream. An end of output before the leader's exit is reported at once, Drained only after the exit.
+// countDrained is called by each stream, and by the leader's exit, because Drained never comes before Exited.
+func (c *child) countDrained() {
+	if c.undrained.Add(-1) == 0 {
+		c.launch.Events(Drained{})
+	}
+}
+
+// close ends the stream. Drained goes out before Closed, so that nothing follows Closed but what the leader's exit brings.
 func (s *stream) close() {
 	c := s.child
+	s.reportDrained()
 	if c.terminal == nil {
 		_ = s.file.Close()
 	}
-	if c.opened.Add(-1) == 0 {
-		if c.terminal != nil {
-			c.input.close()
-			_ = c.terminal.Close()
-		}
-		c.launch.Events(Closed{})
+	if c.opened.Add(-1) > 0 {
+		return
 	}
-	select {
-	case <-c.exited:
-	case <-c.abandoned:
+	if c.terminal != nil {
+		c.input.close()
+		_ = c.terminal.Close()
 	}
-	s.reportDrained()
+	c.launch.Events(Closed{})
 }

@@ -38,15 +38,16 @@ func openPTY(size messages.Size) (master, slave *os.File, err error) {
 	return master, slave, nil
 }
 
-// control runs an ioctl without taking the descriptor off the poller.
+// control runs an ioctl without taking the descriptor off the poller. The only failure of its own is os.ErrClosed, which
+// Go does not call so here.
 func control(file *os.File, do func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
-		return err
+		return os.ErrClosed
 	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
-		return err
+		return os.ErrClosed
 	}
 	return failed
 }
@@ -63,56 +64,4 @@ func foregroundGroup(file *os.File) (group int, err error) {
 		return err
 	})
 	return group, err
-}
-
-// lineMode is how a terminal cuts input into lines.
-type lineMode struct {
-	on        bool
-	eof       byte // 0: there is none
-	endings   []byte
-	returnToo bool // a carriage return ends a line
-}
-
-func (m lineMode) ends(b byte) bool {
-	if b == '\n' || b == '\r' && m.returnToo {
-		return true
-	}
-	for _, ending := range m.endings {
-		if b == ending {
-			return true
-		}
-	}
-	return false
-}
-
-// readLineMode asks the master, which answers for the slave.
-func readLineMode(file *os.File) (mode lineMode, err error) {
-	err = control(file, func(fd int) error {
-		state, err := unix.IoctlGetTermios(fd, getTermios)
-		if err != nil {
-			return err
-		}
-		mode.on = state.Lflag&unix.ICANON != 0
-		mode.eof = state.Cc[unix.VEOF]
-		mode.returnToo = state.Iflag&unix.ICRNL != 0
-		mode.endings = terminators(state)
-		return nil
-	})
-	return mode, err
-}
-
-// terminators are the characters after which the terminal's line is empty: line ends, the kill character, and those that
-// raise a signal and flush the input.
-func terminators(state *unix.Termios) []byte {
-	indexes := []int{unix.VEOL, unix.VEOL2, unix.VEOF, unix.VKILL}
-	if state.Lflag&unix.ISIG != 0 && state.Lflag&unix.NOFLSH == 0 {
-		indexes = append(indexes, unix.VINTR, unix.VQUIT, unix.VSUSP)
-	}
-	var found []byte
-	for _, i := range indexes {
-		if state.Cc[i] != 0 { // _POSIX_VDISABLE on Linux
-			found = append(found, state.Cc[i])
-		}
-	}
-	return found
 }

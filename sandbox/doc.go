@@ -31,7 +31,7 @@
 //
 // # What you may not assume
 //
-// That a process cannot escape on purpose: these are trees, not sandboxes. A privileged process can raise the limit that
-// marks its tree; it is then ended with the last running command, and named as a survivor until then. A process of
+// That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limit that marks its
+// tree; its daemons are then ended with the last running command, and named as survivors until then. A process of
 // another user (sudo) may not be killable by the host; it is named, too.
 package sandbox

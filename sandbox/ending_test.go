@@ -172,15 +172,18 @@ func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
 	keep.EndTree(0)
 }
 
-func TestAPrivilegedProcessThatShedItsMarkIsNamedAndEndedWithTheLastTree(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only a privileged process can raise the limit")
-	}
+// shed lowers the limit that marks its tree, as anybody can, and leaves a daemon that is up.
+func shed(token string) ptyio.Launch {
+	return bash(false, `ulimit -R 1234567
+		(setsid sleep $1 </dev/null >/dev/null 2>&1 &)
+		until pgrep -xf "sleep $1" >/dev/null; do :; done`, token)
+}
+
+func TestAProcessThatShedItsMarkIsNamedAndEndedWithTheLastTree(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	token := newToken()
 	other, last := run(t, spawner, launch(false, "cat"))
-	l := helper(t, false, "shed", "TOKEN="+token)
-	_, record := run(t, spawner, l)
+	_, record := run(t, spawner, shed(token))
 	report := record.awaitEnd(t)
 	stray := sleepers(token)
 	if len(stray) != 1 || len(report.Survivors) != 1 || report.Survivors[0].PID != stray[0].pid || report.Airtight {
@@ -195,16 +198,13 @@ func TestAPrivilegedProcessThatShedItsMarkIsNamedAndEndedWithTheLastTree(t *test
 }
 
 func TestTwoTreesThatEndAtOnceLeaveNoStrayBetweenThem(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only a privileged process can raise the limit")
-	}
 	spawner := newSpawner(t, sandbox.Options{})
 	for range 5 {
 		token := newToken()
 		a, first := run(t, spawner, launch(false, "cat"))
 		b, second := run(t, spawner, launch(false, "cat"))
-		_, shed := run(t, spawner, helper(t, false, "shed", "TOKEN="+token))
-		shed.awaitEnd(t)
+		_, stray := run(t, spawner, shed(token))
+		stray.awaitEnd(t)
 		a.EndTree(0)
 		b.EndTree(0)
 		first.awaitEnd(t)

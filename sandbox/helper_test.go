@@ -40,8 +40,6 @@ func TestMain(m *testing.M) {
 		endFirstThread()
 	case "comet":
 		fly()
-	case "shed":
-		shed()
 	case "poor":
 		bePoor()
 	case "leaky":
@@ -121,14 +119,6 @@ func fly() {
 	must(err)
 }
 
-// shed raises the limit that marks its tree, which takes privilege, and becomes a daemon.
-func shed() {
-	none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &none, nil))
-	command := exec.Command("setsid", "sleep", os.Getenv("TOKEN"))
-	must(command.Start())
-}
-
 // bePoor spawns with as few descriptors as the limit allows, until it fails.
 func bePoor() {
 	direct := os.Getenv("SPAWNER") == "direct"
@@ -177,7 +167,9 @@ func beLeaky() {
 	for _, fd := range []int{5, 77, 300} {
 		source, err := os.Open("/dev/null")
 		must(err)
-		must(unix.Dup2(int(source.Fd()), fd))
+		if int(source.Fd()) != fd {
+			must(unix.Dup2(int(source.Fd()), fd))
+		}
 	}
 	for _, direct := range []bool{false, true} {
 		spawner, err := sandbox.New(sandbox.Options{Direct: direct})
@@ -187,10 +179,10 @@ func beLeaky() {
 		l.Events = record.receive
 		_, err = spawner.Spawn(context.Background(), l)
 		must(err)
-		must(spawner.Close())
-		for !record.has(func(e ptyio.Event) bool { _, is := e.(ptyio.Closed); return is }) {
+		for !record.has(isTreeEnded) || !record.has(func(e ptyio.Event) bool { _, is := e.(ptyio.Closed); return is }) {
 			time.Sleep(time.Millisecond)
 		}
+		must(spawner.Close())
 		fmt.Printf("%q\n", record.output.String())
 	}
 }

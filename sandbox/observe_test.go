@@ -68,7 +68,7 @@ func observe(token string) []seenProcess {
 
 // sleepers are the living processes that are exactly "sleep token".
 func sleepers(token string) []seenProcess {
-	return slices.DeleteFunc(observe(token), func(p seenProcess) bool { return len(p.argv) != 2 || p.argv[1] != token })
+	return slices.DeleteFunc(observe(token), func(p seenProcess) bool { return !slices.Equal(p.argv, []string{"sleep", token}) })
 }
 
 // orphans are those whose parent is a warden.

@@ -1,7 +1,11 @@
-// Command demo is a small agent host. It runs one command through the whole of execbus: on a terminal if it has one
-// itself, on pipes otherwise.
+// Command demo is a small agent host in a terminal: the way to see everything of execbus at work.
 //
-//	demo -- bash -lc 'echo hi; exit 3'
+//	demo                                  read commands, run them, show what they say
+//	demo tour                             see everything in half a minute
+//	demo -- bash -lc 'echo hi; exit 3'    run one command as if execbus were not there
+//
+// It is an example of an embedder: it uses the root package and package messages, and nothing else of execbus. It asks
+// nobody before it runs a command, and it may change at any time.
 package main
 
 import (
@@ -9,51 +13,131 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 
-const usage = `Usage: demo -- COMMAND [ARGUMENT]...
+// shutdownTime is how long the end of everything may take.
+const shutdownTime = 10 * time.Second
 
-Runs one command under execbus: on a terminal if standard input and output are one, on pipes otherwise. Input, output
-and window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.
+const usage = `Usage:
+  demo [-yield DURATION]             read commands, from a terminal or from a file or pipe
+  demo tour [-json]                  show everything at work in half a minute, and check it
+  demo -- COMMAND [ARGUMENT]...      run one command
+
+On a terminal each line is a script for your shell. What it says is shown while it runs. Lines with a colon in front
+are for the demo itself; :help lists them. After the yield time (-yield, 10s if you do not say), or when you enter the
+next line, a command goes on in the background, and what it says has its number in front. Ctrl-C interrupts the command
+in front, Ctrl-D or :quit ends the demo with everything that runs. Colours are used unless NO_COLOR is set.
+
+If standard input or output is no terminal, each line of the input is run to its end, without a prompt. The exit code is
+the last command's.
+
+With -- one command runs: on a terminal if standard input and output are one, on pipes otherwise. Input, output and
+window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.
 
 The exit code is the command's, 128+n if signal n killed it, 127 if there is no such program, 126 if it cannot be
 executed, 125 if execbus itself failed, and 2 for wrong usage.
 `
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(os.Args[1:])) }
 
-func run() int {
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
-	flag.Parse()
-	if flag.NArg() == 0 {
-		flag.Usage()
-		return 2
+// run is the program. It returns its exit code.
+func run(args []string) int {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	yield := flags.Duration("yield", messages.DefaultExecYield, "")
+	if code, done := parse(flags, args, usage); done {
+		return code
 	}
-	rt, err := execbus.Start(execbus.Options{})
+	rest := flags.Args()
+	before := args[:len(args)-len(rest)]
+	explicit := len(before) > 0 && before[len(before)-1] == "--"
+	switch {
+	case explicit && len(rest) == 0:
+		return misused("there is no command behind --", usage)
+	case explicit && flags.NFlag() > 0:
+		return misused("-yield does not go with --: one command is waited for", usage)
+	case explicit:
+		return runCommand(rest)
+	case len(rest) == 0 && (*yield < messages.MinYield || *yield > messages.MaxYield):
+		return misused(fmt.Sprintf("-yield %v is out of range: use %v to %v", *yield, messages.MinYield, messages.MaxYield), "")
+	case len(rest) == 0:
+		return runLines(*yield)
+	case rest[0] == "tour" && flags.NFlag() > 0:
+		return misused("-yield does not go with tour", usage)
+	case rest[0] == "tour":
+		return runTour(rest[1:])
+	default:
+		return misused(fmt.Sprintf("there is no %q; to run it as a command: demo -- %s", rest[0], strings.Join(rest, " ")), "")
+	}
+}
+
+// parse parses flags; done says that there is nothing more to do.
+func parse(flags *flag.FlagSet, args []string, usage string) (code int, done bool) {
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return 0, true
+	case err != nil:
+		return misused(err.Error(), usage), true
+	default:
+		return 0, false
+	}
+}
+
+// misused explains wrong usage.
+func misused(why, usage string) int {
+	fmt.Fprintln(os.Stderr, "demo:", why)
+	if usage != "" {
+		fmt.Fprint(os.Stderr, "\n", usage)
+	}
+	return 2
+}
+
+// runCommand is the mode for one command.
+func runCommand(argv []string) int {
+	rt, session, err := start()
 	if err != nil {
 		return fail(err)
 	}
-	session, err := rt.OpenSession(execbus.SessionOptions{})
-	if err != nil {
-		return fail(err)
-	}
-	code := newCommand(session, flag.Args()).run()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := rt.Shutdown(ctx); err != nil {
+	code := newCommand(session, argv).run()
+	if err := shutdown(rt); err != nil {
 		return fail(err)
 	}
 	return code
 }
 
+// start starts a runtime with a session.
+func start() (*execbus.Runtime, *execbus.Session, error) {
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	session, err := rt.OpenSession(execbus.SessionOptions{})
+	return rt, session, err
+}
+
+func shutdown(rt *execbus.Runtime) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	return rt.Shutdown(ctx)
+}
+
 // fail explains an error and gives it the exit code a shell would.
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "demo:", err)
+	return exitCodeOf(err)
+}
+
+// exitCodeOf is the code a shell has for a command that did not run.
+func exitCodeOf(err error) int {
 	switch {
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return 127

@@ -32,19 +32,39 @@ func (t *terminal) raw() error {
 	if t == nil {
 		return nil
 	}
+	state := t.keys()
+	state.Oflag &^= unix.OPOST
+	return unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, state)
+}
+
+// cbreak passes every key on, and leaves the output as it was, so that the report of a crash can be read.
+func (t *terminal) cbreak() error {
+	if t == nil {
+		return nil
+	}
+	return unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, t.keys())
+}
+
+func (t *terminal) keys() *unix.Termios {
 	state := *t.before
 	state.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	state.Oflag &^= unix.OPOST
 	state.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	state.Cflag = state.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	state.Cc[unix.VMIN], state.Cc[unix.VTIME] = 1, 0
-	return unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, &state)
+	return &state
 }
 
-// restore undoes raw. It may be called from any goroutine and more than once.
+// restore undoes raw and cbreak. It may be called from any goroutine and more than once.
 func (t *terminal) restore() {
 	if t != nil {
 		t.once.Do(func() { _ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, t.before) })
+	}
+}
+
+// restoreOurs is restore, unless a shell has taken the terminal back and set it up for itself.
+func (t *terminal) restoreOurs() {
+	if group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() {
+		t.restore()
 	}
 }
 

@@ -25,9 +25,6 @@ var message = []byte("seventeen bytes.\x00")
 // echoArgv puts the terminal into raw mode, says so with one byte, and echoes.
 var echoArgv = []string{"/bin/sh", "-c", "stty raw -echo && printf R && exec cat"}
 
-// echoPatience bounds one round trip; a lost byte must not hang the run.
-const echoPatience = 10 * time.Second
-
 func echoCases() []benchCase {
 	echo := func(name, about string, typical, tail metric, open func(ctx context.Context) (echoer, error)) benchCase {
 		typical.name, typical.unit, tail.name, tail.unit = "median", microseconds, "p99", microseconds
@@ -153,7 +150,7 @@ func openChildEcho(ctx context.Context) (echoer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &childEcho{spawner: spawner, back: make(chan error, 2), timer: time.NewTimer(echoPatience)}
+	e := &childEcho{spawner: spawner, back: make(chan error, 2), timer: time.NewTimer(eventPatience)}
 	e.child, err = spawner.Spawn(ctx, ptyio.Launch{Argv: echoArgv, Env: environment(), Dir: "/", TTY: true, Events: e.event})
 	if err == nil {
 		err = e.await(ctx)
@@ -194,7 +191,7 @@ func (e *childEcho) await(ctx context.Context) error {
 }
 
 func (e *childEcho) roundTrip(ctx context.Context) error {
-	e.timer.Reset(echoPatience)
+	e.timer.Reset(eventPatience)
 	e.child.Write(message, time.Time{}, func(int, error) {})
 	return e.await(ctx)
 }
@@ -226,10 +223,10 @@ func (e *sessionEcho) open(ctx context.Context) (err error) {
 	if e.session, err = e.runtime.OpenSession(execbus.SessionOptions{Dir: "/"}); err != nil {
 		return err
 	}
-	if e.events, err = e.session.Subscribe(execbus.Watch{Call: "echo", Lossless: true}); err != nil {
+	if e.events, err = e.session.Events(execbus.Watch{Calls: []messages.CallID{"echo"}, Lossless: true}); err != nil {
 		return err
 	}
-	result, err := e.session.Exec(ctx, messages.ExecCommand{Call: "echo", Argv: echoArgv, TTY: true, Yield: time.Second})
+	result, err := e.session.Exec(ctx, messages.ExecCommand{Call: "echo", Argv: echoArgv, TTY: true, NoWait: true})
 	if err != nil {
 		return err
 	}
@@ -259,7 +256,7 @@ func (e *sessionEcho) await(ctx context.Context, want []byte) error {
 }
 
 func (e *sessionEcho) roundTrip(ctx context.Context) error {
-	if _, err := e.session.Write(ctx, messages.WriteInput{Process: e.process, Bytes: message}); err != nil {
+	if _, err := e.session.Write(ctx, messages.WriteStdin{Process: e.process, Bytes: message, NoWait: true}); err != nil {
 		return err
 	}
 	return e.await(ctx, message)

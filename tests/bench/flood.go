@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,8 @@ const (
 	// floodSize is what goes through one PTY while a pair is timed; floodWhole is what does in the check before it.
 	floodSize  = 64 << 20
 	floodWhole = 512 << 20
+	// floodPatience bounds one flood.
+	floodPatience = 2 * time.Minute
 	// floodPeriod is after how many bytes the pattern repeats: a prime, so that a lost page or batch shows.
 	floodPeriod = 4093
 )
@@ -204,6 +207,8 @@ func childFlood(ctx context.Context, spawner ptyio.Spawner, size int) error {
 		return check.result(size)
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-time.After(floodPatience):
+		return errors.New("the flood did not come to its end")
 	}
 }
 
@@ -221,21 +226,23 @@ func openSessionFlood() (flooder, func(), error) {
 	return func(ctx context.Context, size int) error { return sessionFlood(ctx, session, size) }, end, nil
 }
 
-// sessionFlood knows from the bytes dropped out of the unread output that all have passed.
+// sessionFlood polls until the end and counts what it gets and what it is told was dropped.
 func sessionFlood(ctx context.Context, session *execbus.Session, size int) error {
 	argv, err := floodArgv(size)
 	if err != nil {
 		return err
 	}
 	result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: messages.MaxYield})
-	if err != nil {
-		return err
+	passed := 0
+	for err == nil {
+		passed += len(result.Output) + int(result.Omitted)
+		if !result.Running {
+			break
+		}
+		result, err = session.Poll(ctx, messages.Poll{Process: result.Process, NoTimeout: true})
 	}
-	if result.Running {
-		return fmt.Errorf("the flood was not over within %s", messages.MaxYield)
+	if err == nil && passed != size {
+		err = fmt.Errorf("%d of %d bytes arrived", passed, size)
 	}
-	if passed := int(result.Omitted) + ptyio.DefaultBufferSize; passed != size {
-		return fmt.Errorf("%d of %d bytes arrived", passed, size)
-	}
-	return nil
+	return err
 }

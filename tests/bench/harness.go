@@ -85,28 +85,6 @@ func (h *harness) some(full, quick int) int {
 	return full
 }
 
-// sampler takes one sample: one number for each metric.
-type sampler func(ctx context.Context) ([]float64, error)
-
-// compare lets two samplers take turns.
-func (h *harness) compare(ctx context.Context, bare, ours sampler) ([]value, error) {
-	return h.collect(ctx, func(ctx context.Context, pair int) (b, o []float64, err error) {
-		steps := []func() error{
-			func() (err error) { b, err = bare(ctx); return wrap("bare", err) },
-			func() (err error) { o, err = ours(ctx); return wrap("ours", err) },
-		}
-		if pair%2 == 1 {
-			slices.Reverse(steps)
-		}
-		for _, step := range steps {
-			if err := step(); err != nil {
-				return nil, nil, err
-			}
-		}
-		return b, o, nil
-	})
-}
-
 // collect takes all pairs and condenses them.
 func (h *harness) collect(ctx context.Context, take func(ctx context.Context, pair int) (bare, ours []float64, err error)) ([]value, error) {
 	var bare, ours, ratios [][]float64 // by metric

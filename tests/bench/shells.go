@@ -22,10 +22,9 @@ import (
 const (
 	fullShells  = 1000
 	quickShells = 200
-	// perSession keeps clear of the number of processes at which a session begins to prune.
-	perSession = 50
 	// atOnce bounds the shells that start at the same time, and shellYield how long each may take for its prompt.
 	atOnce     = 100
+	warmShells = 20
 	shellYield = 3 * time.Second
 )
 
@@ -114,21 +113,17 @@ func answerShells(out io.Writer) error {
 }
 
 func hostShells(ctx context.Context, runtime *execbus.Runtime, count int) (a shellsAnswer, err error) {
-	var sessions []*execbus.Session
-	for range (count + perSession - 1) / perSession {
-		session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/"})
-		if err != nil {
-			return a, err
-		}
-		sessions = append(sessions, session)
+	session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/", MaxProcesses: count + atOnce, WarnProcesses: count + atOnce})
+	if err != nil {
+		return a, err
 	}
-	if err := warmUp(ctx, sessions); err != nil {
+	if err := warmUp(ctx, session); err != nil {
 		return a, wrap("warm up", err)
 	}
 	if a.Before, err = takeFootprint(ctx); err != nil {
 		return a, err
 	}
-	if _, err := openShells(ctx, sessions, count); err != nil {
+	if _, err := openShells(ctx, session, count); err != nil {
 		return a, err
 	}
 	a.After, err = takeFootprint(ctx)
@@ -136,21 +131,21 @@ func hostShells(ctx context.Context, runtime *execbus.Runtime, count int) (a she
 }
 
 // warmUp pages the code in and lets pools and stacks find their size.
-func warmUp(ctx context.Context, sessions []*execbus.Session) error {
-	ids, err := openShells(ctx, sessions, len(sessions))
+func warmUp(ctx context.Context, session *execbus.Session) error {
+	ids, err := openShells(ctx, session, warmShells)
 	if err != nil {
 		return err
 	}
-	for i, id := range ids {
-		if _, err := sessions[i%len(sessions)].Terminate(ctx, id); err != nil {
+	for _, id := range ids {
+		if _, err := session.Terminate(ctx, messages.Terminate{Process: id}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// openShells starts count shells, the i-th in session i modulo their number, and waits for their prompts.
-func openShells(ctx context.Context, sessions []*execbus.Session, count int) ([]messages.ProcessID, error) {
+// openShells starts count shells and waits for their prompts.
+func openShells(ctx context.Context, session *execbus.Session, count int) ([]messages.ProcessID, error) {
 	argv := shell()
 	ids, failed := make([]messages.ProcessID, count), make([]error, count)
 	slots := make(chan struct{}, atOnce)
@@ -163,7 +158,7 @@ func openShells(ctx context.Context, sessions []*execbus.Session, count int) ([]
 				failed[i] = ctx.Err()
 				return
 			}
-			ids[i], failed[i] = openShell(ctx, sessions[i%len(sessions)], argv)
+			ids[i], failed[i] = openShell(ctx, session, argv)
 		})
 	}
 	all.Wait()

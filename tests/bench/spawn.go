@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,9 @@ import (
 )
 
 const program = "/bin/true"
+
+// eventPatience bounds the wait for events: what never comes must not hang the run.
+const eventPatience = 30 * time.Second
 
 func spawnCases() []benchCase {
 	spawn := func(name, about string, direct, tty bool, limit float64) benchCase {
@@ -124,6 +128,8 @@ func (s *spawns) close() { _ = s.spawner.Close() }
 
 // once returns the time until status and output were known, and until the tree had ended.
 func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error) {
+	patience := time.NewTimer(eventPatience)
+	defer patience.Stop()
 	began := time.Now()
 	done, ended := make(chan time.Duration, 1), make(chan time.Duration, 1)
 	var seen atomic.Int32
@@ -149,7 +155,16 @@ func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	took, tree = <-done, <-ended
+	for took == 0 || tree == 0 {
+		select {
+		case took = <-done:
+		case tree = <-ended:
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-patience.C:
+			return 0, 0, errors.New("the events of a child's end did not all come")
+		}
+	}
 	if status != messages.Exited(0) {
 		err = fmt.Errorf("%s ended with %s", program, status)
 	}

@@ -44,6 +44,10 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"actors", root},
 	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
+	"golang.org/x/term": {
+		reason: "the line editor of the demo",
+		rooms:  []string{"cmd/demo"},
+	},
 	"go.uber.org/goleak": {
 		reason: "tests: no goroutine is left behind",
 		rooms:  []string{testFiles},

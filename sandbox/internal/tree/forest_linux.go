@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,11 +25,12 @@ type Forest struct {
 	forking sync.Mutex
 	closed  bool           // guarded by forking
 	known   map[int]marked // orphans and their marks; guarded by forking
-	last    []orphan       // what the last walk found; guarded by forking
-	walks   atomic.Uint64  // walks begun; changed under forking
 
 	mu    sync.Mutex
 	trees map[int]*Tree // by the leader's pid
+
+	walks shared[[]orphan]
+	scans shared[[]process] // of all processes
 
 	// concluding is held while a tree that seems empty looks whether strays have fallen to it and leaves the table.
 	concluding sync.Mutex
@@ -141,20 +141,16 @@ func (f *Forest) Trees() []*Tree {
 // ReapOrphans reaps the dead among the processes that came to a subreaper from its trees.
 func (f *Forest) ReapOrphans() { f.orphans() }
 
-// orphans lists what came to a subreaper, and reaps the dead. Callers share a walk that began after both had asked: when
-// many trees end at once, each would otherwise look at the orphans of all.
+// orphans lists what came to a subreaper, and reaps the dead.
 func (f *Forest) orphans() []orphan {
 	if !f.subreaper {
 		return nil
 	}
-	before := f.walks.Load()
-	f.forking.Lock()
-	defer f.forking.Unlock()
-	if f.walks.Load() == before {
-		f.walks.Add(1)
-		f.last = f.walk()
-	}
-	return f.last
+	return f.walks.look(func() []orphan {
+		f.forking.Lock()
+		defer f.forking.Unlock()
+		return f.walk()
+	})
 }
 
 func (f *Forest) walk() []orphan {

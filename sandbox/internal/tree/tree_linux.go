@@ -16,6 +16,8 @@ const (
 	// settle is how long background children have after the leader's exit to finish by themselves, so that the tail of a
 	// pipeline or a process substitution can still write what it read.
 	settle = 50 * time.Millisecond
+	// askAgain is how long after the first SIGHUP the second comes.
+	askAgain = 50 * time.Millisecond
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
@@ -133,9 +135,14 @@ func (t *Tree) graceEnd() time.Time {
 
 // finish is the ending: ask, wait, kill, report.
 func (t *Tree) finish() {
-	t.ask()
+	asked := t.ask()
+	again := time.Now().Add(askAgain)
 	for wait := time.Millisecond; !t.deserted() && time.Now().Before(t.graceEnd()); wait = min(2*wait, 10*time.Millisecond) {
 		t.pause(wait)
+		if asked != nil && time.Now().After(again) {
+			t.hangUp(asked)
+			asked = nil
+		}
 	}
 	t.report(t.kill(time.Now().Add(killWait)))
 }
@@ -192,16 +199,29 @@ func (t *Tree) wait(most time.Duration) {
 	}
 }
 
-// ask sends SIGTERM once to every member, and under a terminal SIGHUP to those that do not handle SIGTERM: an interactive
-// shell ignores SIGTERM, and a SIGHUP must not cut short a SIGTERM trap. Stopped members are continued to receive it.
-func (t *Tree) ask() {
-	for _, p := range t.members() {
+// ask sends SIGTERM once to every member, and under a terminal SIGHUP, too. Stopped members are continued to receive it.
+func (t *Tree) ask() (asked []process) {
+	asked = t.members()
+	t.hangUp(asked)
+	for _, p := range asked {
 		_ = send(p, unix.SIGTERM)
-		if t.spec.TTY && !handlesTerm(p.pid) {
-			_ = send(p, unix.SIGHUP)
-		}
 		if p.stopped() {
 			_ = send(p, unix.SIGCONT)
+		}
+	}
+	return asked
+}
+
+// hangUp sends SIGHUP, under a terminal, to those that do not handle SIGTERM: an interactive shell ignores SIGTERM, and a
+// SIGHUP must not cut short a SIGTERM trap. It is done twice: bash loses a signal that comes just before it waits for
+// input, and its line editor has a handler for an instant before it sees that the shell ignores SIGTERM.
+func (t *Tree) hangUp(members []process) {
+	if !t.spec.TTY {
+		return
+	}
+	for _, p := range members {
+		if !handlesTerm(p.pid) {
+			_ = send(p, unix.SIGHUP)
 		}
 	}
 }

@@ -89,17 +89,30 @@ func (t *Tree) orphans() ([]process, bool) {
 // related finds, where orphans go to init, what can still be recognised: the leader's session and group, and members met
 // before that lost their parents since.
 func (t *Tree) related() ([]process, bool) {
-	all := allProcesses()
+	all := t.forest.scans.look(allGroups)
 	t.forest.mu.Lock()
-	defer t.forest.mu.Unlock()
+	known := map[int]bool{}
+	for id := range t.seen {
+		known[id.pid] = true
+	}
+	t.forest.mu.Unlock()
 	var found []process
-	for _, p := range all {
-		_, known := t.seen[p.identity()]
-		if p.pid != t.pid && !p.dead() && (p.session == t.pid || p.pgrp == t.pid || known) {
+	for _, candidate := range all {
+		if candidate.pid == t.pid || candidate.session != t.pid && candidate.pgrp != t.pid && !known[candidate.pid] {
+			continue
+		}
+		if p, err := readProcess(candidate.pid); err == nil && !p.dead() && (p.session == t.pid || p.pgrp == t.pid || t.knows(p)) {
 			found = append(found, p)
 		}
 	}
 	return found, true
+}
+
+func (t *Tree) knows(p process) bool {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	_, known := t.seen[p.identity()]
+	return known
 }
 
 // remember notes whom the ending has met, to count them and to recognise them without their parents.

@@ -141,7 +141,7 @@ type reader struct{ c *Conn }
 func (r reader) Read(p []byte) (int, error) {
 	n, oobn, flags, _, err := r.c.socket.ReadMsgUnix(p, r.c.control[:])
 	if err != nil {
-		return n, err
+		return 0, err // n is -1 then, which bufio answers with a panic
 	}
 	if oobn > 0 || flags&unix.MSG_CTRUNC != 0 {
 		received := batch{cut: flags&unix.MSG_CTRUNC != 0}

@@ -1,0 +1,306 @@
+package actors
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// bomb is a message that crashes the actor of a process in whatever state it is.
+var bomb = deadline{}
+
+// alive says whether the leader of a process that was started still runs.
+func alive(started messages.ExecStarted) bool { return syscall.Kill(started.PID, 0) == nil }
+
+// wantCrash checks the one end of a process whose actor crashed, that its slot is free and that nobody else noticed.
+func wantCrash(t testing.TB, s *talk, id, bystander messages.ProcessID) messages.ExecEnded {
+	t.Helper()
+	end := s.ended(id)
+	if end.Cause != messages.CauseRuntimeFailure || end.By != "" {
+		t.Errorf("the end: %v", &end.EndRecord)
+	}
+	wantContained(t, s, id, bystander)
+	return end
+}
+
+func wantContained(t testing.TB, s *talk, id, bystander messages.ProcessID) {
+	t.Helper()
+	_, err := ask[any](s.host, s.supervisor, messages.Poll{Process: id})
+	if late := wantError(t, "a poll after the end", err, messages.ErrProcessEnded); late.Ended == nil || late.Ended.Cause != messages.CauseRuntimeFailure {
+		t.Errorf("%+v", late)
+	}
+	if got := s.write(bystander, "still here\n"); !strings.Contains(string(got.Output), "still here") {
+		t.Errorf("the bystander: %+v", got)
+	}
+	probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id || e.Process == bystander },
+		endOf(s.exec(shell("true"))))
+	if live := s.list(); len(live) != 1 || live[0].Process != bystander {
+		t.Errorf("list: %+v", live)
+	}
+	awaitThat(t, "all slots but the bystander's are free", func() bool { return s.stats().Processes == 1 })
+}
+
+func cat(s *talk) messages.ProcessID {
+	command := quick("cat")
+	command.OpenStdin = true
+	return s.exec(command).Process
+}
+
+func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		bystander := cat(s)
+		crashing := interactive()
+		var id messages.ProcessID
+		actor := h.newActor(func() { id = s.exec(crashing).Process })
+		started := probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == id })
+		calls := []waiting{s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(messages.Poll{Process: id}),
+			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: messages.MaxYield}),
+			s.call(messages.Terminate{Process: 99_999})}
+		calls[3].reply() // the supervisor has passed on the others
+		h.system.Send(actor, bomb)
+		for _, call := range calls[:2] {
+			if reply, err := call.reply(); err != nil { // the write may have ended them with a result
+				wantError(t, "an open call", err, messages.ErrRuntimeFailure)
+			} else if reply.(*messages.Result).Process != id {
+				t.Errorf("%+v", reply)
+			}
+		}
+		_, err := calls[2].reply()
+		wantError(t, "an open call", err, messages.ErrRuntimeFailure)
+		if end := wantCrash(t, s, id, bystander); end.Status.Kind != messages.ExitSignal || !strings.Contains(end.Detail, "crashed") {
+			t.Errorf("%v", &end.EndRecord)
+		}
+		if alive(started) {
+			t.Error("the leader is alive")
+		}
+	})
+}
+
+func TestACrashInEachOtherStateIsContained(t *testing.T) {
+	t.Run("planning", func(t *testing.T) {
+		h := newHost(t, hostOptions{})
+		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		stubborn := quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")
+		stubborn.Grace = time.Hour
+		old := s.exec(stubborn).Process
+		s.said(old, "deaf")
+		bystander := cat(s)
+		var call waiting
+		actor := h.newActor(func() { call = s.call(shell("echo never")) }) // it waits for the slot of the old one
+		h.system.Send(actor, bomb)
+		_, err := call.reply()
+		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
+		s.ended(bystander + 1)
+		if record, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: -1}); err != nil || record.By != messages.ByPrune {
+			t.Errorf("%v, %v", record, err)
+		}
+		wantContained(t, s, bystander+1, bystander)
+	})
+	t.Run("starting", func(t *testing.T) {
+		o, entered, open := gatedSpawn()
+		h := newHost(t, o)
+		s := h.open(nil)
+		go func() { open <- struct{}{} }()
+		bystander := cat(s)
+		<-entered
+		var call waiting
+		actor := h.newActor(func() { call = s.call(shell("echo never")) })
+		<-entered
+		end := s.call(messages.Terminate{Process: 99_999})
+		end.reply()
+		h.system.Send(actor, bomb)
+		_, err := call.reply()
+		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
+		s.ended(bystander + 1) // its spawner was called off
+		close(open)
+		wantContained(t, s, bystander+1, bystander)
+	})
+	t.Run("exited", func(t *testing.T) {
+		h := newHost(t, hostOptions{})
+		s := h.open(nil)
+		bystander := cat(s)
+		kept := quick("trap '' HUP; sleep 1000 & echo left; exit 5")
+		kept.OnLeaderExit = messages.KeepTree
+		var id messages.ProcessID
+		actor := h.newActor(func() { id = s.exec(kept).Process })
+		first := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+		if !first.Running || first.Status != messages.Exited(5) || first.Background == nil || !first.Background.Kept {
+			t.Errorf("%+v", first)
+		}
+		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+		s.call(messages.Terminate{Process: 99_999}).reply()
+		h.system.Send(actor, bomb)
+		_, err := poll.reply()
+		wantError(t, "the poll", err, messages.ErrRuntimeFailure)
+		if end := wantCrash(t, s, id, bystander); end.Status != messages.Exited(5) || end.Tree.Ended != 1 {
+			t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
+		}
+	})
+	t.Run("closed", func(t *testing.T) {
+		h := newHost(t, hostOptions{})
+		s := h.open(nil)
+		for range 8 { // whoever comes first, the actor's end or its crash: there is one end
+			var id messages.ProcessID
+			actor := h.newActor(func() { id = cat(s) })
+			request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
+			h.system.Send(actor, bomb)
+			s.ended(id)
+			probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id },
+				endOf(s.exec(shell("true"))))
+		}
+	})
+}
+
+func TestASpawnerThatPanicsIsContained(t *testing.T) {
+	var o hostOptions
+	o.seam.before = func(_ context.Context, launch ptyio.Launch) error {
+		if launch.Argv[0] == "panic" {
+			panic("told to")
+		}
+		return nil
+	}
+	h := newHost(t, o)
+	s := h.open(nil)
+	bystander := cat(s)
+	_, err := ask[any](h, s.supervisor, messages.ExecCommand{Argv: []string{"panic"}})
+	wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
+	wantCrash(t, s, bystander+1, bystander)
+}
+
+// brittle is a child that panics where it is told to.
+type brittle struct {
+	ptyio.Child
+	pid, resize bool
+}
+
+func (b brittle) PID() int {
+	if b.pid {
+		panic("PID panics")
+	}
+	return b.Child.PID()
+}
+
+func (b brittle) Resize(size messages.Size) error {
+	if b.resize {
+		panic("Resize panics")
+	}
+	return b.Child.Resize(size)
+}
+
+func TestAChildThatPanicsIsContained(t *testing.T) {
+	for _, test := range []brittle{{pid: true}, {resize: true}} {
+		var born int
+		var o hostOptions
+		o.seam.child = func(child ptyio.Child) ptyio.Child {
+			if born++; born == 2 {
+				test.Child = child
+				return test
+			}
+			return child
+		}
+		h := newHost(t, o)
+		s := h.open(nil)
+		bystander := cat(s)
+		var err error
+		if test.pid {
+			_, err = ask[any](h, s.supervisor, shell("echo begun; "+idle))
+		} else {
+			id := s.exec(onTerminal(quick(idle))).Process
+			_, err = ask[any](h, s.supervisor, messages.Resize{Process: id})
+		}
+		wantError(t, "the call", err, messages.ErrRuntimeFailure)
+		wantCrash(t, s, bystander+1, bystander)
+	}
+}
+
+// crashSupervisor sends what no process sends: an end without a record.
+func crashSupervisor(s *talk) {
+	s.system.Send(s.supervisor, ended{id: s.list()[0].Process})
+}
+
+func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s, other := h.open(nil), h.open(nil)
+		neighbour := cat(other)
+		stubborn := s.exec(quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")).Process
+		s.said(stubborn, "deaf")
+		id := s.exec(onTerminal(quick("stty raw -echo; echo deaf; " + idle))).Process
+		s.said(id, "deaf")
+		calls := []waiting{
+			s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MaxYield}),
+			s.call(messages.RunCommand{Argv: []string{"sleep", "1000"}, Timeout: -1}),
+			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
+			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true}),
+			s.call(messages.Terminate{Process: stubborn, Grace: 10 * time.Second}),
+			s.call(messages.TerminateAll{}),
+		}
+		crashSupervisor(s)
+		calls = append(calls, s.call(messages.ListProcesses{}))
+		for i, call := range calls {
+			_, err := call.reply()
+			if err == nil {
+				t.Errorf("call %d was answered without an error", i)
+			}
+		}
+		began := probe.Of[messages.ExecStarted](s.events, nil)
+		for _, started := range began {
+			awaitThat(t, "the children have ended", func() bool { return !alive(started) })
+			awaitThat(t, "their ends are published", func() bool { return len(s.endsOf(started.Process)) > 0 })
+		}
+		if got := other.write(neighbour, "still here\n"); string(got.Output) != "still here\n" {
+			t.Errorf("the other session: %+v", got)
+		}
+		awaitThat(t, "the slots are free", func() bool { return h.stats().Processes == 1 && h.stats().Sessions == 1 })
+		for _, started := range began {
+			if ends := s.endsOf(started.Process); len(ends) != 1 || ends[0].Cause != messages.CauseRuntimeFailure {
+				t.Errorf("ends of %d: %+v", started.Process, ends)
+			}
+		}
+	})
+}
+
+func TestAnEndThatTheSupervisorCannotHearIsPublishedAllTheSame(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := s.exec(quick("exit 3")).Process
+	crashSupervisor(s) // while the end is under way, or before, or behind it
+	awaitThat(t, "the end is published", func() bool { return len(s.endsOf(id)) > 0 })
+	h.shutdown()
+	if ends := s.endsOf(id); len(ends) != 1 {
+		t.Errorf("ends: %+v", ends)
+	}
+}
+
+func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
+	lost := probe.New(t)
+	h := newHost(t, hostOptions{lost: func(w sandbox.WardenLost) { lost.Receive(w) }})
+	s := h.open(nil)
+	poll := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: messages.MaxYield})
+	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	s.said(started.Process, "begun")
+	if err := syscall.Kill(parentOf(t, started.PID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := poll.result(); got.Running || got.Status != messages.NoStatus || string(got.Output) != "begun\n" {
+		t.Errorf("the call that waited: %+v", got)
+	}
+	end := s.ended(started.Process)
+	if end.Cause != messages.CauseRuntimeFailure || end.Status != messages.NoStatus || !strings.Contains(end.Detail, "warden") {
+		t.Errorf("%v", &end.EndRecord)
+	}
+	probe.Expect[sandbox.WardenLost](lost, patience, nil)
+	_, err := ask[any](h, s.supervisor, messages.Poll{Process: started.Process})
+	if late := wantError(t, "a poll", err, messages.ErrProcessEnded); late.Ended == nil || !strings.Contains(late.Ended.Detail, "warden") {
+		t.Errorf("%+v", late)
+	}
+	wantCode(t, s.exec(shell("exit 4")), 4)
+}

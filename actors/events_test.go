@@ -1,0 +1,266 @@
+package actors
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+func TestOneStartIsPublishedWithTheResolvedCommand(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	no := false
+	for _, test := range []struct {
+		name    string
+		command messages.ExecCommand
+		argv    []string
+		dir     string
+	}{
+		{"a script", messages.ExecCommand{Script: "true", Shell: "bash"}, []string{"-lc", "true"}, s.dir},
+		{"without a login shell", messages.ExecCommand{Script: "true", Shell: "bash", Login: &no}, []string{"-c", "true"}, s.dir},
+		{"a relative directory", messages.ExecCommand{Argv: []string{"true"}, Dir: "../" + filepath.Base(s.dir)}, nil, s.dir},
+		{"an absolute directory", messages.ExecCommand{Argv: []string{"true"}, Dir: "/"}, nil, "/"},
+		{"the session's own directory", messages.ExecCommand{Argv: []string{"true"}}, nil, s.dir},
+	} {
+		command := test.command
+		command.Call, command.Yield = messages.CallID(test.name), messages.MaxYield
+		done := s.exec(command)
+		s.ended(done.Process)
+		starts := probe.Of(s.events, func(e messages.ExecStarted) bool { return e.Process == done.Process })
+		if len(starts) != 1 || starts[0].Call != command.Call || starts[0].Session != s.id || starts[0].PID <= 1 || starts[0].Dir != test.dir {
+			t.Fatalf("%s: %+v", test.name, starts)
+		}
+		argv := starts[0].Argv
+		if test.argv == nil {
+			if !slices.Equal(argv, command.Argv) {
+				t.Errorf("%s: %q", test.name, argv)
+			}
+		} else if len(argv) != 3 || filepath.Base(argv[0]) != "bash" || !filepath.IsAbs(argv[0]) || !slices.Equal(argv[1:], test.argv) {
+			t.Errorf("%s: %q", test.name, argv)
+		}
+	}
+}
+
+func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		short := s.exec(shell("echo short; echo err >&2; exit 3"))
+		if end := s.ended(short.Process); end.Status != messages.Exited(3) || end.Cause != messages.CauseExited || end.Total != 10 ||
+			!strings.Contains(string(end.Transcript), "short\n") || !strings.Contains(string(end.Transcript), "err\n") {
+			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
+		}
+		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.5; printf text"}, Yield: messages.MinYield})
+		rest := request[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
+		wantCode(t, rest, 0)
+		end := s.ended(polled.Process)
+		if end.Status != messages.Exited(0) || end.Total != 4 || string(end.Transcript) != "text" || end.Call != "polled" {
+			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
+		}
+		if end.Duration < 400*1e6 {
+			t.Errorf("it took %v", end.Duration)
+		}
+		probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process != polled.Process+1 },
+			endOf(s.exec(shell("true"))))
+		for _, id := range []messages.ProcessID{short.Process, polled.Process} {
+			if ends := s.endsOf(id); len(ends) != 1 {
+				t.Errorf("%d ends", len(ends))
+			}
+		}
+	})
+}
+
+func TestEventsOfAProcessComeInOrder(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		done := s.exec(onTerminal(shell("echo out; sleep 0.05 & echo more")))
+		s.ended(done.Process)
+		var kinds []messages.EventKind
+		var offset int64
+		for _, e := range probe.Of[messages.Event](s.events, nil) {
+			if delta, ok := e.(messages.OutputDelta); ok {
+				if delta.Offset != offset {
+					t.Errorf("offset %d, want %d", delta.Offset, offset)
+				}
+				offset += int64(len(delta.Bytes))
+			}
+			if !slices.Contains(kinds, e.Kind()) {
+				kinds = append(kinds, e.Kind())
+			}
+		}
+		first, last := kinds[0], kinds[len(kinds)-1]
+		if first != messages.KindExecStarted || last != messages.KindExecEnded || !slices.Contains(kinds, messages.KindExecExited) ||
+			!slices.Contains(kinds, messages.KindOutputClosed) {
+			t.Errorf("in this order: %v", kinds)
+		}
+	})
+}
+
+func TestInteractionsAreTheExactBytesOfEveryWrite(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := onTerminal(quick(`stty -echo; echo ready; for i in 1 2 3; do read -r -n 1 c; echo "marker$i=$c"; done`))
+	command.Call = "the-call"
+	id := s.exec(command).Process
+	s.said(id, "ready")
+	for i, key := range []string{"x", "y", "z"} {
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte(key), NoWait: true})
+		s.said(id, "marker"+string(rune('1'+i))+"="+key)
+	}
+	end := s.ended(id)
+	if want := "ready\r\nmarker1=x\r\nmarker2=y\r\nmarker3=z\r\n"; string(end.Transcript) != want || s.events.Output(id) != want {
+		t.Errorf("transcript %q, deltas %q", end.Transcript, s.events.Output(id))
+	}
+	var keys []byte
+	for _, e := range probe.Of[messages.TerminalInteraction](s.events, nil) {
+		if e.Call != "the-call" || e.Process != id || e.Session != s.id || len(e.Input) != 1 {
+			t.Errorf("%+v", e)
+		}
+		keys = append(keys, e.Input...)
+	}
+	if string(keys) != "xyz" {
+		t.Errorf("interactions: %q", keys)
+	}
+}
+
+func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := cat(s)
+	poll := s.call(messages.Poll{Process: id})
+	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
+	poll.result()
+	request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	s.ended(id)
+	request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	var inputs []string
+	for _, e := range probe.Of[messages.TerminalInteraction](s.events, nil) {
+		inputs = append(inputs, string(e.Input))
+	}
+	if !slices.Equal(inputs, []string{"", "x"}) {
+		t.Errorf("interactions: %q", inputs)
+	}
+}
+
+func TestMuchOutputKeepsHeadTailAndMarkerInResultAndEnd(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		const all = 11 + 1_200_000 + 9
+		got := s.exec(shell("printf head-marker; head -c 1200000 /dev/zero | tr '\\0' x; printf 'the\\ttail\\n'"))
+		wantCode(t, got, 0)
+		if int64(len(got.Output))+got.Omitted != all || got.OriginalTokens() != (all+3)/4 {
+			t.Errorf("%d bytes, %d omitted, %d tokens", len(got.Output), got.Omitted, got.OriginalTokens())
+		}
+		text := got.Text()
+		for _, part := range []string{"Process exited with code 0\n", "Original token count: 300005\n", "head-marker", "the\ttail\n", " bytes omitted ..."} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the text lacks %q: %.400q", part, text)
+			}
+		}
+		end := s.ended(got.Process)
+		if end.Total != all || !bytes.HasPrefix(end.Transcript, []byte("head-marker")) || !bytes.HasSuffix(end.Transcript, []byte("the\ttail\n")) ||
+			!bytes.Contains(end.Transcript, []byte(messages.OmissionMarker(all-ptyio.DefaultBufferSize))) {
+			t.Errorf("total %d, transcript of %d", end.Total, len(end.Transcript))
+		}
+	})
+}
+
+func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	ended := s.exec(shell("sleep 1000 & echo leader"))
+	wantCode(t, ended, 0)
+	if ended.Background == nil || ended.Background.Count != 1 || ended.Background.Kept || string(ended.Output) != "leader\n" {
+		t.Errorf("%+v, background %v", ended, ended.Background)
+	}
+	if end := s.ended(ended.Process); end.Tree.Ended != 1 || end.Cause != messages.CauseExited || end.Status != messages.Exited(0) {
+		t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
+	}
+
+	command := shell("{ read -r x; echo child $x; sleep 1000; } <&3 3<&- & echo leader; exit 6")
+	command.Argv = []string{"bash", "-c", "exec 3<&0; " + command.Argv[2]}
+	command.OnLeaderExit, command.OpenStdin = messages.KeepTree, true
+	kept := s.exec(command)
+	if !kept.Running || kept.Status != messages.Exited(6) || kept.Background == nil || !kept.Background.Kept || kept.Background.Count != 1 {
+		t.Fatalf("%+v, background %v", kept, kept.Background)
+	}
+	if live := s.list(); len(live) != 1 || live[0].State != messages.StateExited {
+		t.Errorf("list: %+v", live)
+	}
+	if got := s.write(kept.Process, "lives\n"); string(got.Output) != "child lives\n" || !got.Running {
+		t.Errorf("%+v", got)
+	}
+	page := request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: kept.Process, Tail: 12})
+	if len(page.Chunks) != 1 || string(page.Chunks[0].Bytes) != "child lives\n" || page.Ended {
+		t.Errorf("%+v", page)
+	}
+	record, err := s.terminate(kept.Process)
+	if err != nil || record.Cause != messages.CauseExited || record.Status != messages.Exited(6) || record.Tree.Ended == 0 {
+		t.Errorf("%v, %v", record, err)
+	}
+}
+
+func TestTheFirstPollAfterAnExitNobodyWasToldOfAnswersAtOnce(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("sleep 1000 & echo leader; exit 6")
+	command.OnLeaderExit = messages.KeepTree
+	id := s.exec(command).Process
+	probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
+	got := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	if got.Status != messages.Exited(6) || got.WallTime > messages.MinPoll/2 || string(got.Output) != "leader\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheFirstInitiatorOfATerminationCounts(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	stubborn := quick("trap 'exit 0' TERM; echo deaf; while :; do sleep 0.01; done")
+	id := s.exec(stubborn).Process
+	s.said(id, "deaf")
+	first := s.call(messages.Terminate{Process: id, By: messages.ByLimit})
+	second := s.call(messages.Terminate{Process: id, By: messages.ByUser})
+	all := s.call(messages.TerminateAll{By: messages.BySessionClose})
+	for _, call := range []waiting{first, second} {
+		reply, err := call.reply()
+		if record, ok := reply.(*messages.EndRecord); err != nil || !ok || record.By != messages.ByLimit || record.Status != messages.Exited(0) ||
+			record.Cause != messages.CauseTerminated {
+			t.Errorf("%v, %v", reply, err)
+		}
+	}
+	if _, err := all.reply(); err != nil {
+		t.Error(err)
+	}
+	if end := s.ended(id); end.By != messages.ByLimit {
+		t.Errorf("%v", &end.EndRecord)
+	}
+}
+
+func TestACommandThatCannotStartEndsOnceAndHoldsNoSlot(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		for _, command := range []messages.ExecCommand{{Argv: []string{"/does/not/exist"}}, {Argv: []string{"no-such-program-anywhere"}},
+			{Argv: []string{"true"}, Dir: "/does/not/exist"}, {Argv: []string{"/"}}} {
+			_, err := ask[any](h, s.supervisor, command)
+			wantError(t, "exec", err, messages.ErrSpawnFailed)
+			end := probe.Expect[messages.ExecEnded](s.events, patience, nil)
+			if end.Cause != messages.CauseSpawnFailed || end.Status != messages.NoStatus || end.Total != 0 {
+				t.Errorf("%v", &end.EndRecord)
+			}
+			_, err = ask[any](h, s.supervisor, messages.Poll{Process: end.Process})
+			wantError(t, "a poll", err, messages.ErrProcessEnded)
+		}
+		_, err := ask[any](h, s.supervisor, messages.ExecCommand{Script: "true", Shell: "no-such-shell"})
+		wantError(t, "an unknown shell", err, messages.ErrInvalidRequest)
+		awaitThat(t, "no slot is taken", func() bool { return h.stats().Processes == 0 })
+		if starts := probe.Of[messages.ExecStarted](s.events, nil); len(starts) != 0 {
+			t.Errorf("started: %+v", starts)
+		}
+	})
+}

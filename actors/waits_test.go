@@ -1,0 +1,300 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+func TestEffectiveWaits(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, test := range []struct {
+		name            string
+		effective       func(time.Duration) time.Duration
+		requested, want time.Duration
+	}{
+		{name: "exec: default", effective: messages.ExecYield, requested: 0, want: 10 * s},
+		{name: "exec: in range", effective: messages.ExecYield, requested: s, want: s},
+		{name: "exec: too short", effective: messages.ExecYield, requested: ms, want: 250 * ms},
+		{name: "exec: too long", effective: messages.ExecYield, requested: 31 * s, want: 30 * s},
+		{name: "exec: negative", effective: messages.ExecYield, requested: -s, want: 250 * ms},
+		{name: "write: default", effective: messages.WriteYield, requested: 0, want: 250 * ms},
+		{name: "write: in range", effective: messages.WriteYield, requested: s, want: s},
+		{name: "write: too short", effective: messages.WriteYield, requested: ms, want: 250 * ms},
+		{name: "write: too long", effective: messages.WriteYield, requested: 300 * s, want: 30 * s},
+		{name: "poll: default", effective: pollUpTo(300 * s), requested: 0, want: 5 * s},
+		{name: "poll: too short", effective: pollUpTo(300 * s), requested: 250 * ms, want: 5 * s},
+		{name: "poll: in range", effective: pollUpTo(300 * s), requested: 60 * s, want: 60 * s},
+		{name: "poll: too long", effective: pollUpTo(300 * s), requested: 301 * s, want: 300 * s},
+		{name: "poll: the session's own maximum", effective: pollUpTo(20 * s), requested: 60 * s, want: 20 * s},
+		{name: "poll: a maximum below the minimum", effective: pollUpTo(s), requested: 60 * s, want: 5 * s},
+	} {
+		if got := test.effective(test.requested); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func pollUpTo(longest time.Duration) func(time.Duration) time.Duration {
+	return func(requested time.Duration) time.Duration { return messages.PollYield(requested, longest) }
+}
+
+func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	for range 2 { // pauses nest
+		request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	}
+	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	if r := s.exec(shell("echo done")); string(r.Output) != "done\n" || r.Running {
+		t.Errorf("an exit during the pause: %+v", r)
+	}
+	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	if held.answered(messages.MinYield + 100*time.Millisecond) {
+		t.Error("the deadline was not held")
+	}
+	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	if r := held.result(); !r.Running || r.WallTime < 2*messages.MinYield {
+		t.Errorf("after the pause: %+v", r)
+	}
+	request[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
+	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	if running.answered(messages.MinYield + 100*time.Millisecond) {
+		t.Error("a deadline that ran already was not held")
+	}
+	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	running.result()
+}
+
+func TestACancelledCallTakesNothingAndItsTurnPassesOn(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := shell("echo kept; cat")
+	command.OpenStdin = true
+	first := s.call(command)
+	id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
+	s.said(id, "kept")
+	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("in\n")})
+	third := s.call(messages.Poll{Process: id, NoTimeout: true})
+	s.said(id, "in")
+	s.system.Send(s.supervisor, messages.CancelWait{Waiter: "nobody"})
+	if second.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
+		t.Error("the second call did not wait for its turn")
+	}
+	began := time.Now()
+	first.cancel()
+	third.cancel()
+	for _, w := range []waiting{first, third} {
+		_, err := w.reply()
+		wantError(t, "a cancelled call", err, messages.ErrCancelled)
+	}
+	if got := second.result(); string(got.Output) != "kept\nin\n" || !got.Running {
+		t.Errorf("the second call: %+v", got)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("its turn came late: %v", took)
+	}
+	second.cancel() // of an answered call
+	if live := s.list(); len(live) != 1 {
+		t.Errorf("list: %+v", live)
+	}
+}
+
+func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("echo said; cat")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	s.said(id, "said")
+	endless := s.call(messages.Poll{Process: id, NoTimeout: true})
+	long := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	began := time.Now()
+	written := s.call(messages.WriteStdin{Process: id, Bytes: []byte("echoed\n")})
+	if got := endless.result(); string(got.Output) != "said\n" || !got.Running {
+		t.Errorf("the first poll: %+v", got)
+	}
+	if got := long.result(); len(got.Output) != 0 || !got.Running {
+		t.Errorf("the second poll: %+v", got)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the polls ended after %v", took)
+	}
+	if got := written.result(); string(got.Output) != "echoed\n" || got.Taken != 7 || got.InputErr != nil {
+		t.Errorf("the write: %+v", got)
+	}
+}
+
+func TestWaitsSerialise(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("cat")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	began := time.Now()
+	one := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n")})
+	two := s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n")})
+	// The bytes of the second went out at once; so the first, which waits first, gets both.
+	if got := one.result(); string(got.Output) != "one\ntwo\n" {
+		t.Errorf("the first write: %q", got.Output)
+	}
+	if got := two.result(); len(got.Output) != 0 || time.Since(began) < 2*messages.MinYield {
+		t.Errorf("the second write: %q after %v", got.Output, time.Since(began))
+	}
+}
+
+func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := s.exec(onTerminal(quick("trap 'echo usr1' USR1; trap 'stty size' WINCH; echo set; while :; do sleep 0.01; done"))).Process
+	s.said(id, "set")
+	poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	act := func(what string, act func() (any, error)) {
+		t.Helper()
+		began := time.Now()
+		if _, err := act(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("%s took %v", what, took)
+		}
+	}
+	act("signal", func() (any, error) {
+		return ask[any](h, s.supervisor, messages.Signal{Process: id, Number: 10})
+	})
+	s.said(id, "usr1")
+	act("resize", func() (any, error) {
+		return ask[any](h, s.supervisor, messages.Resize{Process: id, Size: messages.Size{Rows: 7, Cols: 70}})
+	})
+	s.said(id, "7 70")
+	act("read", func() (any, error) {
+		return ask[any](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 10})
+	})
+	if poll.answered(0) {
+		t.Error("the poll has ended")
+	}
+	began := time.Now()
+	s.call(messages.Terminate{Process: id, Grace: -1})
+	if got := poll.result(); got.Running || got.Status.Kind != messages.ExitSignal || time.Since(began) > time.Second {
+		t.Errorf("%+v after %v", got, time.Since(began))
+	}
+}
+
+func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	const lines = 500_000 // of 7 bytes
+	id := s.exec(quick("echo begin; yes abcdef | head -n 500000; echo tail-marker; " + idle)).Process
+	s.said(id, "tail-marker")
+	const all = 6 + lines*7 + 12
+	poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	s.call(messages.Signal{Process: id, Number: 9})
+	got := poll.result()
+	if len(got.Output) != ptyio.DefaultBufferSize || int64(len(got.Output))+got.Omitted != all || got.Head != ptyio.DefaultBufferSize/2 {
+		t.Errorf("%d bytes, head %d, %d omitted, want %d in all", len(got.Output), got.Head, got.Omitted, all)
+	}
+	if !bytes.HasPrefix(got.Output, []byte("begin\nabc")) || !bytes.HasSuffix(got.Output, []byte("abcdef\ntail-marker\n")) {
+		t.Errorf("it begins with %q and ends with %q", got.Output[:10], got.Output[len(got.Output)-20:])
+	}
+	text := got.Text()
+	if marker := messages.OmissionMarker(got.Omitted); strings.Count(text, strings.TrimSpace(marker)) != 1 {
+		t.Errorf("the text has no marker: %.300q", text)
+	}
+	end := s.ended(id)
+	if end.Total != all || !bytes.HasPrefix(end.Transcript, []byte("begin\n")) || !bytes.HasSuffix(end.Transcript, []byte("tail-marker\n")) ||
+		!bytes.Contains(end.Transcript, []byte(" bytes omitted ...")) || len(end.Transcript) > ptyio.DefaultBufferSize+100 {
+		t.Errorf("total %d, transcript %.20q", end.Total, end.Transcript)
+	}
+}
+
+func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	one, other := h.open(nil), h.open(nil)
+	a, b := one.exec(interactive()).Process, other.exec(interactive()).Process
+	const yield = 2 * time.Second
+	began := time.Now()
+	first := one.call(messages.WriteStdin{Process: a, Bytes: []byte("echo one\n"), Yield: yield})
+	second := other.call(messages.WriteStdin{Process: b, Bytes: []byte("echo two\n"), Yield: yield})
+	one.said(a, "one\r\n")
+	other.said(b, "two\r\n")
+	first.result()
+	second.result()
+	if took := time.Since(began); took > yield+yield/2 {
+		t.Errorf("both took %v", took)
+	}
+}
+
+// gatedSpawn makes a spawner wait for its gate, and tells when it does.
+func gatedSpawn() (o hostOptions, entered chan struct{}, open chan struct{}) {
+	entered, open = make(chan struct{}, 100), make(chan struct{})
+	o.seam.before = func(ctx context.Context, _ ptyio.Launch) error {
+		entered <- struct{}{}
+		select {
+		case <-open:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return o, entered, open
+}
+
+func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
+	o, entered, open := gatedSpawn()
+	h := newHost(t, o)
+	s := h.open(nil)
+	initial := s.call(messages.ExecCommand{Argv: []string{"cat"}, TTY: true, Yield: messages.MinYield})
+	<-entered
+	starting := s.list()[0]
+	if starting.State != messages.StateStarting {
+		t.Errorf("it is %v", starting.State)
+	}
+	for _, message := range []any{messages.WriteStdin{Process: starting.Process, Bytes: []byte("x")},
+		messages.WriteStdin{Process: starting.Process, NoWait: true}, messages.CloseStdin{Process: starting.Process},
+		messages.Resize{Process: starting.Process}, messages.Signal{Process: starting.Process, Number: 2}} {
+		_, err := ask[any](h, s.supervisor, message)
+		wantError(t, "while it starts", err, messages.ErrWrongState)
+	}
+	request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
+	if got := initial.result(); !got.Running || got.Status != messages.NoStatus {
+		t.Errorf("the initial call, while it starts: %+v", got)
+	}
+	close(open)
+	probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	if got := s.write(starting.Process, "x\n"); !got.Running {
+		t.Errorf("%+v", got)
+	}
+	for _, wrong := range []any{messages.Signal{Process: starting.Process, Number: 65}, messages.Poll{Process: starting.Process,
+		NoTimeout: true, Yield: 1}, messages.WriteStdin{Process: starting.Process, Bytes: []byte("x"), NoTimeout: true},
+		messages.ReadOutput{Process: starting.Process}, messages.ExecCommand{}, messages.ExecCommand{Script: "x", Argv: []string{"y"}},
+		messages.ExecCommand{Argv: []string{"y"}, Yield: -1}, messages.ExecCommand{Argv: []string{"y"}, Shell: "sh"}} {
+		_, err := ask[any](h, s.supervisor, wrong)
+		wantError(t, "a wrong request", err, messages.ErrInvalidRequest)
+	}
+}
+
+func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
+	o, entered, _ := gatedSpawn()
+	h := newHost(t, o)
+	s := h.open(nil)
+	initial := s.call(shell("echo never"))
+	<-entered
+	id := s.list()[0].Process
+	record, err := s.terminate(id)
+	if err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.NoStatus {
+		t.Errorf("%v, %v", record, err)
+	}
+	_, err = initial.reply()
+	wantError(t, "the initial call", err, messages.ErrCancelled)
+	if end := s.ended(id); end.EndRecord.String() != record.String() || len(probe.Of[messages.ExecStarted](s.events, nil)) != 0 {
+		t.Errorf("%v, %v", &end.EndRecord, s.events.Seen())
+	}
+}

@@ -1,0 +1,222 @@
+package actors
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// deaf is a command that takes no input.
+func deaf(s *talk, tty bool) messages.ProcessID {
+	command := quick("stty raw -echo 2>/dev/null; echo deaf; exec sleep 1000")
+	command.OpenStdin, command.TTY = true, tty
+	id := s.exec(command).Process
+	s.said(id, "deaf")
+	return id
+}
+
+func TestInputThatNobodyTakesIsAnsweredWhenTheProcessEnds(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		for _, tty := range []bool{false, true} {
+			for _, noWait := range []bool{false, true} {
+				id := deaf(s, tty)
+				much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: noWait, Patience: time.Hour})
+				more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: noWait, Patience: time.Hour})
+				_, err := more.reply()
+				if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
+					t.Errorf("%+v", full)
+				}
+				if much.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
+					t.Error("nobody has taken the bytes, and yet it was answered")
+				}
+				if _, err := s.terminate(id); err != nil {
+					t.Error(err)
+				}
+				got := much.result()
+				if got.Running || got.InputErr == nil || got.Taken <= 0 || got.Taken >= ptyio.MaxPendingInput || got.Status.Kind != messages.ExitSignal {
+					t.Errorf("tty %t, no wait %t: %+v, %v", tty, noWait, got, got.InputErr)
+				}
+			}
+		}
+	})
+}
+
+func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := deaf(s, false)
+	began := time.Now()
+	got := request[*messages.Result](h, s.supervisor,
+		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 400 * time.Millisecond})
+	if took := time.Since(began); !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || took > 2*time.Second {
+		t.Errorf("%+v, %v after %v", got, got.InputErr, took)
+	}
+	if !strings.Contains(got.Text(), "Input: ") {
+		t.Errorf("the text does not say so: %q", got.Text())
+	}
+}
+
+func TestACancelledWriteThatWasLateTakesNoOutput(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := deaf(s, false)
+	request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
+	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 500 * time.Millisecond})
+	if late.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
+		t.Error("it was answered before it was known what became of its bytes")
+	}
+	late.cancel()
+	_, err := late.reply()
+	wantError(t, "the cancelled call", err, messages.ErrCancelled)
+	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: time.Millisecond})
+	behind.reply() // the late one has been given up by now
+	s.call(messages.Signal{Process: id, Number: 9})
+	got := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	if string(got.Output) != "deaf\n" {
+		t.Errorf("the output that nobody took: %q", got.Output)
+	}
+}
+
+func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	for _, tty := range []bool{false, true} {
+		command := quick("cat; exit 8")
+		command.OpenStdin, command.TTY, command.Call = true, tty, "by-end-of-input"
+		id := s.exec(command).Process
+		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), NoWait: true})
+		request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		poll.result()
+		if end := s.ended(id); end.Status != messages.Exited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
+			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
+		}
+	}
+	id := deaf(s, true)
+	_, err := ask[any](h, s.supervisor, messages.CloseStdin{Process: id})
+	wantError(t, "the end of a raw terminal's input", err, messages.ErrUnsupported)
+	_, err = ask[any](h, s.supervisor, messages.Resize{Process: cat(s)})
+	wantError(t, "a resize on pipes", err, messages.ErrNotATerminal)
+}
+
+// Many writers at one process: the bytes of each write arrive whole, and those of each writer in its order.
+func TestManyWritersToOneProcess(t *testing.T) {
+	for _, tty := range []bool{false, true} {
+		t.Run(map[bool]string{false: "pipe", true: "raw terminal"}[tty], func(t *testing.T) {
+			h := newHost(t, hostOptions{})
+			s := h.open(nil)
+			writers, each := 200, 5
+			if *soak {
+				each = 100
+			}
+			file := filepath.Join(s.dir, "got")
+			command := quick("stty raw -echo 2>/dev/null; echo ready; trap 'echo signalled' USR1; cat > " + file + " & wait; wait")
+			command = quick(`stty raw -echo 2>/dev/null; exec 3<&0; trap 'echo signalled' USR1; cat <&3 > ` + file + ` & echo ready; while :; do wait; done`)
+			command.OpenStdin, command.TTY = true, tty
+			id := s.exec(command).Process
+			s.said(id, "ready")
+			poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			var all sync.WaitGroup
+			for w := range writers {
+				all.Go(func() {
+					for n := range each {
+						line := fmt.Appendf(nil, "%d %d %s\n", w, n, strings.Repeat("x", (w*7+n*13)%300))
+						got, err := ask[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: line, NoWait: true})
+						if err != nil || got.Taken != len(line) {
+							t.Errorf("write: %+v, %v", got, err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			began := time.Now()
+			long := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			if _, err := ask[messages.Done](h, s.supervisor, messages.Signal{Process: id, Number: 10}); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 50*time.Millisecond {
+				t.Errorf("the signal took %v", took)
+			}
+			s.said(id, "signalled")
+			next := make([]int, writers)
+			awaitThat(t, "all lines are there", func() bool {
+				got, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return bytes.Count(got, []byte("\n")) >= writers*each
+			})
+			got, _ := os.ReadFile(file)
+			for line := range strings.Lines(string(got)) {
+				var w, n int
+				var tail string
+				if _, err := fmt.Sscan(line, &w, &n, &tail); err != nil && len(strings.Fields(line)) != 2 {
+					t.Fatalf("not a whole line: %q", line)
+				}
+				if n != next[w] || len(tail) != (w*7+n*13)%300 || strings.Trim(tail, "x") != "" {
+					t.Fatalf("writer %d: line %d, want %d: %q", w, n, next[w], line)
+				}
+				next[w]++
+			}
+			s.call(messages.Terminate{Process: id, Grace: -1})
+			poll.result()
+			long.reply()
+		})
+	}
+}
+
+// slowly delays what a child reports, so that the order of events can be staged.
+func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
+	release := make(chan struct{})
+	var o hostOptions
+	o.seam.child = func(child ptyio.Child) ptyio.Child { return lateWriter{child, release} }
+	h := newHost(t, o)
+	s := h.open(nil)
+	command := quick("read -r x; echo got $x; exit 4")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	write := s.call(messages.WriteStdin{Process: id, Bytes: []byte("input\n"), Yield: messages.MaxYield})
+	probe.Expect(s.events, patience, func(e messages.OutputClosed) bool { return e.Process == id })
+	got := write.result() // the program has exited, and nothing is known of the bytes
+	wantCode(t, got, 4)
+	if string(got.Output) != "got input\n" || !errors.Is(got.InputErr, messages.ErrInputNotTaken) {
+		t.Errorf("%+v, %v", got, got.InputErr)
+	}
+	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("late\n"), NoWait: true})
+	if ends := s.endsOf(id); len(ends) != 0 {
+		t.Errorf("it ended while a write was open: %+v", ends)
+	}
+	close(release)
+	if _, err := second.reply(); err != nil && !errors.Is(err, messages.ErrClosed) {
+		t.Error(err)
+	}
+	s.ended(id)
+}
+
+// lateWriter says what became of a write only when it is released.
+type lateWriter struct {
+	ptyio.Child
+	release chan struct{}
+}
+
+func (l lateWriter) Write(p []byte, deadline time.Time, done func(int, error)) {
+	l.Child.Write(p, deadline, func(n int, err error) {
+		go func() {
+			<-l.release
+			done(n, err)
+		}()
+	})
+}
+

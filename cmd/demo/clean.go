@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"unicode"
+)
+
+// clean makes a line of a command's output fit to be shown among others: it takes out what would move the cursor, change
+// the terminal or ring its bell, and shows what is left where the line was overwritten. Colours stay if they may.
+func clean(row string, colour bool) string {
+	row = strings.TrimRight(row, "\r\n")
+	if i := strings.LastIndexByte(row, '\r'); i >= 0 {
+		row = row[i+1:]
+	}
+	var kept []rune
+	painted := false
+	runes := []rune(row)
+	for i := 0; i < len(runes); i++ {
+		switch r := runes[i]; {
+		case r == '\x1b':
+			end := sequence(runes[i:])
+			if colour && end > 2 && runes[i+1] == '[' && runes[i+end-1] == 'm' {
+				kept = append(kept, runes[i:i+end]...)
+				painted = true
+			}
+			i += end - 1
+		case r == '\b':
+			kept = kept[:max(0, len(kept)-1)]
+		case r == '\t' || !unicode.IsControl(r):
+			kept = append(kept, r)
+		}
+	}
+	if painted {
+		return string(kept) + "\x1b[0m"
+	}
+	return string(kept)
+}
+
+// sequence is the length of the escape sequence that runes begin with.
+func sequence(runes []rune) int {
+	if len(runes) < 2 {
+		return len(runes)
+	}
+	switch runes[1] {
+	case '[': // parameters, then one letter or sign
+		for i, r := range runes[2:] {
+			if r >= 0x40 && r <= 0x7e {
+				return i + 3
+			}
+		}
+		return len(runes)
+	case ']', 'P', '_', '^', 'X': // text up to BEL or ESC \
+		for i, r := range runes[2:] {
+			if r == '\a' {
+				return i + 3
+			}
+			if r == '\\' && runes[i+1] == '\x1b' {
+				return i + 3
+			}
+		}
+		return len(runes)
+	case '(', ')', '*', '+', '#', '%', ' ':
+		return min(3, len(runes))
+	default:
+		return 2
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// The interactive demo is two processes. A panic in any goroutine, a fatal error of the Go runtime or SIGKILL leave a
+// process no chance to restore the terminal. So the host works in a child, and its parent, the guard, does nothing but
+// wait for it and restore the terminal. If it is the guard that is killed, the host sees its lifeline close.
+
+// lifelineVariable tells the host that it has a guard, and which descriptor its lifeline is.
+const lifelineVariable = "EXECBUS_DEMO_LIFELINE"
+
+// lifelineFD is the first descriptor behind the standard ones.
+const lifelineFD = 3
+
+// guardPatience is how long a host may take to end after a second request.
+const guardPatience = shutdownTime + 5*time.Second
+
+// guard runs the interactive host in a child and gives the terminal back when that has ended, in whatever way.
+func guard(t *terminal) int {
+	self, err := os.Executable()
+	if err != nil {
+		return fail(fmt.Errorf("cannot find the program itself to start it again: %w", err))
+	}
+	reads, writes, err := os.Pipe() // ends with us: nobody else has the writing end
+	if err != nil {
+		return fail(err)
+	}
+	worker := exec.Command(self, os.Args[1:]...)
+	worker.Args[0] = os.Args[0]
+	worker.Env = append(os.Environ(), fmt.Sprintf("%s=%d", lifelineVariable, lifelineFD))
+	worker.Stdin, worker.Stdout, worker.Stderr = os.Stdin, os.Stdout, os.Stderr
+	worker.ExtraFiles = []*os.File{reads}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if err := worker.Start(); err != nil {
+		return fail(fmt.Errorf("cannot start the program itself again: %w", err))
+	}
+	go passOn(signals, worker.Process)
+	err = worker.Wait()
+	t.restore()
+	_ = writes.Close()
+	return workerCode(err)
+}
+
+// passOn gives signals to the host, and ends one that does not end.
+func passOn(signals <-chan os.Signal, worker *os.Process) {
+	for received := range signals {
+		_ = worker.Signal(received)
+		if received != syscall.SIGINT {
+			time.AfterFunc(guardPatience, func() { _ = worker.Kill() })
+		}
+	}
+}
+
+// workerCode is the host's exit code. An abnormal end is explained.
+func workerCode(err error) int {
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if !failed {
+		if err != nil {
+			return fail(err)
+		}
+		return 0
+	}
+	code := exit.ExitCode()
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = 128 + int(status.Signal())
+	} else if code != crashed {
+		return code
+	}
+	fmt.Fprintf(os.Stderr, "\ndemo: the demo crashed (%v); the terminal is as it was, and what ran has been ended\n", exit)
+	return code
+}
+
+// crashed is the exit code of a Go program that panics.
+const crashed = 2
+
+// lifeline returns what is closed when the guard is gone; nil where there is no guard.
+func lifeline() io.Reader {
+	if os.Getenv(lifelineVariable) == "" {
+		return nil
+	}
+	_ = os.Unsetenv(lifelineVariable) // it is not for the commands
+	syscall.CloseOnExec(lifelineFD)
+	return os.NewFile(lifelineFD, "lifeline")
+}

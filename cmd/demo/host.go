@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// view is where a host shows things. It is used by the host's loop only.
+type view interface {
+	output(j *job, stream messages.Stream, p []byte)
+	ended(j *job, end messages.ExecEnded)
+	flush()             // shows what was held back because its line is not complete
+	answer(text string) // what was asked for
+	note(text string)   // what the demo has to say
+	fail(err error)
+	close()
+}
+
+// host runs commands for whoever enters lines. Everything it knows belongs to its loop; goroutines tell it things.
+type host struct {
+	rt       *execbus.Runtime
+	session  *execbus.Session
+	view     view
+	terminal *terminal // nil: the lines come from somewhere else, and commands run on pipes
+	yield    time.Duration
+
+	jobs       map[messages.CallID]*job // that have not ended
+	calls      int
+	front      *job // the one whose output has no number in front
+	showEvents bool
+	quitting   bool
+	code       int // to end with
+	lost       error
+
+	lines   chan line
+	events  chan messages.Event // closed when none will come
+	updates chan func()
+	over    chan struct{} // closed when the loop has ended
+}
+
+func newHost(t *terminal, yield time.Duration) (*host, error) {
+	rt, session, err := start()
+	if err != nil {
+		return nil, err
+	}
+	return &host{rt: rt, session: session, terminal: t, yield: yield, jobs: map[messages.CallID]*job{}, lines: make(chan line),
+		events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
+}
+
+// tell has the loop do something. It is for goroutines.
+func (h *host) tell(update func()) {
+	select {
+	case h.updates <- update:
+	case <-h.over:
+	}
+}
+
+// holdBack is how long an incomplete line may wait for its end before it is shown.
+const holdBack = 100 * time.Millisecond
+
+// run is the loop. It returns the exit code.
+func (h *host) run(signals <-chan os.Signal) int {
+	defer close(h.over)
+	events, err := h.session.Events(execbus.Watch{Lossless: true})
+	if err != nil {
+		h.view.fail(err)
+		return exitCodeOf(err)
+	}
+	go func() {
+		defer close(h.events)
+		for event, err := range events.All(context.Background()) {
+			if err != nil {
+				h.tell(func() { h.lost = err })
+				return
+			}
+			h.events <- event
+		}
+	}()
+	flush := time.NewTicker(holdBack)
+	defer flush.Stop()
+	for {
+		select {
+		case event, open := <-h.events:
+			if !open {
+				return h.leave()
+			}
+			h.event(event)
+		case update := <-h.updates:
+			update()
+		case l := <-h.lines:
+			h.line(l)
+		case received := <-signals:
+			h.signal(received)
+		case <-flush.C:
+			h.view.flush()
+		}
+	}
+}
+
+// leave is the end of the loop: no event will come.
+func (h *host) leave() int {
+	h.view.flush()
+	defer h.view.close()
+	if !h.quitting {
+		h.view.fail(errors.Join(errors.New("the events ended"), h.lost))
+		_ = shutdown(h.rt)
+		return 125
+	}
+	return h.code
+}
+
+// quit ends everything; the loop goes on until no more events come.
+func (h *host) quit(code int) {
+	if h.quitting {
+		return
+	}
+	h.quitting, h.code = true, code
+	if n := len(h.jobs); n > 0 && h.terminal != nil {
+		h.view.note("Ending what still runs.")
+	}
+	go func() {
+		if err := shutdown(h.rt); err != nil {
+			fail(err)
+			h.terminal.restore()
+			os.Exit(exitCodeOf(err)) // the warden ends what is left
+		}
+	}()
+}
+
+func (h *host) signal(received os.Signal) {
+	switch received {
+	case syscall.SIGINT:
+		h.interrupt("")
+	case syscall.SIGWINCH:
+		h.resized()
+	case syscall.SIGCONT: // whoever stopped us may have changed the terminal
+		_ = h.terminal.cbreak()
+	default:
+		h.quit(128 + int(received.(syscall.Signal)))
+	}
+}
+
+// line handles a line of input.
+func (h *host) line(l line) {
+	text := strings.TrimSpace(l.text)
+	switch {
+	case h.quitting:
+	case text == "" || strings.HasPrefix(text, "#"):
+		l.done(0)
+	case strings.HasPrefix(text, ":"):
+		h.verb(text[1:], l.done)
+	default:
+		h.start(strings.TrimRight(l.text, "\r\n"), l.done)
+	}
+}
+
+// resized passes a new window size on to the commands, and to the line editor.
+func (h *host) resized() {
+	size := h.terminal.size()
+	if s, ok := h.view.(*screen); ok {
+		s.resize(size)
+	}
+	for _, j := range h.jobs {
+		if id := j.id; id != 0 {
+			go func() { _ = h.session.Resize(context.Background(), id, size) }()
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// sit starts the interactive demo and waits for its prompt.
+func sit(t *testing.T, variables ...string) *seat {
+	t.Helper()
+	s := open(t, 24, 100)
+	s.begin(variables, "-yield", "500ms")
+	s.expect("demo> ")
+	return s
+}
+
+func TestInteractive(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("echo he''llo; stty size; exit 3\r")
+	s.expect(`(?m)^hello$`)
+	s.expect("24 100")
+	id := s.expect(`\[(\d+)\] exited, code\(3\)`)[1]
+
+	s.send(":read " + id + " 0-5\r")
+	s.expect(`(?m)^hello\n-- bytes 0-5 of \d+; can be read: 0-\d+$`)
+	s.send(":read " + id + " 5000-\r")
+	s.expect(`demo: read output`)
+
+	s.send(":stats\r")
+	s.expect("ended: 1 exited")
+	s.send(":events\r")
+	s.expect("Events are shown")
+	s.send("true\r")
+	for _, kind := range []string{"exec_started", "exec_exited", "exec_ended"} {
+		s.expect("event .* " + kind)
+	}
+	s.send(":nosuch\r")
+	s.expect("there is no :nosuch; :help")
+	s.send(":help\r")
+	s.expect(":resize ID ROWSxCOLS")
+	s.send(":quit\r")
+	s.ends(0)
+	s.restored()
+}
+
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("trap 'echo re''sized' WINCH; echo fi''rst; while read -r line; do echo \"got <$line>\"; done; echo in''put ended; while :; do sleep 0.1; done\r")
+	s.expect("first")
+	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
+	prefix := `(?m)^(\x1b\[\d+m)?\[` + id + `\] (\x1b\[0m)?`
+	s.send(":in " + id + " some text\r")
+	s.expect(prefix + "got <some text>")
+	s.send("echo an''other\r")
+	s.expect(`(?m)^another`)
+	s.expect(`exited, code\(0\)`)
+	s.send(":ps\r")
+	s.expect(id + `\s+running\s+\d+\s+\d+s\s+trap`)
+	s.send(":resize " + id + " 40x120\r:in " + id + " \r")
+	s.expect(prefix + "resized")
+	s.send(`:in ` + id + ` "quoted\n"` + "\r")
+	s.expect(prefix + "got <quoted>")
+	s.send(":eof " + id + "\r")
+	s.expect(prefix + "input ended")
+	s.send(":kill " + id + "\r")
+	s.expect(`\[` + id + `\] terminated by user, `)
+	s.send(":ps\r")
+	s.expect("Nothing runs")
+	s.send("\x04")
+	s.ends(0)
+	s.restored()
+}
+
+func TestNextLineSendsTheOneInFrontToTheBackground(t *testing.T) {
+	t.Parallel()
+	s := open(t, 24, 100)
+	s.begin(nil, "-yield", "30s")
+	s.expect("demo> ")
+	s.send("echo fi''rst; while :; do sleep 0.1; done\r")
+	s.expect("first")
+	s.send("echo se''cond\r")
+	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
+	s.expect(`(?m)^second`)
+	s.expect(`exited, code\(0\)`)
+	s.send("\x03") // nothing is in front: it is for the one that was started last
+	s.expect(`\^C for \[` + id + `\]`)
+	s.expect(`\[` + id + `\] exited, signal\(2\)`)
+	s.send(":quit\r")
+	s.ends(0)
+}
+
+func TestCtrlCInterruptsTheCommandAndNotTheDemo(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("\x03")
+	s.expect("nothing runs")
+	s.send("echo rea''dy; sleep 1000; echo not this\r")
+	s.expect(`(?m)^ready`)
+	s.send("\x03")
+	id := s.expect(`\^C for \[(\d+)\]`)[1]
+	s.expect(`\[` + id + `\] exited, signal\(2\)`)
+	if strings.Contains(s.shown(), "\nnot this") {
+		t.Error("the script went on")
+	}
+	s.send("half a line\x03echo the''re\r")
+	s.expect(`(?m)^there`)
+	s.send(":quit\r")
+	s.ends(0)
+	s.restored()
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("echo o''ne\r")
+	s.expect(`(?m)^one`)
+	s.send("echo t''wo\r")
+	s.expect(`(?m)^two`)
+	s.send("\x1b[A\x1b[A\r")
+	s.expect(`(?m)^one`)
+	s.send("\x1b[A\x7f\x7f\x7f\x7f\x7fe''dited\r") // of "echo o''ne"
+	s.expect(`(?m)^edited`)
+	s.send(":quit\r")
+	s.ends(0)
+}
+
+func TestColours(t *testing.T) {
+	t.Parallel()
+	say := `printf '\033[35mco''loured\033[0m\033[2J\n'` + "\r"
+	s := sit(t)
+	s.send(say)
+	s.expect(`\x1b\[35mcoloured`)
+	s.expect(`\x1b\[2m\[\d+\] exited`)
+	s.send(":quit\r")
+	s.ends(0)
+	if strings.Contains(s.shown(), "\x1b[2J") {
+		t.Error("a command cleared the screen")
+	}
+	for _, variables := range [][]string{{"NO_COLOR=1"}, {"TERM=dumb"}} {
+		s := sit(t, variables...)
+		s.send(say)
+		s.expect(`(?m)^coloured`)
+		s.expect(`(?m)^\[\d+\] exited`)
+		s.send(":quit\r")
+		s.ends(0)
+		if strings.Contains(s.shown(), "\x1b[") {
+			t.Errorf("colours with %s", variables)
+		}
+	}
+}
+
+// However the demo ends, the terminal is as it was, and the command it ran is gone.
+func TestTerminalIsRestored(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(s *seat)
+		code int
+	}{
+		":quit":                 {func(s *seat) { s.send(":quit\r") }, 0},
+		"Ctrl-D":                {func(s *seat) { s.send("\x04") }, 0},
+		"SIGTERM":               {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
+		"SIGHUP":                {func(s *seat) { s.signal(s.demo(), syscall.SIGHUP) }, 129},
+		"SIGTERM for the host":  {func(s *seat) { s.signal(s.host(), syscall.SIGTERM) }, 143},
+		"SIGQUIT":               {func(s *seat) { s.signal(s.demo(), syscall.SIGQUIT) }, 2},
+		"a panic":               {func(s *seat) { s.send(":panic\r") }, 2},
+		"SIGKILL for the host":  {func(s *seat) { s.signal(s.host(), syscall.SIGKILL) }, 137},
+		"SIGABRT for the host":  {func(s *seat) { s.signal(s.host(), syscall.SIGABRT) }, 2},
+		"SIGKILL for the guard": {func(s *seat) { s.signal(s.demo(), syscall.SIGKILL) }, 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, panicVariable+"=1")
+			s.send("echo pid $$ is rea''dy; while :; do sleep 0.1; done\r")
+			pid := s.expect(`pid (\d+) is ready`)[1]
+			if s.modes() == s.before {
+				t.Error("the terminal is not in the editor's modes")
+			}
+			c.end(s)
+			s.ends(c.code)
+			s.restored()
+			gone(t, pid)
+		})
+	}
+}
+
+// A guard without a host has nothing to wait for, and a host that someone gives a descriptor by mistake is none.
+func TestLifelineIsNotForCommands(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("echo \"<$" + lifelineVariable + ">\" $(ls /dev/fd/ | wc -l)\r")
+	if got := s.expect(`(?m)^<(.*)> *(\d+)`); got[1] != "" || len(got[2]) != 1 || got[2] > "4" {
+		t.Errorf("a command has the lifeline %q and %s descriptors", got[1], got[2])
+	}
+	s.send(":quit\r")
+	s.ends(0)
+}

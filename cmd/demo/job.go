@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"syscall"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// job is a command that the host runs.
+type job struct {
+	call        messages.CallID
+	number      int                // in the order of their starts
+	id          messages.ProcessID // zero until it has started
+	background  bool
+	interrupted bool // before it had started
+	rest        []byte
+	letGo       context.CancelFunc // ends the wait for the command, not the command
+	done        func(code int)
+}
+
+// start runs a line as a script of the user's shell. The job in front makes room.
+func (h *host) start(script string, done func(code int)) {
+	h.toBack(h.front)
+	h.calls++
+	ctx, letGo := context.WithCancel(context.Background())
+	j := &job{call: messages.CallID("line " + strconv.Itoa(h.calls)), number: h.calls, letGo: letGo, done: done}
+	h.jobs[j.call], h.front = j, j
+	request := messages.ExecCommand{Call: j.call, Script: script}
+	if h.terminal != nil {
+		request.TTY, request.Size, request.Yield = true, h.terminal.size(), h.yield
+	} else {
+		request.NoWait = true // it is waited for by its events
+	}
+	go func() {
+		result, err := h.session.Exec(ctx, request)
+		h.tell(func() { h.answered(j, result, err) })
+	}()
+}
+
+// answered is the answer to the call that started a job. What the command said came as events.
+func (h *host) answered(j *job, result *messages.Result, err error) {
+	switch {
+	case errors.Is(err, messages.ErrCancelled): // by toBack
+	case err != nil && h.jobs[j.call] == j:
+		if !h.quitting {
+			h.view.fail(err)
+		}
+		h.finish(j, exitCodeOf(err))
+	case err == nil && result.Running && h.terminal != nil:
+		h.toBack(j)
+	}
+}
+
+// toBack puts a job into the background, if there is one and it still runs in front.
+func (h *host) toBack(j *job) {
+	if j == nil || j.background || h.jobs[j.call] != j {
+		return
+	}
+	h.view.flush()
+	j.background = true
+	h.front = nil
+	j.letGo()
+	if j.id != 0 {
+		h.view.note(fmt.Sprintf("[%d] goes on in the background.", j.id))
+	}
+}
+
+// finish forgets a job that has ended.
+func (h *host) finish(j *job, code int) {
+	delete(h.jobs, j.call)
+	if h.front == j {
+		h.front = nil
+	}
+	j.letGo()
+	j.done(code)
+}
+
+// event shows what happened to a job.
+func (h *host) event(event messages.Event) {
+	if h.showEvents {
+		h.view.note(describe(event))
+	}
+	j := h.jobs[event.From().Call]
+	if j == nil {
+		if notice, ok := event.(messages.ExecNotice); ok {
+			h.view.note(notice.Text)
+		}
+		return
+	}
+	switch e := event.(type) {
+	case messages.ExecStarted:
+		j.id = e.Process
+		if j.interrupted {
+			h.send(j, syscall.SIGINT)
+		}
+	case messages.OutputDelta:
+		h.view.output(j, e.Stream, e.Bytes)
+	case messages.ExecNotice:
+		h.view.note(e.Text)
+	case messages.ProcessWarning:
+		h.view.note(e.Text)
+	case messages.ExecEnded:
+		if e.Cause == messages.CauseSpawnFailed {
+			return // the call is answered with the reason
+		}
+		code, known := e.Status.Code()
+		if !known {
+			code = 125
+		}
+		h.view.ended(j, e)
+		h.finish(j, code)
+	}
+}
+
+// interrupt is Ctrl-C, with what stood on the line: it is for the command in front, or else, on an empty line, for the
+// one that was started last.
+func (h *host) interrupt(typed string) {
+	target := h.front
+	if target == nil && typed == "" {
+		for _, j := range h.jobs {
+			if target == nil || j.number > target.number {
+				target = j
+			}
+		}
+	}
+	switch {
+	case h.terminal == nil:
+		h.interruptScript(target)
+	case target != nil && target.id == 0:
+		target.interrupted = true
+	case target != nil:
+		h.view.note(fmt.Sprintf("^C for [%d]", target.id))
+		h.send(target, syscall.SIGINT)
+	case typed == "":
+		h.view.note("^C: nothing runs. :quit or Ctrl-D ends the demo.")
+	}
+}
+
+// interruptScript lets the command at work have the signal, and reads no further line, as a shell does.
+func (h *host) interruptScript(at *job) {
+	if at == nil {
+		h.quit(128 + int(syscall.SIGINT))
+		return
+	}
+	at.done = func(code int) { h.quit(code) }
+	if at.interrupted = at.id == 0; !at.interrupted {
+		h.send(at, syscall.SIGINT)
+	}
+}
+
+func (h *host) send(j *job, number syscall.Signal) {
+	id := j.id
+	go func() {
+		_ = h.session.Signal(context.Background(), messages.Signal{Process: id, Number: int(number)}) // it may have ended
+	}()
+}

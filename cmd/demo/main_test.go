@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// roleVariable makes this test binary the demo: the real one, in a process of its own, also where there is no go tool.
+const roleVariable = "EXECBUS_DEMO_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) == "demo" {
+		os.Exit(run(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait of the tests; nothing takes nearly as long.
+const patience = 15 * time.Second
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// environment makes the demo quick and the same for everybody: no colours, no start-up files.
+func environment(t *testing.T, more ...string) []string {
+	keep := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "NO_COLOR=") || strings.HasPrefix(v, "TERM=") || strings.HasPrefix(v, "ENV=")
+	})
+	home := t.TempDir()
+	return append(keep, append([]string{roleVariable + "=demo", "HOME=" + home, "TMPDIR=" + home, "TERM=xterm", "HISTFILE="}, more...)...)
+}
+
+// demo is a command that runs the demo without a terminal.
+func demo(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), self(t), arguments...)
+	c.Env = environment(t)
+	c.WaitDelay = patience
+	return c
+}
+
+// outcome is what a demo said and how it ended.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("code %d, %.500q, and on stderr %.500q", o.code, o.stdout, o.stderr)
+}
+
+func finish(t *testing.T, c *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err := c.Run()
+	if _, exit := errors.AsType[*exec.ExitError](err); err != nil && !exit {
+		t.Fatal(err)
+	}
+	return outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("no program"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		arguments []string
+		code      int
+		says      string // on stderr
+	}{
+		{"zero", []string{"--", "true"}, 0, ""},
+		{"the command's", []string{"--", "sh", "-c", "exit 3"}, 3, ""},
+		{"a signal's", []string{"--", "sh", "-c", "kill -KILL $$"}, 137, ""},
+		{"no such program", []string{"--", "execbus-no-such-program"}, 127, "execbus-no-such-program"},
+		{"not executable", []string{"--", plain}, 126, plain},
+		{"nothing behind --", []string{"--"}, 2, "no command behind --"},
+		{"no such mode", []string{"ls", "-l"}, 2, "demo -- ls -l"},
+		{"no such flag", []string{"-nosuch"}, 2, "-nosuch"},
+		{"wrong yield", []string{"-yield", "1h"}, 2, "out of range"},
+		{"yield for one command", []string{"-yield", "1s", "--", "true"}, 2, "does not go with --"},
+		{"arguments of the tour", []string{"tour", "x"}, 2, `"x"`},
+		{"flags of the tour", []string{"tour", "-nosuch"}, 2, "-nosuch"},
+		{"a command called tour", []string{"--", "tour"}, 127, "tour"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := finish(t, demo(t, c.arguments...))
+			if got.code != c.code || !strings.Contains(got.stderr, c.says) || got.stdout != "" {
+				t.Errorf("ended with %d, want %d, and said %q, want %q; on stdout: %q", got.code, c.code, got.stderr, c.says, got.stdout)
+			}
+			if c.says == "" && got.stderr != "" {
+				t.Errorf("said %q", got.stderr)
+			}
+		})
+	}
+}
+
+// A host without a working directory cannot open a session: that is a failure of execbus and not of the command.
+func TestExitCodeOfExecbusItself(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "gone")
+	c := exec.CommandContext(t.Context(), "sh", "-c", `mkdir "$0" && cd "$0" && rmdir "$0" && exec "$1" -- true`, dir, self(t))
+	c.Env = environment(t)
+	if got := finish(t, c); got.code != 125 || !strings.Contains(got.stderr, "SessionOptions.Dir") {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range [][]string{{"--help"}, {"-h"}, {"tour", "--help"}} {
+		got := finish(t, demo(t, arguments...))
+		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "Usage:") {
+			t.Errorf("%q: %v", arguments, got)
+		}
+		for _, flag := range []string{"-json", "exit code"} {
+			if !strings.Contains(got.stdout, flag) {
+				t.Errorf("%q does not explain %s", arguments, flag)
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// seat is a terminal with a shell, and what the screen has shown. The shell runs the demo and says how it ended.
+type seat struct {
+	t      *testing.T
+	master *os.File
+	slave  *os.File // keeps the terminal, so that its modes can be looked at
+	shell  *exec.Cmd
+	before unix.Termios
+
+	mu   sync.Mutex
+	raw  []byte
+	read int // how much of what was shown expect has found already
+	news chan struct{}
+}
+
+func open(t *testing.T, rows, cols uint16) *seat {
+	t.Helper()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{t: t, master: master, slave: slave, news: make(chan struct{}, 1)}
+	s.resize(rows, cols)
+	s.before = s.modes()
+	go func() {
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := master.Read(buffer)
+			s.mu.Lock()
+			s.raw = append(s.raw, buffer[:n]...)
+			s.mu.Unlock()
+			select {
+			case s.news <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if s.shell != nil {
+			_ = s.shell.Process.Kill()
+			_ = s.shell.Wait()
+		}
+		slave.Close()
+		master.Close()
+		if t.Failed() {
+			t.Logf("the terminal showed:\n%s", s.shown())
+		}
+	})
+	return s
+}
+
+// begin starts the demo.
+func (s *seat) begin(variables []string, arguments ...string) {
+	s.t.Helper()
+	script := `"$@"; echo "the demo ended with:" $?; exec cat`
+	s.shell = exec.Command("sh", append([]string{"-c", script, "sh", self(s.t)}, arguments...)...)
+	s.shell.Env = environment(s.t, variables...)
+	s.shell.Stdin, s.shell.Stdout, s.shell.Stderr = s.slave, s.slave, s.slave
+	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.shell.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *seat) send(keys string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *seat) resize(rows, cols uint16) {
+	s.t.Helper()
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// moves are what the line editor sends to go to the beginning of the line it then clears.
+var moves = regexp.MustCompile(`\x1b\[\d*[A-D]|\r`)
+
+// shown is what was shown, with every cleared line followed by a new one instead.
+func (s *seat) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.ReplaceAll(moves.ReplaceAllString(string(s.raw), ""), "\x1b[K", "\n")
+}
+
+// expect waits until the pattern has been shown, after what was expected before, and returns its groups.
+func (s *seat) expect(pattern string) []string {
+	s.t.Helper()
+	compiled := regexp.MustCompile(pattern)
+	deadline := time.After(patience)
+	for {
+		shown := s.shown()
+		var groups []string
+		if match := compiled.FindStringSubmatchIndex(shown[s.read:]); match != nil {
+			for i := 0; i < len(match); i += 2 {
+				groups = append(groups, shown[s.read+match[i]:s.read+match[i+1]])
+			}
+			s.read += match[1]
+		}
+		if groups != nil {
+			return groups
+		}
+		select {
+		case <-s.news:
+		case <-deadline:
+			s.t.Fatalf("%q was not shown, but %q", pattern, shown[s.read:])
+		}
+	}
+}
+
+// ends waits for the end of the demo.
+func (s *seat) ends(code int) {
+	s.t.Helper()
+	if got := s.expect(`(?m)^the demo ended with: (\d+)$`)[1]; got != strconv.Itoa(code) {
+		s.t.Errorf("the demo ended with %s, want %d", got, code)
+	}
+}
+
+func (s *seat) modes() unix.Termios {
+	s.t.Helper()
+	modes, err := unix.IoctlGetTermios(int(s.slave.Fd()), getTermios)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *modes
+}
+
+// restored waits until the terminal is as it was.
+func (s *seat) restored() {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for s.modes() != s.before {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the terminal has the modes %+v, had %+v", s.modes(), s.before)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// demo is the process that the shell has started: the guard, or the demo itself where one command runs.
+func (s *seat) demo() int { s.t.Helper(); return onlyChild(s.t, s.shell.Process.Pid) }
+
+// host is the process that has a warden for its child.
+func (s *seat) host() int { s.t.Helper(); return onlyChild(s.t, s.demo()) }
+
+func onlyChild(t *testing.T, parent int) int {
+	t.Helper()
+	children, known := childrenOf(parent)
+	if !known {
+		t.Skipf("there is no /proc on %s to find processes in", runtime.GOOS)
+	}
+	if len(children) != 1 {
+		t.Fatalf("process %d has the children %v, want one", parent, children)
+	}
+	return children[0]
+}
+
+func (s *seat) signal(pid int, number syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(pid, number); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// alive says whether a process lives; a zombie does not.
+func alive(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		panic(fmt.Sprintf("%q is no pid", pid))
+	}
+	if syscall.Kill(n, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+// gone waits until a process is.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for alive(pid) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s outlived the demo", pid)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// flood is a process that said much, and what it said.
+type flood struct {
+	id   messages.ProcessID
+	said []byte
+	kept *messages.Result
+}
+
+// modelTokens is how much of the flood the narration shows.
+const modelTokens = 16
+
+// numbers is what seq 1 to says.
+func numbers(to int) []byte {
+	var text []byte
+	for i := 1; i <= to; i++ {
+		text = append(strconv.AppendInt(text, int64(i), 10), '\n')
+	}
+	return text
+}
+
+func showFlood(ctx context.Context, t *tour, s *scene) error {
+	const to = 3_000_000
+	f := &flood{said: numbers(to)}
+	size := int64(len(f.said))
+	s.say("seq 1 %d says %d bytes; here they are counted and compared:", to, size)
+	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"seq", "1", strconv.Itoa(to)},
+		Yield: messages.MaxYield, MaxOutputTokens: modelTokens})
+	if err != nil {
+		return err
+	}
+	f.id, f.kept = result.Process, result
+	s.say("The answer, as a model that wants no more than %d tokens reads it:", modelTokens)
+	s.quote(result.Text())
+	kept := int64(len(result.Output))
+	head, tail := result.Output[:result.Head], result.Output[result.Head:]
+	s.fact("bytes", size)
+	s.fact("kept", kept)
+	s.fact("dropped", result.Omitted)
+	s.fact("milliseconds", result.WallTime.Milliseconds())
+	s.check(!result.Running && result.Status == messages.Exited(0), "it has ended with code 0, after %d ms", result.WallTime.Milliseconds())
+	s.check(kept+result.Omitted == size, "%d bytes kept + %d dropped = %d said", kept, result.Omitted, size)
+	s.check(kept <= 1<<20, "no more than 1 MiB was kept for the answer")
+	s.check(bytes.HasPrefix(f.said, head) && bytes.HasSuffix(f.said, tail), "what was kept is the beginning and the end, byte for byte")
+	t.flooded = f
+	return nil
+}
+
+func showOmitted(ctx context.Context, t *tour, s *scene) error {
+	f := t.flooded
+	if f == nil {
+		return errEarlier
+	}
+	first := int64(f.kept.Head) // the answer had the bytes up to here, and those from end on
+	end := first + f.kept.Omitted
+	s.say("The answer left out the bytes from %d to %d.", first, end)
+	page, err := t.session.Read(ctx, messages.ReadOutput{Process: f.id, Offset: new(end - 1000), Max: 1000})
+	if err != nil {
+		return err
+	}
+	read := join(page.Chunks)
+	s.check(bytes.Equal(read, f.said[end-1000:end]), "the last 1000 of them can be read, though the process has ended")
+	s.say("Remembered:")
+	var sum int64
+	for _, r := range page.Retained {
+		s.quote(fmt.Sprintf("bytes %d to %d, chunks %d to %d", r.First, r.End, r.FirstSeq, r.EndSeq))
+		sum += r.End - r.First
+	}
+	s.fact("retained", page.Retained)
+	s.fact("remembered", sum)
+	s.check(len(page.Retained) == 2 && sum < 2<<20, "two stretches, %d bytes together", sum)
+	middle := int64(len(f.said) / 2)
+	_, err = t.session.Read(ctx, messages.ReadOutput{Process: f.id, Offset: &middle, Max: 1000})
+	s.say("A read from the middle, at %d:", middle)
+	if err == nil {
+		s.check(false, "a read of what is not remembered is an error")
+		return nil
+	}
+	s.quote(err.Error())
+	s.check(errors.Is(err, messages.ErrOutputUnretained), "it is an error that says what can be read")
+	return nil
+}
+
+func join(chunks []messages.OutputChunk) []byte {
+	var joined []byte
+	for _, c := range chunks {
+		joined = append(joined, c.Bytes...)
+	}
+	return joined
+}
+
+func showSlow(ctx context.Context, t *tour, s *scene) error {
+	const to = 2_000_000
+	said := numbers(to)
+	call := messages.CallID(t.call())
+	watch := execbus.Watch{Calls: []messages.CallID{call}}
+	slow, err := t.session.Events(watch)
+	if err != nil {
+		return err
+	}
+	defer slow.Close()
+	watch.Lossless = true
+	quick, err := t.session.Events(watch)
+	if err != nil {
+		return err
+	}
+	defer quick.Close()
+	s.say("Two subscribe to what seq 1 %d says. One reads at once, and lossless; the other reads nothing until it is over.", to)
+	if _, err := t.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: []string{"seq", "1", strconv.Itoa(to)}, NoWait: true}); err != nil {
+		return err
+	}
+	all, err := listen(ctx, quick)
+	if err != nil {
+		return err
+	}
+	s.check(bytes.Equal(all.bytes, said) && len(all.gaps) == 0, "who reads lossless has all %d bytes in %d events", len(said), all.deltas)
+	late, err := listen(ctx, slow)
+	if err != nil {
+		return err
+	}
+	if len(late.gaps) != 1 {
+		s.check(false, "the slow one finds one gap; it found %d", len(late.gaps))
+		return nil
+	}
+	gap := late.gaps[0]
+	s.quote(fmt.Sprintf("gap: bytes %d to %d, in %d events", gap.First, gap.End, gap.Deltas))
+	s.fact("gap", gap)
+	s.fact("bytes", len(said))
+	s.fact("received", len(late.bytes))
+	lost := gap.End - gap.First
+	s.check(int64(len(late.bytes))+lost == int64(len(said)), "%d bytes received + %d in the gap = %d said", len(late.bytes), lost, len(said))
+	s.check(late.deltas+gap.Deltas == all.deltas, "%d events received + %d in the gap = %d published", late.deltas, gap.Deltas, all.deltas)
+	s.check(bytes.Equal(late.bytes, append(said[:gap.First:gap.First], said[gap.End:]...)), "what it received is the rest, byte for byte")
+	s.check(late.lifecycle == all.lifecycle, "it lost no other event: started, exited, closed, ended")
+	return nil
+}
+
+// heard is what a subscriber got of one process.
+type heard struct {
+	bytes             []byte
+	deltas, lifecycle int
+	gaps              []messages.Gap
+}
+
+// listen reads events up to the end of the process.
+func listen(ctx context.Context, events subscription) (heard, error) {
+	var h heard
+	for {
+		event, err := events.Next(ctx)
+		if err != nil {
+			return h, err
+		}
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			h.deltas++
+			h.bytes = append(h.bytes, e.Bytes...)
+		case messages.Gap:
+			h.gaps = append(h.gaps, e)
+		case messages.ExecEnded:
+			h.lifecycle++
+			return h, nil
+		default:
+			h.lifecycle++
+		}
+	}
+}

@@ -1,0 +1,414 @@
+package execbus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// open opens a session for an example.
+func open() (session *execbus.Session, shut func()) {
+	session = must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", DeterministicIDs: true}))
+	return session, func() {
+		if err := session.Close(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func ExampleStart() {
+	ctx := context.Background()
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	session, err := rt.OpenSession(execbus.SessionOptions{Dir: "/usr"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := session.Exec(ctx, messages.ExecCommand{Script: "pwd; exit 3", Shell: "bash", Login: new(bool)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(result.OutputText(), result.Status, "\n")
+	if err := rt.Shutdown(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// /usr
+	// code(3)
+}
+
+func ExampleRuntime_OpenSession() {
+	rt := must(execbus.Start(execbus.Options{}))
+	defer func() { _ = rt.Shutdown(context.Background()) }()
+	_, err := rt.OpenSession(execbus.SessionOptions{MaxProcesses: -1})
+	fmt.Println(err)
+	// Output: configure SessionOptions.MaxProcesses: -1 is out of range; use 1 to 50000, or 0 for the default of 64
+}
+
+func ExampleRuntime_Shutdown() {
+	ctx := context.Background()
+	rt := must(execbus.Start(execbus.Options{}))
+	session := must(rt.OpenSession(execbus.SessionOptions{}))
+	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+
+	fmt.Println("shutdown:", rt.Shutdown(ctx))
+	fmt.Println("again:", rt.Shutdown(ctx))
+	_, err := session.List(ctx)
+	fmt.Println("list:", err)
+	// Output:
+	// shutdown: <nil>
+	// again: <nil>
+	// list: use session: the session is closed; open another one
+}
+
+func ExampleRuntime_Stats() {
+	ctx := context.Background()
+	rt := must(execbus.Start(execbus.Options{}))
+	defer func() { _ = rt.Shutdown(ctx) }()
+	session := must(rt.OpenSession(execbus.SessionOptions{}))
+	must(session.Run(ctx, messages.RunCommand{Argv: []string{"true"}}))
+	must(session.Run(ctx, messages.RunCommand{Argv: []string{"false"}}))
+	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	if err := session.Close(ctx); err != nil {
+		fmt.Println(err)
+	}
+	stats := must(rt.Stats(ctx))
+	fmt.Println("started:", stats.Started)
+	fmt.Println("exited:", stats.Ended[messages.CauseExited])
+	fmt.Println("terminated:", stats.Ended[messages.CauseTerminated])
+	// Output:
+	// started: 3
+	// exited: 2
+	// terminated: 1
+}
+
+func ExampleSession_Exec() {
+	session, shut := open()
+	defer shut()
+	result, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"seq", "1", "1000"}, MaxOutputTokens: 10})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text := result.Text() // for a model
+	fmt.Println(text[strings.Index(text, "Process exited"):])
+	// Output:
+	// Process exited with code 0
+	// Original token count: 974
+	// Output:
+	// Warning: truncated output (original token count: 974)
+	// Total output lines: 1000
+	//
+	// 1
+	// 2
+	// 3
+	// 4
+	// 5
+	// 6
+	// 7
+	// 8
+	// 9
+	// 10…964 tokens truncated…96
+	// 997
+	// 998
+	// 999
+	// 1000
+}
+
+// An error says what happened, to what, and what to do, and matches a sentinel.
+func ExampleSession_Exec_error() {
+	session, shut := open()
+	defer shut()
+	_, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"/usr/bin/maek"}})
+	fmt.Println(errors.Is(err, messages.ErrNoSuchProgram))
+	fmt.Println(err)
+	// Output:
+	// true
+	// spawn /usr/bin/maek: no such program; check the path
+}
+
+func ExampleSession_Run() {
+	session, shut := open()
+	defer shut()
+	script := "echo to stdout; echo to stderr >&2; sleep 1000"
+	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: time.Second}
+	result := messages.NormalizeRun(session.Run(context.Background(), command))
+	fmt.Printf("%d, timed out: %v\n%s", result.ExitCode, result.TimedOut, result.Aggregated)
+	// Output:
+	// 124, timed out: true
+	// to stdout
+	// to stderr
+}
+
+func ExampleSession_Write() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	command := messages.ExecCommand{Argv: []string{"tr", "a-z", "A-Z"}, OpenStdin: true, NoWait: true}
+	started := must(session.Exec(ctx, command))
+	result := must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: []byte("hello\n"), NoWait: true}))
+	fmt.Println("bytes taken:", result.Taken)
+	if err := session.CloseStdin(ctx, started.Process); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())
+	// Output:
+	// bytes taken: 6
+	// HELLO
+}
+
+// A command that takes longer than its yield time lives on. NoTimeout waits for its end.
+func ExampleSession_Poll() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 1; echo done"}, Yield: messages.MinYield}
+	result := must(session.Exec(ctx, command))
+	fmt.Printf("%d is running: %v\n", result.Process, result.Running)
+
+	result = must(session.Poll(ctx, messages.Poll{Process: result.Process, NoTimeout: true}))
+	fmt.Printf("%s: %s", result.Status, result.OutputText())
+
+	_, err := session.Poll(ctx, messages.Poll{Process: result.Process})
+	fmt.Println(err)
+	// Output:
+	// 1000 is running: true
+	// code(0): done
+	// use process 1000: the process has ended: exited, code(0); read its remembered output, or start it anew
+}
+
+func ExampleSession_Read() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	result := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"seq", "1", "1000"}}))
+	page := must(session.Read(ctx, messages.ReadOutput{Process: result.Process, Tail: 9}))
+	for _, chunk := range page.Chunks {
+		fmt.Printf("%s from byte %d of %d:\n%s", chunk.Stream, chunk.Offset, page.Total, chunk.Bytes)
+	}
+	// Output:
+	// stdout from byte 3884 of 3893:
+	// 999
+	// 1000
+}
+
+func ExampleSession_Resize() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; stty size"}, TTY: true, NoWait: true}
+	started := must(session.Exec(ctx, command))
+	if err := session.Resize(ctx, started.Process, messages.Size{Rows: 50, Cols: 132}); err != nil {
+		fmt.Println(err)
+	}
+	write := messages.WriteStdin{Process: started.Process, Bytes: []byte("go\n"), Yield: 30 * time.Second}
+	lines := strings.Fields(must(session.Write(ctx, write)).OutputText())
+	fmt.Println(lines) // the terminal's echo comes first
+	// Output: [go 50 132]
+}
+
+func ExampleSession_Signal() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	if err := session.Signal(ctx, messages.Signal{Process: started.Process, Number: int(syscall.SIGINT)}); err != nil {
+		fmt.Println(err)
+	}
+	result := must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true}))
+	code, _ := result.Status.Code()
+	fmt.Println(result.Status, code)
+	// Output: signal(2) 130
+}
+
+func ExampleSession_CloseStdin() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true, NoWait: true}))
+	must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: make([]byte, 100_000), NoWait: true}))
+	if err := session.CloseStdin(ctx, started.Process); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())
+	// Output: 100000
+}
+
+func ExampleSession_Terminate() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	end := must(session.Terminate(ctx, messages.Terminate{Process: started.Process}))
+	fmt.Println(end)
+	fmt.Println("survivors:", end.Tree.Survivors)
+	// Output:
+	// terminated by user, signal(15)
+	// survivors: []
+}
+
+func ExampleSession_TerminateAll() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	for range 3 {
+		must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	}
+	fmt.Println(session.TerminateAll(ctx))
+	fmt.Println(len(must(session.List(ctx))), "processes")
+	// Output:
+	// <nil>
+	// 0 processes
+}
+
+func ExampleSession_List() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"bash", "-c", "read line"}, TTY: true, Dir: "usr", NoWait: true}))
+	for _, p := range must(session.List(ctx)) {
+		fmt.Printf("%d %s: %s in %s, terminal: %v\n", p.Process, p.State, p.Label, p.Dir, p.TTY)
+	}
+	// Output:
+	// 1000 running: sleep 1000 in /, terminal: false
+	// 1001 running: bash -c 'read line' in /usr, terminal: true
+}
+
+func ExampleSession_Records() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Terminate(ctx, messages.Terminate{Process: started.Process}))
+	for _, p := range must(session.Records(ctx)) {
+		fmt.Printf("%d %s: %s, %v\n", p.Process, p.State, p.Label, p.End)
+	}
+	// Output: 1000 closed: sleep 1000, terminated by user, signal(15)
+}
+
+func ExampleSession_UpdateEnvironment() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	dir := "usr/bin" // relative to the directory so far
+	policy := messages.EnvironmentPolicy{Inherit: messages.InheritCore, Set: map[string]string{"GREETING": "hello"}}
+	if err := session.UpdateEnvironment(ctx, messages.UpdateEnvironment{Dir: &dir, Environment: &policy}); err != nil {
+		fmt.Println(err)
+	}
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "echo $GREETING from $PWD"}}
+	fmt.Print(must(session.Exec(ctx, command)).OutputText())
+	// Output: hello from /usr/bin
+}
+
+func ExampleSession_Events() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	events, err := session.Events(execbus.Watch{Calls: []messages.CallID{"greet"}, Lossless: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer events.Close()
+	must(session.Exec(ctx, messages.ExecCommand{Call: "greet", Argv: []string{"echo", "hello"}, NoWait: true}))
+	for event, err := range events.All(ctx) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		switch e := event.(type) {
+		case messages.ExecStarted:
+			fmt.Printf("%d started: %q\n", e.Process, e.Argv)
+		case messages.OutputDelta:
+			fmt.Printf("%d says on %s: %s", e.Process, e.Stream, e.Bytes)
+		case messages.ExecEnded:
+			fmt.Printf("%d ended: %s, %d bytes of output\n", e.Process, e.String(), e.Total)
+			return
+		}
+	}
+	// Output:
+	// 1000 started: ["echo" "hello"]
+	// 1000 says on stdout: hello
+	// 1000 ended: exited, code(0), 6 bytes of output
+}
+
+// While yields are paused no call is answered because its time is over.
+func ExampleSession_PauseYields() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	if err := session.PauseYields(ctx); err != nil {
+		fmt.Println(err)
+	}
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: messages.MinYield}
+	result := must(session.Exec(ctx, command))
+	fmt.Printf("running: %v, %s", result.Running, result.OutputText())
+	if err := session.ResumeYields(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: running: false, done
+}
+
+func ExampleSession_Close() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	fmt.Println(session.Close(ctx))
+	_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"true"}})
+	fmt.Println(errors.Is(err, messages.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleSession_Executor() {
+	session, shut := open()
+	defer shut()
+	ctx := context.Background()
+	process, err := session.Executor().Spawn(ctx, execbus.SpawnRequest{ProcessID: "cat-1", Dir: "/",
+		Argv: []string{"bash", "-c", `read line; echo "$GREETING $line"; exit 3`}, Env: map[string]string{"GREETING": "hello"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	output, err := process.SubscribeOutput()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer output.Close()
+	if err := process.Write(ctx, []byte("world\n")); err != nil {
+		fmt.Println(err)
+	}
+	for event := range output.All(ctx) {
+		delta, ok := event.(messages.OutputDelta)
+		if !ok {
+			break // messages.OutputClosed
+		}
+		fmt.Printf("%s: %s", delta.Stream, delta.Bytes)
+	}
+	fmt.Println(process.Wait(ctx))
+	// Output:
+	// stdout: hello world
+	// code(3) <nil>
+}

@@ -1,0 +1,227 @@
+package execbus_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+func yes() *bool { v := true; return &v }
+func no() *bool  { v := false; return &v }
+
+func TestScriptsRunInTheirShell(t *testing.T) {
+	t.Parallel()
+	open, strict := newSession(t, execbus.SessionOptions{}), newSession(t, execbus.SessionOptions{NoLoginShell: true})
+	for _, c := range []struct {
+		name    string
+		session *execbus.Session
+		shell   string
+		login   *bool
+		argv    string // a pattern for the shell and its flag
+	}{
+		{"bash by name", open, "bash", no(), `/bash -c`},
+		{"sh by name", open, "sh", no(), `/(ba|da|z|)sh -c`},
+		{"bash by path", open, "/bin/bash", no(), `^/bin/bash -c`},
+		{"a login shell", open, "bash", yes(), `/bash -lc`},
+		{"a login shell is the default", open, "bash", nil, `/bash -lc`},
+		{"the user's own shell", open, "", no(), `/(ba|da|z|)sh -c`},
+		{"no login shell by default where it is forbidden", strict, "bash", nil, `/bash -c`},
+		{"no login shell where it is forbidden", strict, "bash", no(), `/bash -c`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			events := watch(t, c.session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted}})
+			command := messages.ExecCommand{Script: "echo 'a  b' | tr a c; exit 4", Shell: c.shell, Login: c.login}
+			command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"HOME": t.TempDir()}}
+			result := exec(t, c.session, command)
+			if got := result.OutputText(); !strings.HasSuffix(got, "c  b\n") || result.Status != messages.Exited(4) {
+				t.Errorf("it said %q and ended with %v", got, result.Status)
+			}
+			argv := await[messages.ExecStarted](t, events, nil).Argv
+			if matched, _ := regexp.MatchString(c.argv+"$", strings.Join(argv[:2], " ")); !matched || len(argv) != 3 || argv[2] != command.Script {
+				t.Errorf("the command line is %q, want %s and the script", argv, c.argv)
+			}
+		})
+	}
+}
+
+func TestALoginShellIsOne(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{Environment: messages.EnvironmentPolicy{Set: map[string]string{"HOME": t.TempDir()}}})
+	for login, want := range map[*bool]string{yes(): "login\n", no(): "plain\n"} {
+		command := messages.ExecCommand{Script: "shopt -q login_shell && echo login || echo plain", Shell: "bash", Login: login}
+		if got := exec(t, session, command).OutputText(); !strings.HasSuffix(got, want) {
+			t.Errorf("a shell with login %v says %q", *login, got)
+		}
+	}
+}
+
+func TestWrongCommandsAreRefused(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	session := openSession(t, rt, execbus.SessionOptions{NoLoginShell: true})
+	for _, c := range []struct {
+		command messages.ExecCommand
+		code    *messages.Error
+		facts   []string
+	}{
+		{messages.ExecCommand{}, messages.ErrInvalidRequest, []string{"argv"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Script: "true"}, messages.ErrInvalidRequest, []string{"script"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Shell: "bash"}, messages.ErrInvalidRequest, []string{"shell"}},
+		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "bash, zsh or sh"}},
+		{messages.ExecCommand{Script: "true", Shell: "/bin/cat"}, messages.ErrInvalidRequest, []string{"shell", "/bin/cat"}},
+		{messages.ExecCommand{Script: "true", Login: yes()}, messages.ErrInvalidRequest,
+			[]string{"login shell is disabled by config", "omit `login` or set it to false"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Yield: -1}, messages.ErrInvalidRequest, []string{"yield"}},
+		{messages.ExecCommand{Argv: []string{"/no/such/program"}}, messages.ErrNoSuchProgram, []string{"/no/such/program"}},
+		{messages.ExecCommand{Argv: []string{"no-such-program-anywhere"}}, messages.ErrNoSuchProgram, []string{"no-such-program-anywhere"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Dir: "/no/such/dir"}, messages.ErrSpawnFailed, []string{"/no/such/dir"}},
+		{messages.ExecCommand{Argv: []string{"/"}}, messages.ErrSpawnFailed, []string{"directory"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Environment: &messages.EnvironmentPolicy{Inherit: "x"}}, messages.ErrInvalidRequest,
+			[]string{"inherit"}},
+	} {
+		result, err := session.Exec(patient(t), c.command)
+		if result != nil {
+			t.Errorf("%+v has a result: %v", c.command, result)
+		}
+		wantError(t, err, c.code, c.facts...)
+	}
+	if ids := listed(t, session); len(ids) != 0 {
+		t.Errorf("refused commands are listed: %v", ids)
+	}
+}
+
+func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	command := bash("sleep 1 && echo done at last")
+	command.Yield = messages.MinYield
+	first := exec(t, session, command)
+	if !first.Running || len(first.Output) > 0 {
+		t.Fatalf("the command is answered with %+v, want a running process", first)
+	}
+	since := time.Now()
+	result := finish(t, session, first.Process)
+	if took := time.Since(since); took < 600*time.Millisecond {
+		t.Errorf("the poll took %v, want at least 0.6 s", took)
+	}
+	text := result.Text()
+	if result.Running || result.Status != messages.Exited(0) || result.OutputText() != "done at last\n" ||
+		!strings.Contains(text, "\nProcess exited with code 0\n") || strings.Contains(text, "session ID") {
+		t.Errorf("the poll is answered with %q", text)
+	}
+}
+
+func TestNoTimeoutOnlyWithoutCharsAndYield(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	id := launch(t, session, bash("read line"))
+	_, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("x"), NoTimeout: true})
+	wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires empty `chars`")
+	for _, yield := range []time.Duration{1, time.Hour, -1} {
+		_, err = session.Write(patient(t), messages.WriteStdin{Process: id, NoTimeout: true, Yield: yield})
+		wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted")
+		_, err = session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true, Yield: yield})
+		wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted")
+	}
+}
+
+// cut is the text of too much output, computed from the bounds alone; the lines must be of one byte per character.
+func cut(output string, tokens int) string {
+	budget := tokens * 4
+	removed := (len(output) - budget + 3) / 4
+	return fmt.Sprintf("Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n%s…%d tokens truncated…%s",
+		(len(output)+3)/4, strings.Count(output, "\n"), output[:budget/2], removed, output[len(output)-(budget-budget/2):])
+}
+
+func TestTheSessionsBoundForTextHolds(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{OutputTokens: 500})
+	var lines strings.Builder
+	for i := 1; i <= 3000; i++ {
+		fmt.Fprintf(&lines, "line %d\n", i)
+	}
+	command := bash(`for ((i = 1; i <= 3000; i++)); do echo "line $i"; done; read again`)
+	command.MaxOutputTokens = 70_000
+	events := watch(t, session, execbus.Watch{})
+	id := launch(t, session, command)
+	awaitOutput(t, events, "line 3000\n")
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), MaxOutputTokens: 70_000, Yield: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := result.OutputText(), cut(lines.String(), 500); got != want {
+		t.Errorf("the text of a write is %q, want %q", got, want)
+	}
+
+	command = bash(`for ((i = 1; i <= 3000; i++)); do echo "line $i"; done`)
+	command.MaxOutputTokens = 70_000
+	result = exec(t, session, command)
+	if got, want := result.OutputText(), cut(lines.String(), 500); got != want {
+		t.Errorf("the text of a command is %q, want %q", got, want)
+	}
+	command.MaxOutputTokens = 6
+	result = exec(t, session, command)
+	if got, want := result.OutputText(), cut(lines.String(), 6); got != want {
+		t.Errorf("the text of a command with a bound of its own is %q, want %q", got, want)
+	}
+	if result.OriginalTokens() <= 6 || result.Process == 0 || result.WallTime < 0 || result.Running ||
+		!regexp.MustCompile(`^[0-9a-f]{6}$`).MatchString(result.ChunkID) {
+		t.Errorf("the result is %+v", result)
+	}
+	if text := result.Text(); strings.Contains(text, "session ID") ||
+		!strings.HasPrefix(text, "Chunk ID: "+result.ChunkID+"\nWall time: ") {
+		t.Errorf("the text is %q", text)
+	}
+}
+
+func TestMoreThanAMegabyteOfOutput(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		const size, kept = 1_200_000, 1 << 20
+		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
+		command := bash(fmt.Sprintf("printf HEAD; head -c %d /dev/zero | tr '\\0' x; printf TAIL", size-8))
+		command.Yield = 30 * time.Second
+		result := exec(t, session, command)
+		if result.Omitted != size-kept || len(result.Output) != kept || result.OriginalTokens() != size/4 {
+			t.Errorf("%d bytes were kept of %d tokens, %d omitted", len(result.Output), result.OriginalTokens(), result.Omitted)
+		}
+		lines := strings.Split(result.OutputText(), "\n")
+		want := []string{"Warning: truncated output (original token count: 300000)", "... " + strconv.Itoa(size-kept) + " bytes omitted ..."}
+		if len(lines) != 3 || lines[0] != want[0] || lines[1] != want[1] ||
+			!strings.HasPrefix(lines[2], "HEADxxx") || !strings.HasSuffix(lines[2], "xxxTAIL") {
+			t.Errorf("the text is %.200q", lines)
+		}
+		if text := result.Text(); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {
+			t.Errorf("the text begins with %.200q", text)
+		}
+		end := await[messages.ExecEnded](t, events, nil)
+		transcript := string(end.Transcript)
+		if end.Total != size || !strings.HasPrefix(transcript, "HEADxxx") || !strings.HasSuffix(transcript, "xxxTAIL") ||
+			strings.Count(transcript, messages.OmissionMarker(size-kept)) != 1 {
+			t.Errorf("the end tells of %d bytes in a transcript of %d", end.Total, len(transcript))
+		}
+	})
+}
+
+func TestArgumentsReachTheProgramUnchanged(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	words := []string{"", " a  b ", `"'$(x)`, "*", "\n", "ü\xff"}
+	command := messages.ExecCommand{Argv: append([]string{"printf", `[%s]`}, words...)}
+	if got, want := string(exec(t, session, command).Output), "["+strings.Join(words, "][")+"]"; got != want {
+		t.Errorf("the program saw %q, want %q", got, want)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Skip("this user has no home:", err)
+	}
+	if got := exec(t, session, bash("echo $HOME")).OutputText(); got != home+"\n" {
+		t.Errorf("HOME is %q, want %q", got, home)
+	}
+}

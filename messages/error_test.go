@@ -1,0 +1,86 @@
+package messages_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+func TestErrorIsOneSentence(t *testing.T) {
+	for want, err := range map[string]*messages.Error{
+		"exec argv: there is no command; set Argv or Script": {Code: messages.CodeInvalidRequest, Op: "exec", Subject: "argv",
+			Detail: "there is no command", Hint: "set Argv or Script"},
+		"resize: the process is on pipes": {Code: messages.CodeNotATerminal, Op: "resize", Detail: "the process is on pipes"},
+		"1234: it has ended":              {Code: messages.CodeProcessEnded, Subject: "1234", Detail: "it has ended"},
+		"unknown process":                 {Code: messages.CodeUnknownProcess},
+		"write: input full; write less":   {Code: messages.CodeInputFull, Op: "write", Hint: "write less"},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+var sentinels = []*messages.Error{
+	messages.ErrInvalidRequest, messages.ErrUnknownProcess, messages.ErrProcessEnded, messages.ErrNoSuchProgram,
+	messages.ErrSpawnFailed, messages.ErrStdinClosed, messages.ErrLineTooLong, messages.ErrInputFull, messages.ErrInputNotTaken,
+	messages.ErrNotATerminal, messages.ErrWrongState, messages.ErrUnsupported, messages.ErrLimitReached,
+	messages.ErrSlowSubscriber, messages.ErrCancelled, messages.ErrClosed, messages.ErrWardenLost, messages.ErrRuntimeFailure,
+	messages.ErrOutputUnretained,
+}
+
+func TestErrorMatchesTheSentinelOfItsCode(t *testing.T) {
+	also := map[messages.Code]messages.Code{
+		messages.CodeProcessEnded:  messages.CodeUnknownProcess,
+		messages.CodeNoSuchProgram: messages.CodeSpawnFailed,
+	}
+	for _, sentinel := range sentinels {
+		err := fmt.Errorf("wrapped: %w", &messages.Error{Code: sentinel.Code, Op: "exec", Subject: "x", Detail: "y", Hint: "z"})
+		for _, other := range sentinels {
+			want := other.Code == sentinel.Code || other.Code == also[sentinel.Code]
+			if got := errors.Is(err, other); got != want {
+				t.Errorf("an error of %s is %s: %v, want %v", sentinel.Code, other.Code, got, want)
+			}
+		}
+		for _, foreign := range []error{errors.New("other"), &messages.Error{}, (*messages.Error)(nil)} {
+			if errors.Is(err, foreign) {
+				t.Errorf("an error of %s is %#v", sentinel.Code, foreign)
+			}
+		}
+		typed, ok := errors.AsType[*messages.Error](err)
+		if !ok || typed.Hint != "z" {
+			t.Errorf("the error cannot be taken out of its wrapping: %v", typed)
+		}
+	}
+}
+
+func TestErrorCrossesJSON(t *testing.T) {
+	for _, err := range []*messages.Error{
+		{Code: messages.CodeClosed},
+		{Code: messages.CodeProcessEnded, Op: "use process", Subject: "1000", Detail: "ended \"so\"\n", Hint: "start it anew",
+			Ended: &messages.EndRecord{Cause: messages.CauseTerminated, By: messages.ByPrune, Status: messages.Signaled(15),
+				Tree:     messages.TreeReport{Ended: 3, Survivors: []messages.Survivor{{PID: 7, Name: "sudo", Why: "not ours"}}, Airtight: true},
+				Duration: 1234567 * time.Microsecond, Detail: "d"}},
+		{Code: messages.CodeLimitReached, Busy: []messages.ProcessID{1000, 99999}},
+	} {
+		encoded, failed := json.Marshal(err)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		var decoded messages.Error
+		if failed := json.Unmarshal(encoded, &decoded); failed != nil {
+			t.Fatal(failed)
+		}
+		if !reflect.DeepEqual(&decoded, err) {
+			t.Errorf("%s became %#v", encoded, decoded)
+		}
+		if decoded.Error() != err.Error() || !errors.Is(&decoded, &messages.Error{Code: err.Code}) {
+			t.Errorf("%q became %q", err, &decoded)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package execbus_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+func TestAWrongOptionIsNamed(t *testing.T) {
+	if _, err := execbus.Start(execbus.Options{MaxProcesses: -1}); err == nil {
+		t.Error("Start took a negative MaxProcesses")
+	} else {
+		wantError(t, err, messages.ErrInvalidRequest, "Options.MaxProcesses", "-1 is out of range", "use a positive number")
+	}
+	rt := newRuntime(t, execbus.Options{})
+	for field, options := range map[string]execbus.SessionOptions{
+		"SessionOptions.MaxProcesses":  {MaxProcesses: -1},
+		"SessionOptions.WarnProcesses": {WarnProcesses: -2},
+		"SessionOptions.OutputTokens":  {OutputTokens: math.MinInt},
+		"SessionOptions.LongestPoll":   {LongestPoll: -time.Second},
+		"SessionOptions.Dir":           {Dir: "a\x00b"},
+		"SessionOptions.Environment":   {Environment: messages.EnvironmentPolicy{Inherit: "some"}},
+		"Environment: \"A=B\"":         {Environment: messages.EnvironmentPolicy{Set: map[string]string{"A=B": "c"}}},
+		"use 1 to 50000":               {MaxProcesses: 50_001},
+	} {
+		_, err := rt.OpenSession(options)
+		wantError(t, err, messages.ErrInvalidRequest, "configure", field)
+	}
+	for _, options := range []execbus.SessionOptions{
+		{}, {MaxProcesses: 50_000, WarnProcesses: math.MaxInt, OutputTokens: math.MaxInt, LongestPoll: math.MaxInt64},
+		{ProtectedProcesses: -1}, {LongestPoll: 1}, {Dir: "."},
+	} {
+		if _, err := rt.OpenSession(options); err != nil {
+			t.Errorf("%+v: %v", options, err)
+		}
+	}
+}
+
+func TestSessionOptionsAreCopied(t *testing.T) {
+	t.Parallel()
+	set := map[string]string{"WHO": "before"}
+	only := []string{"WHO", "PATH"}
+	session := newSession(t, execbus.SessionOptions{Environment: messages.EnvironmentPolicy{Set: set, IncludeOnly: only}})
+	set["WHO"], only[0] = "after", "NOTHING"
+	if got := exec(t, session, bash("echo $WHO")).OutputText(); got != "before\n" {
+		t.Errorf("a command saw %q", got)
+	}
+}
+
+func TestARelativeDirectoryIsTheHosts(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{"": here, "messages": filepath.Join(here, "messages"), "/": "/"} {
+		session := newSession(t, execbus.SessionOptions{Dir: dir})
+		if got := exec(t, session, bash("pwd -P")).OutputText(); got != want+"\n" {
+			t.Errorf("in %q a command runs in %q, want %q", dir, got, want)
+		}
+	}
+}
+
+func TestUpdateEnvironment(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{Dir: "/usr"})
+	older := launch(t, session, bash("read line; echo $WHO in $PWD"))
+	update := func(u messages.UpdateEnvironment) {
+		t.Helper()
+		if err := session.UpdateEnvironment(patient(t), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want string) {
+		t.Helper()
+		if got := strings.TrimSpace(exec(t, session, bash("echo $WHO in $PWD")).OutputText()); got != want {
+			t.Errorf("a command says %q, want %q", got, want)
+		}
+	}
+	dir := func(path string) *string { return &path }
+	says("in /usr")
+	update(messages.UpdateEnvironment{Environment: &messages.EnvironmentPolicy{Set: map[string]string{"WHO": "me"}}})
+	says("me in /usr")
+	update(messages.UpdateEnvironment{Dir: dir("bin")})
+	says("me in /usr/bin")
+	update(messages.UpdateEnvironment{Dir: dir("/")})
+	says("me in /")
+	update(messages.UpdateEnvironment{})
+	says("me in /")
+	err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: dir("a\x00")})
+	wantError(t, err, messages.ErrInvalidRequest, "dir")
+	says("me in /")
+
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: older, Bytes: []byte("\n"), Yield: 30 * time.Second})
+	if err != nil || strings.TrimSpace(result.OutputText()) != "in /usr" {
+		t.Errorf("the older command says %v, %v; want what it began with", result, err)
+	}
+}

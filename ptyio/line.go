@@ -1,0 +1,108 @@
+package ptyio
+
+import (
+	"bytes"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxLine is how many bytes of one line, without its end, a terminal in line mode can hold; the kernel (N_TTY_BUF_SIZE)
+// silently drops the rest.
+const MaxLine = 4095
+
+// lineMode is how a terminal cuts input into lines.
+type lineMode struct {
+	on       bool
+	eof      byte   // 0: there is none
+	endings  []byte // what ends a line, or empties it
+	ignored  []byte // what is not kept
+	quote    byte   // what takes its meaning from the next character; 0: there is none
+	doubling bool   // 0xff is kept as two bytes
+}
+
+// line is the unfinished line in a terminal.
+type line struct {
+	length int
+	quoted bool // the last character quotes the next
+}
+
+// after is the line once p was written, and reports whether none on the way was longer than MaxLine. Characters that
+// erase others are counted as if they were kept.
+func (m lineMode) after(l line, p []byte) (next line, fits bool) {
+	if !m.on {
+		return line{}, true
+	}
+	fits = true
+	for _, b := range p {
+		switch {
+		case l.quoted:
+			l.quoted = false
+			l.length++
+		case b == m.quote && b != 0:
+			l.quoted = true
+		case bytes.IndexByte(m.ignored, b) >= 0:
+		case bytes.IndexByte(m.endings, b) >= 0:
+			l.length = 0
+		case b == 0xff && m.doubling:
+			l.length += 2
+		default:
+			l.length++
+		}
+		fits = fits && l.length <= MaxLine
+	}
+	return l, fits
+}
+
+// readLineMode asks the master, which answers for the slave.
+func readLineMode(file *os.File) (mode lineMode, err error) {
+	err = control(file, func(fd int) error {
+		state, err := unix.IoctlGetTermios(fd, getTermios)
+		if err == nil {
+			mode = lineModeOf(state)
+		}
+		return err
+	})
+	return mode, err
+}
+
+func lineModeOf(state *unix.Termios) lineMode {
+	mode := lineMode{on: state.Lflag&unix.ICANON != 0, eof: state.Cc[unix.VEOF]}
+	if !mode.on {
+		return mode
+	}
+	if state.Lflag&unix.IEXTEN != 0 {
+		mode.quote = state.Cc[unix.VLNEXT]
+	}
+	mode.doubling = state.Iflag&unix.PARMRK != 0
+	mode.endings = terminators(state)
+	if state.Iflag&unix.INLCR == 0 {
+		mode.endings = append(mode.endings, '\n')
+	}
+	switch {
+	case state.Iflag&unix.IGNCR != 0:
+		mode.ignored = []byte{'\r'}
+	case state.Iflag&unix.ICRNL != 0:
+		mode.endings = append(mode.endings, '\r')
+	}
+	return mode
+}
+
+// terminators are the characters after which the terminal's line is empty: ends of its own, the kill character, and those
+// that raise a signal and flush the input.
+func terminators(state *unix.Termios) []byte {
+	indexes := []int{unix.VEOL, unix.VEOF, unix.VKILL}
+	if state.Lflag&unix.IEXTEN != 0 {
+		indexes = append(indexes, unix.VEOL2)
+	}
+	if state.Lflag&unix.ISIG != 0 && state.Lflag&unix.NOFLSH == 0 {
+		indexes = append(indexes, unix.VINTR, unix.VQUIT, unix.VSUSP)
+	}
+	var found []byte
+	for _, i := range indexes {
+		if state.Cc[i] != 0 { // _POSIX_VDISABLE on Linux
+			found = append(found, state.Cc[i])
+		}
+	}
+	return found
+}

@@ -1,0 +1,79 @@
+package ptyio
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// moreRead is the size of a read from which on more is likely to wait: the kernel hands out a PTY's output in pieces
+	// of at most 4,095 bytes.
+	moreRead = 1 << 10
+	// A child floods when it has written floodBytes within floodTime.
+	floodBytes = 64 << 10
+	floodTime  = 10 * time.Millisecond
+	// maxRests bounds the rests for one batch, and so the delay of a flood's end to about half a millisecond.
+	maxRests = 8
+	// maxResting bounds the threads that rest at once.
+	maxResting = 4
+)
+
+// pace knows whether a child floods, and reads accordingly.
+type pace struct {
+	began time.Time
+	bytes int
+}
+
+// fill reads once if there is little, and until nothing waits if there is much. For a flooding child it rests when
+// nothing waits, so that a batch is worth the wake-up that it costs its receiver.
+func (p *pace) fill(fd int, buffer []byte) (int, error) {
+	total, restedAt, rests := 0, 0, 0
+	floods := p.bytes >= floodBytes
+	for total < len(buffer) {
+		n, err := syscall.Read(fd, buffer[total:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN && floods && total > restedAt && rests < maxRests && rest():
+			restedAt, rests = total, rests+1
+			continue
+		case n <= 0 && total == 0:
+			return 0, err
+		case n <= 0:
+			p.count(total)
+			return total, nil // the error comes again
+		}
+		total += n
+		if n < moreRead && !floods {
+			break
+		}
+	}
+	p.count(total)
+	return total, nil
+}
+
+// count forgets what is older than floodTime.
+func (p *pace) count(n int) {
+	if now := time.Now(); now.Sub(p.began) > floodTime {
+		p.began, p.bytes = now, 0
+	}
+	p.bytes += n
+}
+
+var resting = make(chan struct{}, maxResting)
+
+// rest lets some 50 µs go by, the kernel's timer slack, in which a flooding child can fill the 12 KiB its terminal holds.
+// Waiting on Go's poller instead would wake the reader for the first of them; its timers are no finer than 1 ms. It blocks
+// a thread, and so does nothing where others do already.
+func rest() bool {
+	select {
+	case resting <- struct{}{}:
+	default:
+		return false
+	}
+	_, _ = unix.Select(0, nil, nil, nil, &unix.Timeval{Usec: 1})
+	<-resting
+	return true
+}

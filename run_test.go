@@ -1,0 +1,269 @@
+package execbus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// runs is a run of a bash script.
+func runs(script string) messages.RunCommand {
+	return messages.RunCommand{Argv: []string{"bash", "-c", script}}
+}
+
+// run runs a command that must be answered with a result.
+func run(t *testing.T, session *execbus.Session, command messages.RunCommand) *messages.RunResult {
+	t.Helper()
+	result, err := session.Run(patient(t), command)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return result
+}
+
+func TestRunToTheEnd(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		events := watch(t, session, execbus.Watch{Calls: []messages.CallID{"r"}})
+		command := runs("echo out; echo err >&2; cat; echo more; exit 3")
+		command.Call, command.Dir = "r", "/"
+		result := run(t, session, command)
+		if result.ExitCode != 3 || result.Status != messages.Exited(3) || result.TimedOut || result.Cancelled ||
+			result.Omitted != 0 || result.Duration <= 0 || result.Process == 0 {
+			t.Errorf("the result is %+v", result)
+		}
+		if string(result.Stdout) != "out\nmore\n" || string(result.Stderr) != "err\n" || string(result.Aggregated) != "out\nmore\nerr\n" {
+			t.Errorf("stdout %q, stderr %q, together %q", result.Stdout, result.Stderr, result.Aggregated)
+		}
+		if got := messages.NormalizeRun(result, nil); got != result {
+			t.Errorf("normalised it is %+v", got)
+		}
+		told := map[messages.Stream]string{}
+		for _, event := range until(t, events, messages.KindExecEnded) {
+			if delta, ok := event.(messages.OutputDelta); ok {
+				told[delta.Stream] += string(delta.Bytes)
+			}
+		}
+		if told[messages.Stdout] != "out\nmore\n" || told[messages.Stderr] != "err\n" {
+			t.Errorf("the events tell %q", told)
+		}
+	})
+}
+
+func TestExitCodesOfRuns(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	for script, want := range map[string]struct {
+		code   int
+		status messages.ExitStatus
+	}{
+		"true":        {0, messages.Exited(0)},
+		"exit 255":    {255, messages.Exited(255)},
+		"kill -9 $$":  {137, messages.Signaled(9)},
+		"kill -15 $$": {143, messages.Signaled(15)},
+		"exit 124":    {124, messages.Exited(124)},
+	} {
+		result := run(t, session, runs(script))
+		if result.ExitCode != want.code || result.Status != want.status || result.TimedOut || result.Cancelled {
+			t.Errorf("%q ends with %d, %v, timed out %v, cancelled %v", script, result.ExitCode, result.Status, result.TimedOut, result.Cancelled)
+		}
+	}
+	script := run(t, session, messages.RunCommand{Script: "echo $((6*7))", Shell: "sh", Login: no(), Timeout: -1})
+	if string(script.Stdout) != "42\n" {
+		t.Errorf("a script says %q", script.Stdout)
+	}
+}
+
+func TestARunThatCannotStartIsAnError(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{NoLoginShell: true})
+	for _, c := range []struct {
+		command messages.RunCommand
+		code    *messages.Error
+		fact    string
+	}{
+		{messages.RunCommand{Argv: []string{"/no/such/program"}}, messages.ErrNoSuchProgram, "/no/such/program"},
+		{messages.RunCommand{Argv: []string{"/"}}, messages.ErrSpawnFailed, "directory"},
+		{messages.RunCommand{}, messages.ErrInvalidRequest, "argv"},
+		{messages.RunCommand{Script: "true", Login: yes()}, messages.ErrInvalidRequest, "login shell is disabled by config"},
+	} {
+		result, err := session.Run(patient(t), c.command)
+		wantError(t, err, c.code, c.fact)
+		if result != nil {
+			t.Errorf("there is a result: %+v", result)
+		}
+		if got := messages.NormalizeRun(result, err); got.ExitCode != -1 || string(got.Aggregated) != err.Error() || len(got.Stdout) != 0 {
+			t.Errorf("normalised it is %+v", got)
+		}
+	}
+}
+
+func TestATimeoutEndsTheWholeTree(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
+	const child = `sh -c 'trap "" TERM; echo $$; exec sleep 1000' &`
+	command := runs(`echo $$; echo oops >&2; ` + child + ` (setsid ` + child + `); wait`)
+	command.Timeout = 1500 * time.Millisecond
+	result := run(t, session, command)
+	if result.ExitCode != messages.RunTimedOut || !result.TimedOut || result.Cancelled || result.Status.Kind != messages.ExitSignal ||
+		result.Duration < command.Timeout {
+		t.Errorf("the result is %+v", result)
+	}
+	if string(result.Stderr) != "oops\n" {
+		t.Errorf("stderr is %q, want what came before the timeout", result.Stderr)
+	}
+	end := await[messages.ExecEnded](t, events, nil)
+	wantDead(t, pids(t, result.Stdout, 3))
+	if end.Cause != messages.CauseTerminated || end.By != messages.ByTimeout || end.Tree.Ended < 2 || len(end.Tree.Survivors) > 0 || !end.Tree.Airtight {
+		t.Errorf("the end is told as %+v", end.EndRecord)
+	}
+}
+
+// The trap has 50 ms, which a busy machine may not give it; what else is claimed must hold every time.
+func TestACancelledRun(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		for attempt := range 10 {
+			if cancelRun(t, session, messages.CallID(fmt.Sprint(attempt))) {
+				return
+			}
+		}
+		t.Error("the trap never ran")
+	})
+}
+
+func cancelRun(t *testing.T, session *execbus.Session, call messages.CallID) (trapped bool) {
+	t.Helper()
+	events := watch(t, session, execbus.Watch{Calls: []messages.CallID{call}})
+	command := runs(`trap 'echo trapped; exit 0' TERM; sh -c 'trap "" TERM; echo $$; exec sleep 1000' & wait`)
+	command.Call, command.Timeout = call, -1
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan *messages.RunResult, 1)
+	go func() {
+		result, err := session.Run(ctx, command)
+		if err != nil {
+			t.Errorf("the cancelled run has an error: %v", err)
+		}
+		results <- result
+	}()
+	stubborn := pids(t, []byte(awaitOutput(t, events, "\n")), 1)
+	cancel()
+	result := <-results
+	if result == nil {
+		t.FailNow()
+	}
+	if result.ExitCode != messages.RunCancelled || result.TimedOut || !result.Cancelled {
+		t.Errorf("the result is %+v", result)
+	}
+	end := await[messages.ExecEnded](t, events, nil)
+	wantDead(t, stubborn)
+	if end.Cause != messages.CauseTerminated || end.By != messages.ByUser {
+		t.Errorf("the end is told as %v", end.EndRecord.String())
+	}
+	trapped = strings.Contains(string(result.Stdout), "trapped\n")
+	if trapped && result.Status != messages.Exited(0) {
+		t.Errorf("the trap ran, and the status is %v", result.Status)
+	}
+	return trapped
+}
+
+// flood writes so many bytes of either kind to stdout and stderr.
+func flood(stdout, stderr int) string {
+	return fmt.Sprintf("head -c %d /dev/zero | tr '\\0' o; head -c %d /dev/zero | tr '\\0' e >&2", stdout, stderr)
+}
+
+func TestARunKeepsTheBeginningOfEachStream(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		const limit = messages.MaxRunOutput
+		out, err := bytes.Repeat([]byte("o"), limit), bytes.Repeat([]byte("e"), limit)
+		for _, c := range []struct{ stdout, stderr int }{{limit + 1000, 2 * limit}, {limit, limit}, {1000, limit + 1}, {0, limit - 1}} {
+			command := runs(flood(c.stdout, c.stderr))
+			command.Timeout = -1
+			result := run(t, session, command)
+			keptOut, keptErr := min(c.stdout, limit), min(c.stderr, limit)
+			if !bytes.Equal(result.Stdout, out[:keptOut]) || !bytes.Equal(result.Stderr, err[:keptErr]) {
+				t.Errorf("of %+v %d and %d bytes were kept", c, len(result.Stdout), len(result.Stderr))
+			}
+			if want := int64(c.stdout + c.stderr - keptOut - keptErr); result.Omitted != want {
+				t.Errorf("of %+v %d bytes are said to be omitted, want %d", c, result.Omitted, want)
+			}
+			fromOut := min(keptOut, limit/3)
+			want := append(bytes.Clone(out[:fromOut]), err[:min(keptErr, limit-fromOut)]...)
+			if !bytes.Equal(result.Aggregated, want) {
+				t.Errorf("of %+v together %d bytes were kept, want %d", c, len(result.Aggregated), len(want))
+			}
+		}
+	})
+}
+
+func TestAFullRunKeepsEverythingAndHasNoTimeout(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	const stdout, stderr = messages.MaxRunOutput + 1000, 2 * messages.MaxRunOutput
+	command := runs("sleep 0.05; " + flood(stdout, stderr))
+	command.Full, command.Timeout = true, time.Millisecond
+	result := run(t, session, command)
+	if result.ExitCode != 0 || result.TimedOut || result.Omitted != 0 || len(result.Stdout) != stdout || len(result.Stderr) != stderr {
+		t.Errorf("%d and %d bytes of %d and %d were kept: %v, timed out %v", len(result.Stdout), len(result.Stderr), stdout, stderr,
+			result.Status, result.TimedOut)
+	}
+	if !bytes.Equal(result.Aggregated, append(bytes.Clone(result.Stdout), result.Stderr...)) {
+		t.Errorf("together %d bytes were kept", len(result.Aggregated))
+	}
+}
+
+// A run ends with its leader: what holds its streams open in the background is ended.
+func TestARunDoesNotWaitForItsBackground(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
+		command := runs("sh -c 'echo $$; exec sleep 1000' & read -t 0.2 <> <(:); echo said")
+		command.Full = true
+		result := run(t, session, command)
+		if result.ExitCode != 0 || !bytes.HasSuffix(result.Stdout, []byte("said\n")) {
+			t.Errorf("the result is %+v", result)
+		}
+		end := await[messages.ExecEnded](t, events, nil)
+		wantDead(t, pids(t, result.Stdout, 1))
+		if end.Cause != messages.CauseExited || end.Tree.Ended != 1 {
+			t.Errorf("the end is told as %+v", end.EndRecord)
+		}
+	})
+}
+
+// keeps is a spawner that does not end the background of its children, as if that took very long.
+type keeps struct{ ptyio.Spawner }
+
+func (k keeps) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	launch.OnLeaderExit = messages.KeepTree
+	return k.Spawner.Spawn(ctx, launch)
+}
+
+func TestARunDoesNotWaitForItsStreamsForEver(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprintf("full %v", full), func(t *testing.T) {
+			t.Parallel()
+			spawner := keeps{newSpawner(t, true)}
+			session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
+			command := runs("sleep 1000 & echo said; exit 7")
+			command.Full, command.Timeout = full, 1500*time.Millisecond // comes after the exit and means nothing then
+			since := time.Now()
+			result := run(t, session, command)
+			if took := time.Since(since); took < messages.RunDrain {
+				t.Errorf("the result came after %v, want at least %v", took, messages.RunDrain)
+			}
+			if string(result.Stdout) != "said\n" || result.ExitCode != 7 || result.TimedOut {
+				t.Errorf("the result is %+v, with stdout %q", result, result.Stdout)
+			}
+			if len(listed(t, session)) != 1 {
+				t.Error("the process has ended: then this test shows nothing")
+			}
+		})
+	}
+}

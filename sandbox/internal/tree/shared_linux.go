@@ -1,0 +1,26 @@
+package tree
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// shared is a look at something that changes by itself. Callers share one that began after all of them had asked: when
+// many trees end at once, each would otherwise look at what belongs to all.
+type shared[T any] struct {
+	begun atomic.Uint64 // changed under mu
+	mu    sync.Mutex
+	last  T
+}
+
+// look returns what fresh finds now, or what it found for somebody else since this call began.
+func (s *shared[T]) look(fresh func() T) T {
+	before := s.begun.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.Load() == before {
+		s.begun.Add(1)
+		s.last = fresh()
+	}
+	return s.last
+}

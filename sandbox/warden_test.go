@@ -1,0 +1,273 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// lossy is a spawner whose warden's deaths are received.
+func lossy(t *testing.T) (ptyio.Spawner, chan sandbox.WardenLost) {
+	t.Helper()
+	lost := make(chan sandbox.WardenLost, 100)
+	return newSpawner(t, sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}), lost
+}
+
+func receive[T any](t *testing.T, what string, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(patience):
+		t.Fatalf("never came: %s", what)
+	}
+	return value
+}
+
+func TestADeadWardenTakesItsTreesAlongAndIsReplaced(t *testing.T) {
+	spawner, lost := lossy(t)
+	daemon := shapes[5]
+	var tokens []string
+	var records []*recorder
+	warden := 0
+	for i := range 4 {
+		token := newToken()
+		child, record := run(t, spawner, daemon.launch(i%2 == 0, token))
+		eventually(t, "the daemon is up", func() bool { return daemon.up(token) })
+		tokens, records, warden = append(tokens, token), append(records, record), wardenAbove(child.PID())
+	}
+	_ = syscall.Kill(warden, syscall.SIGKILL)
+	for i, record := range records {
+		exited := awaitEvent[ptyio.Exited](t, record)
+		if exited.Status != messages.NoStatus || !errors.Is(exited.Lost, messages.ErrWardenLost) {
+			t.Errorf("child %d: %+v", i, exited)
+		}
+		if report := record.awaitEnd(t); report.Ended < 1 || len(report.Survivors) > 0 || report.Airtight {
+			t.Errorf("child %d: %+v", i, report)
+		}
+		if left := observe(tokens[i]); len(left) > 0 {
+			t.Errorf("child %d: %v", i, left)
+		}
+	}
+	l := receive(t, "WardenLost", lost)
+	if l.PID != warden || l.Status != messages.Signaled(int(syscall.SIGKILL)) || l.Children != 4 || l.Tree.Ended < 4 {
+		t.Errorf("%+v", l)
+	}
+	child, record := run(t, spawner, launch(false, "cat"))
+	if next := wardenAbove(child.PID()); next == warden || next == 0 {
+		t.Errorf("warden %d after %d", next, warden)
+	}
+	child.EndTree(0)
+	record.awaitEnd(t)
+	if len(lost) > 0 {
+		t.Errorf("told twice: %+v", <-lost)
+	}
+}
+
+func TestSpawnsThatRaceWithTheWardensDeathWorkOrFailAndLeaveNothing(t *testing.T) {
+	spawner, lost := lossy(t)
+	rounds := 8
+	if *full {
+		rounds = 100
+	}
+	for range rounds {
+		token := newToken()
+		child, first := run(t, spawner, launch(false, "sleep", token))
+		warden := wardenAbove(child.PID())
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				record := newRecorder()
+				l := shapes[5].launch(i%2 == 0, token)
+				l.Events = record.receive
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				child, err := spawner.Spawn(ctx, l)
+				if err != nil {
+					if !errors.Is(err, messages.ErrWardenLost) {
+						t.Errorf("error %v", err)
+					}
+					return
+				}
+				child.EndTree(0)
+				record.awaitEnd(t)
+			})
+		}
+		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond) // any moment is a good one
+		_ = syscall.Kill(warden, syscall.SIGKILL)
+		all.Wait()
+		first.awaitEnd(t)
+		if l := receive(t, "WardenLost", lost); l.PID != warden {
+			t.Errorf("%+v", l)
+		}
+		noneLeft(t, token)
+	}
+	if len(lost) > 0 {
+		t.Errorf("told too often: %+v", <-lost)
+	}
+}
+
+func TestATerminatedWardenEndsItsTreesAndExits(t *testing.T) {
+	spawner, lost := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, shapes[5].launch(false, token))
+	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
+	warden := wardenAbove(child.PID())
+	_ = syscall.Kill(warden, syscall.SIGTERM)
+	report := record.awaitEnd(t)
+	exited := awaitEvent[ptyio.Exited](t, record)
+	if exited.Lost != nil || exited.Status != messages.Signaled(int(syscall.SIGTERM)) || report.Ended < 1 {
+		t.Errorf("%+v %+v", exited, report)
+	}
+	noneLeft(t, token)
+	if l := receive(t, "WardenLost", lost); l.Status != messages.Exited(0) || l.Children != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestASuspendedWardenDoesNotHangClose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the whole patience of Close")
+	}
+	if !*full {
+		t.Skip("takes six seconds; see -full")
+	}
+	spawner, _ := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, shapes[5].launch(false, token))
+	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
+	_ = syscall.Kill(wardenAbove(child.PID()), syscall.SIGSTOP)
+	begin := time.Now()
+	_ = spawner.Close()
+	if took := time.Since(begin); took > patience {
+		t.Errorf("took %v", took)
+	}
+	record.awaitEnd(t)
+	noneLeft(t, token)
+}
+
+func TestAWardenHasNothingOfTheHost(t *testing.T) {
+	t.Setenv("EXECBUS_TEST_SECRET", "hidden")
+	spawner, _ := lossy(t)
+	child, _ := run(t, spawner, launch(false, "cat"))
+	base := fmt.Sprintf("/proc/%d/", wardenAbove(child.PID()))
+	environ, err := os.ReadFile(base + "environ")
+	line, _ := os.ReadFile(base + "cmdline")
+	name, _ := os.ReadFile(base + "comm")
+	dir, _ := os.Readlink(base + "cwd")
+	if err != nil || len(environ) != 0 || string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {
+		t.Errorf("environ %q, cmdline %q, comm %q, cwd %q, %v", environ, line, name, dir, err)
+	}
+}
+
+func TestAWardenStartedByHandExplainsItselfAndStops(t *testing.T) {
+	plain, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for _, extra := range [][]*os.File{nil, {plain}} {
+		command := exec.Command(self(t))
+		command.Args = []string{"execbus-warden", "-test.v"}
+		command.ExtraFiles = extra
+		out, _ := command.CombinedOutput()
+		if command.ProcessState.ExitCode() != 127 || !strings.Contains(string(out), "started by somebody else") ||
+			strings.Contains(string(out), "RUN") {
+			t.Errorf("%v: %s", command.ProcessState, out)
+		}
+	}
+}
+
+func TestManyTreesThatEndAtOnceDoNotDrownTheWarden(t *testing.T) {
+	spawner, _ := lossy(t)
+	var children []ptyio.Child
+	var records []*recorder
+	for range 64 {
+		child, record := run(t, spawner, bash(false, `for i in 1 2 3; do (setsid sleep 1000 </dev/null >/dev/null 2>&1 &); done; echo up; read x`))
+		children, records = append(children, child), append(records, record)
+	}
+	for _, record := range records {
+		record.awaitOutput(t, "up")
+	}
+	warden := wardenAbove(children[0].PID())
+	before, begin := cpu(warden), time.Now()
+	for _, child := range children {
+		child.EndTree(long)
+	}
+	for _, record := range records {
+		record.awaitEnd(t)
+	}
+	t.Logf("64 trees with 192 daemons ended in %v with %v of the warden's CPU", time.Since(begin), cpu(warden)-before)
+}
+
+// cpu is what a process has used so far, as its scheduler counts.
+func cpu(pid int) time.Duration {
+	var total time.Duration
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, thread.Name()))
+		var ns int64
+		_, _ = fmt.Sscan(string(text), &ns)
+		total += time.Duration(ns)
+	}
+	return total
+}
+
+func BenchmarkSpawnToExit(b *testing.B) {
+	for _, direct := range []bool{true, false} {
+		b.Run(spawnerName(direct), func(b *testing.B) {
+			spawner := newSpawner(b, sandbox.Options{Direct: direct})
+			warm, record := run(b, spawner, launch(false, "cat"))
+			warden := wardenAbove(warm.PID())
+			before := cpu(warden)
+			var total time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				_, record := run(b, spawner, launch(false, "/bin/true"))
+				awaitEvent[ptyio.Exited](b, record)
+				total += record.at(isExited).Sub(begin)
+				record.awaitEnd(b)
+			}
+			b.ReportMetric(float64(total.Microseconds())/float64(b.N), "to-exit-µs/op")
+			if !direct {
+				b.ReportMetric(float64((cpu(warden)-before).Microseconds())/float64(b.N), "warden-µs/op")
+			}
+			warm.EndTree(0)
+			record.awaitEnd(b)
+		})
+	}
+}
+
+// BenchmarkLeaderExitToEvent kills a sleeping leader and waits for the word of it.
+func BenchmarkLeaderExitToEvent(b *testing.B) {
+	for _, direct := range []bool{true, false} {
+		b.Run(spawnerName(direct), func(b *testing.B) {
+			spawner := newSpawner(b, sandbox.Options{Direct: direct})
+			var total time.Duration
+			n := 0
+			for b.Loop() {
+				child, record := run(b, spawner, launch(false, "sleep", "1000"))
+				begin := time.Now()
+				_ = syscall.Kill(child.PID(), syscall.SIGKILL)
+				awaitEvent[ptyio.Exited](b, record)
+				total += record.at(isExited).Sub(begin)
+				n++
+				record.awaitEnd(b)
+			}
+			b.ReportMetric(float64(total.Microseconds())/float64(n), "exit-µs/op")
+		})
+	}
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package hostile_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The observer looks at what the kernel lists and at nothing of ours.
+
+// wardenName is how a warden calls itself.
+const wardenName = "execbus-warden"
+
+// newToken marks the processes of a case. It is a number so that it can be what sleep sleeps.
+func newToken() string { return fmt.Sprintf("100000.%09d", rand.IntN(1e9)) }
+
+type seen struct {
+	pid, parent int
+	state       byte
+	argv        []string
+	dir         string
+}
+
+func (p seen) String() string {
+	return fmt.Sprintf("%d (parent %d, %c, in %s) %.120q", p.pid, p.parent, p.state, p.dir, p.argv)
+}
+
+func (p seen) alive() bool { return p.state != 0 && p.state != 'Z' && p.state != 'X' }
+
+// look reads one process; it has no state if it is gone.
+func look(pid int) (p seen) {
+	base := "/proc/" + strconv.Itoa(pid)
+	stat, err := os.ReadFile(base + "/stat")
+	if err != nil {
+		return p
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	p.pid, p.state = pid, fields[0][0]
+	p.parent, _ = strconv.Atoi(string(fields[1]))
+	if line, err := os.ReadFile(base + "/cmdline"); err == nil && len(line) > 0 {
+		p.argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	}
+	p.dir, _ = os.Readlink(base + "/cwd")
+	return p
+}
+
+func processes(want func(seen) bool) []seen {
+	entries, _ := os.ReadDir("/proc")
+	var found []seen
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if p := look(pid); p.state != 0 && want(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// living are the living processes with a token in their arguments or directory.
+func living(token string) []seen {
+	return processes(func(p seen) bool {
+		return p.alive() && (strings.Contains(strings.Join(p.argv, " "), token) || strings.Contains(p.dir, token))
+	})
+}
+
+// sleepers are those that are exactly "sleep token".
+func sleepers(token string) []seen {
+	return slices.DeleteFunc(living(token), func(p seen) bool { return len(p.argv) != 2 || p.argv[1] != token })
+}
+
+// children are the living and the dead children of a process.
+func children(parent int) (alive, dead []seen) {
+	for _, p := range processes(func(p seen) bool { return p.parent == parent }) {
+		if p.alive() {
+			alive = append(alive, p)
+		} else {
+			dead = append(dead, p)
+		}
+	}
+	return alive, dead
+}
+
+// wardens are the living wardens made of this binary by any process, or by one.
+func wardens(host int) []seen {
+	return processes(func(p seen) bool {
+		if !p.alive() || len(p.argv) == 0 || p.argv[0] != wardenName || host != 0 && p.parent != host {
+			return false
+		}
+		exe, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
+		return err == nil && strings.TrimSuffix(exe, " (deleted)") == self
+	})
+}
+
+func descriptors() []string {
+	const base = "/proc/self/fd"
+	entries, _ := os.ReadDir(base)
+	var found []string
+	for _, entry := range entries {
+		target, err := os.Readlink(base + "/" + entry.Name())
+		if err == nil && !strings.HasSuffix(target, "/fd") { // the listing itself
+			found = append(found, entry.Name()+" "+target)
+		}
+	}
+	return found
+}
+
+// patience bounds every wait; only a defect makes one last that long.
+const patience = 15 * time.Second
+
+// eventually polls what only the kernel knows.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	if _, ok := within(patience, condition); !ok {
+		t.Fatalf("never happened: %s", what)
+	}
+}
+
+// within polls a condition and says how long it took to come true.
+func within(most time.Duration, condition func() bool) (took time.Duration, ok bool) {
+	began := time.Now()
+	for !condition() {
+		if time.Since(began) > most {
+			return time.Since(began), false
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return time.Since(began), true
+}
+
+// before is what this process had before a case.
+type before struct {
+	descriptors []string
+	goroutines  goleak.Option
+}
+
+func remember() before { return before{descriptors(), goleak.IgnoreCurrent()} }
+
+// nothingLeft checks that all of it is as it was.
+func (b before) nothingLeft(t testing.TB, tokens ...string) {
+	t.Helper()
+	for _, token := range tokens {
+		if left := living(token); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+	}
+	if alive, dead := children(os.Getpid()); len(alive)+len(dead) > 0 {
+		t.Errorf("children of ours are left: alive %v, dead %v", alive, dead)
+	}
+	if _, ok := within(patience, func() bool { return len(descriptors()) <= len(b.descriptors) }); !ok {
+		t.Errorf("descriptors are left: %q, before: %q", descriptors(), b.descriptors)
+	}
+	var leak error
+	if _, ok := within(patience, func() bool { leak = goleak.Find(b.goroutines); return leak == nil }); !ok {
+		t.Errorf("goroutines are left: %v", leak)
+	}
+	if files, err := os.ReadDir(temporary); err != nil || len(files) > 0 {
+		t.Errorf("files are left in TMPDIR: %v, %v", files, err)
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// watchEnds selects what a ledger looks at.
+var watchEnds = execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited,
+	messages.KindOutputClosed, messages.KindExecEnded}}
+
+// client is one session with its ledger.
+type client struct {
+	host    *host
+	session *execbus.Session
+	name    string
+	max     int // processes
+	ledger  ledger
+	closing atomic.Bool
+}
+
+// close closes the session. Whoever uses it meanwhile is told that it is closed.
+func (c *client) close(ctx context.Context) {
+	c.closing.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	if err := c.session.Close(ctx); err != nil {
+		c.host.faults.add(c.name, "close: %v", err)
+	}
+}
+
+// isCode reports whether an error is ours and has exactly this code.
+func isCode(err error, codes ...messages.Code) bool {
+	typed, ok := errors.AsType[*messages.Error](err)
+	return ok && slices.Contains(codes, typed.Code)
+}
+
+// gone are the codes of questions to a process that may have ended meanwhile.
+var gone = []messages.Code{messages.CodeProcessEnded, messages.CodeUnknownProcess}
+
+// typed checks the error of a call. The allowed codes fit the call; those of a session that is closing, of a caller who
+// has given up and of a warden that was killed are always understood.
+func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) {
+	if err == nil {
+		st.host.tally.add("answers")
+		return true
+	}
+	typed, isOurs := errors.AsType[*messages.Error](err)
+	if !isOurs {
+		st.fault("%s: an error that is not ours: %T %v", op, err, err)
+		return false
+	}
+	st.host.tally.add("error: " + string(typed.Code))
+	switch disturbed := st.host.disturbed(st.epoch); {
+	case slices.Contains(allowed, typed.Code):
+	case typed.Code == messages.CodeClosed && (st.client.closing.Load() || disturbed):
+	case typed.Code == messages.CodeCancelled && st.ctx.Err() != nil:
+	case disturbed && slices.Contains(ofLostWarden, typed.Code):
+	default:
+		st.fault("%s: %s: %v", op, typed.Code, typed)
+	}
+	if typed.Code == messages.CodeProcessEnded && typed.Ended == nil {
+		st.fault("%s: a process that has ended, without its record", op)
+	}
+	if typed.Code == messages.CodeLimitReached && len(typed.Busy) == 0 {
+		st.fault("%s: a limit was reached, but nobody holds it", op)
+	}
+	return false
+}
+
+// ofLostWarden are the codes that calls get whose process was lost with its warden.
+var ofLostWarden = []messages.Code{messages.CodeWardenLost, messages.CodeRuntimeFailure, messages.CodeProcessEnded,
+	messages.CodeUnknownProcess, messages.CodeStdinClosed, messages.CodeInputNotTaken, messages.CodeWrongState}
+
+// job is a command that a step has started.
+type job struct {
+	*step
+	entry   *entry
+	call    messages.CallID
+	id      messages.ProcessID // 0 as long as it is unknown
+	account account
+	over    bool // the exit was answered
+}
+
+// exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
+func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.Code) (*job, *messages.Result) {
+	st.commands++
+	j := &job{step: st, call: messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))}
+	if w.output != nil {
+		j.account.flood = *w.output
+	}
+	command.Call = j.call
+	j.entry = st.client.ledger.expect(j.call, st.where(), w)
+	result, err := st.client.session.Exec(ctx, command)
+	st.client.ledger.answered(j.entry, err)
+	switch {
+	case isCode(err, messages.CodeCancelled) && ctx.Err() != nil:
+		st.host.tally.add("error: cancelled")
+		return j, nil
+	case !st.typed("exec", err, append(allowed, messages.CodeLimitReached)...):
+		return nil, nil
+	}
+	if result.Call != j.call {
+		st.fault("exec: the answer is to the call %q, want %q", result.Call, j.call)
+	}
+	j.id = result.Process
+	if !command.NoWait {
+		j.took("exec", result)
+	}
+	return j, result
+}
+
+// sh is a command for the shell.
+func sh(tty bool, script string) messages.ExecCommand {
+	return messages.ExecCommand{Argv: []string{"sh", "-c", script}, TTY: tty}
+}
+
+// took checks the output of an answer.
+func (j *job) took(op string, r *messages.Result) {
+	if j.entry.want.output != nil {
+		j.host.tally.plus("bytes checked", int64(len(r.Output)))
+		if err := j.account.take(r); err != nil {
+			j.fault("%s: %v", op, err)
+		}
+	}
+	if code, known := r.Status.Code(); known {
+		j.over = !r.Running
+		if r.Status.Kind == messages.ExitCode && !slices.Contains(j.entry.want.codes, code) {
+			j.fault("%s: its leader cannot have returned %d (%s)", op, code, statusOf(r))
+		}
+	}
+	if r.OutputText() == "" && len(r.Output) > 0 {
+		j.fault("%s: %d bytes of output and no text", op, len(r.Output))
+	}
+}
+
+// finish polls until the process has ended and everything was taken; then what was taken is what was sent.
+func (j *job) finish() {
+	if !j.identify() {
+		return
+	}
+	for j.ctx.Err() == nil {
+		result, err := j.client.session.Poll(j.ctx, messages.Poll{Process: j.id})
+		if !j.typed("poll", err, gone...) {
+			if isCode(err, messages.CodeProcessEnded) {
+				j.complete()
+			}
+			return
+		}
+		j.took("poll", result)
+	}
+}
+
+// complete checks that nothing of the output is missing.
+func (j *job) complete() {
+	if !j.awaitEnd() || j.entry.want.output == nil {
+		return
+	}
+	if j.account.taken != j.entry.end.Total {
+		j.fault("answers have kept and omitted %d bytes, and the process has written %d (%s)", j.account.taken, j.entry.end.Total,
+			j.entry.end.EndRecord.String())
+	}
+}
+
+// identify waits until the process is known, which a cancelled call does not tell.
+func (j *job) identify() bool {
+	if j.id != 0 {
+		return true
+	}
+	select {
+	case <-j.entry.startedCh:
+	case <-j.entry.endedCh:
+	case <-j.ctx.Done():
+		return false
+	}
+	j.client.ledger.mu.Lock()
+	defer j.client.ledger.mu.Unlock()
+	j.id = j.entry.process
+	return j.id != 0
+}
+
+// awaitEnd waits for the end event.
+func (j *job) awaitEnd() bool {
+	select {
+	case <-j.entry.endedCh:
+		return true
+	case <-j.ctx.Done():
+		return false
+	}
+}
+
+// terminate ends the process. Those that others have ended meanwhile are fine.
+func (j *job) terminate(request messages.Terminate) *messages.EndRecord {
+	if !j.identify() {
+		return nil
+	}
+	request.Process = j.id
+	record, err := j.client.session.Terminate(j.ctx, request)
+	if !j.typed("terminate", err, gone...) {
+		return nil
+	}
+	if record == nil || len(record.Tree.Survivors) > 0 {
+		j.fault("terminate: %+v", record)
+	}
+	return record
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// maxFaults bounds the complaints that are kept; all are counted.
+const maxFaults = 100
+
+// fault is a broken invariant.
+type fault struct {
+	At    string `json:"at"`
+	Where string `json:"where"`
+	What  string `json:"what"`
+}
+
+// faults collects complaints. It is safe for concurrent use.
+type faults struct {
+	began time.Time
+	say   io.Writer // a line for each complaint
+
+	mu    sync.Mutex
+	list  []fault
+	total int
+}
+
+func (f *faults) add(where, format string, args ...any) {
+	one := fault{At: time.Since(f.began).Round(time.Millisecond).String(), Where: where, What: fmt.Sprintf(format, args...)}
+	f.mu.Lock()
+	f.total++
+	keep := len(f.list) < maxFaults
+	if keep {
+		f.list = append(f.list, one)
+	}
+	f.mu.Unlock()
+	if keep {
+		fmt.Fprintf(f.say, "BROKEN after %s: %s: %s\n", one.At, one.Where, one.What)
+	}
+}
+
+// all returns the complaints that were kept, and how many there were.
+func (f *faults) all() ([]fault, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]fault(nil), f.list...), f.total
+}

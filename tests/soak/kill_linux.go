@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// killChild kills a process if it is still the child of that parent, and called that if a name is given. Looking happens
+// behind the opening of the pidfd, so no stranger with the same number can be hit.
+func killChild(pid, parent int, name string) (killed bool, err error) {
+	if pid == 0 || parent == 0 {
+		return false, nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	defer unix.Close(fd)
+	p, err := readProc(pid)
+	if err != nil || p.dead() || p.ppid != parent || name != "" && p.name != name {
+		return false, nil // it is gone
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return err == nil, ignoreGone(err)
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
