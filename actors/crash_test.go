@@ -272,7 +272,7 @@ func TestAnEndThatTheSupervisorCannotHearIsPublishedAllTheSame(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := s.exec(quick("exit 3")).Process
-	crashSupervisor(s) // while the end is under way, or before, or behind it
+	s.system.Send(s.supervisor, ended{id: id}) // a crash, if the end has not been published by then
 	awaitThat(t, "the end is published", func() bool { return len(s.endsOf(id)) > 0 })
 	h.shutdown()
 	if ends := s.endsOf(id); len(ends) != 1 {

@@ -312,6 +312,12 @@ func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
 	return request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
 }
 
+// typed sends input and does not wait for output.
+func (s *talk) typed(id messages.ProcessID, text string) {
+	s.t.Helper()
+	request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
+}
+
 func (s *talk) list() messages.Processes {
 	s.t.Helper()
 	return request[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})

@@ -32,6 +32,7 @@ type process struct {
 	runner  *PID       // who waits for a run to the end
 	run     *runOutput // of a run to the end
 
+	endWanted  bool                // somebody asked for the end, be it after the leader's exit
 	ending     *messages.Terminate // the first request to end it
 	status     messages.ExitStatus
 	lost       error // why there is no status
@@ -40,8 +41,10 @@ type process struct {
 	drained    bool
 	told       bool // the exit was told to somebody
 	noOutput   bool // the output has ended
-	tree       messages.TreeReport
-	treeEnded  bool
+
+	outputDropped bool // because a subscriber would not take it
+	tree          messages.TreeReport
+	treeEnded     bool
 }
 
 // Messages from the supervisor to a process.
@@ -106,6 +109,7 @@ type (
 	}
 	spawnFailed struct{ err error }
 	flushHeld   struct{ stream messages.Stream }
+	dropOutput  struct{}
 )
 
 // Discard passes the discard of a message on to the event in it.
@@ -137,6 +141,11 @@ func (p *process) receive(ctx *Context) {
 		p.childEvent(m.event)
 	case flushHeld:
 		p.flush(m.stream)
+	case dropOutput:
+		if !p.noOutput {
+			p.outputDropped = true
+			p.child.Abandon()
+		}
 	case deadline:
 		p.expired(m.waiter)
 	case wrote:
@@ -263,6 +272,9 @@ func (p *process) endIfOver() {
 		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost.Error()
 	case p.ending != nil:
 		record.Cause, record.By = messages.CauseTerminated, p.ending.By
+	}
+	if p.outputDropped && record.Detail == "" {
+		record.Detail = "the end of its output was dropped: a lossless subscription did not take it"
 	}
 	p.end(record, nil)
 }

@@ -33,7 +33,19 @@ func (p *process) childEvent(event ptyio.Event) {
 	case ptyio.TreeEnded:
 		p.tree, p.treeEnded = e.TreeReport, true
 		p.answerExit()
+		p.limitOutput()
 		p.endIfOver()
+	}
+}
+
+// lastOutput is how long after the end of a tree that somebody asked for its output may still be taken.
+const lastOutput = 2 * time.Second
+
+// limitOutput sees to it that a lossless subscriber who does not read cannot keep a process from ending that somebody
+// wants to end. One that ended by itself waits for its readers.
+func (p *process) limitOutput() {
+	if p.endWanted && p.treeEnded && !p.noOutput {
+		p.ctx.After(lastOutput, dropOutput{})
 	}
 }
 

@@ -148,6 +148,8 @@ func (p *process) terminate(m messages.Terminate) {
 	if p.ending == nil && p.state != messages.StateExited {
 		p.ending = &m
 	}
+	p.endWanted = true
+	p.limitOutput()
 	switch {
 	case p.child != nil:
 		p.child.EndTree(p.grace(m))

@@ -31,21 +31,22 @@ func TestAnInteractiveShellKeepsItsVariablesAndIsIndependentOfOthers(t *testing.
 			t.Fatalf("the ids are %d and %d", one, other)
 		}
 		s.write(one, "export KEPT=of-$((1+1))-days\n")
-		s.write(one, "echo first=$KEPT\n")
+		s.typed(one, "echo first=$KEPT\n")
 		s.said(one, "first=of-2-days\r\n")
-		s.write(one, "echo second=$KEPT\n")
+		s.typed(one, "echo second=$KEPT\n")
 		s.said(one, "second=of-2-days\r\n")
-		s.write(other, "echo other=[$KEPT]\n")
+		s.typed(other, "echo other=[$KEPT]\n")
 		s.said(other, "other=[]\r\n")
 		short := s.exec(shell("echo short=[$KEPT]"))
 		wantCode(t, short, 0)
 		if string(short.Output) != "short=[]\n" {
 			t.Errorf("a command of its own said %q", short.Output)
 		}
+		s.ended(short.Process)
 		if live := s.list(); len(live) != 2 || live[0].Process != one || live[1].Process != other {
 			t.Errorf("running: %+v", live)
 		}
-		s.write(one, "echo third=$KEPT\n")
+		s.typed(one, "echo third=$KEPT\n")
 		s.said(one, "third=of-2-days\r\n")
 	})
 }

@@ -95,15 +95,16 @@ func (v *supervisor) close(e *entry, end messages.EndRecord, out output, told bo
 	id := e.info.Process
 	delete(v.entries, id)
 	e.info.State, e.info.End = messages.StateClosed, &end
+	// Whoever learns of the end must find the slot free.
+	if e.granted {
+		v.ctx.Request(v.runtime, giveSlot{})
+	}
+	v.ctx.Send(v.runtime, counted{end.Cause})
 	v.bus.Publish(execEnded(v.origin(e), &end, out))
 	answerAll(v.ctx, e.enders, &end)
 	v.telemetry.ended(e.span, end)
 	v.logEnd(id, end)
 	v.remember(&record{info: e.info, output: out, told: told})
-	if e.granted {
-		v.ctx.Request(v.runtime, giveSlot{})
-	}
-	v.ctx.Send(v.runtime, counted{end.Cause})
 	if e.slot {
 		v.freeSlot()
 	}

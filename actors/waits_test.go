@@ -219,7 +219,7 @@ func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	one, other := h.open(nil), h.open(nil)
 	a, b := one.exec(interactive()).Process, other.exec(interactive()).Process
-	const yield = 2 * time.Second
+	const yield = time.Second
 	began := time.Now()
 	first := one.call(messages.WriteStdin{Process: a, Bytes: []byte("echo one\n"), Yield: yield})
 	second := other.call(messages.WriteStdin{Process: b, Bytes: []byte("echo two\n"), Yield: yield})

@@ -50,7 +50,7 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	}
 	c.terminal = master
 	c.input = &input{file: master, terminal: true}
-	c.streams = []*stream{{child: c, name: messages.PTY, file: master}}
+	c.streams = []*stream{newStream(c, messages.PTY, master, Credits)}
 	return []*os.File{slave}, nil
 }
 
@@ -65,7 +65,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		if err != nil {
 			return theirs, openError(string(name), err)
 		}
-		c.streams = append(c.streams, &stream{child: c, name: name, file: read})
+		c.streams = append(c.streams, newStream(c, name, read, Credits/2))
 		theirs = append(theirs, write)
 	}
 	return theirs, nil

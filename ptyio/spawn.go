@@ -57,8 +57,8 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{launch: launch, credits: newCredits(), spawned: make(chan struct{}), exited: make(chan struct{}),
-		ended: make(chan struct{}), abandoned: make(chan struct{})}
+	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
 	theirs, err := c.open(&start)
 	if err == nil {

@@ -19,8 +19,7 @@ type child struct {
 	terminal *os.File // the master of the PTY; nil on pipes
 	input    *input
 	streams  []*stream
-	credits  chan struct{} // one token for each batch that may still be handed out
-	dead     bool          // the start failed
+	dead     bool // the start failed
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered
@@ -35,10 +34,11 @@ type child struct {
 
 // stream reads one descriptor of a child.
 type stream struct {
-	child *child
-	name  messages.Stream
-	file  *os.File
-	pace  pace
+	child   *child
+	name    messages.Stream
+	file    *os.File
+	credits chan struct{} // one token for each batch that may still be handed out
+	pace    pace
 
 	// What one attempt to read found.
 	buffer *[MaxBatch]byte
@@ -71,12 +71,12 @@ var buffers = sync.Pool{New: func() any { return new([MaxBatch]byte) }}
 // past is a deadline that wakes a reader at once, so that it looks at its child again.
 var past = time.Unix(1, 0)
 
-func newCredits() chan struct{} {
-	credits := make(chan struct{}, Credits)
-	for range Credits {
-		credits <- struct{}{}
+func newStream(c *child, name messages.Stream, file *os.File, credits int) *stream {
+	s := &stream{child: c, name: name, file: file, credits: make(chan struct{}, credits)}
+	for range credits {
+		s.credits <- struct{}{}
 	}
-	return credits
+	return s
 }
 
 // read starts the readers.
@@ -103,7 +103,7 @@ func (s *stream) run() {
 				runtime.Gosched()
 			}
 		} else {
-			s.child.credits <- struct{}{}
+			s.credits <- struct{}{}
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -140,7 +140,7 @@ func (s *stream) try(fd uintptr) bool {
 
 func (s *stream) deliver() {
 	s.since += s.n
-	buffer, credits := s.buffer, s.child.credits
+	buffer, credits := s.buffer, s.credits
 	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], release: func() {
 		buffers.Put(buffer)
 		credits <- struct{}{}
@@ -150,7 +150,7 @@ func (s *stream) deliver() {
 // takeCredit waits for credit. The time it waits does not count against the phase.
 func (s *stream) takeCredit() bool {
 	select {
-	case <-s.child.credits:
+	case <-s.credits:
 		return true
 	default:
 	}
@@ -158,7 +158,7 @@ func (s *stream) takeCredit() bool {
 	select {
 	case <-s.child.abandoned:
 		return false
-	case <-s.child.credits:
+	case <-s.credits:
 		s.until = s.until.Add(time.Since(began))
 		return true
 	}

@@ -29,7 +29,16 @@ func write(t *testing.T, mode os.FileMode, text string) string {
 	return path
 }
 
-func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
+type failure struct {
+	name   string
+	launch ptyio.Launch
+	code   messages.Code
+	says   string
+	user   bool // root may do it
+}
+
+func failures(t *testing.T) []failure {
+	t.Helper()
 	deleted := filepath.Join(t.TempDir(), "deleted")
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
@@ -37,13 +46,7 @@ func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
 	_ = os.Mkdir(unreadable, 0)
 	plain := func(argv ...string) ptyio.Launch { return launch(false, argv...) }
 	in := func(dir string) ptyio.Launch { l := plain("true"); l.Dir = dir; return l }
-	cases := []struct {
-		name   string
-		launch ptyio.Launch
-		code   messages.Code
-		says   string
-		user   bool // root may do it
-	}{
+	return []failure{
 		{name: "missing program", launch: plain("no-such-program-here"), code: messages.CodeNoSuchProgram},
 		{name: "missing path", launch: plain("/no/such/program"), code: messages.CodeNoSuchProgram},
 		{name: "directory", launch: plain("/usr/bin"), code: messages.CodeSpawnFailed, says: "directory"},
@@ -61,8 +64,12 @@ func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
 		{name: "file for a directory", launch: in("/etc/passwd"), code: messages.CodeSpawnFailed, says: "working directory"},
 		{name: "unreadable directory", launch: in(unreadable), code: messages.CodeSpawnFailed, says: "permission", user: true},
 		{name: "closed inherited file", launch: ptyio.Launch{Argv: []string{"true"}, Env: environment(), Dir: "/",
-			Inherit: []ptyio.Inherited{{FD: 3, File: closed}}}, code: messages.CodeSpawnFailed},
+			Inherit: []ptyio.Inherited{{FD: 3, File: closed}}}, code: messages.CodeInvalidRequest},
 	}
+}
+
+func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
+	cases := failures(t)
 	for _, direct := range []bool{false, true} {
 		for _, tty := range []bool{false, true} {
 			spawner := newSpawner(t, sandbox.Options{Direct: direct})

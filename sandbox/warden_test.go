@@ -168,7 +168,7 @@ func TestAWardenHasNothingOfTheHost(t *testing.T) {
 	line, _ := os.ReadFile(base + "cmdline")
 	name, _ := os.ReadFile(base + "comm")
 	dir, _ := os.Readlink(base + "cwd")
-	if err != nil || len(environ) != 0 || string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {
+	if err != nil || string(environ) != "GOMAXPROCS=1\x00" || string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {
 		t.Errorf("environ %q, cmdline %q, comm %q, cwd %q, %v", environ, line, name, dir, err)
 	}
 }

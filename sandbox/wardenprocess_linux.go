@@ -93,7 +93,8 @@ func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
 	return p, nil
 }
 
-// exec starts the process. Its environment is empty and its directory "/".
+// exec starts the process. Its directory is "/", and its environment has nothing but GOMAXPROCS: a warden waits nearly all
+// the time, and threads that look for work would take the processor from the commands it starts.
 func (p *wardenProcess) exec(greeting, socket *os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -103,7 +104,7 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 	pidfd := -1
 	p.pid, err = syscall.ForkExec("/proc/self/exe", []string{warden.Name}, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   []string{"GOMAXPROCS=1"},
 		Files: []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})

@@ -14,8 +14,7 @@ type editor struct{ *term.Terminal }
 
 const prompt = "demo> "
 
-// interruptKey stands for Ctrl-C, which the terminal package would take for the end of the input. No key sends it but
-// Ctrl-_.
+// interruptKey stands for Ctrl-C, which the terminal package would take for the end of the input.
 const interruptKey = 0x1f
 
 // newEditor edits lines on the terminal. interrupted is called with what stood on the line when Ctrl-C cleared it.
@@ -47,8 +46,11 @@ type keyboard struct {
 func (k keyboard) Read(p []byte) (int, error) {
 	n, err := k.Reader.Read(p)
 	for i, key := range p[:n] {
-		if key == 0x03 {
+		switch key {
+		case 0x03:
 			p[i] = interruptKey
+		case interruptKey: // Ctrl-_
+			p[i] = 0 // means nothing
 		}
 	}
 	return n, err

@@ -21,7 +21,7 @@ const lifelineVariable = "EXECBUS_DEMO_LIFELINE"
 // lifelineFD is the first descriptor behind the standard ones.
 const lifelineFD = 3
 
-// guardPatience is how long a host may take to end after a second request.
+// guardPatience is how long a host may take to end after it was asked to. It gives up by itself before that.
 const guardPatience = shutdownTime + 5*time.Second
 
 // guard runs the interactive host in a child and gives the terminal back when that has ended, in whatever way.

@@ -36,7 +36,7 @@ type host struct {
 	front      *job // the one whose output has no number in front
 	showEvents bool
 	quitting   bool
-	code       int // to end with
+	code       int // to end with: the last line's, if nothing else says so
 	lost       error
 
 	lines   chan line

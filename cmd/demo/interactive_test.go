@@ -48,21 +48,21 @@ func TestInteractive(t *testing.T) {
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	s := sit(t)
-	s.send("trap 'echo re''sized' WINCH; echo fi''rst; while read -r line; do echo \"got <$line>\"; done; echo in''put ended; while :; do sleep 0.1; done\r")
+	s.send("echo fi''rst; while read -r line; do echo \"got <$line> on $(stty size)\"; done; echo in''put ended; while :; do sleep 0.1; done\r")
 	s.expect("first")
 	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
 	prefix := `(?m)^(\x1b\[\d+m)?\[` + id + `\] (\x1b\[0m)?`
 	s.send(":in " + id + " some text\r")
-	s.expect(prefix + "got <some text>")
+	s.expect(prefix + "got <some text> on 24 100")
 	s.send("echo an''other\r")
 	s.expect(`(?m)^another`)
 	s.expect(`exited, code\(0\)`)
 	s.send(":ps\r")
-	s.expect(id + `\s+running\s+\d+\s+\d+s\s+trap`)
-	s.send(":resize " + id + " 40x120\r:in " + id + " \r")
-	s.expect(prefix + "resized")
+	s.expect(id + `\s+running\s+\d+\s+\d+s\s+echo fi''rst`)
+	s.send(":resize " + id + " 40x120\r")
+	s.expect("is 40x120 now")
 	s.send(`:in ` + id + ` "quoted\n"` + "\r")
-	s.expect(prefix + "got <quoted>")
+	s.expect(prefix + "got <quoted> on 40 120")
 	s.send(":eof " + id + "\r")
 	s.expect(prefix + "input ended")
 	s.send(":kill " + id + "\r")
@@ -72,6 +72,22 @@ func TestBackground(t *testing.T) {
 	s.send("\x04")
 	s.ends(0)
 	s.restored()
+}
+
+func TestWindowSizeReachesTheCommands(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("trap 'echo si''ze $(stty size)' WINCH; echo rea''dy; while :; do sleep 0.1; done\r")
+	s.expect(`(?m)^ready`)
+	s.resize(30, 90)
+	s.expect("size 30 90")
+	s.send("\x1f") // Ctrl-_ is not Ctrl-C
+	s.send("stty size\r")
+	s.expect(`(?m)^30 90`)
+	s.send(":ps\r")
+	s.expect(`\d+\s+running`)
+	s.send(":quit\r")
+	s.ends(0)
 }
 
 func TestNextLineSendsTheOneInFrontToTheBackground(t *testing.T) {
@@ -186,7 +202,6 @@ func TestTerminalIsRestored(t *testing.T) {
 	}
 }
 
-// A guard without a host has nothing to wait for, and a host that someone gives a descriptor by mistake is none.
 func TestLifelineIsNotForCommands(t *testing.T) {
 	t.Parallel()
 	s := sit(t)

@@ -91,7 +91,12 @@ func (h *host) runAll(input io.Reader) (code int, err error) {
 		text, err := reader.ReadString('\n')
 		if text != "" {
 			codes := make(chan int, 1)
-			h.lines <- line{text, func(code int) { codes <- code }}
+			h.lines <- line{text, func(code int) {
+				if !h.quitting {
+					h.code = code
+				}
+				codes <- code
+			}}
 			code = <-codes
 		}
 		if errors.Is(err, io.EOF) {

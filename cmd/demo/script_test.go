@@ -31,7 +31,7 @@ func TestScript(t *testing.T) {
 		"another place":    {":cd /\npwd\n", outcome{stdout: "/\n"}},
 		"no such verb":     {":nosuch\n", outcome{stderr: "demo: there is no :nosuch; :help lists what there is\n", code: 2}},
 		"no such process":  {":kill 1000\n", outcome{stderr: "demo: use process 1000: there is no process with this id; list the processes of the session\n", code: 1}},
-		"quit":             {"exit 3\n:quit\necho not this\n", outcome{}},
+		"quit":             {"exit 3\n:quit\necho not this\n", outcome{code: 3}},
 		"more than a page": {"head -c 3000000 /dev/zero\n", outcome{stdout: strings.Repeat("\x00", 3_000_000)}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func (s *seat) expect(pattern string) []string {
 // ends waits for the end of the demo.
 func (s *seat) ends(code int) {
 	s.t.Helper()
-	if got := s.expect(`(?m)^the demo ended with: (\d+)$`)[1]; got != strconv.Itoa(code) {
+	if got := s.expect(`the demo ended with: (\d+)\n`)[1]; got != strconv.Itoa(code) {
 		s.t.Errorf("the demo ended with %s, want %d", got, code)
 	}
 }

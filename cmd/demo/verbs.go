@@ -169,7 +169,10 @@ func resizeTerminal(h *host, arguments string) (question, error) {
 		return nil, badUsage(fmt.Sprintf("%q is no size such as 40x120", rest))
 	}
 	return func(ctx context.Context) (string, error) {
-		return "", h.session.Resize(ctx, id, messages.Size{Rows: uint16(r), Cols: uint16(c)})
+		if err := h.session.Resize(ctx, id, messages.Size{Rows: uint16(r), Cols: uint16(c)}); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("The terminal of [%d] is %dx%d now.\n", id, r, c), nil
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -126,11 +127,8 @@ func measure(ctx context.Context, h *harness, cases []benchCase) *result {
 	for _, c := range cases {
 		h.say("%s: %s", c.name, c.about)
 		values, err := c.run(ctx, h)
-		if err == nil && ctx.Err() != nil {
-			err = ctx.Err()
-		}
 		if ctx.Err() != nil {
-			err = fmt.Errorf("interrupted: %w", err)
+			err = errors.New("interrupted")
 		}
 		r.add(c, values, err)
 		if ctx.Err() != nil {

@@ -242,7 +242,7 @@ func TestDeathDuringAWrite(t *testing.T) {
 		for _, tty := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/tty=%v", script, tty), func(t *testing.T) {
 				ledger.enter(t)
-				for range sample(100) {
+				for range sample(60) {
 					t.Run("", func(t *testing.T) {
 						h := open(t, execbus.Options{})
 						command := h.bash(tty, script)

@@ -26,6 +26,7 @@ type host struct {
 	dir     string // has the token in its name
 	ctx     context.Context
 	all     *witness
+	lossy   bool // programs do not wait for those who follow them
 }
 
 var warm sync.Once
@@ -203,7 +204,7 @@ func (h *host) run(command messages.ExecCommand, blind bool) *program {
 
 func (h *host) try(command messages.ExecCommand, blind bool) (*program, error) {
 	command.Call, command.NoWait = messages.CallID(newToken()), true
-	following := execbus.Watch{Calls: []messages.CallID{command.Call}, Lossless: true}
+	following := execbus.Watch{Calls: []messages.CallID{command.Call}, Lossless: !h.lossy}
 	if blind {
 		following = execbus.Watch{Calls: following.Calls, Kinds: lifecycle}
 	}

@@ -40,6 +40,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	var err error
+	self, err = os.Executable()
+	must(err)
 	if role := os.Getenv(roleVariable); role != "" {
 		play(role)
 		os.Exit(0)
@@ -50,8 +53,6 @@ func TestMain(m *testing.M) {
 
 func tests(m *testing.M) int {
 	var err error
-	self, err = os.Executable()
-	must(err)
 	scratchRoot, err = os.MkdirTemp("", "execbus-hostile-")
 	must(err)
 	defer os.RemoveAll(scratchRoot)

@@ -44,6 +44,9 @@ func isCode(err error, codes ...messages.Code) bool {
 // gone are the codes of questions to a process that may have ended meanwhile.
 var gone = []messages.Code{messages.CodeProcessEnded, messages.CodeUnknownProcess}
 
+// away are those of orders to a process that is ending, or has not quite begun.
+var away = append([]messages.Code{messages.CodeClosed, messages.CodeWrongState}, gone...)
+
 // typed checks the error of a call. The allowed codes fit the call; those of a session that is closing, of a caller who
 // has given up and of a warden that was killed are always understood.
 func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) {
@@ -60,6 +63,7 @@ func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) 
 	switch disturbed := st.host.disturbed(st.epoch); {
 	case slices.Contains(allowed, typed.Code):
 	case typed.Code == messages.CodeClosed && (st.client.closing.Load() || disturbed):
+	case typed.Code == messages.CodeCancelled && op == "exec" && st.client.closing.Load(): // it had not begun
 	case typed.Code == messages.CodeCancelled && st.ctx.Err() != nil:
 	case disturbed && slices.Contains(ofLostWarden, typed.Code):
 	default:
@@ -85,7 +89,7 @@ type job struct {
 	call    messages.CallID
 	id      messages.ProcessID // 0 as long as it is unknown
 	account account
-	over    bool // the exit was answered
+	heard   bool // everything that was said to it was taken
 }
 
 // exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
@@ -110,6 +114,9 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 		st.fault("exec: the answer is to the call %q, want %q", result.Call, j.call)
 	}
 	j.id = result.Process
+	if !result.Running && result.Status.Kind == messages.ExitNone && !st.disturbed() && !st.client.closing.Load() {
+		st.fault("exec was answered after %v, and the process neither runs nor has it ended", result.WallTime)
+	}
 	if !command.NoWait {
 		j.took("exec", result)
 	}
@@ -130,7 +137,6 @@ func (j *job) took(op string, r *messages.Result) {
 		}
 	}
 	if code, known := r.Status.Code(); known {
-		j.over = !r.Running
 		if r.Status.Kind == messages.ExitCode && !slices.Contains(j.entry.want.codes, code) {
 			j.fault("%s: its leader cannot have returned %d (%s)", op, code, statusOf(r))
 		}

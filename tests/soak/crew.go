@@ -46,11 +46,11 @@ func (c *crew) work(hung <-chan struct{}, worker func(n int)) bool {
 func (c *crew) at(ctx context.Context, worker int, st *step, do func(*step)) {
 	c.tasks[worker].Store(&task{st.where(), time.Now()})
 	defer c.tasks[worker].Store(nil)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	var cancel context.CancelFunc
+	st.ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
-	st.ctx = ctx
 	do(st)
-	if ctx.Err() == context.DeadlineExceeded {
+	if st.ctx.Err() != nil && ctx.Err() == nil {
 		st.fault("took more than %v", patience)
 	}
 	st.host.tally.add("step: " + st.scenario)

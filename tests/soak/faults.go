@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxFaults bounds the complaints that are kept; all are counted.
+// maxFaults bounds the complaints that are kept. All are counted, but a run with so many ends early.
 const maxFaults = 100
 
 // fault is a broken invariant.
@@ -39,6 +39,12 @@ func (f *faults) add(where, format string, args ...any) {
 	if keep {
 		fmt.Fprintf(f.say, "BROKEN after %s: %s: %s\n", one.At, one.Where, one.What)
 	}
+}
+
+// tooMany reports whether to go on makes no sense.
+func (f *faults) tooMany() bool {
+	_, total := f.all()
+	return total >= maxFaults
 }
 
 // all returns the complaints that were kept, and how many there were.

@@ -17,7 +17,7 @@ const (
 	// patience is how long a call, an end or a wait for news may take before it is called hung.
 	patience = time.Minute
 	// endWait is how long everything may take to end at a quiet point.
-	endWait = 30 * time.Second
+	endWait = 20 * time.Second
 )
 
 // host is what embeds execbus here: a runtime and its sessions.
@@ -84,6 +84,8 @@ func (h *host) drain(ctx context.Context, but *client) {
 	}
 	closing.Wait()
 	if but != nil {
+		ctx, cancel := context.WithTimeout(ctx, endWait)
+		defer cancel()
 		if err := but.session.TerminateAll(ctx); err != nil {
 			h.faults.add(but.name, "terminate all: %v", err)
 		}

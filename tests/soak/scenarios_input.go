@@ -12,7 +12,7 @@ import (
 )
 
 // ofInput are the codes of a write to a process that may be ending.
-var ofInput = append([]messages.Code{messages.CodeStdinClosed, messages.CodeInputNotTaken, messages.CodeClosed}, gone...)
+var ofInput = append([]messages.Code{messages.CodeStdinClosed, messages.CodeInputNotTaken}, away...)
 
 // talk has a conversation with a program on a terminal, and resizes it.
 func (st *step) talk() {
@@ -24,16 +24,20 @@ func (st *step) talk() {
 	if result == nil {
 		return
 	}
+	j.heard = true
 	said := result.Output
 	for n := range words {
 		if st.coin() {
 			err := st.client.session.Resize(st.ctx, j.id, messages.Size{Rows: uint16(st.between(1, 500)), Cols: uint16(st.between(1, 500))})
-			st.typed("resize", err, append([]messages.Code{messages.CodeClosed}, gone...)...)
+			st.typed("resize", err, away...)
 		}
 		said = append(said, j.write(fmt.Sprintf("word%d\n", n), st.dice.IntN(3) == 0)...)
 	}
 	said = append(said, j.write("quit\n", false)...)
-	if !j.identify() || !j.awaitOutput(&said) || !j.asMeant() {
+	if !j.heard {
+		j.terminate(messages.Terminate{})
+	}
+	if !j.awaitOutput(&said) || !j.asMeant() || !j.heard {
 		return
 	}
 	for n, rest := 0, string(said); n < words; n++ {
@@ -50,8 +54,10 @@ func (st *step) talk() {
 func (j *job) write(line string, noWait bool) []byte {
 	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), NoWait: noWait})
 	if !j.typed("write", err, ofInput...) {
+		j.heard = false
 		return nil
 	}
+	j.heard = j.heard && result.Taken == len(line)
 	if result.InputErr != nil && !isCode(result.InputErr, ofInput...) {
 		j.fault("write: %v", result.InputErr)
 	}
@@ -105,8 +111,9 @@ func (st *step) copy() {
 		whole = whole && result.Taken == len(chunk)
 		sent, got = append(sent, chunk...), append(got, result.Output...)
 	}
-	err := st.client.session.CloseStdin(st.ctx, j.id)
-	st.typed("close stdin", err, ofInput...)
+	if !st.typed("close stdin", st.client.session.CloseStdin(st.ctx, j.id), ofInput...) {
+		j.terminate(messages.Terminate{})
+	}
 	if j.awaitOutput(&got) && j.asMeant() && whole && !bytes.Equal(sent, got) {
 		st.fault("copy: %d bytes were sent and %d came back, or others", len(sent), len(got))
 	}
@@ -124,7 +131,7 @@ func (st *step) signal() {
 		syscall.SIGSTOP, syscall.SIGCONT}
 	for range st.between(1, 5) {
 		request := messages.Signal{Process: j.id, Number: int(numbers[st.dice.IntN(len(numbers))]), Tree: st.coin()}
-		st.typed("signal", st.client.session.Signal(st.ctx, request), append([]messages.Code{messages.CodeClosed}, gone...)...)
+		st.typed("signal", st.client.session.Signal(st.ctx, request), away...)
 		st.pause(st.millis(0, 20))
 	}
 	j.terminate(messages.Terminate{Grace: st.millis(10, 300)})

@@ -110,7 +110,7 @@ func (s *soak) run(ctx context.Context) {
 	s.load.warm(ctx)
 	s.quiet(ctx)
 	s.sampler.keep(true)
-	for n, more := 0, true; more && ctx.Err() == nil && !s.hung; n++ {
+	for n, more := 0, true; more && ctx.Err() == nil && !s.hung && !s.faults.tooMany(); n++ {
 		more = s.load.round(ctx, n)
 		s.quiet(ctx)
 	}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -63,6 +64,7 @@ func (t *Tree) Watch() {
 	_ = t.pidfd.Close()
 	t.spec.Exited(status) // before the channel says so: Ended must come after it
 	close(t.exited)
+	runtime.Gosched() // whoever waits for the exit goes first; the walk takes a while
 	t.bury()
 	if t.deserted() {
 		close(t.counted)
@@ -135,7 +137,10 @@ func (t *Tree) graceEnd() time.Time {
 
 // finish is the ending: ask, wait, kill, report.
 func (t *Tree) finish() {
-	asked := t.ask()
+	var asked []process
+	if time.Now().Before(t.graceEnd()) { // without a grace there is nothing to ask for
+		asked = t.ask()
+	}
 	again := time.Now().Add(askAgain)
 	for wait := time.Millisecond; !t.deserted() && time.Now().Before(t.graceEnd()); wait = min(2*wait, 10*time.Millisecond) {
 		t.pause(wait)

@@ -1,0 +1,166 @@
+//go:build linux
+
+package hostile_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// TestTerminationByMany ends one program from 8 goroutines while others use it in every other way.
+func TestTerminationByMany(t *testing.T) {
+	for name, script := range map[string]string{
+		"obedient":      `echo up; sleep $1`,
+		"deaf":          `trap "" TERM HUP; echo up; while :; do sleep 0.1; done`,
+		"stopped":       `echo up; kill -STOP $$`,
+		"with children": `for i in {1..10}; do setsid sleep $1 & done; echo up; wait`,
+		"flooding":      `echo up; while :; do echo $1; done`,
+		"ending":        `echo up; exit 3`,
+	} {
+		for _, tty := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/tty=%v", name, tty), func(t *testing.T) {
+				ledger.enter(t)
+				for range sample(30) {
+					t.Run("", func(t *testing.T) { terminateByMany(t, tty, script) })
+				}
+			})
+		}
+	}
+}
+
+func terminateByMany(t *testing.T, tty bool, script string) {
+	h := open(t, execbus.Options{})
+	p := h.run(h.bash(tty, script), false)
+	p.awaitOutput("up")
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	graces := []time.Duration{-1, 0, time.Millisecond, 20 * time.Millisecond, time.Second, -1, 0, 10 * time.Second}
+	records := make(chan messages.EndRecord, len(graces))
+	for _, grace := range graces {
+		all.Go(func() {
+			<-begin
+			record, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id, Grace: grace})
+			switch {
+			case err == nil:
+				records <- *record
+			case codeOf(err) != messages.CodeProcessEnded:
+				t.Errorf("terminate: %v", err)
+			}
+		})
+	}
+	for name, operation := range operations(h, p.id) {
+		if name == "terminate" {
+			continue
+		}
+		all.Go(func() {
+			<-begin
+			switch code := codeOf(operation()); code {
+			case "", messages.CodeProcessEnded, messages.CodeClosed, messages.CodeStdinClosed, messages.CodeInputNotTaken,
+				messages.CodeNotATerminal, messages.CodeUnsupported, messages.CodeWrongState:
+			default:
+				t.Errorf("%s meanwhile: %q", name, code)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	close(records)
+	ended := p.end()
+	note(parent{t}, "%s", ended.Cause)
+	if ended.Cause != messages.CauseTerminated && ended.Cause != messages.CauseExited {
+		t.Error(ended.String())
+	}
+	for record := range records {
+		if record.String() != ended.EndRecord.String() || record.Tree.Ended != ended.Tree.Ended {
+			t.Errorf("one was told %s, the event says %s", record.String(), ended.String())
+		}
+	}
+	h.reaped()
+}
+
+// TestEverythingAtOnce lets 8 callers do all kinds of things until the session, or the whole runtime, is closed under them,
+// by several callers at once.
+func TestEverythingAtOnce(t *testing.T) {
+	ledger.enter(t)
+	for i := range sample(100) {
+		t.Run("", func(t *testing.T) { closeUnderThem(t, rand.New(rand.NewPCG(*seed, uint64(i))), i%2 == 0) })
+	}
+	note(t, "every call was answered: %s, %s or %s after the end", "ok", messages.CodeClosed, messages.CodeProcessEnded)
+}
+
+func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
+	h := open(t, execbus.Options{})
+	scripts := []string{`sleep $1`, `(setsid sleep $1 &); exit 0`, `trap "" TERM; sleep $1; sleep $1`, `exit 3`, `kill -KILL $$`, `echo $1; read x`}
+	var all sync.WaitGroup
+	enough := 20 + random.IntN(60)
+	calls := make(chan struct{}, 1000)
+	for caller := range 8 {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(*seed, uint64(caller)))
+			var id messages.ProcessID
+			for {
+				var err error
+				switch random.IntN(6) {
+				case 0, 1, 2:
+					var result *messages.Result
+					command := h.bash(random.IntN(2) == 0, scripts[random.IntN(len(scripts))])
+					command.NoWait = true
+					if result, err = h.Exec(h.ctx, command); err == nil {
+						id = result.Process
+					}
+				case 3:
+					err = h.Signal(h.ctx, messages.Signal{Process: id, Number: int(syscall.SIGCONT), Tree: true})
+				case 4:
+					ctx, cancel := context.WithTimeout(h.ctx, time.Millisecond)
+					_, err = h.Poll(ctx, messages.Poll{Process: id})
+					cancel()
+				case 5:
+					_, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: -1})
+				}
+				select {
+				case calls <- struct{}{}:
+				default:
+				}
+				switch code := codeOf(err); code {
+				case "", messages.CodeUnknownProcess, messages.CodeProcessEnded, messages.CodeCancelled, messages.CodeLimitReached:
+				case messages.CodeClosed:
+					if _, err := h.List(h.ctx); codeOf(err) == messages.CodeClosed {
+						return // the session's end; a child's is CodeClosed, too
+					}
+				default:
+					t.Errorf("a call was told %q: %v", code, err)
+				}
+				if h.ctx.Err() != nil {
+					t.Error("the session never closed")
+					return
+				}
+			}
+		})
+	}
+	for range enough {
+		<-calls
+	}
+	for i := range 4 {
+		all.Go(func() {
+			err := h.Close(h.ctx)
+			if runtimeToo && i%2 == 0 {
+				err = h.runtime.Shutdown(h.ctx)
+			}
+			if err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if left := living(h.token); len(left) > 0 {
+		t.Errorf("closed, but %v", left)
+	}
+}

@@ -1,9 +1,0 @@
-//go:build linux
-
-package hostile_test
-
-func beHost()           {}
-func bePoor()           {}
-func bePoorWarden()     {}
-func haveFewTerminals() {}
-func haveFullDisk()     {}

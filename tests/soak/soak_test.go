@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// soakRun runs the command as its main does.
+func soakRun(t *testing.T, ctx context.Context, args ...string) (code int, r report) {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("the soak reads /proc, which only Linux has")
+	}
+	var out, progress bytes.Buffer
+	code = run(ctx, append(args, "-json"), &out, &progress)
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatalf("exit code %d, no JSON: %v\n%s", code, err, &progress)
+	}
+	if t.Failed() || code != exitOK {
+		t.Logf("%s", &progress)
+	}
+	return code, r
+}
+
+func TestSmallSoak(t *testing.T) {
+	plot := filepath.Join(t.TempDir(), "soak.svg")
+	code, r := soakRun(t, t.Context(), "-duration", "3s", "-parallel", "4", "-seed", "1", "-plot", plot)
+	if code != exitOK || r.Broken > 0 {
+		t.Errorf("exit code %d: %d complaints", code, r.Broken)
+	}
+	if r.QuietPoints < 3 || r.Samples < 2 || r.Counts["commands"] < 100 || r.Counts["bytes checked"] == 0 {
+		t.Errorf("it did little: %d quiet points, %d samples, %v", r.QuietPoints, r.Samples, r.Counts)
+	}
+	for _, s := range scenarios() {
+		if r.Counts["step: "+s.name] == 0 {
+			t.Errorf("no step was %s", s.name)
+		}
+	}
+	text, err := os.ReadFile(plot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := xml.NewDecoder(bytes.NewReader(text)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the plot is no XML: %v", err)
+		}
+	}
+}
+
+func TestManyCommands(t *testing.T) {
+	code, r := soakRun(t, t.Context(), "-commands", "500", "-seed", "1")
+	if code != exitOK || r.Broken > 0 {
+		t.Errorf("exit code %d: %d complaints", code, r.Broken)
+	}
+	if r.Counts["ended: exited"] < 500 {
+		t.Errorf("too few commands: %v", r.Counts)
+	}
+}
+
+func TestInterruptedRunCleansUpAndSaysSo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	code, r := soakRun(t, ctx, "-duration", "1h", "-parallel", "2", "-only", "short|copy|terminate")
+	if code != exitFailed || !r.Interrupted || r.Broken > 0 {
+		t.Errorf("exit code %d, interrupted %v, %d complaints: %v", code, r.Interrupted, r.Broken, r.Faults)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want string
+		code int
+	}{
+		{"-help", "Usage: soak", exitOK},
+		{"extra", "unexpected argument", exitUsage},
+		{"-duration 1ms", "use 1s or more", exitUsage},
+		{"-duration 5s -commands 10", "exclude each other", exitUsage},
+		{"-commands 0", "use 1 or more", exitUsage},
+		{"-commands 10 -only short", "exclude each other", exitUsage},
+		{"-parallel 0", "use 1 to 256", exitUsage},
+		{"-only nothing", "matches no scenario; there are short,", exitUsage},
+		{"-only (", "-only: error parsing", exitUsage},
+		{"-plot /no/such/dir/x.svg", "no such file", exitFailed},
+	} {
+		var out, progress bytes.Buffer
+		if code := run(t.Context(), strings.Fields(test.args), &out, &progress); code != test.code {
+			t.Errorf("%s: exit code %d, want %d", test.args, code, test.code)
+		}
+		if !strings.Contains(progress.String(), test.want) {
+			t.Errorf("%s: does not say %q:\n%s", test.args, test.want, &progress)
+		}
+	}
+}
+
+func TestChoicesFollowFromTheSeed(t *testing.T) {
+	choices := func(seed uint64) (names string) {
+		a := arguments{seed: seed}
+		for worker := range 4 {
+			for n := range 50 {
+				dice := a.dice(worker, n)
+				names += draw(dice, scenarios()).name + " "
+				_ = dice.Uint64()
+			}
+		}
+		return names
+	}
+	if first, again := choices(7), choices(7); first != again || first == choices(8) {
+		t.Error("the same seed does not choose the same, or another one does")
+	}
+}
+
+func TestFloodsAreCheckedByteByByte(t *testing.T) {
+	for _, tty := range []bool{false, true} {
+		f := flood{lines: 200_000, tty: tty}
+		all := generate(f)
+		if err := f.check(all, 0); err != nil {
+			t.Fatal(err)
+		}
+		dice := rand.New(rand.NewPCG(1, 1))
+		for range 200 {
+			from := dice.IntN(len(all))
+			part := bytes.Clone(all[from : from+dice.IntN(min(len(all)-from, 5000))+1])
+			if err := f.check(part, int64(from)); err != nil {
+				t.Fatal(err)
+			}
+			part[dice.IntN(len(part))] ^= 1
+			if f.check(part, int64(from)) == nil {
+				t.Fatal("a wrong byte was not found")
+			}
+		}
+		if f.check(append(all, '1'), 0) == nil {
+			t.Error("a byte too many was not found")
+		}
+		const half = 512 << 10
+		text := append(append(bytes.Clone(all[:half]), messages.OmissionMarker(f.total()-2*half)...), all[len(all)-half:]...)
+		if err := f.transcript(text, f.total()); err != nil {
+			t.Error(err)
+		}
+		if f.transcript(text[1:], f.total()) == nil || f.transcript(all[:100], 101) == nil {
+			t.Error("a wrong transcript was not found")
+		}
+	}
+}
+
+func generate(f flood) []byte {
+	end := "\n"
+	if f.tty {
+		end = "\r\n"
+	}
+	var b bytes.Buffer
+	for i := range f.lines {
+		fmt.Fprintf(&b, "%d%s", firstLine+i, end)
+	}
+	return b.Bytes()
+}
+
+func TestAccountsFindWhatIsMissing(t *testing.T) {
+	f := flood{lines: 10}
+	all := generate(f)
+	a := account{flood: f}
+	for _, r := range []*messages.Result{{Output: all[:10]}, {Output: append(bytes.Clone(all[10:15]), all[70:80]...), Head: 5, Omitted: 55}} {
+		if err := a.take(r); err != nil {
+			t.Error(err)
+		}
+	}
+	if a.taken != f.total() {
+		t.Errorf("%d bytes, want %d", a.taken, f.total())
+	}
+	if (&account{flood: f}).take(&messages.Result{Output: all[1:3]}) == nil {
+		t.Error("a lost byte was not found")
+	}
+	e := follower{flood: f}
+	if err := e.delta(messages.OutputDelta{Seq: 1, Bytes: all[:9]}); err != nil {
+		t.Error(err)
+	}
+	if err := e.gap(messages.Gap{First: 9, End: 20, Deltas: 2}); err != nil {
+		t.Error(err)
+	}
+	if e.delta(messages.OutputDelta{Seq: 5, Offset: 20, Bytes: all[20:30]}) == nil {
+		t.Error("a lost delta was not found")
+	}
+}
+
+func TestDriftIsJudgedAgainstTheBaseline(t *testing.T) {
+	for _, test := range []struct {
+		q      quantity
+		growth int64
+		drifts bool
+	}{
+		{descriptors, 1, true}, {descriptors, 0, false}, {goroutines, 1, true}, {goroutines, -1, false}, {ptys, 1, true},
+		{zombies, 1, true}, {descendants, 1, true}, {heap, heapSlack, false}, {heap, heapSlack + 1, true}, {rss, 1 << 30, false},
+	} {
+		j := &judge{faults: &faults{say: io.Discard}}
+		base := sample{values: [quantities]int64{descriptors: 10, goroutines: 5, heap: 1 << 20}}
+		j.add(base)
+		later := base
+		later.values[test.q] += test.growth
+		if drifted := len(j.add(later)) > 0; drifted != test.drifts {
+			t.Errorf("%s %+d: drifted %v", facts[test.q].name, test.growth, drifted)
+		}
+		if _, complaints := j.faults.all(); (complaints > 0) != test.drifts {
+			t.Errorf("%s %+d: %d complaints", facts[test.q].name, test.growth, complaints)
+		}
+	}
+}
+
+func TestSeriesStayBounded(t *testing.T) {
+	var s series
+	for i := range 5*maxSamples + 1 {
+		s.add(sample{at: time.Duration(i)})
+	}
+	if len(s.samples) > maxSamples || s.samples[0].at != 0 || s.samples[len(s.samples)-1].at != 5*maxSamples {
+		t.Errorf("%d samples from %d to %d", len(s.samples), s.samples[0].at, s.samples[len(s.samples)-1].at)
+	}
+	step := s.samples[1].at
+	for i, one := range s.samples {
+		if one.at != time.Duration(i)*step {
+			t.Fatalf("sample %d is of %d, want %d", i, one.at, time.Duration(i)*step)
+		}
+	}
+}
