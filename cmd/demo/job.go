@@ -152,9 +152,13 @@ func (h *host) interruptScript(at *job) {
 	}
 }
 
+// send sends a signal. A command that has ended meanwhile is no failure.
 func (h *host) send(j *job, number syscall.Signal) {
 	id := j.id
 	go func() {
-		_ = h.session.Signal(context.Background(), messages.Signal{Process: id, Number: int(number)}) // it may have ended
+		err := h.session.Signal(context.Background(), messages.Signal{Process: id, Number: int(number)})
+		if err != nil && !errors.Is(err, messages.ErrUnknownProcess) {
+			h.tell(func() { h.view.fail(err) })
+		}
 	}()
 }

@@ -161,3 +161,46 @@ func TestDemoRuns(t *testing.T) {
 		t.Logf("stderr: %s", stderr.String())
 	}
 }
+
+// goBlock takes the first Go program out of a text.
+func goBlock(readme string) string {
+	_, rest, found := strings.Cut(readme, "```go\n")
+	program, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		return ""
+	}
+	return program
+}
+
+func TestTheReadmesProgramRuns(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(repositoryRoot(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := goBlock(string(readme))
+	if program == "" {
+		t.Fatal("README.md has no Go program")
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	output, err := goTool(t, "run", file).CombinedOutput()
+	for _, fact := range []string{"code(3) 1 being ended <nil>", `output "hi\n"`, "exited code(3) background processes ended: 1"} {
+		if !strings.Contains(string(output), fact) {
+			t.Errorf("its output has no %q", fact)
+		}
+	}
+	if err != nil || t.Failed() {
+		t.Errorf("it ended with %v and said:\n%s", err, output)
+	}
+}
+
+func TestAReadmeWithoutAProgramIsFound(t *testing.T) {
+	if got := goBlock("```sh\nls\n```\n```go\npackage main\n```\n"); got != "package main\n" {
+		t.Errorf("found %q", got)
+	}
+	if got := goBlock("```sh\nls\n```\n"); got != "" {
+		t.Errorf("found %q", got)
+	}
+}
