@@ -231,18 +231,23 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s, other := h.open(nil), h.open(nil)
 		neighbour := cat(other)
-		stubborn := s.exec(quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")).Process
+		// None ends before the supervisor crashes.
+		const stubbornly = "trap '' TERM HUP; stty raw -echo 2>/dev/null; echo deaf; " + idle
+		stubborn := s.exec(quick(stubbornly)).Process
 		s.said(stubborn, "deaf")
-		id := s.exec(onTerminal(quick("stty raw -echo; echo deaf; " + idle))).Process
+		id := s.exec(onTerminal(quick(stubbornly))).Process
 		s.said(id, "deaf")
 		calls := []waiting{
-			s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MaxYield}),
-			s.call(messages.RunCommand{Argv: []string{"sleep", "1000"}, Timeout: -1}),
+			s.call(shell(stubbornly)),
+			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, Timeout: -1}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
 			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true}),
 			s.call(messages.Terminate{Process: stubborn, Grace: 10 * time.Second}),
-			s.call(messages.TerminateAll{}),
 		}
+		for n := range 2 {
+			s.said(id+messages.ProcessID(n+1), "deaf")
+		}
+		calls = append(calls, s.call(messages.TerminateAll{}))
 		crashSupervisor(s)
 		calls = append(calls, s.call(messages.ListProcesses{}))
 		for i, call := range calls {

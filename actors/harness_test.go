@@ -30,7 +30,7 @@ type seam struct {
 	ptyio.Spawner
 	before func(ctx context.Context, launch ptyio.Launch) error // may wait, fail or panic
 	child  func(ptyio.Child) ptyio.Child                        // what the actors get instead
-	raw    func(ptyio.Launch, ptyio.Event)                      // sees what the actors have been told
+	raw    func(ptyio.Launch, ptyio.Event)                      // sees what the actors are about to be told
 }
 
 func (s *seam) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
@@ -44,10 +44,10 @@ func (s *seam) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, err
 		if spawned, ok := event.(ptyio.Spawned); ok && s.child != nil {
 			event = ptyio.Spawned{Child: s.child(spawned.Child)}
 		}
-		original.Events(event)
 		if _, output := event.(ptyio.Output); s.raw != nil && !output {
 			s.raw(original, event)
 		}
+		original.Events(event)
 	}
 	return s.Spawner.Spawn(ctx, launch)
 }

@@ -280,22 +280,25 @@ func (p *process) endIfOver() {
 }
 
 // end answers everybody and hands the record to the supervisor, which publishes it. failure is what those get who waited
-// for a command that never ran.
+// for a command that never ran; they are told when the supervisor has been, so that they do not find it in its list.
 func (p *process) end(record *messages.EndRecord, failure error) {
 	p.state = messages.StateClosed
-	p.endRun(failure)
-	if failure != nil {
-		p.tell(p.starter, failure)
-		for len(p.waiters) > 0 {
-			p.answer(p.waiters[0], failure)
-		}
+	if failure == nil {
+		p.endRun(nil)
+		p.answerEnd(record)
 	}
-	p.answerEnd(record)
 	bus, last, out := p.bus, p.origin(), p.output
 	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, func() {
 		bus.Publish(execEnded(last, record, out))
 	}})
 	p.output = output{}
+	if failure != nil {
+		p.endRun(failure)
+		p.tell(p.starter, failure)
+		for len(p.waiters) > 0 {
+			p.answer(p.waiters[0], failure)
+		}
+	}
 }
 
 // leave is the actor's own end. It comes before the process's only if the supervisor is gone, so that nobody else is left

@@ -277,7 +277,7 @@ func TestCancelledCallsLoseNoByte(t *testing.T) {
 				message = messages.WriteStdin{Process: id, Bytes: []byte("x")}
 			}
 			w := s.call(message)
-			over = w.answered(time.Duration(rand.IntN(3_000)) * time.Microsecond)
+			w.answered(time.Duration(rand.IntN(3_000)) * time.Microsecond)
 			w.cancel()
 			take(w)
 			over = ended || strings.Contains(got.String(), fmt.Sprintf("line %d\n", lines-1))

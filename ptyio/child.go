@@ -47,7 +47,7 @@ type Child interface {
 	// Signal sends sig to the processes of the scope. It never reaches a process outside of the tree.
 	Signal(sig syscall.Signal, scope Scope) error
 
-	// EndTree starts to end the tree: SIGTERM (and, under a PTY, SIGHUP to those that do not handle SIGTERM), grace,
+	// EndTree starts to end the tree: SIGTERM (and, under a PTY, SIGHUP to those that ignore it), grace,
 	// then SIGKILL until none is left. TreeEnded follows. A further call can only shorten the grace.
 	EndTree(grace time.Duration)
 

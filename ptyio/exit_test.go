@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // underLoad keeps every core busy twice over until the test ends: with processes, and in the full form with goroutines of
 // the host, too.
 func underLoad(t *testing.T) {
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
+	var over atomic.Bool
+	t.Cleanup(func() { over.Store(true) })
 	for range 2 * runtime.GOMAXPROCS(0) {
 		spinner := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
 		if err := spinner.Start(); err != nil {
@@ -31,12 +32,7 @@ func underLoad(t *testing.T) {
 		})
 		if *full {
 			go func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
+				for !over.Load() {
 				}
 			}()
 		}

@@ -191,7 +191,7 @@ func countIdle(t *testing.T, direct bool) {
 	each := (int64(now.HeapInuse+now.StackInuse) - int64(before.HeapInuse+before.StackInuse)) / int64(len(all))
 	tasks, _ := os.ReadDir("/proc/self/task")
 	t.Logf("direct %v: %d threads, %d bytes a child", direct, len(tasks), each)
-	if len(tasks) > 12 || each > 32<<10 {
+	if len(tasks) > 12 || each >= ptyio.MaxBatch {
 		t.Errorf("direct %v: 200 idle children cost %d threads and %d bytes each", direct, len(tasks), each)
 	}
 	for _, r := range all {

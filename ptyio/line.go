@@ -13,12 +13,12 @@ const MaxLine = 4095
 
 // lineMode is how a terminal cuts input into lines.
 type lineMode struct {
-	on       bool
-	eof      byte   // 0: there is none
-	endings  []byte // what ends a line, or empties it
-	ignored  []byte // what is not kept
-	quote    byte   // what takes its meaning from the next character; 0: there is none
-	doubling bool   // 0xff is kept as two bytes
+	on      bool
+	eof     byte   // 0: there is none
+	endings []byte // what ends a line, or empties it
+	ignored []byte // what is not kept
+	quote   byte   // what takes its meaning from the next character; 0: there is none
+	marking bool   // PARMRK: 0xff is kept as two bytes, and the kernel keeps room for three
 }
 
 // line is the unfinished line in a terminal.
@@ -34,6 +34,10 @@ func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 		return line{}, true
 	}
 	fits = true
+	longest := MaxLine
+	if m.marking {
+		longest -= 3
+	}
 	for _, b := range p {
 		switch {
 		case l.quoted:
@@ -44,12 +48,12 @@ func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 		case bytes.IndexByte(m.ignored, b) >= 0:
 		case bytes.IndexByte(m.endings, b) >= 0:
 			l.length = 0
-		case b == 0xff && m.doubling:
+		case b == 0xff && m.marking:
 			l.length += 2
 		default:
 			l.length++
 		}
-		fits = fits && l.length <= MaxLine
+		fits = fits && l.length <= longest
 	}
 	return l, fits
 }
@@ -74,7 +78,7 @@ func lineModeOf(state *unix.Termios) lineMode {
 	if state.Lflag&unix.IEXTEN != 0 {
 		mode.quote = state.Cc[unix.VLNEXT]
 	}
-	mode.doubling = state.Iflag&unix.PARMRK != 0
+	mode.marking = state.Iflag&unix.PARMRK != 0
 	mode.endings = terminators(state)
 	if state.Iflag&unix.INLCR == 0 {
 		mode.endings = append(mode.endings, '\n')

@@ -18,7 +18,7 @@
 //
 // # How a tree ends
 //
-// SIGTERM to every member (and, under a terminal, SIGHUP to those without a handler for SIGTERM), the grace, then SIGSTOP
+// SIGTERM to every member (and, under a terminal, SIGHUP to those that ignore it), the grace, then SIGSTOP
 // and walk until nothing new is found, SIGKILL, and again until none is left. When a leader exits by itself, its
 // background children have 50 ms to finish before that begins, unless the launch keeps them. Every signal goes through a
 // pidfd whose process was compared with the walk's.

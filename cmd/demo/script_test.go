@@ -55,7 +55,7 @@ func TestSignalsInAScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script := filepath.Join(t.TempDir(), "script")
-			if err := os.WriteFile(script, []byte("echo ready; exec sleep 1000\necho not this\n"), 0o644); err != nil {
+			if err := os.WriteFile(script, []byte(untilInterrupted+"\necho not this\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			command := demo(t)
@@ -72,7 +72,7 @@ func TestSignalsInAScript(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			ready := make([]byte, len("ready\n"))
+			ready := make([]byte, len("begun\n"))
 			if _, err := io.ReadFull(out, ready); err != nil {
 				t.Fatal(err)
 			}

@@ -124,7 +124,8 @@ func useInTmux(p *pane) {
 	p.expect(`^tick\n+tock\n\[\d+\] exited, code\(3\).*\ndemo>$`)
 	p.enter("while :; do sleep 0.1; done")
 	id := p.expect(`\[(\d+)\] goes on in the background`)[1]
-	p.enter("sleep 1000")
+	p.enter(untilInterrupted)
+	p.expect(`^begun`)
 	p.keys("C-c")
 	p.expect(`\[\d+\] exited, signal\(2\)`)
 	p.enter(":ps")

@@ -206,7 +206,9 @@ type sessionEcho struct {
 	process messages.ProcessID
 }
 
-func openSessionEcho(ctx context.Context) (echoer, error) {
+func openSessionEcho(ctx context.Context) (echoer, error) { return newSessionEcho(ctx) }
+
+func newSessionEcho(ctx context.Context) (*sessionEcho, error) {
 	runtime, err := execbus.Start(execbus.Options{})
 	if err != nil {
 		return nil, err

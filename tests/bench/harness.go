@@ -22,6 +22,7 @@ type metric struct {
 	unit  unit
 	judge judge
 	limit float64
+	when  string // where the limit holds, if not everywhere
 }
 
 // judge says how a limit is meant.

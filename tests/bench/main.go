@@ -105,9 +105,13 @@ func all() []benchCase {
 	var cases []benchCase
 	cases = append(cases, spawnCases()...)
 	cases = append(cases, heapCases()...)
+	cases = append(cases, execCases()...)
+	cases = append(cases, askCase(), publishCase())
+	cases = append(cases, deliveryCases()...)
 	cases = append(cases, echoCases()...)
+	cases = append(cases, loadedCases()...)
 	cases = append(cases, floodCases()...)
-	return append(cases, shellsCase())
+	return append(cases, memoryCase(), shellsCase())
 }
 
 func choose(only *regexp.Regexp) []benchCase {

@@ -14,10 +14,13 @@ import (
 type unit string
 
 const (
+	nanoseconds  unit = "ns"
 	microseconds unit = "µs"
+	milliseconds unit = "ms"
 	megabytes    unit = "MB/s"
 	cpuPerGiB    unit = "s/GiB"
 	kibibytes    unit = "KiB"
+	mebibytes    unit = "MiB"
 	pieces       unit = ""
 )
 
@@ -120,7 +123,7 @@ func (m metric) limitText() string {
 	case atLeast:
 		return fmt.Sprintf("≥ %.2f×", m.limit)
 	case valueMost:
-		return "≤ " + m.unit.show(m.limit)
+		return strings.TrimSpace("≤ " + m.unit.show(m.limit) + " " + m.when)
 	default:
 		return "-"
 	}
@@ -171,7 +174,12 @@ func list(w io.Writer, cases []benchCase) {
 	for _, c := range cases {
 		var limits []string
 		for _, m := range c.metrics {
-			limits = append(limits, strings.TrimSpace(m.name+" "+m.limitText()))
+			if m.judge != inform {
+				limits = append(limits, strings.TrimSpace(m.name+" "+m.limitText()))
+			}
+		}
+		if limits == nil {
+			limits = []string{"-"}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\n", c.name, strings.Join(limits, ", "), c.about)
 	}

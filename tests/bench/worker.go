@@ -82,6 +82,10 @@ func work(args []string, out, progress io.Writer) int {
 		err = holdHeap(number, args[2] == "direct", out)
 	case "shells":
 		err = answerShells(out)
+	case "memory":
+		err = answerMemory(number, args[2] == "slow", out)
+	case "lines":
+		err = printLines(time.Duration(number)*time.Millisecond, os.Stdout)
 	default:
 		return exitUsage
 	}

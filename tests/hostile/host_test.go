@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -169,20 +170,38 @@ func (w *witness) await(t testing.TB, what string, condition func() bool) {
 // checkStories checks what the events of each process say together: it ended once, at last, and if it began in order.
 func (w *witness) checkStories(t testing.TB) {
 	t.Helper()
+	const records = 64 // that a session remembers: so many ends later an id may be given again
 	stories := map[messages.ProcessID]string{}
+	last := map[messages.ProcessID]int{} // which end it was
+	ends := 0
 	for _, event := range w.events {
-		stories[event.From().Process] += string(event.Kind()) + " "
-		if e, ok := event.(messages.ExecEnded); ok && e.Cause == messages.CauseRuntimeFailure {
-			stories[e.Process] = "failed " + stories[e.Process]
+		id := event.From().Process
+		if end, ended := last[id]; ended && ends-end < records {
+			t.Errorf("process %d has ended, and then came %s", id, event.Kind())
 		}
-	}
-	const plain, early = "exec_started exec_exited output_closed exec_ended ", "exec_started output_closed exec_exited exec_ended "
-	for id, story := range stories {
-		failed := strings.HasPrefix(story, "failed ") && strings.Count(story, "exec_ended") == 1 && strings.HasSuffix(story, "exec_ended ")
-		if story != plain && story != early && story != "exec_ended " && !failed {
+		stories[id] += string(event.Kind()) + " "
+		ended, is := event.(messages.ExecEnded)
+		if !is {
+			continue
+		}
+		story := stories[id]
+		delete(stories, id)
+		ends++
+		last[id] = ends
+		if !slices.Contains(goodStories, story) && ended.Cause != messages.CauseRuntimeFailure {
 			t.Errorf("the story of process %d: %s", id, story)
 		}
 	}
+	for id, story := range stories {
+		t.Errorf("process %d never ended: %s", id, story)
+	}
+}
+
+// goodStories are what may happen to a process whose actor and warden live.
+var goodStories = []string{
+	"exec_started exec_exited output_closed exec_ended ",
+	"exec_started output_closed exec_exited exec_ended ",
+	"exec_ended ",
 }
 
 // program is one command of a host.

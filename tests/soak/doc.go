@@ -46,6 +46,8 @@
 //
 // MIN, MEDIAN and MAX are over the samples of every second; EARLY and LATE are the medians of the first and the last
 // quarter of the run, so a slow growth shows even where it is not judged. BASELINE, WORST and LAST are of quiet points.
+// Where the heap has drifted, the name of a heap profile is shown, and for the others what is there.
+//
 // After the shutdown of the runtime everything is counted once more: descriptors and goroutines must then be what they
 // were before its start, and no process may be left.
 //
@@ -59,7 +61,7 @@
 //     meant), a signal is one that somebody sent, and there is a status unless the leader never ran or its warden was
 //     killed;
 //   - every failed call is answered with a *messages.Error of a code that fits what was asked;
-//   - no call takes a minute;
+//   - no step takes a minute;
 //   - output is exact. Floods write numbered lines, so that each byte says where it belongs: what the answers to calls
 //     kept and omitted together is what was sent, every kept byte is in its place, and the same holds for deltas and
 //     gaps, for remembered output, for transcripts and for totals;

@@ -186,20 +186,19 @@ func allGroups() (found []process) {
 	return found
 }
 
-// handlesTerm reports whether the process has its own handler for SIGTERM.
-func handlesTerm(pid int) bool {
+// ignoresTerm reports whether SIGTERM has no effect on the process, because it ignores or blocks it.
+func ignoresTerm(pid int) bool {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
-	if err != nil {
-		return false
-	}
-	_, rest, found := bytes.Cut(text, []byte("\nSigCgt:"))
-	if !found {
-		return false
-	}
+	return err == nil && inMask(text, "SigIgn", unix.SIGTERM) || inMask(text, "SigBlk", unix.SIGTERM)
+}
+
+// inMask looks a signal up in one of the masks of /proc/PID/status.
+func inMask(status []byte, name string, sig unix.Signal) bool {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
-	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
+	return err == nil && mask&(1<<(sig-1)) != 0
 }
 
 // send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.

@@ -217,15 +217,15 @@ func (t *Tree) ask() (asked []process) {
 	return asked
 }
 
-// hangUp sends SIGHUP, under a terminal, to those that do not handle SIGTERM: an interactive shell ignores SIGTERM, and a
-// SIGHUP must not cut short a SIGTERM trap. It is done twice: bash loses a signal that comes just before it waits for
+// hangUp sends SIGHUP, under a terminal, to those that ignore SIGTERM, as an interactive shell does. Others do not get it:
+// it must not cut short a SIGTERM trap, nor be what a program is reported to have died of. It is done twice: bash loses a signal that comes just before it waits for
 // input, and its line editor has a handler for an instant before it sees that the shell ignores SIGTERM.
 func (t *Tree) hangUp(members []process) {
 	if !t.spec.TTY {
 		return
 	}
 	for _, p := range members {
-		if !handlesTerm(p.pid) {
+		if ignoresTerm(p.pid) {
 			_ = send(p, unix.SIGHUP)
 		}
 	}

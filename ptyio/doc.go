@@ -1,0 +1,97 @@
+// Package ptyio runs one child, on a terminal or on pipes, and moves its bytes.
+//
+//	spawner, err := sandbox.New(sandbox.Options{})
+//	child, err := spawner.Spawn(ctx, ptyio.Launch{
+//		Argv: []string{"python3", "-q"}, Dir: "/src", Env: env, TTY: true,
+//		Events: func(event ptyio.Event) {
+//			switch e := event.(type) {
+//			case ptyio.Output:
+//				os.Stdout.Write(e.Bytes)
+//				e.Release()
+//			case ptyio.Drained: // everything that the program wrote has come; its status came before with Exited
+//			case ptyio.TreeEnded: // nothing of it is left
+//			}
+//		},
+//	})
+//	child.Write([]byte("print(6*7)\n"), time.Now().Add(time.Second), func(taken int, err error) { ... })
+//	child.CloseStdin(func(err error) { ... })
+//
+// It knows no actor and no policy. [Child] and [Spawner] are what the rest of the house sees; a spawner brings a
+// [Starter], which forks and ends trees, and gets everything about bytes from [Spawn]. Beside them are the stores for
+// output, which know no child: [OutputLog], [HeadTailBuffer] and [Splitter], and [BuildEnvironment].
+//
+// # Starting
+//
+// A program without a slash is looked up in the PATH of the child's own environment, and what is relative is relative
+// to its own directory. Spawn returns when the program runs, or says why it does not: messages.ErrNoSuchProgram or
+// messages.ErrSpawnFailed, with the cause in a sentence. The child leads a kernel session of its own; under a
+// terminal it has that for its controlling terminal. It gets the descriptors 0 to 2 and those of Launch.Inherit, and
+// no other. All of them are in blocking mode, also where Go had made them non-blocking.
+//
+// # Output
+//
+// Output comes in batches of at most [MaxBatch] bytes, each under a credit that Release gives back. A stream whose
+// credits are all out is not read; the kernel then makes the child wait. So memory is bounded and a flood slows the
+// child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer.
+//
+// For a child that floods, by 64 KiB within 10 ms, the reader collects for up to half a millisecond before it hands
+// out a batch, because every batch wakes its receiver; others are never made to wait.
+//
+// # The end
+//
+// The leader's exit, the end of the output and the end of the tree are three events, because background children may
+// hold the output and may be kept:
+//
+//   - Exited comes when the kernel reports it, Background at once after it if the leader left processes behind.
+//   - Drained comes when the leader's output has been delivered: at the end of the output, otherwise [DrainWait]
+//     after the exit and with nothing left to read. Where another process keeps writing, it comes when more was read
+//     than a dead leader can have left. While there is no credit this clock stands still: a late receiver loses
+//     nothing.
+//   - Closed comes when nobody has the other side open any more, or when the tree has ended and DrainWait is over. A
+//     terminal that the leader closes and opens again is not closed.
+//   - TreeEnded comes when nothing of the tree is left, or with the names of what would not go.
+//
+// # Input
+//
+// Writes go out whole and in the order of the calls. Taken counts what the terminal or the pipe took, which is not
+// what the program read. What is not taken by the deadline is discarded and counted, also while it waits behind a
+// write with more patience.
+//
+// A terminal in line mode holds [MaxLine] bytes of a line and silently drops the rest. So a write with a longer line,
+// what was sent of the line before included, is refused as a whole. The terminal's mode is read before each write:
+// what counts is how the program has set it up then, with its own ends of lines, quoting and ignored characters.
+// Several lines that the program has not read yet are no problem: the terminal makes the writer wait.
+//
+// The end of input is the end of the pipe, or the terminal's end-of-file character: twice where a line is unfinished,
+// because the first only ends that line. A program that reads on gets what is written later.
+//
+// # Limits
+//
+//   - Output: [Credits] batches of MaxBatch bytes of a child; on pipes half of them for each stream.
+//   - Input: [MaxPendingInput] bytes and [MaxPendingWrites] writes that wait; one more is refused with
+//     messages.ErrInputFull.
+//   - Start: [MaxArguments] bytes of arguments and environment, [MaxInherited] descriptors up to [MaxInheritedFD].
+//   - Threads: at most four at a time rest for floods.
+//
+// # What you may not assume
+//
+// That taken bytes were read: once nobody has a terminal open, it takes everything and keeps nothing.
+//
+// That a line is never cut: characters that erase others count as if they were kept, so that a line may be refused
+// that would have fitted; but a program that leaves raw mode, or flushes its input, between the look at its mode and
+// the write changes what the terminal holds.
+//
+// That events come from one goroutine, or that those of two streams come in the order of the child's writes. Each
+// stream's batches are in order, Exited is before Drained and TreeEnded, and nothing follows once Closed and
+// TreeEnded have come.
+//
+// That the callback of Write runs in another goroutine: where the bytes go out at once it is called before Write
+// returns.
+//
+// That a batch is a line, a write or a character: it ends wherever the kernel's buffer did. See Splitter.
+//
+// That a signal to the foreground finds somebody: a job that is just ending leaves the foreground empty for a moment,
+// and the signal is then lost, as a typed Ctrl-C would be.
+//
+// That Linux and macOS behave alike at the end of a terminal's output: what is said here is tested on Linux.
+package ptyio

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+)
+
+const (
+	listeners = 1000
+	talkers   = 20
+	// talkEvery is how often each of the talkers prints a line, and talkSettle how long they do before it counts.
+	talkEvery  = 10 * time.Millisecond
+	talkSettle = 500 * time.Millisecond
+)
+
+func deliveryCases() []benchCase {
+	delivery := func(name, about string, follows follow) benchCase {
+		return benchCase{name: name, about: "output of 20 processes, a line each in 10 ms, to 1,000 subscribers " + about,
+			metrics: []metric{
+				{name: "p99", unit: milliseconds, judge: valueMost, limit: 20},
+				{name: "median", unit: milliseconds},
+				{name: "p99 from the print on", unit: milliseconds},
+				{name: "a second", unit: pieces},
+			}, run: func(ctx context.Context, h *harness) ([]value, error) { return measureDelivery(ctx, h, follows) }}
+	}
+	return []benchCase{
+		delivery("delivery", "of all of it", func(int, []messages.ProcessID) []messages.ProcessID { return nil }),
+		delivery("delivery-one", "of one of them each", func(i int, talkers []messages.ProcessID) []messages.ProcessID {
+			return talkers[i%len(talkers):][:1]
+		}),
+	}
+}
+
+// follow says which processes a listener follows; none are all.
+type follow func(listener int, talkers []messages.ProcessID) []messages.ProcessID
+
+func measureDelivery(ctx context.Context, h *harness, follows follow) ([]value, error) {
+	runtime, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer shutDown(runtime)
+	session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/"})
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{self, workerFlag, "lines", strconv.Itoa(int(talkEvery / time.Millisecond)), ""}
+	var ids []messages.ProcessID
+	for range talkers {
+		result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, NoWait: true})
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, result.Process)
+	}
+	lasts := time.Duration(h.some(3, 1)) * time.Second
+	var tails, medians, prints, rates []float64
+	for pair := range h.pairs {
+		cpu := cpuTime()
+		heard, err := listen(ctx, session, lasts, func(i int) []messages.ProcessID { return follows(i, ids) })
+		if err != nil {
+			return nil, err
+		}
+		cpu = cpuTime() - cpu
+		all, printed := heard.all, heard.printed
+		if len(all) < listeners || len(printed) == 0 {
+			return nil, fmt.Errorf("only %d events were delivered", len(all))
+		}
+		tails, medians = append(tails, quantile(all, 0.99)), append(medians, median(all))
+		prints = append(prints, quantile(printed, 0.99))
+		rates = append(rates, float64(len(all))/lasts.Seconds())
+		h.say("  sample %d/%d: median %.2f ms, p99 %.2f ms, from the print %.2f ms; %.0f a second, %d lost, cpu %.1f s", pair+1,
+			h.pairs, medians[pair], tails[pair], prints[pair], rates[pair], heard.lost, cpu.Seconds())
+	}
+	return []value{single(tails), single(medians), single(prints), single(rates)}, nil
+}
+
+// hearing is what subscribers have got, in milliseconds after the publication and after the print.
+type hearing struct {
+	all, printed []float64
+	lost         int
+}
+
+// listen lets all subscribers read everything that is published in a stretch of time, however late they have it.
+func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, processes func(i int) []messages.ProcessID) (*hearing, error) {
+	ctx, cancel := context.WithTimeout(ctx, talkSettle+lasts+eventPatience)
+	defer cancel()
+	from := time.Now().Add(talkSettle)
+	until := from.Add(lasts)
+	heard, failed := make([]hearing, listeners), make([]error, listeners)
+	var all sync.WaitGroup
+	for i := range listeners {
+		sub, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}, Processes: processes(i),
+			Context: ctx})
+		if err != nil {
+			failed[i] = err
+			cancel()
+			break
+		}
+		all.Go(func() {
+			defer sub.Close()
+			failed[i] = heard[i].listen(ctx, sub, from, until)
+		})
+	}
+	all.Wait()
+	var sum hearing
+	for i := range heard {
+		sum.all = append(sum.all, heard[i].all...)
+		sum.printed = append(sum.printed, heard[i].printed...)
+		sum.lost += heard[i].lost
+	}
+	return &sum, errors.Join(failed...)
+}
+
+// listen reads until an event comes that was published at the end or later. So all that was published before has come.
+// What a gap says was lost counts as if it came with the gap.
+func (l *hearing) listen(ctx context.Context, sub *bus.Subscription, from, until time.Time) error {
+	for {
+		event, err := sub.Next(ctx)
+		if err != nil {
+			return err
+		}
+		now, at, count := time.Now(), event.From().At, 1
+		switch e := event.(type) {
+		case messages.Gap:
+			count = e.Deltas
+			l.lost += count
+		case messages.OutputDelta:
+			if !at.Before(until) {
+				return nil
+			}
+			if at.Before(from) {
+				continue
+			}
+			if len(l.all)%100 == 0 { // reading the clock of the child costs more than the rest
+				if printed, ok := printedAt(e.Bytes); ok {
+					l.printed = append(l.printed, float64(now.UnixNano()-printed)/1e6)
+				}
+			}
+		}
+		for range count {
+			l.all = append(l.all, float64(now.Sub(at).Nanoseconds())/1e6)
+		}
+	}
+}
+
+// printedAt is when the first line was printed.
+func printedAt(output []byte) (int64, bool) {
+	line, _, found := bytes.Cut(output, []byte("\n"))
+	at, err := strconv.ParseInt(string(line), 10, 64)
+	return at, found && err == nil
+}
+
+// printLines is the helper that prints the time, until nobody reads it.
+func printLines(every time.Duration, out io.Writer) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		<-ticker.C
+		if _, err := fmt.Fprintln(out, time.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
+}
