@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,9 +67,25 @@ func NewSystem(logger *slog.Logger) *System {
 	// second to throttle that, and answer senders with a reply that does not say who is gone.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
+	shrink(s.lib.ProcessRegistry)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}, stopping: map[string][]*PID{}}
 	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive), "root")
 	return s
+}
+
+// registryBuckets is how many of the library's table of actors are kept.
+const registryBuckets = 8
+
+// shrink makes that table small. It has 1024 times 32 maps, and each allocates at its first use: 12 MiB
+// after some ten thousand names, and every actor and every call needs a new one.
+func shrink(registry *actor.ProcessRegistryValue) {
+	all := registry.LocalPIDs.LocalPIDs
+	registry.LocalPIDs = &actor.SliceMap{LocalPIDs: slices.Clone(all[:registryBuckets])}
+	for _, bucket := range all {
+		for name, process := range bucket.Items() {
+			registry.LocalPIDs.GetBucket(name).Set(name, process)
+		}
+	}
 }
 
 // Spawn starts a top-level actor; its name is prefix and a unique number. After Shutdown it fails with

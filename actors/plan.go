@@ -18,6 +18,24 @@ type settings struct {
 	noLogin      bool
 	longestPoll  time.Duration
 	outputTokens int
+
+	// The environment of commands that name no policy of their own, or why there is none; see built.
+	env      []string
+	envError error
+}
+
+// built fills in the environment, once for all the commands that start with these settings.
+func (s settings) built() settings {
+	s.env, s.envError = s.buildEnvironment(s.environment)
+	return s
+}
+
+func (s settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
+	overrides := ptyio.Overrides()
+	if policy.Exact {
+		policy.Inherit, overrides = messages.InheritNone, nil
+	}
+	return ptyio.BuildEnvironment(s.base, policy, overrides)
 }
 
 // order is a command as an actor keeps it.
@@ -74,7 +92,8 @@ func badField(field, detail, hint string) error {
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
 }
 
-// plan turns a command into a launch: run it, unsandboxed. It looks at the file system. Policy takes this place.
+// plan turns a command into a launch: run it, unsandboxed. It looks at the file system for a script's shell, and only
+// then. Policy takes this place.
 func (s settings) plan(o order) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
@@ -91,15 +110,10 @@ func (s settings) plan(o order) (ptyio.Launch, error) {
 	if !filepath.IsAbs(launch.Dir) {
 		launch.Dir = filepath.Join(s.dir, launch.Dir)
 	}
-	policy := s.environment
+	launch.Env, err = s.env, s.envError
 	if o.Environment != nil {
-		policy = *o.Environment
+		launch.Env, err = s.buildEnvironment(*o.Environment)
 	}
-	overrides := ptyio.Overrides()
-	if policy.Exact {
-		policy.Inherit, overrides = messages.InheritNone, nil
-	}
-	launch.Env, err = ptyio.BuildEnvironment(s.base, policy, overrides)
 	return launch, err
 }
 

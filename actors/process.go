@@ -167,7 +167,7 @@ func (p *process) receive(ctx *Context) {
 	}
 }
 
-// begin makes the plan, in a goroutine because it looks at the file system.
+// begin makes the plan, in a goroutine where that looks at the file system.
 func (p *process) begin(m begin) {
 	p.id, p.order, p.settings, p.paused, p.began = m.id, m.order, m.settings, m.paused, time.Now()
 	p.state, p.status, p.output = messages.StatePlanning, messages.NoStatus, newOutput()
@@ -179,10 +179,15 @@ func (p *process) begin(m begin) {
 	default:
 		p.await(&waiter{left: messages.ExecYield(m.order.Yield), maxTokens: m.settings.tokens(m.order.MaxOutputTokens)})
 	}
-	p.ctx.Go(func(context.Context) any {
+	plan := func() planned {
 		launch, err := m.settings.plan(m.order)
 		return planned{launch, err}
-	})
+	}
+	if m.order.Script != "" {
+		p.ctx.Go(func(context.Context) any { return plan() })
+	} else {
+		p.planned(plan())
+	}
 }
 
 func (p *process) planned(m planned) {
@@ -246,13 +251,14 @@ func (p *process) advance(state messages.ProcessState) {
 	p.ctx.Send(p.supervisor, info)
 }
 
-// failed ends a command that never ran.
+// failed ends a command that never ran, because of err or because it was terminated.
 func (p *process) failed(err error) {
-	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Detail: err.Error()}
+	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}
 	if p.ending != nil {
-		record.Cause, record.By = messages.CauseTerminated, p.ending.By
-		err = &messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: p.id.String(),
-			Detail: "it was terminated before it began"}
+		record.Cause, record.By, record.Detail = messages.CauseTerminated, p.ending.By, "before it began"
+		err = endedError(p.id, record)
+	} else {
+		record.Detail = err.Error()
 	}
 	p.end(record, err)
 }

@@ -156,7 +156,7 @@ func (p *process) terminate(m messages.Terminate) {
 	case p.stopSpawn != nil:
 		p.stopSpawn()
 	default:
-		p.failed(&messages.Error{Code: messages.CodeCancelled, Detail: "it was terminated before it began"})
+		p.failed(nil)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestARunThatEndsBeforeItBegan(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = terminated.reply()
-	wantError(t, "a run that was terminated", err, messages.ErrCancelled)
+	wantError(t, "a run that was terminated", err, messages.ErrProcessEnded)
 	_, err = ask[any](h, s.supervisor, messages.RunCommand{})
 	wantError(t, "a run of nothing", err, messages.ErrInvalidRequest)
 	for range 3 {

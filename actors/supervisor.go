@@ -53,7 +53,7 @@ type entry struct {
 
 func newSupervisor(config SessionConfig, around Surroundings, runtime *PID) *supervisor {
 	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config,
-		settings: config.settings(), entries: map[messages.ProcessID]*entry{}}
+		settings: config.settings().built(), entries: map[messages.ProcessID]*entry{}}
 }
 
 func (v *supervisor) receive(ctx *Context) {

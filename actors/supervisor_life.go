@@ -171,6 +171,7 @@ func (v *supervisor) leave() {
 	}
 	answerAll(v.ctx, v.emptied, failure)
 	v.entries, v.emptied = nil, nil
+	v.records = nil // the library's parent keeps a stale reference to an ended child until it has as many again
 }
 
 func (v *supervisor) list(m messages.ListProcesses) messages.Processes {
@@ -203,6 +204,6 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 	if m.Environment != nil {
 		next.environment = *m.Environment
 	}
-	v.settings = next
+	v.settings = next.built()
 	v.ctx.Respond(messages.Done{})
 }

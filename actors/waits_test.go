@@ -293,7 +293,7 @@ func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
 		t.Errorf("%v, %v", record, err)
 	}
 	_, err = initial.reply()
-	wantError(t, "the initial call", err, messages.ErrCancelled)
+	wantError(t, "the initial call", err, messages.ErrProcessEnded)
 	if end := s.ended(id); end.EndRecord.String() != record.String() || len(probe.Of[messages.ExecStarted](s.events, nil)) != 0 {
 		t.Errorf("%v, %v", &end.EndRecord, s.events.Seen())
 	}

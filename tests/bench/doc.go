@@ -44,7 +44,7 @@
 // all of them: two million deliveries a second, if nothing is late. Measured is from the time in the event, which is taken
 // right before it is published, to the return of Subscription.Next. Every event that was published in the stretch of time
 // counts, however late it came, and what a gap says was lost counts as if it had come with the gap. "from the print on"
-// begins at the printed time and is a sample. "a second" is how many deliveries there were: fewer than could be, where
+// begins at the printed time, for 40 of the subscribers. "a second" is how many deliveries there were: fewer than could be, where
 // lines that were printed before the runtime came to read them share an event. In delivery-one everyone follows one of the
 // processes, which is one twentieth of the deliveries.
 //

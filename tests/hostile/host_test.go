@@ -41,7 +41,7 @@ func open(t testing.TB, options execbus.Options) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*patience)
 	h := &host{t: t, runtime: runtime, token: newToken(), ctx: ctx}
 	h.dir = scratch(t, h.token)
 	h.Session = h.session(execbus.SessionOptions{Dir: h.dir})
@@ -109,6 +109,7 @@ type witness struct {
 	events  []messages.Event // without output and transcripts
 	output  []byte
 	total   int64
+	slow    int // how many times the usual patience it deserves
 	changed chan struct{}
 }
 
@@ -148,7 +149,7 @@ func (w *witness) read() {
 // await waits for a condition, which is called with the lock held.
 func (w *witness) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(time.Duration(max(w.slow, 1)) * patience)
 	defer late.Stop()
 	for {
 		w.mu.Lock()

@@ -32,6 +32,9 @@ func sample(full int) int {
 	return max(full/20, 1)
 }
 
+// thinned reports whether a sample leaves out the case with this number.
+func thinned(i int) bool { return !*soak && i%raceStep != 0 }
+
 // Set by TestMain.
 var (
 	self        string // this binary

@@ -17,6 +17,7 @@ import (
 
 // TestTerminationByMany ends one program from 8 goroutines while others use it in every other way.
 func TestTerminationByMany(t *testing.T) {
+	i := 0
 	for name, script := range map[string]string{
 		"obedient":      `echo up; sleep $1`,
 		"deaf":          `trap "" TERM HUP; echo up; while :; do sleep 0.1; done`,
@@ -26,6 +27,9 @@ func TestTerminationByMany(t *testing.T) {
 		"ending":        `echo up; exit 3`,
 	} {
 		for _, tty := range []bool{false, true} {
+			if i++; thinned(i) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/tty=%v", name, tty), func(t *testing.T) {
 				ledger.enter(t)
 				for range sample(30) {

@@ -341,3 +341,22 @@ func (h *host) forget(id messages.ProcessID) {
 		return codeOf(err) == messages.CodeUnknownProcess
 	})
 }
+
+// TestRefusedCommandsHoldNoMemory: what a session remembers of commands that never ran must not grow with their size.
+func TestRefusedCommandsHoldNoMemory(t *testing.T) {
+	ledger.enter(t)
+	h := open(t, execbus.Options{})
+	before := heapNow()
+	const size, count = 16 << 20, 24
+	for range count {
+		_, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true", strings.Repeat("x", size)}})
+		if codeOf(err) != messages.CodeInvalidRequest {
+			t.Errorf("16 MiB of arguments: %v", err)
+		}
+	}
+	grown := heapNow() - before
+	note(t, "%d commands of %d MiB: heap +%d MiB", count, size>>20, grown>>20)
+	if grown > 64<<20 {
+		t.Errorf("%d refused commands hold %d MiB", count, grown>>20)
+	}
+}

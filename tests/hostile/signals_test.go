@@ -5,6 +5,7 @@ package hostile_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -71,7 +72,7 @@ func (p *program) dieOf(number int, who string) bool {
 		}
 	}
 	want := messages.CauseExited
-	if contains(spared, number) {
+	if slices.Contains(spared, number) {
 		want = messages.CauseTerminated
 		p.terminate()
 	}

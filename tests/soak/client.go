@@ -63,7 +63,7 @@ func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) 
 	switch disturbed := st.host.disturbed(st.epoch); {
 	case slices.Contains(allowed, typed.Code):
 	case typed.Code == messages.CodeClosed && (st.client.closing.Load() || disturbed):
-	case typed.Code == messages.CodeCancelled && op == "exec" && st.client.closing.Load(): // it had not begun
+	case typed.Code == messages.CodeProcessEnded && st.client.closing.Load(): // terminated before it began
 	case typed.Code == messages.CodeCancelled && st.ctx.Err() != nil:
 	case disturbed && slices.Contains(ofLostWarden, typed.Code):
 	default:
@@ -102,10 +102,17 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 	command.Call = j.call
 	j.entry = st.client.ledger.expect(j.call, st.where(), w)
 	result, err := st.client.session.Exec(ctx, command)
-	st.client.ledger.answered(j.entry, err)
+	cancelled := isCode(err, messages.CodeCancelled) && ctx.Err() != nil
+	if cancelled {
+		j.id = st.taken(j.call)
+	}
+	st.client.ledger.answered(j.entry, err, j.id != 0)
 	switch {
-	case isCode(err, messages.CodeCancelled) && ctx.Err() != nil:
+	case cancelled:
 		st.host.tally.add("error: cancelled")
+		if j.id == 0 {
+			return nil, nil
+		}
 		return j, nil
 	case !st.typed("exec", err, append(allowed, messages.CodeLimitReached)...):
 		return nil, nil
@@ -121,6 +128,19 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 		j.took("exec", result)
 	}
 	return j, result
+}
+
+// taken finds the process of a cancelled call; 0 if the call was given up before the session had taken it. The session
+// handles one request after the other, so it is listed by now if it ever will be.
+func (st *step) taken(call messages.CallID) messages.ProcessID {
+	all, err := st.client.session.Records(st.beyond())
+	st.typed("records", err)
+	for _, p := range all {
+		if p.Call == call {
+			return p.Process
+		}
+	}
+	return 0
 }
 
 // sh is a command for the shell.
@@ -174,7 +194,7 @@ func (j *job) complete() {
 	}
 }
 
-// identify waits until the process is known, which a cancelled call does not tell.
+// identify waits until the process is known.
 func (j *job) identify() bool {
 	if j.id != 0 {
 		return true

@@ -97,19 +97,20 @@ func newEntry(where string, w want, epoch int64) *entry {
 	return &entry{where: where, want: w, epoch: epoch, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
 }
 
-// answered notes the answer to the call that started a command.
-func (l *ledger) answered(e *entry, err error) {
+// answered notes the answer to the call that started a command. Of a cancelled call it must be said whether the session
+// had taken it.
+func (l *ledger) answered(e *entry, err error, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case err == nil || isCode(err, messages.CodeCancelled):
+	case err == nil || taken:
 		e.outcome = accepted
 	case isCode(err, ofStillborn...):
 		e.outcome = stillborn
 	default:
 		e.outcome = refused
 	}
-	if err == nil && e.ended > 0 && e.started == 0 {
+	if err == nil && e.ended > 0 && e.started == 0 && e.end.Cause != messages.CauseTerminated {
 		l.complain(e, "its call has a result, and it never started: %s", e.end.EndRecord.String())
 	}
 }
@@ -258,6 +259,11 @@ func (l *ledger) settle() {
 		l.mu.Unlock()
 		if !owed {
 			continue
+		}
+		select {
+		case <-e.endedCh:
+			continue
+		default:
 		}
 		select {
 		case <-e.endedCh:

@@ -57,8 +57,9 @@ func (st *step) run() {
 	request.Call = messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))
 	e := st.client.ledger.expect(request.Call, st.where(), want{codes: []int{code}, struck: timeout || stop})
 	result, failure := st.client.session.Run(ctx, request)
-	st.client.ledger.answered(e, failure)
-	if failure != nil && ctx.Err() != nil && isCode(failure, messages.CodeCancelled) {
+	cancelled := failure != nil && ctx.Err() != nil && isCode(failure, messages.CodeCancelled)
+	st.client.ledger.answered(e, failure, cancelled && st.taken(request.Call) != 0)
+	if cancelled {
 		return
 	}
 	if !st.typed("run", failure, messages.CodeLimitReached) {

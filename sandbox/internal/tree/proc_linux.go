@@ -186,19 +186,18 @@ func allGroups() (found []process) {
 	return found
 }
 
-// ignoresTerm reports whether SIGTERM has no effect on the process, because it ignores or blocks it.
+// ignoresTerm reports whether the process ignores SIGTERM. One that blocks it does not: shells do so for a moment when
+// they fork.
 func ignoresTerm(pid int) bool {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
-	return err == nil && inMask(text, "SigIgn", unix.SIGTERM) || inMask(text, "SigBlk", unix.SIGTERM)
-}
-
-// inMask looks a signal up in one of the masks of /proc/PID/status.
-func inMask(status []byte, name string, sig unix.Signal) bool {
-	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nSigIgn:"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
-	return err == nil && mask&(1<<(sig-1)) != 0
+	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
 }
 
 // send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.

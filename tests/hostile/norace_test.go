@@ -1,0 +1,5 @@
+//go:build linux && !race
+
+package hostile_test
+
+const raceStep = 1
