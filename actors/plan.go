@@ -49,16 +49,28 @@ func orderOf(m *messages.RunCommand) order {
 		Login: m.Login, Dir: m.Dir, Environment: m.Environment}}
 }
 
-// label is how a command is listed.
+// maxLabel bounds, in bytes, how a command is listed; a record keeps that, too.
+const maxLabel = 4 << 10
+
+// label is how a command is listed: its beginning, if it is long.
 func (o order) label() string {
+	var b strings.Builder
 	if o.Script != "" {
-		return o.Script
+		b.WriteString(o.Script[:min(len(o.Script), maxLabel)])
 	}
-	quoted := make([]string, len(o.Argv))
 	for i, word := range o.Argv {
-		quoted[i] = quote(word)
+		if b.Len() >= maxLabel {
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(quote(word[:min(len(word), maxLabel)]))
 	}
-	return strings.Join(quoted, " ")
+	if label := b.String(); len(label) < maxLabel {
+		return label
+	}
+	return strings.ToValidUTF8(b.String()[:maxLabel], "") + "…"
 }
 
 // quote writes a word so that a shell reads it as one.

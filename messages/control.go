@@ -41,7 +41,7 @@ const (
 type ProcessInfo struct {
 	Process  ProcessID    `json:"process"`
 	Call     CallID       `json:"call,omitempty"`
-	Label    string       `json:"label"` // the script, or the arguments as a shell would read them
+	Label    string       `json:"label"` // the script, or the arguments as a shell would read them: the first 4 KiB
 	Dir      string       `json:"dir"`
 	TTY      bool         `json:"tty"`
 	PID      int          `json:"pid,omitempty"` // the kernel's pid of the leader

@@ -29,15 +29,15 @@ type pace struct {
 // fill reads once if there is little, and until nothing waits if there is much. For a flooding child it rests when
 // nothing waits, so that a batch is worth the wake-up that it costs its receiver.
 func (p *pace) fill(fd int, buffer []byte) (int, error) {
-	total, restedAt, rests := 0, 0, 0
+	total, rests := 0, 0
 	floods := p.bytes >= floodBytes
 	for total < len(buffer) {
 		n, err := syscall.Read(fd, buffer[total:])
 		switch {
 		case err == syscall.EINTR:
 			continue
-		case err == syscall.EAGAIN && floods && total > restedAt && rests < maxRests && rest():
-			restedAt, rests = total, rests+1
+		case err == syscall.EAGAIN && floods && total > 0 && rests < maxRests && rest():
+			rests++
 			continue
 		case n <= 0 && total == 0:
 			return 0, err

@@ -54,8 +54,9 @@ type wardenLeader struct {
 	reply   chan error // the answer to the start; room for one
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
+	over    chan struct{} // closed when an abandoned start has left nothing
 	// Guarded by process.mu.
-	abandoned bool // nobody waits for the answer any more
+	abandoned bool // nobody waits for the answer any more, nor for what follows it
 	exited    bool
 }
 
@@ -148,7 +149,7 @@ func (p *wardenProcess) alive() bool {
 
 // start asks for one leader and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
-	l := &wardenLeader{process: p, spec: spec, reply: make(chan error, 1)}
+	l := &wardenLeader{process: p, spec: spec, reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec)
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
 	p.mu.Lock()
@@ -174,15 +175,30 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		}
 		return l, nil
 	case <-ctx.Done():
-		p.mu.Lock()
-		l.abandoned = true
-		running := l.pid != 0
-		p.mu.Unlock()
-		if running {
-			l.EndTree(0)
-		}
-		return nil, ctx.Err()
+		return l.abandon(ctx)
 	}
+}
+
+// abandon is for a start that nobody waits for any more. A leader that lives already is returned all the same, for its
+// owner to end. One that comes to life later is ended, and that is waited for: when the owner has its answer nothing of
+// this start may live.
+func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
+	l.process.mu.Lock()
+	l.abandoned = l.pid == 0
+	alive := !l.abandoned
+	l.process.mu.Unlock()
+	if alive {
+		return l, nil
+	}
+	timer := time.NewTimer(closeWait) // a warden that hangs
+	defer timer.Stop()
+	select {
+	case <-l.over:
+	case <-l.reply: // it had failed
+	case <-l.process.gone:
+	case <-timer.C:
+	}
+	return nil, ctx.Err()
 }
 
 // startRequest names each file once, however many of the child's descriptors it becomes.

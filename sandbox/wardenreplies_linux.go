@@ -42,13 +42,14 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
 	}
 	l.exited = l.exited || reply.Exited != nil
-	late := l.abandoned && reply.Started != nil
-	exited := l.exited
+	abandoned, exited := l.abandoned, l.exited
 	p.mu.Unlock()
 	switch {
-	case late:
+	case abandoned && reply.Started != nil:
 		go l.EndTree(0) // not here: the warden may wait for us to read
-
+	case abandoned && (reply.Ended != nil || reply.Failed != nil):
+		close(l.over)
+	case abandoned:
 	case reply.Started != nil:
 		l.reply <- nil
 	case reply.Failed != nil:
@@ -70,20 +71,23 @@ func (p *wardenProcess) bury() {
 	defer close(p.gone)
 	p.mu.Lock()
 	p.dead = true
-	expected := p.closing
+	expected, gone := p.closing, errWardenLost()
+	if expected {
+		gone = errClosed()
+	}
 	left := p.leaders
 	p.leaders = map[uint64]*wardenLeader{}
+	for id, l := range left {
+		if l.pid == 0 || l.abandoned { // its leader, if there is one, carries a mark, too
+			delete(left, id)
+		}
+		if l.pid == 0 && !l.abandoned {
+			l.reply <- gone
+		}
+	}
 	p.mu.Unlock()
 	_ = p.conn.Close()
-	children := 0
-	for id, l := range left {
-		if l.pid != 0 {
-			children++
-			continue
-		}
-		delete(left, id)
-		l.reply <- p.errGone() // its leader, if there is one, carries a mark, too
-	}
+	children := len(left)
 	status := p.await()
 	total := p.reportLost(left)
 	words := make([]byte, lostOutput)

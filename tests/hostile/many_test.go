@@ -164,7 +164,41 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 		})
 	}
 	all.Wait()
-	if left := living(h.token); len(left) > 0 {
-		t.Errorf("closed, but %v", left)
+	eventually(t, "everything ends", func() bool { return len(living(h.token)) == 0 })
+}
+
+// TestTerminationDuringTheStart ends a command while the spawner is at work on it. When that has been answered nothing of
+// it may live, nor come to life.
+func TestTerminationDuringTheStart(t *testing.T) {
+	ledger.enter(t)
+	h := open(t, execbus.Options{})
+	h.Session = h.session(execbus.SessionOptions{DeterministicIDs: true, Dir: h.dir})
+	outcomes := map[messages.Code]int{}
+	late := 0
+	for id := messages.ProcessID(1000); id < 1000+messages.ProcessID(sample(2000)); id++ {
+		token := newToken()
+		asked := make(chan messages.Code)
+		go func() {
+			_, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"sleep", token}, NoWait: true})
+			asked <- codeOf(err)
+		}()
+		var err error
+		for codeOf(err) == "" {
+			if _, err = h.Records(h.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: -1}); err == nil {
+				break
+			}
+			if codeOf(err) == messages.CodeUnknownProcess {
+				err = nil
+			}
+		}
+		if left := living(token); len(left) > 0 {
+			late++
+			t.Errorf("terminated, but %v", left)
+		}
+		outcomes[<-asked]++
 	}
+	note(t, "Exec was told %v; %d lived on after Terminate was answered", outcomes, late)
 }
