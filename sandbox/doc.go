@@ -35,5 +35,6 @@
 //
 // That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limit that marks its
 // tree; its daemons are then ended with the last running command, and named as survivors until then. A process of
-// another user (sudo) may not be killable by the host; it is named, too.
+// another user (sudo) may not be killable by the host; it is named, too. A command can stop its warden with SIGSTOP, which
+// then ends nothing until it is continued, whatever happens to the host.
 package sandbox
