@@ -51,6 +51,10 @@ type Leader interface {
 // MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
 const MaxArguments = 6 << 20
 
+// opening bounds the spawns that open their terminals and pipes at once: each can take a thread, which Go never gives
+// back. None of these calls can hang; those that look at a user's files are made outside.
+var opening = make(chan struct{}, 2)
+
 // Spawn starts a child through a starter. Spawners are made with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	start, err := prepare(launch)
@@ -60,7 +64,9 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
+	opening <- struct{}{}
 	theirs, err := c.open(&start)
+	<-opening
 	if err == nil {
 		if c.leader, err = starter.Start(ctx, start); err != nil {
 			err = startError(launch, start.Program, err)
