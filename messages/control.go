@@ -56,6 +56,8 @@ type ProcessInfo struct {
 type UpdateEnvironment struct {
 	Dir         *string            `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
+	Approval    *ApprovalPolicy    `json:"approval,omitempty"`
+	Sandbox     *SandboxPolicy     `json:"sandbox,omitempty"`
 }
 
 // PauseYields stops the deadlines of all waiting calls of a session, for example while a person is asked something.

@@ -26,6 +26,12 @@ const (
 	CodeWardenLost       Code = "warden_lost"       // the warden process died
 	CodeRuntimeFailure   Code = "runtime_failure"   // a defect or failure inside execbus itself
 	CodeOutputUnretained Code = "output_unretained" // a read outside of what is retained
+	CodeRejected         Code = "rejected"          // a policy, a rule or a person did not allow the command
+	CodeAborted          Code = "aborted"           // a person did not allow it and wants the turn to stop
+	CodeSandboxDenied    Code = "sandbox_denied"    // the sandbox stopped the command; Denial says what is known
+	CodeAlreadyResolved  Code = "already_resolved"  // the question has been answered or withdrawn
+	CodeUnknownQuestion  Code = "unknown_question"  // no such question in this session
+	CodeUnknownGrant     Code = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
 )
 
 // Error is the one error type of execbus. It says what happened (Detail), to what (Op, Subject) and what to do (Hint).
@@ -39,6 +45,8 @@ type Error struct {
 
 	Ended *EndRecord  `json:"ended,omitempty"` // with CodeProcessEnded: how the process ended
 	Busy  []ProcessID `json:"busy,omitempty"`  // with CodeLimitReached: the ids that hold the slots
+
+	Denial *Denial `json:"denial,omitempty"` // with CodeSandboxDenied
 }
 
 // Sentinels for errors.Is, one per code.
@@ -62,6 +70,12 @@ var (
 	ErrWardenLost       = &Error{Code: CodeWardenLost}
 	ErrRuntimeFailure   = &Error{Code: CodeRuntimeFailure}
 	ErrOutputUnretained = &Error{Code: CodeOutputUnretained}
+	ErrRejected         = &Error{Code: CodeRejected}
+	ErrAborted          = &Error{Code: CodeAborted}
+	ErrSandboxDenied    = &Error{Code: CodeSandboxDenied}
+	ErrAlreadyResolved  = &Error{Code: CodeAlreadyResolved}
+	ErrUnknownQuestion  = &Error{Code: CodeUnknownQuestion}
+	ErrUnknownGrant     = &Error{Code: CodeUnknownGrant}
 )
 
 // Error is one sentence: operation and subject, what happened, what to do.

@@ -17,6 +17,10 @@ const (
 	KindWarning      EventKind = "process_warning"
 	KindExecNotice   EventKind = "exec_notice"
 	KindGap          EventKind = "gap"
+
+	KindApprovalRequested EventKind = "approval_requested"
+	KindApprovalResolved  EventKind = "approval_resolved"
+	KindToolDecision      EventKind = "tool_decision"
 )
 
 // Event is anything published on the bus. Implementations are plain values; type-switch on them.
@@ -93,8 +97,8 @@ type ExecEnded struct {
 // AttemptEnded is published when an attempt to run a command was stopped and another may follow.
 type AttemptEnded struct {
 	Origin
-	Attempt int    `json:"attempt"` // from 1
-	Reason  string `json:"reason"`
+	Attempt int     `json:"attempt"` // from 1
+	Denial  *Denial `json:"denial"`
 }
 
 // TerminalInteraction is published for every input, and for every poll of a process that was still alive after it.

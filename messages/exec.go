@@ -6,6 +6,7 @@ import "time"
 // answered once: with a *Result when the command has ended or the yield time is over, or with an *Error. The process lives
 // on after the yield time.
 type ExecCommand struct {
+	CommandPolicy
 	// Call is the caller's name for this call; events carry it. It may be empty.
 	Call CallID `json:"call,omitempty"`
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of the environment.

@@ -40,6 +40,15 @@ func fill(t *rapid.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()))
 		return
 	}
+	if v.Type() == reflect.TypeFor[messages.ApprovalPolicy]() { // its JSON is one of these, and other ones are errors
+		mode := rapid.SampledFrom([]messages.ApprovalMode{messages.Untrusted, messages.OnFailure, messages.OnRequest, messages.Never}).Draw(t, "mode")
+		v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: mode}))
+		if rapid.Bool().Draw(t, "granular") {
+			v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: messages.Granular,
+				Granular: messages.GranularApproval{SandboxApproval: rapid.Bool().Draw(t, "sandbox"), Rules: rapid.Bool().Draw(t, "rules")}}))
+		}
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for _, field := range v.Fields() {
@@ -131,6 +140,10 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindWarning:      messages.ProcessWarning{Origin: somewhere},
 	messages.KindExecNotice:   messages.ExecNotice{Origin: somewhere},
 	messages.KindGap:          messages.Gap{Origin: somewhere},
+
+	messages.KindApprovalRequested: messages.ApprovalRequested{Origin: somewhere},
+	messages.KindApprovalResolved:  messages.ApprovalResolved{Origin: somewhere},
+	messages.KindToolDecision:      messages.ToolDecision{Origin: somewhere},
 }
 
 // The names of fields are the wire's: what is stored or sent elsewhere depends on them.

@@ -5,6 +5,7 @@ import "time"
 // RunCommand asks for one command to be run to its end, with stdout and stderr apart and no input. It is answered once,
 // with a *RunResult, or with an *Error if it could not be run. What it leaves running in the background is ended with it.
 type RunCommand struct {
+	CommandPolicy
 	Call        CallID             `json:"call,omitempty"`
 	Argv        []string           `json:"argv,omitempty"`
 	Script      string             `json:"script,omitempty"` // see ExecCommand

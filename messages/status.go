@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -114,6 +115,7 @@ type EndRecord struct {
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
 	Detail   string        `json:"detail,omitempty"`
+	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied
 }
 
 // String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".
@@ -127,6 +129,28 @@ func (r *EndRecord) String() string {
 	}
 	if r.Detail != "" {
 		text += ": " + r.Detail
+	}
+	return text
+}
+
+// Denial is what is known about a command that its sandbox stopped.
+type Denial struct {
+	// Operation and Path are what was not allowed, Grant the least that would have allowed it; empty where not known.
+	Operation string `json:"operation,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Grant     string `json:"grant,omitempty"`
+	// FromText says that it was guessed from the output; otherwise the kernel said so.
+	FromText bool `json:"fromText,omitempty"`
+}
+
+// String is one phrase: "the sandbox denied write /etc/passwd".
+func (d *Denial) String() string {
+	text := "the sandbox denied " + cmp.Or(d.Operation, "an operation")
+	if d.Path != "" {
+		text += " " + d.Path
+	}
+	if d.FromText {
+		text += " (as its output suggests)"
 	}
 	return text
 }

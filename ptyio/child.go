@@ -110,9 +110,18 @@ type Launch struct {
 	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
 	Grace        time.Duration
+	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
+	// messages.ErrUnsupported: it never leaves the sandbox away.
+	Sandbox *Confinement
 	// Events receives everything that happens to the child, from Spawned on. It is called from several goroutines, but
 	// never for two events of one stream at once, and must not block. It may be called before Spawn returns.
 	Events func(Event)
+}
+
+// Confinement is what a child is allowed.
+type Confinement struct {
+	Policy     messages.SandboxPolicy
+	Additional *messages.AdditionalPermissions // more than the policy allows; nil for nothing
 }
 
 // Inherited is a descriptor the child gets under the number FD (3 to MaxInheritedFD).
@@ -147,9 +156,12 @@ func (s Spawned) Discard() { s.Child.Abandon() }
 
 // Exited reports the leader's exit as the kernel told it. Lost is set, and Status is none, if the warden died and the
 // kernel's word with it.
+//
+// Denial is set by a spawner that confines and knows from facts that the sandbox stopped the command.
 type Exited struct {
 	Status messages.ExitStatus
 	Lost   error
+	Denial *messages.Denial
 }
 
 // Background says that the leader has exited and left Count living processes behind. It comes after Exited and before

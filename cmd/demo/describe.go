@@ -32,7 +32,7 @@ func details(event messages.Event) string {
 	case messages.ExecEnded:
 		return fmt.Sprintf(" %s; %d bytes of output; %d descendants ended", &e.EndRecord, e.Total, e.Tree.Ended)
 	case messages.AttemptEnded:
-		return fmt.Sprintf(" attempt %d: %s", e.Attempt, e.Reason)
+		return fmt.Sprintf(" attempt %d: %v", e.Attempt, e.Denial)
 	case messages.TerminalInteraction:
 		return fmt.Sprintf(" %q", e.Input)
 	case messages.ProcessWarning:

@@ -1,0 +1,171 @@
+package messages
+
+import (
+	"fmt"
+	"time"
+)
+
+// QuestionID names a question; it is not used twice.
+type QuestionID string
+
+// DecisionKind is a person's answer to a question.
+type DecisionKind string
+
+// The answers.
+const (
+	Approved           DecisionKind = "approved"                      // run it this once
+	ApprovedForSession DecisionKind = "approved_for_session"          // and do not ask for it again in this session
+	ApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // and allow what begins like it, from now on
+	Denied             DecisionKind = "denied"                        // the command is rejected; the model goes on
+	TimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
+	Aborted            DecisionKind = "abort"                         // the command is rejected, and the host stops the turn
+)
+
+// Approves reports whether the command may run.
+func (k DecisionKind) Approves() bool {
+	return k == Approved || k == ApprovedForSession || k == ApprovedWithRule
+}
+
+// Decision answers a question.
+type Decision struct {
+	Kind DecisionKind `json:"kind"`
+	// Rejection is told to the model with Denied; empty means "rejected by user".
+	Rejection string `json:"rejection,omitempty"`
+	// Amendment replaces the proposed prefix with ApprovedWithRule; empty means the proposed one.
+	Amendment []string `json:"amendment,omitempty"`
+	// Expires ends what ApprovedForSession remembers so long from now; zero means with the session.
+	Expires time.Duration `json:"expires,omitempty"`
+}
+
+// Choice is an answer that is offered, with what it would remember.
+type Choice struct {
+	Kind DecisionKind `json:"kind"`
+	// Remembers says exactly what would not be asked about again; empty if nothing is remembered.
+	Remembers string `json:"remembers,omitempty"`
+}
+
+// Question is what a person is asked about one command. Equal commands that wait share one.
+type Question struct {
+	ID QuestionID `json:"id"`
+	// Argv is the command as it will run, and Display the same for a person's eyes: one line, quoted as a shell reads it,
+	// with control, bidirectional and invisible characters escaped.
+	Argv    []string `json:"argv"`
+	Display string   `json:"display"`
+	Dir     string   `json:"dir"`
+	// Reason says why there is a question: a denial by the sandbox, a rule, or the caller's justification.
+	Reason string `json:"reason,omitempty"`
+	// Unsandboxed says that an approved command runs without a sandbox, Retry that it has run and was stopped by it.
+	Unsandboxed bool                   `json:"unsandboxed"`
+	Retry       bool                   `json:"retry,omitempty"`
+	Additional  *AdditionalPermissions `json:"additional,omitempty"`
+	// Environment are the variables that the request sets, as NAME=value, escaped like Display.
+	Environment []string `json:"environment,omitempty"`
+	// Amendment is the prefix that ApprovedWithRule would allow; nil if none is proposed.
+	Amendment []string  `json:"amendment,omitempty"`
+	Choices   []Choice  `json:"choices"`
+	Since     time.Time `json:"since"`
+	// Deadline is when the question is answered by itself with OnDeadline; the zero time if it is not.
+	Deadline   time.Time    `json:"deadline,omitzero"`
+	OnDeadline DecisionKind `json:"onDeadline,omitempty"`
+}
+
+// Decide answers a question, once: a second answer gets an *Error of CodeAlreadyResolved. It is answered with Done or an
+// *Error.
+type Decide struct {
+	Question QuestionID `json:"question"`
+	Decision Decision   `json:"decision"`
+}
+
+// ListQuestions asks for the questions of a session that wait for an answer. It is answered with Questions.
+type ListQuestions struct{}
+
+// Questions answers ListQuestions; the first is the one being asked, the others wait behind it.
+type Questions []Question
+
+// GrantID names a grant.
+type GrantID string
+
+// Grant is something remembered for a session: commands equal to it are not asked about.
+type Grant struct {
+	ID      GrantID   `json:"id"`
+	Display string    `json:"display"` // the command, escaped
+	Dir     string    `json:"dir"`
+	Granted time.Time `json:"granted"`
+	Expires time.Time `json:"expires,omitzero"` // the zero time: with the session
+	// Remembers is what the person was told.
+	Remembers string `json:"remembers"`
+}
+
+// ListGrants asks for what a session remembers. It is answered with Grants.
+type ListGrants struct{}
+
+// Grants answers ListGrants, the oldest first.
+type Grants []Grant
+
+// RevokeGrant forgets a grant: the next such command is asked about again. It is answered with Done or an *Error.
+type RevokeGrant struct {
+	Grant GrantID `json:"grant"`
+}
+
+// DecisionSource says what decided about a command.
+type DecisionSource string
+
+// The sources.
+const (
+	ByRule     DecisionSource = "rule"     // a rule file
+	ByCache    DecisionSource = "cache"    // what a person approved for the session
+	ByPolicy   DecisionSource = "policy"   // the session's policies and what is known of the command
+	ByPerson   DecisionSource = "user"     // a person or an Approver
+	ByDeadline DecisionSource = "deadline" // nobody answered in time
+	ByAbsence  DecisionSource = "absence"  // nobody is there to answer
+)
+
+// ApprovalRequested is published when a question is put to the user.
+type ApprovalRequested struct {
+	Origin
+	Question
+}
+
+// ApprovalResolved is published once for every ApprovalRequested: it has been answered, or nobody wants to know any more.
+type ApprovalResolved struct {
+	Origin
+	Question QuestionID `json:"question"`
+	// Decision is empty if the question was withdrawn.
+	Decision DecisionKind   `json:"decision,omitempty"`
+	Source   DecisionSource `json:"source,omitempty"`
+}
+
+// ToolDecision is published for every decision about a command: before its first attempt, and before each further one.
+type ToolDecision struct {
+	Origin
+	Attempt int            `json:"attempt"` // the one decided about, from 1
+	Allowed bool           `json:"allowed"`
+	Source  DecisionSource `json:"source"`
+	// Decision is the answer where somebody or something was asked.
+	Decision    DecisionKind `json:"decision,omitempty"`
+	Unsandboxed bool         `json:"unsandboxed"`
+	Reason      string       `json:"reason,omitempty"`
+}
+
+// Kind implements Event.
+func (ApprovalRequested) Kind() EventKind { return KindApprovalRequested }
+
+// Kind implements Event.
+func (ApprovalResolved) Kind() EventKind { return KindApprovalResolved }
+
+// Kind implements Event.
+func (ToolDecision) Kind() EventKind { return KindToolDecision }
+
+// Check finds what is wrong with a decision whatever the question.
+func (d Decision) Check() error {
+	switch d.Kind {
+	case Approved, ApprovedForSession, ApprovedWithRule, Denied, Aborted:
+	default:
+		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "kind", Detail: fmt.Sprintf("%q is not an answer", d.Kind),
+			Hint: "use approved, approved_for_session, approved_execpolicy_amendment, denied or abort"}
+	}
+	if d.Expires < 0 {
+		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative", Hint: "use zero for the whole session"}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// ApprovalMode says when a person is asked before a command runs.
+type ApprovalMode string
+
+// The modes. The zero value means OnRequest.
+const (
+	Untrusted ApprovalMode = "untrusted"  // before everything that is not known to be safe
+	OnFailure ApprovalMode = "on-failure" // after the sandbox has stopped a command, before it runs again without
+	OnRequest ApprovalMode = "on-request" // before what asks for more than the sandbox allows
+	Granular  ApprovalMode = "granular"   // as on-request, but each reason to ask can be switched off
+	Never     ApprovalMode = "never"      // what would need an answer is refused
+)
+
+// GranularApproval says, for the mode Granular, which reasons may lead to a question. What may not is refused.
+type GranularApproval struct {
+	SandboxApproval    bool `json:"sandbox_approval"`    // more than the sandbox allows
+	Rules              bool `json:"rules"`               // a prompt rule
+	SkillApproval      bool `json:"skill_approval"`      // kept, and used by nothing here
+	RequestPermissions bool `json:"request_permissions"` // kept, and used by nothing here
+	MCPElicitations    bool `json:"mcp_elicitations"`    // kept, and used by nothing here
+}
+
+// ApprovalPolicy is a mode with what belongs to it. In JSON it is the mode's name, or {"granular": {…}}.
+type ApprovalPolicy struct {
+	Mode     ApprovalMode
+	Granular GranularApproval // for Granular only
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p ApprovalPolicy) MarshalJSON() ([]byte, error) {
+	if p.Mode == Granular {
+		return json.Marshal(map[ApprovalMode]GranularApproval{Granular: p.Granular})
+	}
+	return json.Marshal(p.String())
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Unknown modes are errors.
+func (p *ApprovalPolicy) UnmarshalJSON(text []byte) error {
+	var mode ApprovalMode
+	if json.Unmarshal(text, &mode) == nil {
+		policy := ApprovalPolicy{Mode: mode}
+		if err := policy.Check(); err != nil || mode == Granular {
+			return fmt.Errorf("approval policy %q: use untrusted, on-failure, on-request, never or {\"granular\": {…}}", mode)
+		}
+		*p = policy
+		return nil
+	}
+	var object struct {
+		Granular *GranularApproval `json:"granular"`
+	}
+	if err := json.Unmarshal(text, &object); err != nil || object.Granular == nil {
+		return fmt.Errorf("an approval policy is the name of a mode or {\"granular\": {…}}, not %.60s", text)
+	}
+	*p = ApprovalPolicy{Mode: Granular, Granular: *object.Granular}
+	return nil
+}
+
+// Check finds a mode that there is not.
+func (p ApprovalPolicy) Check() error {
+	switch p.Mode {
+	case "", Untrusted, OnFailure, OnRequest, Granular, Never:
+		return nil
+	}
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "approval policy", Detail: fmt.Sprintf("there is no mode %q", p.Mode),
+		Hint: "use untrusted, on-failure, on-request, granular or never"}
+}
+
+// String is the mode.
+func (p ApprovalPolicy) String() string {
+	if p.Mode == "" {
+		return string(OnRequest)
+	}
+	return string(p.Mode)
+}
+
+// SandboxType names a sandbox policy.
+type SandboxType string
+
+// The types. The zero value means ReadOnly.
+const (
+	DangerFullAccess SandboxType = "danger-full-access"
+	ReadOnly         SandboxType = "read-only"
+	WorkspaceWrite   SandboxType = "workspace-write"
+	ExternalSandbox  SandboxType = "external-sandbox" // somebody else confines
+)
+
+// SandboxPolicy says what a confined command may do. It is a value and is never changed.
+type SandboxPolicy struct {
+	Type SandboxType `json:"type"`
+	// NetworkAccess lets a read-only, workspace-write or external-sandbox command use the network.
+	NetworkAccess bool `json:"network_access,omitempty"`
+	// Of workspace-write: directories besides the working directory, and which of $TMPDIR and /tmp are not writable.
+	WritableRoots       []string `json:"writable_roots,omitempty"`
+	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
+	ExcludeSlashTmp     bool     `json:"exclude_slash_tmp,omitempty"`
+}
+
+// Confined reports whether a command under this policy has to be put into a sandbox of ours.
+func (p SandboxPolicy) Confined() bool {
+	return p.Type != DangerFullAccess && p.Type != ExternalSandbox
+}
+
+// Check finds a type that there is not.
+func (p SandboxPolicy) Check() error {
+	switch p.Type {
+	case "", DangerFullAccess, ReadOnly, WorkspaceWrite, ExternalSandbox:
+		return nil
+	}
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy", Detail: fmt.Sprintf("there is no type %q", p.Type),
+		Hint: "use danger-full-access, read-only, workspace-write or external-sandbox"}
+}
+
+// String is the policy as a person reads it: "workspace-write, also /data, no network".
+func (p SandboxPolicy) String() string {
+	kind := p.Type
+	if kind == "" {
+		kind = ReadOnly
+	}
+	if kind == DangerFullAccess {
+		return string(kind)
+	}
+	words := []string{string(kind)}
+	if kind == WorkspaceWrite && len(p.WritableRoots) > 0 {
+		words = append(words, "also "+strings.Join(p.WritableRoots, " "))
+	}
+	if p.NetworkAccess {
+		words = append(words, "network")
+	} else {
+		words = append(words, "no network")
+	}
+	return strings.Join(words, ", ")
+}
+
+// SandboxPermissions is what a request asks for beyond the session's sandbox.
+type SandboxPermissions string
+
+// The permissions. The zero value means UseDefault.
+const (
+	UseDefault                SandboxPermissions = "use_default"
+	RequireEscalated          SandboxPermissions = "require_escalated"           // run without a sandbox
+	WithAdditionalPermissions SandboxPermissions = "with_additional_permissions" // stay in a wider one
+)
+
+// AdditionalPermissions is what a request with WithAdditionalPermissions asks for.
+type AdditionalPermissions struct {
+	Network    *NetworkPermissions    `json:"network,omitempty"`
+	FileSystem *FileSystemPermissions `json:"file_system,omitempty"`
+}
+
+// NetworkPermissions are about the network.
+type NetworkPermissions struct {
+	Enabled bool `json:"enabled"`
+}
+
+// FileSystemPermissions are paths, relative ones to the command's working directory.
+type FileSystemPermissions struct {
+	Read  []string `json:"read,omitempty"`
+	Write []string `json:"write,omitempty"`
+}
+
+// Empty reports whether nothing is asked for.
+func (p *AdditionalPermissions) Empty() bool {
+	return p == nil || (p.Network == nil || !p.Network.Enabled) &&
+		(p.FileSystem == nil || len(p.FileSystem.Read)+len(p.FileSystem.Write) == 0)
+}
+
+// CommandPolicy is the part of a command that says what it may do; ExecCommand and RunCommand share it.
+type CommandPolicy struct {
+	// SandboxPermissions asks for more than the session's sandbox allows; Justification tells the person who is asked why
+	// and needs SandboxPermissions to be set.
+	SandboxPermissions SandboxPermissions `json:"sandboxPermissions,omitempty"`
+	Justification      string             `json:"justification,omitempty"`
+	// AdditionalPermissions belongs to WithAdditionalPermissions.
+	AdditionalPermissions *AdditionalPermissions `json:"additionalPermissions,omitempty"`
+	// PrefixRule is the rule that the caller suggests to remember for commands like this one.
+	PrefixRule []string `json:"prefixRule,omitempty"`
+}

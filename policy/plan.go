@@ -1,0 +1,70 @@
+package policy
+
+import "github.com/execbus/execbus/messages"
+
+// Request is one command as it is about to run. It is not changed by the plan.
+type Request struct {
+	Argv []string
+	// Program is the absolute path that Argv[0] was found under, symbolic links not followed; empty if nobody looked. A shell
+	// or a known-safe program is only taken for one if it lies where the system keeps its own.
+	Program string
+	Dir     string // absolute
+	// Environment is what the request, not the session, says about the environment; nil says nothing.
+	Environment *messages.EnvironmentPolicy
+	messages.CommandPolicy
+}
+
+// Snapshot is what a plan starts from. It is never changed; a running plan keeps its own.
+type Snapshot struct {
+	Approval messages.ApprovalPolicy
+	Sandbox  messages.SandboxPolicy
+	Rules    *Rules // nil: none
+	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
+	TrustedShells []string
+	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.
+	Granted func(key string) bool
+}
+
+// Decision is what a plan comes to.
+type Decision string
+
+// The decisions.
+const (
+	Run    Decision = "run"
+	Ask    Decision = "ask"
+	Reject Decision = "reject"
+)
+
+// Attempt is how a command is tried.
+type Attempt string
+
+// The attempts. Sandboxed means: as the session's sandbox policy says, which may be without one of ours.
+const (
+	Sandboxed   Attempt = "sandboxed"
+	Unsandboxed Attempt = "unsandboxed"
+)
+
+// OnDenial is what happens when the sandbox stops the first attempt.
+type OnDenial string
+
+// The answers to a denial.
+const (
+	Return OnDenial = "return" // the denial is the result
+	Retry  OnDenial = "retry"  // again without a sandbox
+	AskTo  OnDenial = "ask"    // the same, if a person agrees
+)
+
+// Plan is what is to be done with one command.
+type Plan struct {
+	Decision Decision
+	// Reason says why it is asked about or rejected; it names nothing the person does not see anyway.
+	Reason string
+	// Source is what decided: a rule, the cache, or the policies.
+	Source       messages.DecisionSource
+	FirstAttempt Attempt
+	OnDenial     OnDenial
+	// Amendment is the prefix that an approval could turn into a rule; nil for none.
+	Amendment []string
+	// CacheKey is equal for commands that one approval for the session covers.
+	CacheKey string
+}
