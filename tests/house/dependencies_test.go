@@ -31,6 +31,10 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"ptyio"},
 	},
 	"github.com/google/uuid": {reason: "session ids"},
+	"go.starlark.net": {
+		reason: "the language of rule files",
+		rooms:  []string{"policy"},
+	},
 	"go.opentelemetry.io/otel": {
 		reason: "telemetry: attributes; the API only, the host brings the SDK or nothing",
 		rooms:  []string{"actors", root},
@@ -156,8 +160,8 @@ func checkGoMod(mod goMod) []string {
 	return complaints
 }
 
-// rows of a Markdown table that begin with a module's path: something with a dot and a slash in code quotes.
-var moduleRow = regexp.MustCompile("(?m)^\\| `([^` ]+\\.[^` ]+/[^` ]+)` \\|.*$")
+// rows of a Markdown table that begin with a module's path: something with a dot inside in code quotes.
+var moduleRow = regexp.MustCompile("(?m)^\\| `([^` ]+\\.[^` ]+)` \\|.*$")
 
 func checkTable(readme string) []string {
 	var complaints []string

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"golang.org/x/sys/unix"
+)
+
+// lockWait is how long an amendment waits for others that write the same file.
+const lockWait = 5 * time.Second
+
+// AppendAmendment adds one line to a rule file: an allow rule for what begins with the prefix. The file and the directory
+// that it lies in are made if there are none; a line that is already there is not added again.
+//
+// Several processes may append at once. It can take as long as the disk, or 5 s if somebody else holds the file's lock.
+func AppendAmendment(path string, prefix []string) error {
+	if err := checkPrefix(prefix); err != nil {
+		return err
+	}
+	if err := appendLine(path, amendment(prefix)); err != nil {
+		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
+	}
+	return nil
+}
+
+// amendment is the line of an allow rule. JSON's strings are Starlark's too.
+func amendment(prefix []string) string {
+	words := make([]string, len(prefix))
+	for i, word := range prefix {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(word) // a string into memory
+		words[i] = strings.TrimSuffix(text.String(), "\n")
+	}
+	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
+}
+
+func appendLine(path, line string) error {
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	file, err := openLocked(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // which also unlocks it
+	if err := checkRegular(file); err != nil {
+		return err
+	}
+	old, err := io.ReadAll(io.LimitReader(file, maxSource+1))
+	if err != nil {
+		return err
+	}
+	for known := range bytes.Lines(old) {
+		if string(bytes.TrimSuffix(known, []byte("\n"))) == line {
+			return nil
+		}
+	}
+	added := line + "\n"
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		added = "\n" + added
+	}
+	if len(old)+len(added) > maxSource {
+		// One byte more, and the whole file would not be read any more.
+		return fmt.Errorf("the file would have more than %d bytes", maxSource)
+	}
+	if _, err := file.WriteString(added); err != nil {
+		return errors.Join(err, file.Truncate(int64(len(old)))) // half a line would make the file an error
+	}
+	return nil
+}
+
+// openLocked opens a file for this process alone. Who waited for the lock may find that the file has been replaced.
+func openLocked(path string) (*os.File, error) {
+	give := time.NewTimer(lockWait)
+	defer give.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isAt(file, path) {
+			return file, nil
+		}
+		file.Close()
+		if err != nil && err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		select {
+		case <-again.C:
+		case <-give.C:
+			return nil, fmt.Errorf("somebody else has held the file's lock for %v", lockWait)
+		}
+	}
+}
+
+func isAt(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, there)
+}
+
+// detailOf leaves out the path, which the error names already.
+func detailOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return err.Error()
+}
