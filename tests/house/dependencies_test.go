@@ -65,6 +65,10 @@ var dependencies = map[string]dependency{
 		rooms:  []string{testFiles},
 		tool:   "honnef.co/go/tools/cmd/staticcheck",
 	},
+	"mvdan.cc/sh/v3": {
+		reason: "parses shell scripts, to know what they run; package syntax only",
+		rooms:  []string{"policy"},
+	},
 }
 
 // row is the dependency's line in the README.

@@ -1,0 +1,165 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// carrier is a program that runs the command in its words.
+type carrier struct {
+	valued   string   // short options with a value
+	long     []string // long options with a value
+	assigns  bool     // NAME=value may stand before the command
+	operands int      // other words before the command
+}
+
+var carriers = map[string]carrier{
+	"builtin": {}, "busybox": {}, "command": {}, "nocorrect": {}, "noglob": {}, "nohup": {}, "setsid": {}, "toybox": {},
+	"doas":   {valued: "Cu"},
+	"env":    {valued: "Cu", long: []string{"--chdir", "--unset"}, assigns: true},
+	"exec":   {valued: "a"},
+	"ionice": {valued: "cn", long: []string{"--class", "--classdata"}},
+	"nice":   {valued: "n", long: []string{"--adjustment"}},
+	"stdbuf": {valued: "eio", long: []string{"--error", "--input", "--output"}},
+	"sudo": {valued: "CDRTUghprtu", assigns: true, long: []string{"--chdir", "--chroot", "--close-from", "--command-timeout",
+		"--group", "--host", "--other-user", "--prompt", "--role", "--type", "--user"}},
+	"time":    {valued: "fo", long: []string{"--format", "--output"}},
+	"timeout": {valued: "ks", long: []string{"--kill-after", "--signal"}, operands: 1},
+	"xargs": {valued: "EIJLPRSadns", long: []string{"--arg-file", "--delimiter", "--max-args", "--max-chars", "--max-procs",
+		"--process-slot-var"}},
+}
+
+// carried is the command among the words of a carrier.
+func (c carrier) carried(args []string) []string {
+	ended := false
+	for len(args) > 0 && (!ended && strings.HasPrefix(args[0], "-") || c.assigns && strings.Contains(args[0], "=")) {
+		skip := 1
+		if !ended && c.takesNext(args[0]) {
+			skip = 2
+		}
+		ended = ended || args[0] == "--"
+		args = args[min(skip, len(args)):]
+	}
+	return args[min(c.operands, len(args)):]
+}
+
+// takesNext reports whether the value of an option is the next word.
+func (c carrier) takesNext(word string) bool {
+	if !strings.HasPrefix(word, "-") {
+		return false
+	}
+	if strings.HasPrefix(word, "--") {
+		return !strings.Contains(word, "=") && slices.ContainsFunc(c.long, func(long string) bool { return option(word, long) })
+	}
+	return strings.IndexAny(word, c.valued) == len(word)-1 && len(word) > 1
+}
+
+// splitString is what env -S makes a command of.
+func splitString(args []string) (line string, found bool) {
+	for i, arg := range args {
+		name, value, glued := strings.Cut(arg, "=")
+		switch {
+		case !strings.HasPrefix(arg, "-"):
+			return "", false
+		case option(name, "--split-string") && glued:
+			return strings.Join(append([]string{value}, args[i+1:]...), " "), true
+		case option(name, "--split-string"):
+			return strings.Join(args[i+1:], " "), true
+		case !strings.HasPrefix(arg, "--") && strings.Contains(arg, "S"):
+			_, value, _ := strings.Cut(arg, "S")
+			return strings.Join(append([]string{value}, args[i+1:]...), " "), true
+		}
+	}
+	return "", false
+}
+
+func isShell(program string) bool {
+	switch filepath.Base(program) {
+	case "ash", "bash", "dash", "ksh", "mksh", "sh", "zsh":
+		return true
+	}
+	return false
+}
+
+// shellScript is the script among the words of a shell: the first that is no option, if there is -c.
+func shellScript(args []string) (script string, found bool) {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--" || arg == "-":
+			i++
+			if found && i < len(args) {
+				return args[i], true
+			}
+			return "", false
+		case strings.HasPrefix(arg, "--"):
+			if arg == "--rcfile" || arg == "--init-file" {
+				i++
+			}
+		case strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+"):
+			found = found || arg[0] == '-' && strings.Contains(arg, "c")
+			if strings.HasSuffix(arg, "o") || strings.HasSuffix(arg, "O") {
+				i++
+			}
+		default:
+			return arg, found
+		}
+	}
+	return "", false
+}
+
+// literalWords are words as the program gets them; what is not literal becomes unknown.
+func literalWords(words []*syntax.Word) []string {
+	var result []string
+	for _, word := range words {
+		result = append(result, literalWord(word))
+	}
+	return result
+}
+
+func literalWord(word *syntax.Word) string {
+	var b strings.Builder
+	for _, part := range word.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(withoutEscapes(part.Value))
+		case *syntax.SglQuoted:
+			if part.Dollar && strings.Contains(part.Value, `\`) {
+				b.WriteString(unknown)
+			} else {
+				b.WriteString(part.Value)
+			}
+		case *syntax.DblQuoted:
+			for _, inner := range part.Parts {
+				if lit, ok := inner.(*syntax.Lit); ok {
+					if !unescapeQuoted(&b, lit.Value) {
+						b.WriteString(unknown)
+					}
+				} else {
+					b.WriteString(unknown)
+				}
+			}
+		default:
+			b.WriteString(unknown)
+		}
+	}
+	return b.String()
+}
+
+// withoutEscapes removes the backslashes of a bare text.
+func withoutEscapes(raw string) string {
+	if !strings.Contains(raw, `\`) {
+		return raw
+	}
+	var b strings.Builder
+	for i := 0; i < len(raw); i++ {
+		if raw[i] == '\\' && i+1 < len(raw) {
+			i++
+		}
+		b.WriteByte(raw[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Understanding is what a command line is known to run.
+type Understanding struct {
+	// Commands are the commands in the order of the text, each a program with its words; all of argv where a script could
+	// not be taken apart.
+	Commands [][]string
+	// Plain says that Commands is everything that runs, if all of it does, and that the programs are what their names say. A
+	// command is known to be safe only where this is true. It is also true for an argv that is no shell's script: that is one
+	// command. The exception is a program that was found elsewhere than where the system keeps its own.
+	Plain bool
+	// Script says that argv is a script for a trusted shell. Otherwise Commands is argv alone.
+	Script bool
+	// Complex says that Commands is the one command of a script with here-documents: rules apply to it, but it is never known
+	// to be safe, and nothing is proposed to be remembered for it.
+	Complex bool
+	// Canonical is equal only for command lines that do the same. It is not for showing to people.
+	Canonical []string
+}
+
+// shellNames are the shells whose scripts are looked into.
+var shellNames = []string{"bash", "zsh", "sh"}
+
+// shellDirs are where a shell is taken for the system's own; for other programs that is systemDirs.
+var shellDirs = []string{"/bin", "/usr/bin", "/usr/local/bin"}
+
+// Understand says what a request runs. It reads nothing but its arguments and runs nothing.
+//
+// A script is looked into if argv is exactly a trusted shell, -c or -lc, and the script. A shell is trusted by its
+// path: Request.Program, or argv[0] where nobody looked, has to be bash, zsh or sh in /bin, /usr/bin or /usr/local/bin, or
+// one of trustedShells; a bare name is trusted where nobody looked. Everything else is one command with arguments.
+func Understand(request Request, trustedShells []string) Understanding {
+	argv := request.Argv
+	if len(argv) == 0 {
+		return Understanding{}
+	}
+	if !runsScript(request, trustedShells) {
+		return Understanding{Commands: [][]string{argv}, Canonical: canonicalArgv(argv),
+			Plain: request.Program == "" || inDirs(request.Program, systemDirs)}
+	}
+	u := Understanding{Commands: [][]string{argv}, Canonical: canonicalScript(argv), Script: true}
+	script, understood := readScript(argv[2])
+	if !understood {
+		return u
+	}
+	u.Commands = nil
+	for _, command := range script.commands {
+		u.Commands = append(u.Commands, command.words)
+	}
+	u.Plain, u.Complex = !script.heredoc, script.heredoc
+	if canonical, found := canonicalPlain(script); found {
+		u.Canonical = canonical
+	}
+	return u
+}
+
+// runsScript reports whether argv gives a script to a shell that is trusted.
+func runsScript(request Request, trusted []string) bool {
+	argv := request.Argv
+	if len(argv) != 3 || argv[1] != "-c" && argv[1] != "-lc" {
+		return false
+	}
+	name, program := argv[0], request.Program
+	bare := !strings.Contains(name, "/")
+	if program == "" {
+		if bare {
+			return slices.Contains(shellNames, name)
+		}
+		program = name
+	}
+	base := filepath.Base(program)
+	if !slices.Contains(shellNames, base) || bare && name != base || !bare && name != program {
+		return false
+	}
+	return inDirs(program, shellDirs) || filepath.IsAbs(program) && slices.Contains(trusted, program)
+}
+
+// inDirs reports whether a path names a file in one of the directories, without a detour.
+func inDirs(path string, dirs []string) bool {
+	return filepath.Clean(path) == path && slices.Contains(dirs, filepath.Dir(path))
+}
