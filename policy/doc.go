@@ -1,4 +1,107 @@
-// Package policy decides whether a command may run and who is asked.
+// Package policy decides whether a command may run, and who is asked.
 //
-// A plan is made by a pure function of one command and a snapshot of the session's policies, rules and grants.
+//	plan := policy.MakePlan(
+//		policy.Request{Argv: []string{"/bin/bash", "-lc", "git push"}, Program: "/bin/bash", Dir: "/work"},
+//		policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules},
+//	)
+//	switch plan.Decision {
+//	case policy.Run: // as plan.FirstAttempt says; if the sandbox stops it, what plan.OnDenial says
+//	case policy.Ask: // put policy.Choices to a person, with plan.Reason
+//	case policy.Reject: // tell the caller plan.Reason
+//	}
+//
+// A plan is made by a pure function of one command and a snapshot of the session's policies, rules and grants. It can be
+// made again at any time, and a running plan keeps the snapshot it was made from.
+//
+// # Words
+//
+//   - The approval policy says when a person is asked: never, on-request (the default), untrusted, on-failure, or granular,
+//     which is on-request with reasons to ask that can be switched off.
+//   - The sandbox policy says what a command may do: read-only (RO), workspace-write (WW), danger-full-access (DFA), or
+//     external-sandbox (EXT), where somebody else confines. Under DFA and EXT no sandbox of ours exists.
+//   - The sandbox permissions are what the request itself asks for: use_default, require_escalated (no sandbox), or
+//     with_additional_permissions (a wider one).
+//   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
+//     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a trusted
+//     one. Everything else is one segment: the whole argv, shell included.
+//   - A rule says allow, prompt or forbidden about segments that begin with certain words.
+//
+// # What is asked when
+//
+// First, a request for more than the sandbox allows is refused under every approval policy but on-request. Then each segment
+// gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
+// The strictest segment decides for the whole command. The classes of commands:
+//
+//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it.
+//   - U: unknown, which is everything else.
+//   - D: dangerous: it removes files by force, directly or through wrappers such as sudo, env and shells.
+//   - A: every segment matches an allow rule and no stricter one.
+//   - P: some segment matches a prompt rule. F: some segment matches a forbidden rule.
+//   - E: U that asks for require_escalated. SE: S that does. W: U that asks for with_additional_permissions.
+//
+// This is the decision table. run: nobody is asked. ask: a person is. rej: rejected. An exclamation mark: the first attempt is
+// without a sandbox. After the slash stands what follows if the sandbox stops that attempt: return: the denial is the result;
+// ask: it runs again without a sandbox if a person agrees; retry: it does so at once, since the first answer covers it. Where
+// there is no sandbox of ours there is no denial.
+//
+//	policy                        |sandbox  |S          |U          |D          |A    |P          |F   |E    |SE   |W
+//	never                         |RO, WW   |run/return |run/return |rej        |run! |rej        |rej |rej  |rej  |rej
+//	never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
+//	on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
+//	on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
+//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |rej  |rej  |rej
+//	on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
+//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
+//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |rej  |rej  |rej
+//	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
+//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
+//	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |rej  |rej  |rej
+//
+// What the table does not show:
+//
+//   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
+//   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
+//   - A prompt rule with require_escalated, under on-request, is ask!.
+//   - A script of one command with a here-document, whose text the command reads, is judged by the rules as that command; but
+//     it is not known to be safe, and no rule is offered for it.
+//   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables
+//     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
+//     directories is known by its path and not by its name; prompt and forbidden rules for the name hold for it, too.
+//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, else the caller's,
+//     else what is known about the command.
+//
+// # What is remembered, and where it ends
+//
+// Approved runs the command once. Approved for the session makes equal commands run without a question until the session
+// ends, the grant expires or it is revoked. Equal are those with the same [Plan.CacheKey]: the same command, in the same
+// directory, with the same environment from the request, the same permissions, under the same sandbox policy, and with the
+// same consequence of an approval, so that one for a confined attempt never becomes one without a sandbox. A plain script
+// of a single command equals that command, and the path of a trusted shell does not matter. Terminal, yield time, output
+// limits and justification do not matter either. A grant answers a question; it never changes a rejection.
+//
+// Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
+// words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the
+// prefix would allow everything (shells, interpreters, env, sudo, git alone), or where it would not hold. [Choices] says all
+// this to the person who is asked, and [Display] shows the command so that nothing in it hides.
+//
+// # What you may not assume
+//
+// That a command which runs without a question is harmless: it is as harmless as the sandbox makes it. Under DFA, EXT, an
+// allow rule or an approval without a sandbox it may do anything.
+//
+// That rules see everything. They match words. What a program does with its arguments, its configuration, or a file that
+// changed since the approval is out of sight, and so is whatever a script hides in expansions: such a script is one unknown
+// command, which a forbidden rule for what is hidden does not match. To forbid for certain, confine.
+//
+// That a name in a script is the program you know: the shell looks it up in the PATH that the host gives to commands. A
+// host whose PATH has directories that commands can write to gives its allow rules away.
+//
+// That safe means without effect: git status, for one, does what the repository's configuration says. Safe commands run in
+// the sandbox, too.
+//
+// That a plan holds for ever: rules, grants and policies change. Make a new one for each command, and for each that waits
+// after an answer was given.
 package policy

@@ -5,6 +5,8 @@ import "github.com/execbus/execbus/messages"
 // Request is one command as it is about to run. It is not changed by the plan.
 type Request struct {
 	Argv []string
+	// Argv0 is what the program is told its own name is, if that is not Argv[0]; empty: it is.
+	Argv0 string
 	// Program is the absolute path that Argv[0] was found under, symbolic links not followed; empty if nobody looked. A shell
 	// or a known-safe program is only taken for one if it lies where the system keeps its own.
 	Program string

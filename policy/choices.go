@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Choices are the answers that a person is offered to the question that a plan leads to, each with what exactly it would
+// remember. File is where rules are written.
+func Choices(request Request, plan Plan, file string) []messages.Choice {
+	choices := []messages.Choice{{Kind: messages.Approved},
+		{Kind: messages.ApprovedForSession, Remembers: remembered(request, plan)}}
+	if len(plan.Amendment) > 0 {
+		choices = append(choices, messages.Choice{Kind: messages.ApprovedWithRule, Remembers: RuleRemembers(plan.Amendment, file)})
+	}
+	return append(choices, messages.Choice{Kind: messages.Denied}, messages.Choice{Kind: messages.Aborted})
+}
+
+// RuleRemembers says what an allow rule for a prefix does.
+func RuleRemembers(prefix []string, file string) string {
+	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question and without a "+
+		"sandbox, in every session; written to %s", Display(prefix), Visible(file))
+}
+
+// remembered says what an approval for the session covers.
+func remembered(request Request, plan Plan) string {
+	parts := []string{"this command", "in " + Visible(request.Dir)}
+	if changes(request.Environment) {
+		parts = append(parts, "with the same environment")
+	}
+	switch {
+	case plan.FirstAttempt == Unsandboxed:
+		parts = append(parts, "without a sandbox")
+	case plan.OnDenial == Return:
+		parts = append(parts, permissions(request))
+	default:
+		parts = append(parts, permissions(request)+", and without a sandbox if that stops it")
+	}
+	return strings.Join(parts, ", ") + ", until the session ends"
+}
+
+// permissions says what a confined attempt may do.
+func permissions(request Request) string {
+	additional := request.AdditionalPermissions
+	if request.SandboxPermissions != messages.WithAdditionalPermissions || additional.Empty() {
+		return "with the permissions that the session's commands have"
+	}
+	var more []string
+	if additional.Network != nil && additional.Network.Enabled {
+		more = append(more, "the network")
+	}
+	if files := additional.FileSystem; files != nil {
+		for _, path := range files.Read {
+			more = append(more, "reading "+Visible(path))
+		}
+		for _, path := range files.Write {
+			more = append(more, "writing "+Visible(path))
+		}
+	}
+	return "with these permissions besides the session's: " + strings.Join(more, ", ")
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// MakePlan decides about one command. It is a pure function: it reads no file and starts nothing, and equal arguments have
+// equal plans as long as Granted answers the same.
+func MakePlan(request Request, snapshot Snapshot) Plan {
+	if reason := refuse(request.CommandPolicy, snapshot.Approval); reason != "" {
+		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
+	}
+	m := newMaker(request, snapshot)
+	for _, command := range m.commands {
+		m.segments = append(m.segments, m.judge(command))
+	}
+	plan := m.decide()
+	if plan.Decision == Reject {
+		return plan
+	}
+	plan.Amendment = m.amendment(plan)
+	plan.CacheKey = m.key(plan)
+	if snapshot.Granted == nil || plan.Decision == Run && plan.OnDenial != AskTo || !snapshot.Granted(plan.CacheKey) {
+		return plan
+	}
+	// The key says what was approved: this attempt, with this answer to a denial.
+	plan.Source = messages.ByCache
+	if plan.Decision == Ask {
+		plan.Decision = Run
+	} else {
+		plan.OnDenial = Retry
+	}
+	return plan
+}
+
+// maker makes one plan.
+type maker struct {
+	request    Request
+	approval   messages.ApprovalPolicy
+	sandbox    messages.SandboxPolicy
+	rules      *Rules
+	understood Understanding
+	commands   [][]string
+	segments   []segment // what was found about each of the commands
+	// direct says that the one command is argv itself, not what a shell would run.
+	direct bool
+	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
+	// and the list of safe programs say is about something else than what would run.
+	altered bool
+}
+
+// segment is one of the commands, judged.
+type segment struct {
+	verdict verdict
+	rule    *Match // what decided; nil if no rule did
+	matched bool   // some rule matches, even if what it says does not count
+}
+
+// verdict is what is found about one command, from the weakest to the strictest.
+type verdict int
+
+const (
+	fine verdict = iota
+	ask
+	forbid
+)
+
+func newMaker(request Request, snapshot Snapshot) *maker {
+	m := &maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
+		understood: Understand(request, snapshot.TrustedShells)}
+	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
+	m.commands = m.understood.Commands
+	if len(m.commands) == 0 {
+		m.commands = [][]string{request.Argv}
+	}
+	m.direct = len(m.commands) == 1 && slices.Equal(m.commands[0], request.Argv)
+	if m.direct && foreign(request.Program) {
+		m.commands = [][]string{byPath(request)}
+	}
+	return m
+}
+
+// changes reports whether a request says anything about the environment.
+func changes(e *messages.EnvironmentPolicy) bool {
+	return e != nil && (e.Inherit != "" && e.Inherit != messages.InheritAll || e.DropSecrets || e.Exact ||
+		len(e.Exclude)+len(e.Set)+len(e.IncludeOnly) > 0)
+}
+
+// foreign reports whether a program was found, and not where the system keeps its own. It is then known by its path: the
+// rule for a name is about what everybody has under that name.
+func foreign(program string) bool {
+	return program != "" && (filepath.Clean(program) != program || !slices.Contains(systemDirs, filepath.Dir(program)))
+}
+
+// byPath is the command under the path of its program.
+func byPath(request Request) []string {
+	return append([]string{request.Program}, request.Argv[min(1, len(request.Argv)):]...)
+}
+
+// judge applies the rules to a command and, if they say nothing, what is known about programs.
+func (m *maker) judge(command []string) segment {
+	matches := m.rules.Match(command)
+	if m.direct && foreign(m.request.Program) {
+		// What a rule has against the name holds for every path.
+		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), Match.allows)...)
+	}
+	s := segment{matched: len(matches) > 0}
+	if m.altered {
+		matches = slices.DeleteFunc(matches, Match.allows)
+	}
+	if rule, found := Strictest(matches); found {
+		s.rule, s.verdict = &rule, rule.verdict()
+	} else {
+		s.verdict = m.guess(command)
+	}
+	return s
+}
+
+// guess judges a command that no rule says anything about.
+func (m *maker) guess(command []string) verdict {
+	mode := m.approval.Mode
+	switch {
+	case mode == messages.Untrusted && m.safe(command):
+		return fine
+	case Dangerous(command) && mode == messages.Never:
+		return forbid
+	case Dangerous(command):
+		return ask
+	case mode == messages.Untrusted:
+		return ask
+	case mode == messages.Never || mode == messages.OnFailure || !m.sandbox.Confined():
+		return fine
+	case override(m.request.CommandPolicy):
+		return ask
+	}
+	return fine
+}
+
+func (m *maker) safe(command []string) bool {
+	return !m.altered && !m.understood.Complex && len(command) > 0 && (!m.direct || !foreign(m.request.Program)) && Safe(command)
+}
+
+// decide combines the segments: the strictest decides.
+func (m *maker) decide() Plan {
+	plan := Plan{Decision: Run, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
+	var byRule, byGuess *segment // the first that asks
+	bypass := true
+	for i := range m.segments {
+		s := &m.segments[i]
+		switch {
+		case s.verdict == forbid:
+			return m.forbidden(i)
+		case s.verdict == ask && s.rule != nil:
+			if byRule == nil || len(s.rule.Prefix) > len(byRule.rule.Prefix) {
+				byRule = s
+			}
+		case s.verdict == ask && byGuess == nil:
+			byGuess = s
+		}
+		bypass = bypass && s.verdict == fine && s.rule != nil
+	}
+	if byRule != nil || byGuess != nil {
+		plan.Decision = Ask
+		if reason := m.mayNotAsk(byRule, byGuess); reason != "" {
+			return Plan{Decision: Reject, Reason: reason, Source: source(byRule != nil), FirstAttempt: Sandboxed, OnDenial: Return}
+		}
+		plan.Reason = m.whyAsk(byRule)
+	}
+	plan.Source = source(bypass || byRule != nil)
+	if bypass || m.request.SandboxPermissions == messages.RequireEscalated {
+		plan.FirstAttempt = Unsandboxed
+	} else if m.sandbox.Confined() && m.retries() {
+		plan.OnDenial = AskTo
+		if plan.Decision == Ask {
+			plan.OnDenial = Retry // the answer covers it
+		}
+	}
+	return plan
+}
+
+// retries reports whether what the sandbox has stopped may run again without it.
+func (m *maker) retries() bool {
+	switch m.approval.Mode {
+	case messages.Untrusted, messages.OnFailure:
+		return true
+	case messages.Granular:
+		return m.approval.Granular.SandboxApproval
+	}
+	return false
+}
+
+func source(rule bool) messages.DecisionSource {
+	if rule {
+		return messages.ByRule
+	}
+	return messages.ByPolicy
+}
+
+// verdict is the rule's decision as a verdict. What is no decision forbids.
+func (m Match) verdict() verdict {
+	switch m.Decision {
+	case Allow:
+		return fine
+	case Prompt:
+		return ask
+	}
+	return forbid
+}
+
+func (m Match) allows() bool { return m.Decision == Allow }

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Display is a command for a person's eyes: one line, quoted so that bash, in a UTF-8 locale, reads the same words. What
+// cannot be seen, or moves what can be seen, is escaped as in $'\u202e'. So are all foreign letters in the name of the
+// program, which might only look like the one they know.
+func Display(argv []string) string {
+	var b strings.Builder
+	for i, word := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		displayWord(&b, word, i == 0)
+	}
+	return b.String()
+}
+
+// reserved are words that a shell does not take for a program where one is expected.
+var reserved = []string{"!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+	"select", "then", "time", "until", "while", "{", "}"}
+
+func displayWord(b *strings.Builder, word string, program bool) {
+	bare, escape := word != "" && !(program && (slices.Contains(reserved, word) || strings.ContainsRune(word, '='))), false
+	previous := ' '
+	for i, r := range word {
+		bare = bare && plain(r)
+		if hidden(word[i:], r, previous) || program && r > unicode.MaxASCII {
+			escape = true
+			break
+		}
+		previous = r
+	}
+	switch {
+	case escape:
+		b.WriteString("$'")
+		escapeInto(b, word, program)
+		b.WriteByte('\'')
+	case bare:
+		b.WriteString(word)
+	default:
+		b.WriteByte('\'')
+		b.WriteString(strings.ReplaceAll(word, "'", `'\''`))
+		b.WriteByte('\'')
+	}
+}
+
+// plain reports whether a shell takes a character for itself wherever it stands in a word.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+=:,./-", r)
+}
+
+// hidden reports whether a character must be escaped to be seen. rest begins with it; a byte that is no UTF-8 is hidden.
+func hidden(rest string, r, previous rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return r < ' ' || r == 0x7f
+	case r == utf8.RuneError && !strings.HasPrefix(rest, "\uFFFD"):
+		return true
+	case !unicode.IsPrint(r) || slices.Contains(blanks, r):
+		return true
+	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+		return true
+	case unicode.IsMark(r): // one may stand on a letter; more, or on anything else, can cover what is there
+		return !unicode.IsLetter(previous)
+	}
+	return false
+}
+
+// blanks are printing characters that show nothing, besides those that Unicode calls ignorable.
+var blanks = []rune{0x2800, 0x1d159, 0x16fe4, 0x1bca0, 0x1bca1, 0x1bca2, 0x1bca3}
+
+// escapeInto writes a word as it stands inside $'…'.
+func escapeInto(b *strings.Builder, word string, all bool) {
+	previous := ' '
+	for i, r := range word {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case hidden(word[i:], r, previous) || all && r > unicode.MaxASCII:
+			b.WriteString(escaped(word[i:], r))
+		default:
+			b.WriteRune(r)
+		}
+		previous = r
+	}
+}
+
+func escaped(rest string, r rune) string {
+	switch {
+	case r == '\n':
+		return `\n`
+	case r == '\t':
+		return `\t`
+	case r == '\r':
+		return `\r`
+	case r == 0x1b:
+		return `\e`
+	case r < utf8.RuneSelf:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r == utf8.RuneError && !strings.HasPrefix(rest, "\uFFFD"):
+		return fmt.Sprintf(`\x%02x`, rest[0])
+	case r > 0xffff:
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Visible is a text that somebody else wrote, such as a justification, as one line in which everything can be seen.
+func Visible(text string) string {
+	var b strings.Builder
+	previous := ' '
+	for i, r := range text {
+		if hidden(text[i:], r, previous) {
+			b.WriteString(escaped(text[i:], r))
+		} else {
+			b.WriteRune(r)
+		}
+		previous = r
+	}
+	return b.String()
+}
+
+// shorten takes the middle out of a text that is too long for a sentence.
+func shorten(text string, runes int) string {
+	if len(text) <= runes {
+		return text
+	}
+	all := []rune(text)
+	if len(all) <= runes {
+		return text
+	}
+	half := runes / 2
+	return string(all[:half]) + " … " + string(all[len(all)-half:])
+}

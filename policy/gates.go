@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// override reports whether a request asks for more than the session's sandbox allows.
+func override(p messages.CommandPolicy) bool {
+	return p.SandboxPermissions != "" && p.SandboxPermissions != messages.UseDefault
+}
+
+// CheckCommand finds what is wrong with the policy part of a command, before anything is decided about it. What is well
+// formed but not allowed under the approval policy is left to the plan, which rejects it.
+func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPolicy) error {
+	switch command.SandboxPermissions {
+	case "", messages.UseDefault, messages.RequireEscalated, messages.WithAdditionalPermissions:
+	default:
+		return invalid("sandbox_permissions", fmt.Sprintf("there are no permissions %q", command.SandboxPermissions),
+			"use use_default, require_escalated or with_additional_permissions")
+	}
+	if command.Justification != "" && command.SandboxPermissions == "" {
+		return invalid("justification", "`justification` is given without `sandbox_permissions`",
+			"set `sandbox_permissions` to `require_escalated` to run without a sandbox, or leave the justification out")
+	}
+	if gate(command, approval) != "" {
+		return nil
+	}
+	asks := command.SandboxPermissions == messages.WithAdditionalPermissions
+	switch additional := command.AdditionalPermissions; {
+	case asks && additional == nil:
+		return invalid("additional_permissions", "`sandbox_permissions` is with_additional_permissions, and none are named",
+			"name at least one of `network` and `file_system`")
+	case asks && additional.Empty():
+		return invalid("additional_permissions", "nothing is asked for", "enable `network`, or name paths in `file_system`")
+	case !asks && additional != nil:
+		return invalid("additional_permissions", "`additional_permissions` are given, but `sandbox_permissions` does not ask for "+
+			"them", "set `sandbox_permissions` to `with_additional_permissions`")
+	case asks:
+		return checkPaths(additional.FileSystem)
+	}
+	return nil
+}
+
+// checkPaths refuses patterns: a path means one place.
+func checkPaths(files *messages.FileSystemPermissions) error {
+	if files == nil {
+		return nil
+	}
+	for _, path := range append(append([]string(nil), files.Read...), files.Write...) {
+		if path == "" || strings.ContainsAny(path, "*?\x00") {
+			return invalid("additional_permissions", fmt.Sprintf("%q is not a path", path), "name files or directories, not patterns")
+		}
+	}
+	return nil
+}
+
+func invalid(subject, detail, hint string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
+}
+
+// gate says why a request for more than the sandbox allows is out of the question; empty if it is not. Only under
+// on-request does a command's own wish count.
+func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
+	if approval.String() == string(messages.OnRequest) || !override(command) {
+		return ""
+	}
+	if command.SandboxPermissions == messages.WithAdditionalPermissions {
+		return fmt.Sprintf("rejected: you cannot request additional permissions, because the approval policy is %s, not on-request; "+
+			"run the command without them", approval)
+	}
+	return fmt.Sprintf("reject command: you cannot ask for escalated permissions, because the approval policy is %s, not "+
+		"on-request; run the command without them", approval)
+}
+
+// refuse says why a command is rejected before it is looked at; empty if it is not. A malformed one is rejected, too, in
+// case nobody has checked it.
+func refuse(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
+	if reason := gate(command, approval); reason != "" {
+		return reason
+	}
+	if err := CheckCommand(command, approval); err != nil {
+		return "rejected: " + err.Error()
+	}
+	if err := approval.Check(); err != nil {
+		return "rejected: " + err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// exact is a text that stays itself in JSON. Bytes that are no UTF-8 would all become the same character otherwise, and
+// different commands would have one key.
+type exact string
+
+// MarshalJSON implements json.Marshaler.
+func (e exact) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(e)) {
+		return json.Marshal(string(e))
+	}
+	return json.Marshal(struct {
+		Bytes []byte `json:"bytes"`
+	}{[]byte(e)})
+}
+
+func exacts(texts []string) []exact {
+	var result []exact
+	for _, text := range texts {
+		result = append(result, exact(text))
+	}
+	return result
+}
+
+// approved is what one approval for the session covers. Whatever is not in it may differ: terminal, yield time, output
+// limits, justification.
+type approved struct {
+	Command     []exact                     `json:"command"`
+	Argv0       exact                       `json:"argv0,omitempty"`
+	Dir         exact                       `json:"dir"`
+	Environment *environment                `json:"environment,omitempty"`
+	Permissions messages.SandboxPermissions `json:"sandbox_permissions,omitempty"`
+	Network     bool                        `json:"network,omitempty"`
+	Read        []exact                     `json:"read,omitempty"`
+	Write       []exact                     `json:"write,omitempty"`
+	// What the person was told would happen: an approval for a confined attempt does not cover one without a sandbox, nor one
+	// in a wider sandbox.
+	Attempt  Attempt  `json:"attempt"`
+	OnDenial OnDenial `json:"on_denial"`
+	Sandbox  exact    `json:"sandbox,omitempty"`
+}
+
+// environment is an EnvironmentPolicy that is compared byte by byte.
+type environment struct {
+	Inherit     messages.Inherit `json:"inherit,omitempty"`
+	DropSecrets bool             `json:"drop_secrets,omitempty"`
+	Exact       bool             `json:"exact,omitempty"`
+	Exclude     []exact          `json:"exclude,omitempty"`
+	IncludeOnly []exact          `json:"include_only,omitempty"`
+	Set         [][2]exact       `json:"set,omitempty"`
+}
+
+// key is the plan's cache key.
+func (m *maker) key(plan Plan) string {
+	a := approved{Command: exacts(m.canonical()), Dir: exact(filepath.Clean(m.request.Dir)), Attempt: plan.FirstAttempt,
+		OnDenial: plan.OnDenial}
+	if m.altered {
+		a.Argv0 = exact(m.request.Argv0)
+	}
+	if changes(m.request.Environment) {
+		a.Environment = keyEnvironment(m.request.Environment)
+	}
+	if override(m.request.CommandPolicy) {
+		a.Permissions = m.request.SandboxPermissions
+	}
+	if p := m.request.AdditionalPermissions; p != nil {
+		a.Network = p.Network != nil && p.Network.Enabled
+		if p.FileSystem != nil {
+			a.Read, a.Write = m.places(p.FileSystem.Read), m.places(p.FileSystem.Write)
+		}
+	}
+	if plan.FirstAttempt == Sandboxed {
+		text, err := json.Marshal(m.sandbox)
+		if err != nil {
+			panic(err) // strings and booleans
+		}
+		a.Sandbox = exact(text)
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // strings and booleans
+	}
+	return string(text)
+}
+
+// canonical is the command without what does not matter. A program of somebody else's is known by its path.
+func (m *maker) canonical() []string {
+	if m.direct {
+		return m.commands[0]
+	}
+	return m.understood.Canonical
+}
+
+// places are paths, absolute, sorted, once each.
+func (m *maker) places(paths []string) []exact {
+	var result []string
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(m.request.Dir, path)
+		}
+		result = append(result, filepath.Clean(path))
+	}
+	slices.Sort(result)
+	return exacts(slices.Compact(result))
+}
+
+func keyEnvironment(e *messages.EnvironmentPolicy) *environment {
+	result := &environment{Inherit: e.Inherit, DropSecrets: e.DropSecrets, Exact: e.Exact,
+		Exclude:     exacts(slices.Compact(slices.Sorted(slices.Values(e.Exclude)))),
+		IncludeOnly: exacts(slices.Compact(slices.Sorted(slices.Values(e.IncludeOnly))))}
+	if e.Inherit == messages.InheritAll {
+		result.Inherit = ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Set)) {
+		result.Set = append(result.Set, [2]exact{exact(name), exact(e.Set[name])})
+	}
+	return result
+}

@@ -1,0 +1,368 @@
+package policy
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+)
+
+var (
+	never     = messages.ApprovalPolicy{Mode: messages.Never}
+	onRequest = messages.ApprovalPolicy{Mode: messages.OnRequest}
+	untrusted = messages.ApprovalPolicy{Mode: messages.Untrusted}
+	readOnly  = messages.SandboxPolicy{Type: messages.ReadOnly}
+	workspace = messages.SandboxPolicy{Type: messages.WorkspaceWrite}
+	full      = messages.SandboxPolicy{Type: messages.DangerFullAccess}
+	escalated = messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated}
+)
+
+func under(approval messages.ApprovalPolicy, sandbox messages.SandboxPolicy, rules *Rules) Snapshot {
+	return Snapshot{Approval: approval, Sandbox: sandbox, Rules: rules}
+}
+
+func TestReasonsNameTheFacts(t *testing.T) {
+	escalate := func(r Request, justification string) Request {
+		r.CommandPolicy = messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated, Justification: justification}
+		return r
+	}
+	widen := func(r Request) Request { r.CommandPolicy = classes["W"].policy; return r }
+	noRules, noSandbox := approvals["granular, no rules"], approvals["granular, no sandbox_approval"]
+	for name, c := range map[string]struct {
+		request  Request
+		approval messages.ApprovalPolicy
+		want     Decision
+		facts    string // separated by |
+		not      string
+	}{
+		"a forbidden word in a script":     {script("ls; forbidden thing"), onRequest, Reject, "rejected|policy forbids|`forbidden`|ls; forbidden thing", ""},
+		"a forbidden rule's justification": {script("git push --force origin"), onRequest, Reject, "rejected: history is shared", ""},
+		"a forbidden rule, and danger":     {script("rm -rf x; forbidden"), never, Reject, "policy forbids|`forbidden`", ""},
+		"forced removal, never":            {script("rm -rf secret-name"), never, Reject, "rejected|blocked by policy|rm -f", "secret-name"},
+		"forced removal, switched off":     {words("rm", "-rf", "secret-name"), noSandbox, Reject, "rejected|rm -f|sandbox_approval", "secret-name"},
+		"a prompt rule":                    {script("prompted thing"), onRequest, Ask, "requires approval by policy|`prompted`", ""},
+		"a prompt rule's justification":    {script("mind this"), onRequest, Ask, "requires approval: ask the owner|mind this", ""},
+		"a prompt rule, never":             {script("prompted thing"), never, Reject, "rejected|approval|policy|never|`prompted`", ""},
+		"a prompt rule, switched off":      {script("prompted thing"), noRules, Reject, "rejected|approval|policy rule|setting rules|`prompted`", ""},
+		"a rule and danger, switched off":  {script("prompted thing; rm -rf x"), noRules, Reject, "setting rules", ""},
+		"a rule and danger, sandbox off":   {script("prompted thing; rm -rf x"), noSandbox, Reject, "sandbox_approval", ""},
+		"the longest prompting prefix":     {script("prompted thing; mind this"), onRequest, Ask, "requires approval by policy", ""},
+		"escalated, never":                 {escalate(script("ls"), ""), never, Reject, "reject command|you cannot ask for escalated permissions|never", ""},
+		"escalated, untrusted":             {escalate(script("ls"), ""), untrusted, Reject, "cannot ask for escalated permissions|untrusted", ""},
+		"escalated, granular":              {escalate(script("ls"), ""), noSandbox, Reject, "cannot ask for escalated permissions|granular", ""},
+		"escalated, allowed by a rule":     {escalate(script("allowed"), ""), never, Reject, "cannot ask for escalated permissions", ""},
+		"escalated, forbidden":             {escalate(script("forbidden"), "please"), onRequest, Reject, "policy forbids", "please"},
+		"escalated with a reason":          {escalate(script("cargo b"), "needs the\nnetwork"), onRequest, Ask, `needs the\nnetwork`, "\n"},
+		"escalated without":                {escalate(words("cargo", "b"), ""), onRequest, Ask, "without a sandbox", ""},
+		"a rule before the caller":         {escalate(script("mind this"), "please"), onRequest, Ask, "ask the owner", "please"},
+		"wider, untrusted":                 {widen(script("ls")), untrusted, Reject, "you cannot request additional permissions|on-request|untrusted", ""},
+		"wider, asked":                     {widen(script("cargo b")), onRequest, Ask, "more than the sandbox allows", ""},
+		"not known to be safe":             {script("cargo b"), untrusted, Ask, "not known to be safe", ""},
+		"danger, asked":                    {script("ls; rm -rf x"), onRequest, Ask, "rm -f", ""},
+		"no such mode":                     {script("ls"), messages.ApprovalPolicy{Mode: "always"}, Reject, "no mode|always", ""},
+	} {
+		plan := MakePlan(c.request, under(c.approval, readOnly, tableRules()))
+		wellFormed(t, plan)
+		if plan.Decision != c.want {
+			t.Errorf("%s: %s, want %s", name, plan.Decision, c.want)
+		}
+		for fact := range strings.SplitSeq(c.facts, "|") {
+			if !strings.Contains(plan.Reason, strings.ReplaceAll(fact, "policy rule", "rule of the policy")) {
+				t.Errorf("%s: the reason %q does not say %q", name, plan.Reason, fact)
+			}
+		}
+		if c.not != "" && strings.Contains(plan.Reason, c.not) {
+			t.Errorf("%s: the reason %q says %q", name, plan.Reason, c.not)
+		}
+	}
+}
+
+func TestReasonsAreShort(t *testing.T) {
+	plan := MakePlan(script("forbidden "+strings.Repeat("a ", 100_000)), under(never, readOnly, tableRules()))
+	if len(plan.Reason) > 1000 || !strings.Contains(plan.Reason, "…") {
+		t.Errorf("the reason has %d bytes", len(plan.Reason))
+	}
+}
+
+func TestCheckCommand(t *testing.T) {
+	with := messages.WithAdditionalPermissions
+	network := &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
+	files := func(paths ...string) *messages.AdditionalPermissions {
+		return &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Read: paths}}
+	}
+	for name, c := range map[string]struct {
+		command  messages.CommandPolicy
+		approval messages.ApprovalPolicy
+		facts    string // empty: nothing is wrong
+	}{
+		"nothing":                        {messages.CommandPolicy{}, onRequest, ""},
+		"the default, justified":         {messages.CommandPolicy{SandboxPermissions: messages.UseDefault, Justification: "x"}, onRequest, ""},
+		"escalated":                      {escalated, onRequest, ""},
+		"wider":                          {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: network}, onRequest, ""},
+		"a path":                         {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("a", "/b[c]")}, onRequest, ""},
+		"justified without permissions":  {messages.CommandPolicy{Justification: "x"}, onRequest, "`justification`|`sandbox_permissions`|`require_escalated`"},
+		"the same, before the gate":      {messages.CommandPolicy{Justification: "x"}, never, "`justification`"},
+		"no such permissions":            {messages.CommandPolicy{SandboxPermissions: "all"}, onRequest, `"all"|require_escalated`},
+		"none named":                     {messages.CommandPolicy{SandboxPermissions: with}, onRequest, "at least one of `network` and `file_system`"},
+		"none named, but the gate first": {messages.CommandPolicy{SandboxPermissions: with}, never, ""},
+		"empty": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: &messages.AdditionalPermissions{
+			Network: &messages.NetworkPermissions{}}}, onRequest, "nothing is asked for"},
+		"not asked for":         {messages.CommandPolicy{AdditionalPermissions: network}, onRequest, "`with_additional_permissions`"},
+		"not asked for, never":  {messages.CommandPolicy{AdditionalPermissions: network}, never, "`with_additional_permissions`"},
+		"both":                  {messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated, AdditionalPermissions: network}, onRequest, "does not ask"},
+		"a pattern":             {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("/a", "/b/*")}, onRequest, "/b/*|not patterns"},
+		"a path without a name": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("")}, onRequest, "not a path"},
+	} {
+		err := CheckCommand(c.command, c.approval)
+		if (err != nil) != (c.facts != "") || err != nil && !errors.Is(err, messages.ErrInvalidRequest) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for fact := range strings.SplitSeq(c.facts, "|") {
+			if err != nil && !strings.Contains(err.Error(), fact) {
+				t.Errorf("%s: %q does not say %q", name, err, fact)
+			}
+		}
+		if err != nil {
+			request := script("ls")
+			request.CommandPolicy = c.command
+			if plan := MakePlan(request, under(c.approval, full, nil)); plan.Decision != Reject {
+				t.Errorf("%s: the plan is to %s", name, plan.Decision)
+			}
+		}
+	}
+}
+
+func TestAmendments(t *testing.T) {
+	prefer := func(r Request, prefix ...string) Request { r.PrefixRule = prefix; return r }
+	escalate := func(r Request) Request { r.SandboxPermissions = messages.RequireEscalated; return r }
+	altered := func(r Request) Request {
+		r.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"A": "b"}}
+		return r
+	}
+	elsewhere := func(path string, r Request) Request { r.Program = path; return r }
+	wider := func(r Request) Request { r.CommandPolicy = classes["W"].policy; return r }
+	redirect := []string{"/bin/bash", "-lc", "cat > $X"}
+	for name, c := range map[string]struct {
+		request  Request
+		approval messages.ApprovalPolicy
+		want     []string
+	}{
+		"what asks":                          {script("cargo build"), untrusted, []string{"cargo", "build"}},
+		"the first that asks":                {script("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
+		"the first that is allowed":          {script("cargo build; make"), onRequest, []string{"cargo", "build"}},
+		"a safe one, escalated":              {escalate(script("echo hi")), onRequest, []string{"echo", "hi"}},
+		"what is not plain":                  {script("cat > $X"), untrusted, redirect},
+		"danger":                             {script("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
+		"none: a rule asks":                  {script("prompted thing"), onRequest, nil},
+		"none: a rule asks among others":     {script("cargo build; prompted thing"), untrusted, nil},
+		"none: a rule allows":                {script("git status; cargo build"), onRequest, nil},
+		"what asks, beside an allow rule":    {script("git status; cargo build"), untrusted, []string{"cargo", "build"}},
+		"none: a here-document":              {script("cargo run <<E\nx\nE"), untrusted, nil},
+		"none: the request's environment":    {altered(script("cargo build")), untrusted, nil},
+		"none: permissions, not a sandbox":   {wider(script("cargo build")), onRequest, nil},
+		"a program by its path":              {elsewhere("/work/bin/tool", words("tool", "x")), untrusted, []string{"/work/bin/tool", "x"}},
+		"the caller's":                       {prefer(script("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo", "build"}},
+		"the caller's, for all":              {prefer(script("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's, by the base name":     {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's covers not all":        {prefer(script("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's covers none":           {prefer(script("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's, and a rule matches":   {prefer(script("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
+		"the caller's is banned":             {prefer(script("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3", "-c", "1"}},
+		"the caller's, with a here-document": {prefer(script("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
+		"none: banned":                       {words("python3"), untrusted, nil},
+		"none: no rule file could say it":    {words("tool", "\xff"), untrusted, nil},
+	} {
+		plan := MakePlan(c.request, under(c.approval, readOnly, tableRules()))
+		if !slices.Equal(plan.Amendment, c.want) {
+			t.Errorf("%s: %s offers %q, want %q", name, plan.Decision, plan.Amendment, c.want)
+		}
+	}
+}
+
+// TestAnAmendmentIsEffective takes each offer and makes the plan again.
+func TestAnAmendmentIsEffective(t *testing.T) {
+	elsewhere := words("tool", "x")
+	elsewhere.Program = "/work/bin/tool"
+	here := words("./tool", "x")
+	here.Program = "/work/tool"
+	unknownShell := script("cargo build")
+	unknownShell.Argv[0], unknownShell.Program = "bash", "/work/bash"
+	for _, request := range []Request{script("cargo build"), script("cat > $X"), words("cargo", "build"), elsewhere, here, unknownShell} {
+		plan := MakePlan(request, under(untrusted, readOnly, tableRules()))
+		rules, err := tableRules().With(plan.Amendment)
+		if err != nil {
+			t.Fatalf("%q offers %q: %v", request.Argv, plan.Amendment, err)
+		}
+		if again := MakePlan(request, under(untrusted, readOnly, rules)); outcome(again, true) != "run!" || again.Source != messages.ByRule {
+			t.Errorf("%q with a rule for %q: %s", request.Argv, plan.Amendment, outcome(again, true))
+		}
+	}
+}
+
+func TestBannedPrefixes(t *testing.T) {
+	for _, shell := range []string{"bash", "sh", "zsh", "dash", "fish", "ksh", "/bin/sh", "/bin/bash", "/bin/zsh", "/usr/bin/bash"} {
+		for _, prefix := range [][]string{{shell}, {shell, "-c"}, {shell, "-lc"}} {
+			expectBanned(t, true, prefix...)
+		}
+		expectBanned(t, false, shell, "-c", "ls")
+		expectBanned(t, false, shell, "script.sh")
+	}
+	for _, windows := range []string{"cmd", "cmd.exe", "powershell", "powershell.exe", "pwsh", "pwsh.exe"} {
+		expectBanned(t, true, windows)
+		expectBanned(t, true, windows, "-Command")
+		expectBanned(t, true, windows, "/c")
+	}
+	for _, interpreter := range strings.Fields("python python3 python3.13 pythonw py pyw pypy pypy3 node nodejs bun deno perl php ruby lua " +
+		"julia Rscript osascript") {
+		expectBanned(t, true, interpreter)
+		expectBanned(t, true, interpreter, "-e")
+		expectBanned(t, true, interpreter, "-c")
+		expectBanned(t, false, interpreter, "main.x")
+		expectBanned(t, false, interpreter, "-e", "1")
+	}
+	for _, prefix := range []string{"env", "git", "sudo", "rm", "npm run", "pnpm run", "yarn run", "bun run", "deno eval", "xargs", "busybox"} {
+		words := strings.Fields(prefix)
+		expectBanned(t, true, words...)
+		expectBanned(t, false, append(words, "x")...)
+	}
+	expectBanned(t, false, "cargo")
+	expectBanned(t, false)
+}
+
+func expectBanned(t *testing.T, want bool, prefix ...string) {
+	t.Helper()
+	if banned(prefix) != want {
+		t.Errorf("banned(%q) is %t", prefix, !want)
+	}
+}
+
+// TestARequestThatChangesTheMeaningOfNames: neither rules nor knowledge about names say anything then.
+func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
+	set := func(e messages.EnvironmentPolicy) func(*Request) { return func(r *Request) { r.Environment = &e } }
+	for name, c := range map[string]struct {
+		change   func(*Request)
+		counts   bool // allow rules and safe names do
+		onlyArgv bool
+	}{
+		"nothing":            {func(*Request) {}, true, false},
+		"an empty policy":    {set(messages.EnvironmentPolicy{}), true, false},
+		"an empty set":       {set(messages.EnvironmentPolicy{Set: map[string]string{}, Inherit: messages.InheritAll}), true, false},
+		"a variable":         {set(messages.EnvironmentPolicy{Set: map[string]string{"LD_PRELOAD": "x"}}), false, false},
+		"an exact one":       {set(messages.EnvironmentPolicy{Exact: true}), false, false},
+		"another start":      {set(messages.EnvironmentPolicy{Inherit: messages.InheritNone}), false, false},
+		"without secrets":    {set(messages.EnvironmentPolicy{DropSecrets: true}), false, false},
+		"without some":       {set(messages.EnvironmentPolicy{Exclude: []string{"PATH"}}), false, false},
+		"only some":          {set(messages.EnvironmentPolicy{IncludeOnly: []string{"LD_*"}}), false, false},
+		"the same argv[0]":   {func(r *Request) { r.Argv0 = r.Argv[0] }, true, false},
+		"another argv[0]":    {func(r *Request) { r.Argv0 = "sh" }, false, false},
+		"found in the work":  {func(r *Request) { r.Program = "/work/bin/x" }, false, true},
+		"found through dots": {func(r *Request) { r.Program = "/usr/bin/../../work/x" }, false, true},
+		"nobody has looked":  {func(r *Request) { r.Program = "" }, true, true},
+	} {
+		try := func(request Request, want string) {
+			t.Helper()
+			c.change(&request)
+			if got := outcome(MakePlan(request, under(untrusted, readOnly, tableRules())), true); got != want {
+				t.Errorf("%s: %q: %s, want %s", name, request.Argv, got, want)
+			}
+		}
+		safe, allowed := "ask/retry", "ask/retry"
+		if c.counts {
+			safe, allowed = "run/ask", "run!"
+		}
+		try(words("ls", "-l"), safe)
+		try(words("allowed", "thing"), allowed)
+		try(words("prompted", "thing"), "ask/retry")
+		try(words("forbidden", "thing"), "rej")
+		if !c.onlyArgv {
+			try(script("ls -l"), safe)
+			try(script("allowed thing"), allowed)
+			try(script("forbidden thing"), "rej")
+		}
+	}
+}
+
+func TestSources(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   messages.DecisionSource
+	}{{"allowed", messages.ByRule}, {"prompted", messages.ByRule}, {"forbidden", messages.ByRule}, {"ls", messages.ByPolicy},
+		{"cargo b", messages.ByPolicy}, {"allowed; ls", messages.ByPolicy}, {"rm -rf x", messages.ByPolicy}} {
+		if plan := MakePlan(script(c.script), under(untrusted, readOnly, tableRules())); plan.Source != c.want {
+			t.Errorf("%s: by %s, want %s", c.script, plan.Source, c.want)
+		}
+	}
+}
+
+// grantAll is a snapshot in which everything that is asked about has been approved before; asked is what was looked up.
+func grantAll(snapshot Snapshot, asked *[]string) Snapshot {
+	snapshot.Granted = func(key string) bool {
+		*asked = append(*asked, key)
+		return true
+	}
+	return snapshot
+}
+
+func TestGrants(t *testing.T) {
+	for _, row := range rows(table)[1:] {
+		for class := range maps.Values(classes) {
+			for _, sandbox := range sandboxes[row[1]] {
+				request := script(class.script)
+				request.CommandPolicy = class.policy
+				before := MakePlan(request, under(approvals[row[0]], sandbox, tableRules()))
+				var asked []string
+				after := MakePlan(request, grantAll(under(approvals[row[0]], sandbox, tableRules()), &asked))
+				want := before
+				switch {
+				case before.Decision == Ask:
+					want.Decision, want.Source = Run, messages.ByCache
+				case before.OnDenial == AskTo:
+					want.OnDenial, want.Source = Retry, messages.ByCache
+				case len(asked) > 0:
+					t.Errorf("%s, %s: a grant was looked for though there is no question", row[0], class.script)
+				}
+				if !equal(after, want) {
+					t.Errorf("%s, %s, %s: with a grant %+v, want %+v", row[0], sandbox, class.script, after, want)
+				}
+			}
+		}
+	}
+}
+
+func equal(a, b Plan) bool {
+	same := slices.Equal(a.Amendment, b.Amendment)
+	a.Amendment, b.Amendment = nil, nil
+	return same && a.Decision == b.Decision && a.Reason == b.Reason && a.Source == b.Source && a.FirstAttempt == b.FirstAttempt &&
+		a.OnDenial == b.OnDenial && a.CacheKey == b.CacheKey
+}
+
+func TestMakePlanChangesNothing(t *testing.T) {
+	request := script("cargo build")
+	request.PrefixRule = []string{"cargo", "build", "x"}[:2]
+	request.Program = "/work/bash"
+	rules := tableRules()
+	plan := MakePlan(request, under(untrusted, readOnly, rules))
+	for range plan.Amendment {
+		plan.Amendment[0] = "changed"
+	}
+	if again := MakePlan(request, under(untrusted, readOnly, rules)); slices.Contains(again.Amendment, "changed") {
+		t.Errorf("whoever has a plan can change the request: %q", again.Amendment)
+	}
+	if request.Argv[0] != "/bin/bash" || request.PrefixRule[0] != "cargo" {
+		t.Errorf("the request was changed: %+v", request)
+	}
+}
+
+func TestNothingToRun(t *testing.T) {
+	for _, argv := range [][]string{nil, {}, {""}, {"", "x"}} {
+		for _, program := range []string{"", "/work/x"} {
+			if plan := MakePlan(Request{Argv: argv, Program: program, Dir: "/work"}, under(untrusted, readOnly, nil)); plan.Decision != Ask {
+				t.Errorf("%q: %s", argv, plan.Decision)
+			}
+		}
+	}
+}
