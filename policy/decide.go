@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
@@ -45,8 +44,6 @@ type maker struct {
 	understood Understanding
 	commands   [][]string
 	segments   []segment // what was found about each of the commands
-	// direct says that the one command is argv itself, not what a shell would run.
-	direct bool
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
 	// and the list of safe programs say is about something else than what would run.
 	altered bool
@@ -76,8 +73,7 @@ func newMaker(request Request, snapshot Snapshot) *maker {
 	if len(m.commands) == 0 {
 		m.commands = [][]string{request.Argv}
 	}
-	m.direct = len(m.commands) == 1 && slices.Equal(m.commands[0], request.Argv)
-	if m.direct && foreign(request.Program) {
+	if m.foreign() {
 		m.commands = [][]string{byPath(request)}
 	}
 	return m
@@ -89,10 +85,10 @@ func changes(e *messages.EnvironmentPolicy) bool {
 		len(e.Exclude)+len(e.Set)+len(e.IncludeOnly) > 0)
 }
 
-// foreign reports whether a program was found, and not where the system keeps its own. It is then known by its path: the
-// rule for a name is about what everybody has under that name.
-func foreign(program string) bool {
-	return program != "" && (filepath.Clean(program) != program || !slices.Contains(systemDirs, filepath.Dir(program)))
+// foreign reports whether argv names a program that was found elsewhere than where the system keeps its own. It is then
+// known by its path: the rule for a name is about what everybody has under that name.
+func (m *maker) foreign() bool {
+	return !m.understood.Script && m.request.Program != "" && !inDirs(m.request.Program, systemDirs)
 }
 
 // byPath is the command under the path of its program.
@@ -103,7 +99,7 @@ func byPath(request Request) []string {
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
 func (m *maker) judge(command []string) segment {
 	matches := m.rules.Match(command)
-	if m.direct && foreign(m.request.Program) {
+	if m.foreign() {
 		// What a rule has against the name holds for every path.
 		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), Match.allows)...)
 	}
@@ -140,7 +136,7 @@ func (m *maker) guess(command []string) verdict {
 }
 
 func (m *maker) safe(command []string) bool {
-	return !m.altered && !m.understood.Complex && len(command) > 0 && (!m.direct || !foreign(m.request.Program)) && Safe(command)
+	return !m.altered && m.understood.Plain && Safe(command)
 }
 
 // decide combines the segments: the strictest decides.

@@ -95,7 +95,7 @@ func (m *maker) key(plan Plan) string {
 
 // canonical is the command without what does not matter. A program of somebody else's is known by its path.
 func (m *maker) canonical() []string {
-	if m.direct {
+	if m.foreign() {
 		return m.commands[0]
 	}
 	return m.understood.Canonical

@@ -81,7 +81,7 @@ func TestReasonsNameTheFacts(t *testing.T) {
 }
 
 func TestReasonsAreShort(t *testing.T) {
-	plan := MakePlan(script("forbidden "+strings.Repeat("a ", 100_000)), under(never, readOnly, tableRules()))
+	plan := MakePlan(words(slices.Repeat([]string{"forbidden"}, 100_000)...), under(never, readOnly, tableRules()))
 	if len(plan.Reason) > 1000 || !strings.Contains(plan.Reason, "…") {
 		t.Errorf("the reason has %d bytes", len(plan.Reason))
 	}

@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"pgregory.net/rapid"
+)
+
+// drawn is a request to run a script of known segments, and what it is planned from.
+type drawn struct {
+	segments [][]string
+	request  Request
+	snapshot Snapshot
+	rules    []testRule
+}
+
+// vocabulary is small, so that rules often match.
+var vocabulary = []string{"ls", "rm", "-rf", "a", "b", "git", "status", "cat"}
+
+func drawPlan(t *rapid.T) drawn {
+	word := rapid.SampledFrom(vocabulary)
+	program := rapid.SampledFrom([]string{"ls", "rm", "a", "b", "git", "cat"})
+	command := rapid.Custom(func(t *rapid.T) []string {
+		return append([]string{program.Draw(t, "program")}, rapid.SliceOfN(word, 0, 2).Draw(t, "words")...)
+	})
+	d := drawn{segments: rapid.SliceOfN(command, 1, 4).Draw(t, "segments")}
+	d.rules = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) testRule {
+		decision := rapid.SampledFrom([]RuleDecision{Allow, Allow, Allow, Prompt, Forbidden}).Draw(t, "decision")
+		return testRule{decision, strings.Join(command.Draw(t, "prefix"), " "), ""}
+	}), 0, 6).Draw(t, "rules")
+	approval := rapid.SampledFrom(slices.Sorted(maps.Keys(approvals))).Draw(t, "approval")
+	sandbox := rapid.SampledFrom(slices.Concat(sandboxes["RO, WW"], sandboxes["DFA, EXT"])).Draw(t, "sandbox")
+	d.snapshot = under(approvals[approval], sandbox, testRules(d.rules...))
+	if rapid.Bool().Draw(t, "granted") {
+		d.snapshot.Granted = func(string) bool { return true }
+	}
+	d.request = d.join(t, d.segments)
+	class := rapid.SampledFrom([]string{"S", "S", "S", "E", "W"}).Draw(t, "permissions")
+	d.request.CommandPolicy = classes[class].policy
+	if rapid.IntRange(0, 4).Draw(t, "alter") == 0 {
+		d.request.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"PATH": "."}}
+	}
+	return d
+}
+
+// join makes a script, or argv if there is only one command.
+func (d *drawn) join(t *rapid.T, segments [][]string) Request {
+	if len(segments) == 1 && rapid.Bool().Draw(t, "direct") {
+		return words(segments[0]...)
+	}
+	text := strings.Join(segments[0], " ")
+	for _, segment := range segments[1:] {
+		text += rapid.SampledFrom([]string{"; ", "\n", " && ", " || ", " | "}).Draw(t, "joint") + strings.Join(segment, " ")
+	}
+	return script(text)
+}
+
+// says is what the rules say about a command, found in the simplest way.
+func (d *drawn) says(command []string) (decisions []RuleDecision) {
+	for _, r := range d.rules {
+		prefix := strings.Fields(r.prefix)
+		if len(prefix) <= len(command) && slices.Equal(prefix, command[:len(prefix)]) {
+			decisions = append(decisions, r.decision)
+		}
+	}
+	return decisions
+}
+
+func (d *drawn) allAllowed() bool {
+	return d.request.Environment == nil && !slices.ContainsFunc(d.segments, func(s []string) bool {
+		decisions := d.says(s)
+		return len(decisions) == 0 || slices.ContainsFunc(decisions, func(r RuleDecision) bool { return r != Allow })
+	})
+}
+
+func TestNothingLeavesTheSandboxByItself(t *testing.T) {
+	left := 0
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawPlan(t)
+		plan := MakePlan(d.request, d.snapshot)
+		approved := plan.Decision == Ask || plan.Source == messages.ByCache && d.snapshot.Granted != nil
+		mayLeave := approved || d.allAllowed() || !d.snapshot.Sandbox.Confined()
+		if plan.Decision != Reject && plan.FirstAttempt == Unsandboxed && !mayLeave {
+			t.Fatalf("%q, %s: begins without a sandbox: %+v", d.request.Argv, d.snapshot.Approval, plan)
+		}
+		if plan.OnDenial == Retry && !approved {
+			t.Fatalf("%q, %s: goes on without a sandbox: %+v", d.request.Argv, d.snapshot.Approval, plan)
+		}
+		if plan.Decision == Run && plan.FirstAttempt == Unsandboxed && d.allAllowed() {
+			left++
+		}
+	})
+	if left == 0 {
+		t.Error("no plan was drawn that an allow rule lets out: the test shows nothing")
+	}
+}
+
+func TestAForbiddenRuleAlwaysWins(t *testing.T) {
+	met := 0
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawPlan(t)
+		if !slices.ContainsFunc(d.segments, func(s []string) bool { return slices.Contains(d.says(s), Forbidden) }) {
+			return
+		}
+		met++
+		if plan := MakePlan(d.request, d.snapshot); plan.Decision != Reject || plan.Reason == "" {
+			t.Fatalf("%q: %+v", d.request.Argv, plan)
+		}
+	})
+	if met == 0 {
+		t.Error("no forbidden command was drawn")
+	}
+}
+
+// freedom orders plans: the higher, the more may happen without a person.
+func freedom(p Plan) int {
+	switch {
+	case p.Decision == Reject:
+		return 0
+	case p.Decision == Ask:
+		return 1
+	case p.FirstAttempt == Sandboxed:
+		return 2
+	}
+	return 3
+}
+
+func TestTheStrictestSegmentDecides(t *testing.T) {
+	several := 0
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawPlan(t)
+		d.snapshot.Granted = nil
+		strictest := 3
+		for _, segment := range d.segments {
+			alone := script(strings.Join(segment, " "))
+			alone.CommandPolicy, alone.Environment = d.request.CommandPolicy, d.request.Environment
+			strictest = min(strictest, freedom(MakePlan(alone, d.snapshot)))
+		}
+		if len(d.segments) > 1 {
+			several++
+		}
+		if plan := MakePlan(d.request, d.snapshot); freedom(plan) != strictest {
+			t.Fatalf("%q, %s: the strictest segment has %d, all together %d: %+v", d.request.Argv, d.snapshot.Approval, strictest,
+				freedom(plan), plan)
+		}
+	})
+	if several == 0 {
+		t.Error("no script of several commands was drawn")
+	}
+}
+
+// TestWhatAGrantCannotDo: it answers questions and changes nothing else.
+func TestWhatAGrantCannotDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawPlan(t)
+		d.snapshot.Granted = nil
+		before := MakePlan(d.request, d.snapshot)
+		d.snapshot.Granted = func(key string) bool { return key == before.CacheKey }
+		after := MakePlan(d.request, d.snapshot)
+		if before.Decision == Reject && after.Decision != Reject || after.FirstAttempt != before.FirstAttempt ||
+			after.CacheKey != before.CacheKey || before.Decision == Run && before.OnDenial != AskTo && !equal(before, after) {
+			t.Fatalf("%q: a grant makes %+v of %+v", d.request.Argv, after, before)
+		}
+	})
+}
