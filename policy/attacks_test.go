@@ -130,7 +130,7 @@ func variants() map[string]Request {
 			for _, victim := range victims {
 				name, argument, _ := strings.Cut(victim, " ")
 				text := strings.NewReplacer("@1", name, "@2", argument, "@P", "@P", "@", victim).Replace(template)
-				all[group+": script "+text] = script(text)
+				all[group+": script "+text] = shell(text)
 				if !strings.ContainsAny(text, "|&;<>()$`\\\"'*?[]#~{}!\n\r\x00") {
 					r := Request{Argv: strings.Split(text, " "), Dir: "/work"}
 					r.Program = "/usr/bin/" + program(&r)
@@ -144,7 +144,7 @@ func variants() map[string]Request {
 	}
 	for name, change := range attackRequests {
 		for _, victim := range victims {
-			for kind, request := range map[string]Request{"script": script(victim), "words": words(strings.Fields(victim)...)} {
+			for kind, request := range map[string]Request{"script": shell(victim), "words": words(strings.Fields(victim)...)} {
 				request.Argv = slices.Clone(request.Argv)
 				change(&request)
 				all["request: "+kind+" "+name+" "+victim] = request
@@ -160,7 +160,7 @@ func trusting(t *testing.T, approval messages.ApprovalPolicy, permissions messag
 	snapshot := under(approval, workspace, nil)
 	granted := map[string]bool{}
 	for _, victim := range victims {
-		for _, request := range []Request{script(victim), words(strings.Fields(victim)...)} {
+		for _, request := range []Request{shell(victim), words(strings.Fields(victim)...)} {
 			request.CommandPolicy = permissions
 			granted[MakePlan(request, snapshot).CacheKey] = true
 		}
@@ -197,7 +197,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		snapshot := trusting(t, c.approval, c.permissions, c.byRule)
 		for _, victim := range victims {
-			request := script(victim)
+			request := shell(victim)
 			request.CommandPolicy = c.permissions
 			if plan := MakePlan(request, snapshot); plan.Decision != Run {
 				t.Fatalf("%s: the victim %q itself: %+v", c.name, victim, plan)

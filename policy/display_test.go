@@ -148,7 +148,7 @@ func TestChoices(t *testing.T) {
 		}
 		return all
 	}
-	request := script("cargo build\u202e")
+	request := shell("cargo build\u202e")
 	request.Dir = "/wo\nrk"
 	for name, c := range map[string]struct {
 		change    func(*Request)

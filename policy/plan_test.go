@@ -38,31 +38,31 @@ func TestReasonsNameTheFacts(t *testing.T) {
 		facts    string // separated by |
 		not      string
 	}{
-		"a forbidden word in a script":     {script("ls; forbidden thing"), onRequest, Reject, "rejected|policy forbids|`forbidden`|ls; forbidden thing", ""},
-		"a forbidden rule's justification": {script("git push --force origin"), onRequest, Reject, "rejected: history is shared", ""},
-		"a forbidden rule, and danger":     {script("rm -rf x; forbidden"), never, Reject, "policy forbids|`forbidden`", ""},
-		"forced removal, never":            {script("rm -rf secret-name"), never, Reject, "rejected|blocked by policy|rm -f", "secret-name"},
+		"a forbidden word in a script":     {shell("ls; forbidden thing"), onRequest, Reject, "rejected|policy forbids|`forbidden`|ls; forbidden thing", ""},
+		"a forbidden rule's justification": {shell("git push --force origin"), onRequest, Reject, "rejected: history is shared", ""},
+		"a forbidden rule, and danger":     {shell("rm -rf x; forbidden"), never, Reject, "policy forbids|`forbidden`", ""},
+		"forced removal, never":            {shell("rm -rf secret-name"), never, Reject, "rejected|blocked by policy|rm -f", "secret-name"},
 		"forced removal, switched off":     {words("rm", "-rf", "secret-name"), noSandbox, Reject, "rejected|rm -f|sandbox_approval", "secret-name"},
-		"a prompt rule":                    {script("prompted thing"), onRequest, Ask, "requires approval by policy|`prompted`", ""},
-		"a prompt rule's justification":    {script("mind this"), onRequest, Ask, "requires approval: ask the owner|mind this", ""},
-		"a prompt rule, never":             {script("prompted thing"), never, Reject, "rejected|approval|policy|never|`prompted`", ""},
-		"a prompt rule, switched off":      {script("prompted thing"), noRules, Reject, "rejected|approval|policy rule|setting rules|`prompted`", ""},
-		"a rule and danger, switched off":  {script("prompted thing; rm -rf x"), noRules, Reject, "setting rules", ""},
-		"a rule and danger, sandbox off":   {script("prompted thing; rm -rf x"), noSandbox, Reject, "sandbox_approval", ""},
-		"the longest prompting prefix":     {script("prompted thing; mind this"), onRequest, Ask, "requires approval by policy", ""},
-		"escalated, never":                 {escalate(script("ls"), ""), never, Reject, "reject command|you cannot ask for escalated permissions|never", ""},
-		"escalated, untrusted":             {escalate(script("ls"), ""), untrusted, Reject, "cannot ask for escalated permissions|untrusted", ""},
-		"escalated, granular":              {escalate(script("ls"), ""), noSandbox, Reject, "cannot ask for escalated permissions|granular", ""},
-		"escalated, allowed by a rule":     {escalate(script("allowed"), ""), never, Reject, "cannot ask for escalated permissions", ""},
-		"escalated, forbidden":             {escalate(script("forbidden"), "please"), onRequest, Reject, "policy forbids", "please"},
-		"escalated with a reason":          {escalate(script("cargo b"), "needs the\nnetwork"), onRequest, Ask, `needs the\nnetwork`, "\n"},
+		"a prompt rule":                    {shell("prompted thing"), onRequest, Ask, "requires approval by policy|`prompted`", ""},
+		"a prompt rule's justification":    {shell("mind this"), onRequest, Ask, "requires approval: ask the owner|mind this", ""},
+		"a prompt rule, never":             {shell("prompted thing"), never, Reject, "rejected|approval|policy|never|`prompted`", ""},
+		"a prompt rule, switched off":      {shell("prompted thing"), noRules, Reject, "rejected|approval|policy rule|setting rules|`prompted`", ""},
+		"a rule and danger, switched off":  {shell("prompted thing; rm -rf x"), noRules, Reject, "setting rules", ""},
+		"a rule and danger, sandbox off":   {shell("prompted thing; rm -rf x"), noSandbox, Reject, "sandbox_approval", ""},
+		"the longest prompting prefix":     {shell("prompted thing; mind this"), onRequest, Ask, "requires approval by policy", ""},
+		"escalated, never":                 {escalate(shell("ls"), ""), never, Reject, "reject command|you cannot ask for escalated permissions|never", ""},
+		"escalated, untrusted":             {escalate(shell("ls"), ""), untrusted, Reject, "cannot ask for escalated permissions|untrusted", ""},
+		"escalated, granular":              {escalate(shell("ls"), ""), noSandbox, Reject, "cannot ask for escalated permissions|granular", ""},
+		"escalated, allowed by a rule":     {escalate(shell("allowed"), ""), never, Reject, "cannot ask for escalated permissions", ""},
+		"escalated, forbidden":             {escalate(shell("forbidden"), "please"), onRequest, Reject, "policy forbids", "please"},
+		"escalated with a reason":          {escalate(shell("cargo b"), "needs the\nnetwork"), onRequest, Ask, `needs the\nnetwork`, "\n"},
 		"escalated without":                {escalate(words("cargo", "b"), ""), onRequest, Ask, "without a sandbox", ""},
-		"a rule before the caller":         {escalate(script("mind this"), "please"), onRequest, Ask, "ask the owner", "please"},
-		"wider, untrusted":                 {widen(script("ls")), untrusted, Reject, "you cannot request additional permissions|on-request|untrusted", ""},
-		"wider, asked":                     {widen(script("cargo b")), onRequest, Ask, "more than the sandbox allows", ""},
-		"not known to be safe":             {script("cargo b"), untrusted, Ask, "not known to be safe", ""},
-		"danger, asked":                    {script("ls; rm -rf x"), onRequest, Ask, "rm -f", ""},
-		"no such mode":                     {script("ls"), messages.ApprovalPolicy{Mode: "always"}, Reject, "no mode|always", ""},
+		"a rule before the caller":         {escalate(shell("mind this"), "please"), onRequest, Ask, "ask the owner", "please"},
+		"wider, untrusted":                 {widen(shell("ls")), untrusted, Reject, "you cannot request additional permissions|on-request|untrusted", ""},
+		"wider, asked":                     {widen(shell("cargo b")), onRequest, Ask, "more than the sandbox allows", ""},
+		"not known to be safe":             {shell("cargo b"), untrusted, Ask, "not known to be safe", ""},
+		"danger, asked":                    {shell("ls; rm -rf x"), onRequest, Ask, "rm -f", ""},
+		"no such mode":                     {shell("ls"), messages.ApprovalPolicy{Mode: "always"}, Reject, "no mode|always", ""},
 	} {
 		plan := MakePlan(c.request, under(c.approval, readOnly, tableRules()))
 		wellFormed(t, plan)
@@ -127,7 +127,7 @@ func TestCheckCommand(t *testing.T) {
 			}
 		}
 		if err != nil {
-			request := script("ls")
+			request := shell("ls")
 			request.CommandPolicy = c.command
 			if plan := MakePlan(request, under(c.approval, full, nil)); plan.Decision != Reject {
 				t.Errorf("%s: the plan is to %s", name, plan.Decision)
@@ -151,28 +151,28 @@ func TestAmendments(t *testing.T) {
 		approval messages.ApprovalPolicy
 		want     []string
 	}{
-		"what asks":                          {script("cargo build"), untrusted, []string{"cargo", "build"}},
-		"the first that asks":                {script("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
-		"the first that is allowed":          {script("cargo build; make"), onRequest, []string{"cargo", "build"}},
-		"a safe one, escalated":              {escalate(script("echo hi")), onRequest, []string{"echo", "hi"}},
-		"what is not plain":                  {script("cat > $X"), untrusted, redirect},
-		"danger":                             {script("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
-		"none: a rule asks":                  {script("prompted thing"), onRequest, nil},
-		"none: a rule asks among others":     {script("cargo build; prompted thing"), untrusted, nil},
-		"none: a rule allows":                {script("git status; cargo build"), onRequest, nil},
-		"what asks, beside an allow rule":    {script("git status; cargo build"), untrusted, []string{"cargo", "build"}},
-		"none: a here-document":              {script("cargo run <<E\nx\nE"), untrusted, nil},
-		"none: the request's environment":    {altered(script("cargo build")), untrusted, nil},
-		"none: permissions, not a sandbox":   {wider(script("cargo build")), onRequest, nil},
+		"what asks":                          {shell("cargo build"), untrusted, []string{"cargo", "build"}},
+		"the first that asks":                {shell("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
+		"the first that is allowed":          {shell("cargo build; make"), onRequest, []string{"cargo", "build"}},
+		"a safe one, escalated":              {escalate(shell("echo hi")), onRequest, []string{"echo", "hi"}},
+		"what is not plain":                  {shell("cat > $X"), untrusted, redirect},
+		"danger":                             {shell("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
+		"none: a rule asks":                  {shell("prompted thing"), onRequest, nil},
+		"none: a rule asks among others":     {shell("cargo build; prompted thing"), untrusted, nil},
+		"none: a rule allows":                {shell("git status; cargo build"), onRequest, nil},
+		"what asks, beside an allow rule":    {shell("git status; cargo build"), untrusted, []string{"cargo", "build"}},
+		"none: a here-document":              {shell("cargo run <<E\nx\nE"), untrusted, nil},
+		"none: the request's environment":    {altered(shell("cargo build")), untrusted, nil},
+		"none: permissions, not a sandbox":   {wider(shell("cargo build")), onRequest, nil},
 		"a program by its path":              {elsewhere("/work/bin/tool", words("tool", "x")), untrusted, []string{"/work/bin/tool", "x"}},
-		"the caller's":                       {prefer(script("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo", "build"}},
-		"the caller's, for all":              {prefer(script("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's":                       {prefer(shell("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo", "build"}},
+		"the caller's, for all":              {prefer(shell("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
 		"the caller's, by the base name":     {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
-		"the caller's covers not all":        {prefer(script("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's covers none":           {prefer(script("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's, and a rule matches":   {prefer(script("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
-		"the caller's is banned":             {prefer(script("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3", "-c", "1"}},
-		"the caller's, with a here-document": {prefer(script("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
+		"the caller's covers not all":        {prefer(shell("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's covers none":           {prefer(shell("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's, and a rule matches":   {prefer(shell("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
+		"the caller's is banned":             {prefer(shell("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3", "-c", "1"}},
+		"the caller's, with a here-document": {prefer(shell("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
 		"none: banned":                       {words("python3"), untrusted, nil},
 		"none: no rule file could say it":    {words("tool", "\xff"), untrusted, nil},
 	} {
@@ -189,9 +189,9 @@ func TestAnAmendmentIsEffective(t *testing.T) {
 	elsewhere.Program = "/work/bin/tool"
 	here := words("./tool", "x")
 	here.Program = "/work/tool"
-	unknownShell := script("cargo build")
+	unknownShell := shell("cargo build")
 	unknownShell.Argv[0], unknownShell.Program = "bash", "/work/bash"
-	for _, request := range []Request{script("cargo build"), script("cat > $X"), words("cargo", "build"), elsewhere, here, unknownShell} {
+	for _, request := range []Request{shell("cargo build"), shell("cat > $X"), words("cargo", "build"), elsewhere, here, unknownShell} {
 		plan := MakePlan(request, under(untrusted, readOnly, tableRules()))
 		rules, err := tableRules().With(plan.Amendment)
 		if err != nil {
@@ -279,9 +279,9 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 		try(words("prompted", "thing"), "ask/retry")
 		try(words("forbidden", "thing"), "rej")
 		if !c.onlyArgv {
-			try(script("ls -l"), safe)
-			try(script("allowed thing"), allowed)
-			try(script("forbidden thing"), "rej")
+			try(shell("ls -l"), safe)
+			try(shell("allowed thing"), allowed)
+			try(shell("forbidden thing"), "rej")
 		}
 	}
 }
@@ -292,7 +292,7 @@ func TestSources(t *testing.T) {
 		want   messages.DecisionSource
 	}{{"allowed", messages.ByRule}, {"prompted", messages.ByRule}, {"forbidden", messages.ByRule}, {"ls", messages.ByPolicy},
 		{"cargo b", messages.ByPolicy}, {"allowed; ls", messages.ByPolicy}, {"rm -rf x", messages.ByPolicy}} {
-		if plan := MakePlan(script(c.script), under(untrusted, readOnly, tableRules())); plan.Source != c.want {
+		if plan := MakePlan(shell(c.script), under(untrusted, readOnly, tableRules())); plan.Source != c.want {
 			t.Errorf("%s: by %s, want %s", c.script, plan.Source, c.want)
 		}
 	}
@@ -311,7 +311,7 @@ func TestGrants(t *testing.T) {
 	for _, row := range rows(table)[1:] {
 		for class := range maps.Values(classes) {
 			for _, sandbox := range sandboxes[row[1]] {
-				request := script(class.script)
+				request := shell(class.script)
 				request.CommandPolicy = class.policy
 				before := MakePlan(request, under(approvals[row[0]], sandbox, tableRules()))
 				var asked []string
@@ -341,7 +341,7 @@ func equal(a, b Plan) bool {
 }
 
 func TestMakePlanChangesNothing(t *testing.T) {
-	request := script("cargo build")
+	request := shell("cargo build")
 	request.PrefixRule = []string{"cargo", "build", "x"}[:2]
 	request.Program = "/work/bash"
 	rules := tableRules()

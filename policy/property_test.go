@@ -56,7 +56,7 @@ func (d *drawn) join(t *rapid.T, segments [][]string) Request {
 	for _, segment := range segments[1:] {
 		text += rapid.SampledFrom([]string{"; ", "\n", " && ", " || ", " | "}).Draw(t, "joint") + strings.Join(segment, " ")
 	}
-	return script(text)
+	return shell(text)
 }
 
 // says is what the rules say about a command, found in the simplest way.
@@ -136,7 +136,7 @@ func TestTheStrictestSegmentDecides(t *testing.T) {
 		d.snapshot.Granted = nil
 		strictest := 3
 		for _, segment := range d.segments {
-			alone := script(strings.Join(segment, " "))
+			alone := shell(strings.Join(segment, " "))
 			alone.CommandPolicy, alone.Environment = d.request.CommandPolicy, d.request.Environment
 			strictest = min(strictest, freedom(MakePlan(alone, d.snapshot)))
 		}

@@ -94,8 +94,8 @@ func testRules(rules ...testRule) *Rules {
 	return result
 }
 
-// script is a request to run a script in the system's bash.
-func script(text string) Request {
+// shell is a request to run a script in the system's bash.
+func shell(text string) Request {
 	return Request{Argv: []string{"/bin/bash", "-lc", text}, Program: "/bin/bash", Dir: "/work"}
 }
 
@@ -149,7 +149,7 @@ func TestTable(t *testing.T) {
 				t.Fatalf("there is no class %q", heads[column])
 			}
 			for _, sandbox := range sandboxes[row[1]] {
-				for _, request := range []Request{script(class.script), words(strings.Fields(class.script)...)} {
+				for _, request := range []Request{shell(class.script), words(strings.Fields(class.script)...)} {
 					request.CommandPolicy = class.policy
 					plan := MakePlan(request, Snapshot{Approval: approval, Sandbox: sandbox, Rules: tableRules()})
 					if got := outcome(plan, sandbox.Confined()); got != row[column] {
