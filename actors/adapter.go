@@ -57,11 +57,12 @@ type System struct {
 	lib    *actor.ActorSystem
 	logger *slog.Logger
 	root   *PID // the parent of all top-level actors
+	workers
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else.
 func NewSystem(logger *slog.Logger) *System {
-	s := &System{logger: logger}
+	s := &System{logger: logger, workers: newWorkers()}
 	s.lib = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }))
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for a
 	// second to throttle that, and answer senders with a reply that does not say who is gone.
@@ -132,6 +133,7 @@ func (s *System) props(receive Receive) *actor.Props {
 	c.Become(receive)
 	return actor.PropsFromProducer(
 		func() actor.Actor { return adapted{c} },
+		actor.WithDispatcher(s.workers),
 		actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }),
 	)
 }
@@ -261,7 +263,7 @@ func (t *Timer) Cancel() {
 	}
 }
 
-// Go runs blocking work in a goroutine of its own and delivers its result, unless that is nil, as a message to this
+// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this
 // actor. Its context ends with the actor; a result that then comes too late and owns something should be a Discarder.
 // A panic in work crashes the actor.
 func (c *Context) Go(work func(context.Context) any) {
@@ -270,7 +272,7 @@ func (c *Context) Go(work func(context.Context) any) {
 	}
 	self, ctx := c.Self(), c.work
 	c.Send(c.sys.root, workStarted{self.Id})
-	go c.sys.run(ctx, self, work)
+	c.sys.workers.Schedule(func() { c.sys.run(ctx, self, work) })
 }
 
 func (s *System) run(ctx context.Context, owner *PID, work func(context.Context) any) {

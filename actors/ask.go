@@ -141,6 +141,9 @@ func (r *root) receive(ctx *Context) {
 		if r.work[m.owner]--; r.work[m.owner] == 0 {
 			delete(r.work, m.owner)
 		}
+	case Stopping:
+		close(ctx.sys.workers.quit)
+		return
 	case Terminated:
 		delete(r.children, m.PID.Id)
 		answer(ctx, r.stopping[m.PID.Id])

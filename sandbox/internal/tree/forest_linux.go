@@ -100,6 +100,7 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
 	}
+	t.earliest = bootTicks()
 	pidfd := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Setctty: spec.TTY, PidFD: &pidfd}
 	if f.subreaper {
@@ -117,9 +118,6 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 		return nil, syscall.ENOSYS
 	}
 	_ = syscall.SetNonblock(pidfd, true)
-	if leader, err := readProcess(pid); err == nil {
-		t.start = leader.start
-	}
 	f.mu.Lock()
 	f.trees[pid] = t
 	f.mu.Unlock()

@@ -33,6 +33,18 @@ type identity struct {
 
 func (p process) identity() identity { return identity{p.pid, p.start} }
 
+// ticks is how many clock ticks /proc counts in a second (USER_HZ); it is the same on every architecture Go knows.
+const ticks = 100
+
+// bootTicks is the time as process.start counts it.
+func bootTicks() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Nano()) / (1e9 / ticks)
+}
+
 // readFile reads a small proc file without the poller registration that os.ReadFile pays for.
 func readFile(path string, buf []byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -35,8 +35,9 @@ type Tree struct {
 	spec   Spec
 	pid    int
 	pidfd  *os.File
-	start  uint64
-	mark   Mark
+	// No member began before this: clock ticks after boot.
+	earliest uint64
+	mark     Mark
 	// roots lists the members that no living member has for a child, and reports whether none died while it did.
 	roots func() ([]process, bool)
 

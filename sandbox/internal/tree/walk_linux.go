@@ -134,7 +134,7 @@ func (t *Tree) remember(members []process) {
 func (t *Tree) strays() []messages.Survivor {
 	var named []messages.Survivor
 	for _, o := range t.forest.orphans() {
-		if o.owner == nil && !o.dead() && o.start >= t.start {
+		if o.owner == nil && !o.dead() && o.start >= t.earliest {
 			named = append(named, messages.Survivor{PID: o.pid, Name: o.name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
 					" running commands; it is ended with the last of them"})

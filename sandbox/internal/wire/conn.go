@@ -89,7 +89,7 @@ func (c *Conn) write(text []byte, fds []int) error {
 		rights = unix.UnixRights(fds...)
 	}
 	sent, _, err := c.socket.WriteMsgUnix(text, rights, nil)
-	if err == nil {
+	if err == nil && sent < len(text) {
 		_, err = c.socket.Write(text[sent:]) // a stream socket may take only the first part
 		sent = len(text)
 	}
