@@ -54,16 +54,25 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.reply <- nil
 	case reply.Failed != nil:
 		l.reply <- reply.Failed.Errno
-	case reply.Exited != nil:
-		l.spec.Exited(*reply.Exited, nil)
 	case reply.Left > 0:
 		l.spec.Background(reply.Left)
-	case reply.Ended != nil:
-		if !exited {
-			l.spec.Exited(messages.NoStatus, errNotKilled())
-		}
-		l.spec.TreeEnded(*reply.Ended)
+	default:
+		l.last(reply, exited)
 	}
+}
+
+// last passes on the last words: one of the two, or both.
+func (l *wardenLeader) last(reply wire.Reply, exited bool) {
+	if reply.Exited != nil {
+		l.spec.Exited(*reply.Exited, nil)
+	}
+	if reply.Ended == nil {
+		return
+	}
+	if !exited {
+		l.spec.Exited(messages.NoStatus, errNotKilled())
+	}
+	l.spec.TreeEnded(*reply.Ended)
 }
 
 // bury waits for the warden's end, searches for what its trees left, and reports each child's end.

@@ -85,6 +85,9 @@ type Spec struct {
 	Exited    func(messages.ExitStatus)
 	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended     func(messages.TreeReport)
+	// Over, if not nil, is called instead of Exited and Ended where nothing is left to be ended. It is for a subreaper, whose
+	// look at the tree is short; elsewhere the exit would be reported late.
+	Over func(messages.ExitStatus, messages.TreeReport)
 }
 
 // Start forks and executes the leader in a kernel session of its own. The error is the kernel's errno.

@@ -42,7 +42,7 @@ type Tree struct {
 	roots func() ([]process, bool)
 
 	exited  chan struct{} // closed when the leader is a zombie
-	counted chan struct{} // closed when Left was called, if it had to be
+	counted chan struct{} // closed when Exited was called, and Left, if it had to be: Ended must come after them
 	done    chan struct{}
 	shorter chan struct{} // the grace was shortened
 
@@ -63,13 +63,19 @@ func (t *Tree) PID() int { return t.pid }
 func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
-	t.spec.Exited(status) // before the channel says so: Ended must come after it
 	close(t.exited)
+	if t.spec.Over != nil && t.deserted() && t.claim(time.Time{}) {
+		t.over(status)
+		return
+	}
+	t.spec.Exited(status)
 	runtime.Gosched() // whoever waits for the exit goes first; the walk takes a while
 	t.bury()
 	if t.deserted() {
 		close(t.counted)
-		t.begin(time.Time{}, func() { t.report(nil) })
+		if t.claim(time.Time{}) {
+			t.report(nil)
+		}
 		return
 	}
 	if left := len(t.members()); left > 0 {
@@ -82,6 +88,20 @@ func (t *Tree) Watch() {
 		t.awaitEmpty(time.Now().Add(settle))
 	}
 	t.End(t.spec.Grace)
+}
+
+// over says both last words in one, where nothing has to be ended.
+func (t *Tree) over(status messages.ExitStatus) {
+	var strays []messages.Survivor
+	if !t.conclude(&strays, false) {
+		t.spec.Exited(status)
+		close(t.counted)
+		t.report(nil)
+		return
+	}
+	close(t.counted)
+	t.spec.Over(status, t.treeReport(nil, strays))
+	close(t.done)
 }
 
 // bury reaps a leader that outlived its own report in a process that is no subreaper.
@@ -110,8 +130,9 @@ func (t *Tree) keep() {
 	}
 }
 
-// begin runs finish in a goroutine unless the ending has begun; then it can only bring its deadline forward.
-func (t *Tree) begin(until time.Time, finish func()) {
+// claim makes the caller the one that ends the tree, unless the ending has begun; then it can only bring its deadline
+// forward.
+func (t *Tree) claim(until time.Time) bool {
 	t.forest.mu.Lock()
 	begun := t.begun
 	if !begun || until.Before(t.until) {
@@ -122,13 +143,15 @@ func (t *Tree) begin(until time.Time, finish func()) {
 	case t.shorter <- struct{}{}:
 	default:
 	}
-	if !begun {
-		go finish()
-	}
+	return !begun
 }
 
 // End starts to end the tree; Ended follows. A further call can only shorten the grace.
-func (t *Tree) End(grace time.Duration) { t.begin(time.Now().Add(grace), t.finish) }
+func (t *Tree) End(grace time.Duration) {
+	if t.claim(time.Now().Add(grace)) {
+		go t.finish()
+	}
+}
 
 func (t *Tree) graceEnd() time.Time {
 	t.forest.mu.Lock()
@@ -162,11 +185,15 @@ func (t *Tree) report(survivors []messages.Survivor) {
 	for !t.conclude(&strays, len(survivors) > 0) {
 		survivors = t.kill(time.Now().Add(killWait))
 	}
-	t.spec.Ended(messages.TreeReport{
+	t.spec.Ended(t.treeReport(survivors, strays))
+	close(t.done)
+}
+
+func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeReport {
+	return messages.TreeReport{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
 		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
-	})
-	close(t.done)
+	}
 }
 
 // conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without

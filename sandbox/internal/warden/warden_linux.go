@@ -194,11 +194,9 @@ func (w *warden) fork(s start) {
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
 		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(wire.Reply{ID: s.id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(wire.Reply{ID: s.id, Left: count}) },
-		Ended: func(report messages.TreeReport) {
-			w.mu.Lock()
-			delete(w.trees, s.id)
-			w.mu.Unlock()
-			_ = w.conn.Send(wire.Reply{ID: s.id, Ended: &report})
+		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: s.id, Ended: &report}) },
+		Over: func(status messages.ExitStatus, report messages.TreeReport) {
+			w.ended(wire.Reply{ID: s.id, Exited: &status, Ended: &report})
 		},
 	})
 	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
@@ -213,6 +211,13 @@ func (w *warden) fork(s start) {
 	w.mu.Unlock()
 	_ = w.conn.Send(wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
+}
+
+func (w *warden) ended(last wire.Reply) {
+	w.mu.Lock()
+	delete(w.trees, last.ID)
+	w.mu.Unlock()
+	_ = w.conn.Send(last)
 }
 
 // fail answers a start. What is no error number says that we are ending; the host then hears of our end.
