@@ -61,7 +61,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 	}
 	theirs = append(theirs, in)
 	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
-		read, write, err := os.Pipe()
+		read, write, err := openPipe(false)
 		if err != nil {
 			return theirs, openError(string(name), err)
 		}
@@ -76,9 +76,9 @@ func (c *child) openInput() (*os.File, error) {
 	if !c.launch.OpenStdin {
 		c.input = &input{refusal: &messages.Error{Code: messages.CodeStdinClosed,
 			Detail: "the process was started without input", Hint: "start it with open input or on a terminal"}}
-		return os.Open(os.DevNull)
+		return openNull()
 	}
-	read, write, err := os.Pipe()
+	read, write, err := openPipe(true)
 	if err != nil {
 		return nil, err
 	}
