@@ -85,12 +85,6 @@ func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
 	if err := p.exec(greeting, theirs); err != nil {
 		return nil, errors.Join(err, conn.Close(), stderr.Close())
 	}
-	// Without descriptors, so that the description of the types is over there before any can be refused.
-	if err := conn.Send(wire.Request{}); err != nil {
-		p.kill()
-		p.bury()
-		return nil, fmt.Errorf("speak to the warden: %w", err)
-	}
 	return p, nil
 }
 
@@ -161,7 +155,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	l.id = p.nextID
 	p.leaders[l.id] = l
 	p.mu.Unlock()
-	if err := p.conn.Send(wire.Request{ID: l.id, Start: request}, files...); err != nil {
+	if err := p.conn.Send(&wire.Request{ID: l.id, Start: request}, files...); err != nil {
 		p.forget(l)
 		if wire.Broken(err) {
 			return nil, p.errGone()
@@ -250,7 +244,7 @@ func (l *wardenLeader) PID() int { return l.pid }
 
 // Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
 func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
-	err := l.process.conn.Send(wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
+	err := l.process.conn.Send(&wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
 	if err != nil && wire.Broken(err) {
 		return l.process.errGone()
 	}
@@ -259,5 +253,5 @@ func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
 
 // EndTree implements ptyio.Leader.
 func (l *wardenLeader) EndTree(grace time.Duration) {
-	_ = l.process.conn.Send(wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
+	_ = l.process.conn.Send(&wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
 }

@@ -102,7 +102,7 @@ func run() error {
 		return fmt.Errorf("take over the host's socket: %w", err)
 	}
 	marks := forest.Marks()
-	if err := conn.Send(wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
+	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
 		return fmt.Errorf("greet the host: %w", err)
 	}
 	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{}}
@@ -192,8 +192,8 @@ func (w *warden) fork(s start) {
 	t, err := w.forest.Start(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
-		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(wire.Reply{ID: s.id, Exited: &status}) },
-		Left:   func(count int) { _ = w.conn.Send(wire.Reply{ID: s.id, Left: count}) },
+		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(&wire.Reply{ID: s.id, Exited: &status}) },
+		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: s.id, Left: count}) },
 		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: s.id, Ended: &report}) },
 		Over: func(status messages.ExitStatus, report messages.TreeReport) {
 			w.ended(wire.Reply{ID: s.id, Exited: &status, Ended: &report})
@@ -209,7 +209,7 @@ func (w *warden) fork(s start) {
 	w.mu.Lock()
 	w.trees[s.id] = t
 	w.mu.Unlock()
-	_ = w.conn.Send(wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	_ = w.conn.Send(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
 }
 
@@ -217,12 +217,12 @@ func (w *warden) ended(last wire.Reply) {
 	w.mu.Lock()
 	delete(w.trees, last.ID)
 	w.mu.Unlock()
-	_ = w.conn.Send(last)
+	_ = w.conn.Send(&last)
 }
 
 // fail answers a start. What is no error number says that we are ending; the host then hears of our end.
 func (w *warden) fail(id uint64, err error) {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		_ = w.conn.Send(wire.Reply{ID: id, Failed: &wire.Failed{Errno: errno}})
+		_ = w.conn.Send(&wire.Reply{ID: id, Failed: &wire.Failed{Errno: errno}})
 	}
 }

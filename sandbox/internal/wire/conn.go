@@ -1,12 +1,13 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/gob"
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,25 +17,26 @@ import (
 const (
 	// maxFiles bounds the descriptors of one message; the kernel's own bound is 253.
 	maxFiles = 64
-	// keptBuffer is the largest encoding buffer that is kept for the next message.
+	// keptBuffer is the largest buffer that is kept for the next message.
 	keptBuffer = 64 << 10
+	// maxMessage bounds one message; ptyio's bound for arguments and environment is far below.
+	maxMessage = 16 << 20
+	// prefix is the length that precedes a message.
+	prefix = 4
 )
 
-// Conn sends and receives values with descriptors. Send is safe for concurrent use; Receive belongs to one goroutine.
-//
-// The first message should carry no descriptors: it also carries the description of the types, and a message whose
-// descriptors the kernel refuses is lost.
+// Conn sends and receives messages with descriptors. Send is safe for concurrent use; Receive belongs to one goroutine.
 type Conn struct {
 	socket   *net.UnixConn
 	patience time.Duration
 
-	// sending keeps a value and its descriptors together and the stream's order; a message to a goroutine would only
+	// sending keeps a message and its descriptors together and the stream's order; a message to a goroutine would only
 	// move the wait for the socket there and need a second queue with a second bound.
 	sending sync.Mutex
-	out     bytes.Buffer
-	encoder *gob.Encoder
+	out     []byte
 
-	decoder *gob.Decoder
+	reader  *bufio.Reader
+	in      []byte
 	control [64 + 4*maxFiles]byte
 	batches []batch // received and not yet taken
 }
@@ -59,24 +61,26 @@ func NewConn(file *os.File, patience time.Duration) (*Conn, error) {
 		return nil, errors.New("not a unix socket")
 	}
 	c := &Conn{socket: socket, patience: patience}
-	c.encoder = gob.NewEncoder(&c.out)
-	c.decoder = gob.NewDecoder(reader{c})
+	c.reader = bufio.NewReader(reader{c})
 	return c, nil
 }
 
-// Send writes one value; the files stay the caller's. An error that Broken denies concerns only this value.
-func (c *Conn) Send(value any, files ...*os.File) error {
+// Send writes one message; the files stay the caller's. An error that Broken denies concerns only this message.
+func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
 		defer c.sending.Unlock()
-		c.out.Reset()
-		if c.out.Cap() > keptBuffer {
-			c.out = bytes.Buffer{}
+		coder := coder{bytes: append(c.out[:0], make([]byte, prefix)...)}
+		message.code(&coder)
+		if cap(coder.bytes) <= keptBuffer {
+			c.out = coder.bytes
 		}
-		if err := c.encoder.Encode(value); err != nil {
-			return err
+		size := len(coder.bytes) - prefix
+		if size > maxMessage {
+			return unix.EMSGSIZE
 		}
-		return c.write(c.out.Bytes(), fds)
+		binary.LittleEndian.PutUint32(coder.bytes, uint32(size))
+		return c.write(coder.bytes, fds)
 	})
 }
 
@@ -105,10 +109,31 @@ func Broken(err error) bool {
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
 }
 
-// Receive reads the next value. Its descriptors are then taken with TakeFiles.
-func (c *Conn) Receive(value any) error { return c.decoder.Decode(value) }
+// Receive reads the next message into an empty one. Its descriptors are then taken with TakeFiles.
+func (c *Conn) Receive(message Message) error {
+	var head [prefix]byte
+	if _, err := io.ReadFull(c.reader, head[:]); err != nil {
+		return err
+	}
+	size := int(binary.LittleEndian.Uint32(head[:]))
+	if size > maxMessage {
+		return errMalformed
+	}
+	if c.in = slices.Grow(c.in[:0], size)[:size]; size > keptBuffer {
+		defer func() { c.in = nil }()
+	}
+	if _, err := io.ReadFull(c.reader, c.in); err != nil {
+		return err
+	}
+	coder := coder{bytes: c.in, reading: true}
+	message.code(&coder)
+	if coder.bad || len(coder.bytes) > 0 {
+		return errMalformed
+	}
+	return nil
+}
 
-// TakeFiles returns the count descriptors that arrived with the value that named the count, or EMFILE if this process
+// TakeFiles returns the count descriptors that arrived with the message that named the count, or EMFILE if this process
 // had no room for all of them.
 func (c *Conn) TakeFiles(count int) ([]int, error) {
 	if count == 0 {

@@ -53,7 +53,7 @@ func TestBigValuesAndManyDescriptorsArriveInOrderFromManySenders(t *testing.T) {
 				if i%4 == 0 {
 					request.Start.Argv = []string{strings.Repeat("x", 3<<20)}
 				}
-				if err := a.Send(request, files...); err != nil {
+				if err := a.Send(&request, files...); err != nil {
 					t.Error(err)
 				}
 			}
@@ -116,7 +116,7 @@ func checkFiles(t *testing.T, c *Conn, request Request) {
 
 func TestAnEndWithUnreadDataIsAnErrorAndNoPanic(t *testing.T) {
 	a, b := pair(t, 0)
-	if err := b.Send(Reply{ID: 1}); err != nil { // a never reads it: the kernel answers with ECONNRESET
+	if err := b.Send(&Reply{ID: 1}); err != nil { // a never reads it: the kernel answers with ECONNRESET
 		t.Fatal(err)
 	}
 	_ = a.Close()
@@ -128,7 +128,7 @@ func TestAnEndWithUnreadDataIsAnErrorAndNoPanic(t *testing.T) {
 
 func TestEndOfFileIsReported(t *testing.T) {
 	a, b := pair(t, 0)
-	if err := a.Send(Request{ID: 1}); err != nil {
+	if err := a.Send(&Request{ID: 1}); err != nil {
 		t.Fatal(err)
 	}
 	_ = a.CloseWrite()
@@ -139,7 +139,7 @@ func TestEndOfFileIsReported(t *testing.T) {
 	if err := b.Receive(&request); !errors.Is(err, io.EOF) {
 		t.Errorf("error %v", err)
 	}
-	if err := b.Send(Reply{ID: 1}); err != nil {
+	if err := b.Send(&Reply{ID: 1}); err != nil {
 		t.Errorf("the other direction: %v", err)
 	}
 }
@@ -148,10 +148,10 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 	a, b := pair(t, 0)
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
-	if err := a.Send(Request{ID: 1}, closed); err == nil || Broken(err) {
+	if err := a.Send(&Request{ID: 1}, closed); err == nil || Broken(err) {
 		t.Errorf("error %v", err)
 	}
-	if err := a.Send(Request{ID: 2}); err != nil {
+	if err := a.Send(&Request{ID: 2}); err != nil {
 		t.Fatal(err)
 	}
 	var request Request
@@ -162,11 +162,11 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
 	a, _ := pair(t, 20*time.Millisecond)
-	err := a.Send(Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
+	err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
 	if !errors.Is(err, net.ErrClosed) || !Broken(err) {
 		t.Errorf("error %v", err)
 	}
-	if err := a.Send(Request{}); !Broken(err) {
+	if err := a.Send(&Request{}); !Broken(err) {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package wire is what the host and its warden say to each other: gob values on a stream socket, with descriptors beside
+// Package wire is what the host and its warden say to each other: messages on a stream socket, with descriptors beside
 // them. Both ends are the same binary, so the format needs no versions.
 package wire
 
@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Request goes from the host to the warden. One of the pointers is set; the first request is empty.
+// Request goes from the host to the warden. One of the pointers is set.
 type Request struct {
 	ID     uint64 // chosen by the host, never reused
 	Start  *Start
@@ -62,3 +62,59 @@ type Started struct {
 
 // Failed says that it could not be started.
 type Failed struct{ Errno syscall.Errno }
+
+func (m *Request) code(c *coder) {
+	number(c, &m.ID)
+	if optional(c, &m.Start) {
+		m.Start.code(c)
+	}
+	if optional(c, &m.Signal) {
+		number(c, &m.Signal.Number)
+		number(c, &m.Signal.Group)
+	}
+	if optional(c, &m.End) {
+		number(c, &m.End.Grace)
+	}
+}
+
+func (m *Start) code(c *coder) {
+	text(c, &m.Program)
+	list(c, &m.Argv, text)
+	list(c, &m.Env, text)
+	text(c, &m.Dir)
+	flag(c, &m.TTY)
+	flag(c, &m.Keep)
+	number(c, &m.Grace)
+	number(c, &m.Files)
+	list(c, &m.FDs, number)
+}
+
+func (m *Reply) code(c *coder) {
+	number(c, &m.ID)
+	if optional(c, &m.Hello) {
+		number(c, &m.Hello.Low)
+		number(c, &m.Hello.High)
+		number(c, &m.Hello.Nonce)
+	}
+	if optional(c, &m.Started) {
+		number(c, &m.Started.PID)
+		number(c, &m.Started.Mark)
+	}
+	if optional(c, &m.Failed) {
+		number(c, &m.Failed.Errno)
+	}
+	if optional(c, &m.Exited) {
+		text(c, &m.Exited.Kind)
+		number(c, &m.Exited.Number)
+	}
+	number(c, &m.Left)
+	if optional(c, &m.Ended) {
+		number(c, &m.Ended.Ended)
+		list(c, &m.Ended.Survivors, func(c *coder, s *messages.Survivor) {
+			number(c, &s.PID)
+			text(c, &s.Name)
+			text(c, &s.Why)
+		})
+		flag(c, &m.Ended.Airtight)
+	}
+}
