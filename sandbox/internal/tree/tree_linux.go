@@ -64,8 +64,7 @@ func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
 	close(t.exited)
-	if t.spec.Over != nil && t.deserted() && t.claim(time.Time{}) {
-		t.over(status)
+	if t.spec.Over != nil && t.overAtOnce(status) {
 		return
 	}
 	t.spec.Exited(status)
@@ -90,18 +89,31 @@ func (t *Tree) Watch() {
 	t.End(t.spec.Grace)
 }
 
-// over says both last words in one, where nothing has to be ended.
-func (t *Tree) over(status messages.ExitStatus) {
-	var strays []messages.Survivor
-	if !t.conclude(&strays, false) {
-		t.spec.Exited(status)
-		close(t.counted)
-		t.report(nil)
-		return
+// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree.
+func (t *Tree) overAtOnce(status messages.ExitStatus) bool {
+	if !t.leftNothing() {
+		return false
 	}
 	close(t.counted)
-	t.spec.Over(status, t.treeReport(nil, strays))
+	t.spec.Over(status, t.treeReport(nil, nil))
 	close(t.done)
+	return true
+}
+
+// leftNothing takes a tree off the table of a subreaper if no orphan can be its own.
+func (t *Tree) leftNothing() bool {
+	t.forest.concluding.Lock()
+	defer t.forest.concluding.Unlock()
+	for _, o := range t.forest.orphans() {
+		if o.pid == 0 || o.owner == t || o.owner == nil {
+			return false
+		}
+	}
+	if !t.claim(time.Time{}) {
+		return false
+	}
+	t.forest.forget(t)
+	return true
 }
 
 // bury reaps a leader that outlived its own report in a process that is no subreaper.
