@@ -1,7 +1,7 @@
 package actors
 
 // maxKept is how many goroutines without work a system keeps, at a few KiB each.
-const maxKept = 32
+const maxKept = 64
 
 // workers run functions in goroutines that are used again. A message for an idle actor needs a goroutine, and a fresh one
 // spends more time on growing its stack than most messages take.

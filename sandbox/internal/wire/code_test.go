@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"reflect"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/messages"
+)
+
+var words = rapid.SliceOfN(rapid.String(), 0, 4)
+
+// some draws nothing or something.
+func some[T any](t *rapid.T, name string, draw func() T) *T {
+	if !rapid.Bool().Draw(t, name) {
+		return nil
+	}
+	value := draw()
+	return &value
+}
+
+func drawRequest(t *rapid.T) *Request {
+	return &Request{ID: rapid.Uint64().Draw(t, "id"),
+		Start: some(t, "start", func() Start {
+			return Start{Program: rapid.String().Draw(t, "program"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"),
+				Dir: rapid.String().Draw(t, "dir"), TTY: rapid.Bool().Draw(t, "tty"), Keep: rapid.Bool().Draw(t, "keep"),
+				Grace: time.Duration(rapid.Int64().Draw(t, "grace")), Files: rapid.Int().Draw(t, "files"),
+				FDs: rapid.SliceOf(rapid.Int()).Draw(t, "fds")}
+		}),
+		Signal: some(t, "signal", func() Signal {
+			return Signal{Number: syscall.Signal(rapid.Int().Draw(t, "number")), Group: rapid.Int().Draw(t, "group")}
+		}),
+		End: some(t, "end", func() End { return End{Grace: time.Duration(rapid.Int64().Draw(t, "grace"))} })}
+}
+
+func drawReply(t *rapid.T) *Reply {
+	survivor := rapid.Custom(func(t *rapid.T) messages.Survivor {
+		return messages.Survivor{PID: rapid.Int().Draw(t, "pid"), Name: rapid.String().Draw(t, "name"), Why: rapid.String().Draw(t, "why")}
+	})
+	return &Reply{ID: rapid.Uint64().Draw(t, "id"), Left: rapid.Int().Draw(t, "left"),
+		Hello: some(t, "hello", func() Hello {
+			return Hello{rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "nonce")}
+		}),
+		Started: some(t, "started", func() Started { return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark")} }),
+		Failed:  some(t, "failed", func() Failed { return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno"))} }),
+		Exited:  some(t, "exited", func() messages.ExitStatus { return messages.Exited(rapid.Int().Draw(t, "code")) }),
+		Ended: some(t, "ended", func() messages.TreeReport {
+			return messages.TreeReport{Ended: rapid.Int().Draw(t, "ended"), Survivors: rapid.SliceOfN(survivor, 0, 3).Draw(t, "survivors"),
+				Airtight: rapid.Bool().Draw(t, "airtight")}
+		})}
+}
+
+// checkCoded compares what was read with what was written; a list may come back nil instead of empty.
+func checkCoded(t *rapid.T, written, read Message) {
+	out := coder{}
+	written.code(&out)
+	in := coder{bytes: out.bytes, reading: true}
+	read.code(&in)
+	again := coder{}
+	read.code(&again)
+	if in.bad || len(in.bytes) > 0 || !reflect.DeepEqual(out.bytes, again.bytes) {
+		t.Fatalf("%+v was read as %+v, %d bytes left", written, read, len(in.bytes))
+	}
+	// Every beginning of it is recognised as cut off, and whatever else comes causes no panic.
+	cut := rapid.IntRange(0, len(out.bytes)-1).Draw(t, "cut")
+	in = coder{bytes: out.bytes[:cut], reading: true}
+	reflect.New(reflect.TypeOf(read).Elem()).Interface().(Message).code(&in)
+	if !in.bad {
+		t.Fatalf("%d of %d bytes were taken for the whole", cut, len(out.bytes))
+	}
+}
+
+func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		request := drawRequest(t)
+		var read Request
+		checkCoded(t, request, &read)
+		if request.ID != read.ID || (request.Start == nil) != (read.Start == nil) {
+			t.Fatalf("%+v was read as %+v", request, read)
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) { checkCoded(t, drawReply(t), &Reply{}) })
+}
+
+func TestEveryFieldIsWritten(t *testing.T) {
+	for _, message := range []Message{
+		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}}, Signal: &Signal{1, 1}, End: &End{1}},
+		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1}, &messages.ExitStatus{Kind: "k", Number: 1}, 1,
+			&messages.TreeReport{Ended: 1, Survivors: []messages.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
+	} {
+		checkSet(t, reflect.ValueOf(message).Elem())
+		out := coder{}
+		message.code(&out)
+		read := reflect.New(reflect.TypeOf(message).Elem())
+		read.Interface().(Message).code(&coder{bytes: out.bytes, reading: true})
+		if !reflect.DeepEqual(message, read.Interface()) {
+			t.Errorf("%+v was read as %+v", message, read)
+		}
+	}
+}
+
+// checkSet fails if somebody adds a field that this test does not know.
+func checkSet(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		if field := v.Field(i); field.IsZero() {
+			t.Errorf("%s.%s is not set", v.Type(), v.Type().Field(i).Name)
+		} else if field.Kind() == reflect.Pointer {
+			checkSet(t, field.Elem())
+		}
+	}
+}
+
+func FuzzNothingReadCausesAPanic(f *testing.F) {
+	f.Add([]byte{2, 2, 2, 'x'})
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		(&Request{}).code(&coder{bytes: bytes, reading: true})
+		(&Reply{}).code(&coder{bytes: bytes, reading: true})
+	})
+}
