@@ -57,12 +57,12 @@ type System struct {
 	lib    *actor.ActorSystem
 	logger *slog.Logger
 	root   *PID // the parent of all top-level actors
-	workers
+	pool   workers
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else.
 func NewSystem(logger *slog.Logger) *System {
-	s := &System{logger: logger, workers: newWorkers()}
+	s := &System{logger: logger, pool: newWorkers()}
 	s.lib = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }))
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for a
 	// second to throttle that, and answer senders with a reply that does not say who is gone.
@@ -133,8 +133,7 @@ func (s *System) props(receive Receive) *actor.Props {
 	c.Become(receive)
 	return actor.PropsFromProducer(
 		func() actor.Actor { return adapted{c} },
-		actor.WithDispatcher(s.workers),
-		actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }),
+		actor.WithDispatcher(s.pool), actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }),
 	)
 }
 
@@ -270,9 +269,9 @@ func (c *Context) Go(work func(context.Context) any) {
 	if c.work == nil {
 		c.work, c.endWork = context.WithCancel(context.Background())
 	}
-	self, ctx := c.Self(), c.work
-	c.Send(c.sys.root, workStarted{self.Id})
-	c.sys.workers.Schedule(func() { c.sys.run(ctx, self, work) })
+	self, ctx, sys := c.Self(), c.work, c.sys
+	c.Send(sys.root, workStarted{self.Id})
+	sys.pool.Schedule(func() { sys.run(ctx, self, work) })
 }
 
 func (s *System) run(ctx context.Context, owner *PID, work func(context.Context) any) {

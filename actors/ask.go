@@ -142,7 +142,7 @@ func (r *root) receive(ctx *Context) {
 			delete(r.work, m.owner)
 		}
 	case Stopping:
-		close(ctx.sys.workers.quit)
+		close(ctx.sys.pool.quit)
 		return
 	case Terminated:
 		delete(r.children, m.PID.Id)
