@@ -16,6 +16,11 @@ import (
 // read a file in another way than Starlark does, no literal is at such a place, and the file is refused.
 func cutFormats(name string, source []byte) ([]byte, map[place]bool, error) {
 	c := cutter{source: slices.Clone(source), line: 1, column: 1, found: map[place]bool{}}
+	// Starlark takes a NUL for the end of the file, and the rules after it would be lost.
+	if i := notText(source); i < len(source) {
+		c.skip(i)
+		return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: this is not a character of UTF-8 text")
+	}
 	for c.offset < len(c.source) {
 		if wordLength(c.source[c.offset:]) > maxWord {
 			return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: the number or name is too long")
@@ -23,6 +28,18 @@ func cutFormats(name string, source []byte) ([]byte, map[place]bool, error) {
 		c.token()
 	}
 	return c.source, c.found, nil
+}
+
+// notText is where the first byte is that no text has; the length if there is none.
+func notText(source []byte) int {
+	for i := 0; i < len(source); {
+		r, size := utf8.DecodeRune(source[i:])
+		if r == 0 || r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(source)
 }
 
 // maxWord bounds names and numbers: to read a number takes more than linear time.

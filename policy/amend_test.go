@@ -1,0 +1,225 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestAppendAmendment(t *testing.T) {
+	const line = `prefix_rule(pattern=["git", "push"], decision="allow")` + "\n"
+	for _, test := range []struct{ name, before, want string }{
+		{"empty", "", line},
+		{"another", "# mine\n", "# mine\n" + line},
+		{"no newline at the end", "# mine", "# mine\n" + line},
+		{"there already", line, line},
+		{"there already, among others", "# a\n" + line + "# b", "# a\n" + line + "# b"},
+		{"there already, at the end", "# a\n" + strings.TrimSpace(line), "# a\n" + strings.TrimSpace(line)},
+		{"nearly there", "# " + line, "# " + line + line},
+		{"nearly there, indented", " " + line, " " + line + line},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(files(t, map[string]string{"default.rules": test.before}), "default.rules")
+			for range 2 {
+				if err := AppendAmendment(path, []string{"git", "push"}); err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, path); got != test.want {
+					t.Errorf("%q, want %q", got, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAppendingMakesOneDirectory(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, "rules", "default.rules")
+	if err := AppendAmendment(path, []string{"a", "b c", `"d"`, "é\n", "<&>"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, path), `prefix_rule(pattern=["a", "b c", "\"d\"", "é\n", "<&>"], decision="allow")`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rules, failures := LoadRules([]Layer{{Dir: filepath.Dir(path), Trusted: true}})
+	if len(failures) > 0 || len(rules.Match([]string{"a", "b c", `"d"`, "é\n", "<&>", "more"})) != 1 {
+		t.Errorf("it does not allow what it should: %v", failures)
+	}
+	for _, path := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is open to others: %v", path, info.Mode())
+		}
+	}
+	deep := filepath.Join(home, "a", "b", "default.rules")
+	if err := AppendAmendment(deep, []string{"a"}); err == nil || !strings.Contains(err.Error(), deep) {
+		t.Errorf("two levels: %v", err)
+	}
+}
+
+func TestWhatCannotBeAppended(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "default.rules")
+	for _, prefix := range [][]string{nil, {}, {"a\xff"}, {"a", "\x00"}} {
+		if err := AppendAmendment(path, prefix); !errors.Is(err, messages.ErrInvalidRequest) {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a refused prefix made a file")
+	}
+	full := strings.Repeat("#", maxSource-20)
+	if err := os.WriteFile(path, []byte(full), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := AppendAmendment(path, []string{"a"}); !errors.Is(err, messages.ErrRuntimeFailure) || read(t, path) != full {
+		t.Errorf("a full file: %v", err)
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, dir} {
+		if err := AppendAmendment(path, []string{"a"}); !errors.Is(err, messages.ErrRuntimeFailure) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+const (
+	appenders = 8
+	appended  = 30
+)
+
+// TestManyProcessesAppend starts processes that append lines of their own and lines that all have, to a file whose last
+// line has no end.
+func TestManyProcessesAppend(t *testing.T) {
+	path := filepath.Join(files(t, map[string]string{"default.rules": "# no newline"}), "default.rules")
+	var children []*exec.Cmd
+	for i := range appenders {
+		child := exec.Command(os.Args[0], "-test.run=^TestAppendingProcess$")
+		child.Env = append(os.Environ(), "APPEND_TO="+path, "APPEND_AS="+strconv.Itoa(i))
+		child.Stderr = os.Stderr
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, child)
+	}
+	for _, child := range children {
+		if err := child.Wait(); err != nil {
+			t.Errorf("a process failed: %v", err)
+		}
+	}
+	got := slices.Sorted(strings.Lines(read(t, path)))
+	want := []string{"# no newline\n"}
+	for n := range appended {
+		want = append(want, amendment([]string{"all", strconv.Itoa(n)})+"\n")
+		for i := range appenders {
+			want = append(want, amendment([]string{strconv.Itoa(i), strconv.Itoa(n)})+"\n")
+		}
+	}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("%d lines, want %d; or others", len(got), len(want))
+	}
+}
+
+func TestAppendingProcess(t *testing.T) {
+	path := os.Getenv("APPEND_TO")
+	if path == "" {
+		t.Skip("only as a child")
+	}
+	for n := range appended {
+		for _, first := range []string{os.Getenv("APPEND_AS"), "all"} {
+			if err := AppendAmendment(path, []string{first, strconv.Itoa(n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestAppendingFollowsAReplacedFile replaces the file while its lock is waited for, as an editor would.
+func TestAppendingFollowsAReplacedFile(t *testing.T) {
+	dir := files(t, map[string]string{"default.rules": "# old\n", "new": "# new\n"})
+	path := filepath.Join(dir, "default.rules")
+	old, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := unix.Flock(int(old.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- AppendAmendment(path, []string{"a"}) }()
+	if err := os.Rename(filepath.Join(dir, "new"), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(old.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, path), "# new\n"+amendment([]string{"a"})+"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestAmendmentsMeanThePrefix: a line allows what begins with exactly these words, whatever they are.
+func TestAmendmentsMeanThePrefix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`"`, `\`, `")`, "\n", "\u2028", "f'{x}'", "#", "'''"})),
+			1, 4).Draw(t, "prefix")
+		if checkPrefix(prefix) != nil {
+			t.Skip("not a prefix")
+		}
+		line := amendment(prefix)
+		if strings.ContainsAny(line, "\n\r") {
+			t.Fatalf("more than a line: %q", line)
+		}
+		rules, err := ParseRules("a", []byte(line+"\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if len(rules.byFirst) != 1 || len(rules.network)+len(rules.executables) != 0 {
+			t.Fatalf("%s: more than a rule", line)
+		}
+		matches := rules.Match(append(slices.Clone(prefix), "more"))
+		if len(matches) != 1 || matches[0].Decision != Allow || !slices.Equal(matches[0].Prefix, prefix) {
+			t.Fatalf("%s: %v", line, matches)
+		}
+		if len(prefix) > 1 && rules.Match(prefix[:len(prefix)-1]) != nil {
+			t.Fatalf("%s: also allows less", line)
+		}
+	})
+}
+
+func ExampleAppendAmendment() {
+	dir, _ := os.MkdirTemp("", "rules")
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "default.rules")
+	fmt.Println(AppendAmendment(path, []string{"git", "push"}))
+	content, _ := os.ReadFile(path)
+	fmt.Print(string(content))
+	// Output:
+	// <nil>
+	// prefix_rule(pattern=["git", "push"], decision="allow")
+}
