@@ -169,6 +169,9 @@ func (s *search) node(node syntax.Node, level int) bool {
 // looksForced looks at a script that is too long to parse, line by line.
 func looksForced(text string) bool {
 	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "rm") || !strings.Contains(line, "f") {
+			continue
+		}
 		words := strings.FieldsFunc(line, func(r rune) bool { return !strings.ContainsRune(letters+digits+"_./-", r) })
 		rm := slices.IndexFunc(words, func(word string) bool { return filepath.Base(word) == "rm" })
 		if rm >= 0 && removesByForce(words[rm+1:]) {

@@ -54,6 +54,7 @@ type segment struct {
 	verdict verdict
 	rule    *Match // what decided; nil if no rule did
 	matched bool   // some rule matches, even if what it says does not count
+	danger  bool   // no rule decided, and it is dangerous
 }
 
 // verdict is what is found about one command, from the weakest to the strictest.
@@ -110,29 +111,30 @@ func (m *maker) judge(command []string) segment {
 	if rule, found := Strictest(matches); found {
 		s.rule, s.verdict = &rule, rule.verdict()
 	} else {
-		s.verdict = m.guess(command)
+		s.verdict, s.danger = m.guess(command)
 	}
 	return s
 }
 
 // guess judges a command that no rule says anything about.
-func (m *maker) guess(command []string) verdict {
+func (m *maker) guess(command []string) (v verdict, danger bool) {
 	mode := m.approval.Mode
 	switch {
 	case mode == messages.Untrusted && m.safe(command):
-		return fine
-	case Dangerous(command) && mode == messages.Never:
-		return forbid
+		return fine, false
 	case Dangerous(command):
-		return ask
+		if mode == messages.Never {
+			return forbid, true
+		}
+		return ask, true
 	case mode == messages.Untrusted:
-		return ask
+		return ask, false
 	case mode == messages.Never || mode == messages.OnFailure || !m.sandbox.Confined():
-		return fine
+		return fine, false
 	case override(m.request.CommandPolicy):
-		return ask
+		return ask, false
 	}
-	return fine
+	return fine, false
 }
 
 func (m *maker) safe(command []string) bool {

@@ -127,16 +127,3 @@ func Visible(text string) string {
 	}
 	return b.String()
 }
-
-// shorten takes the middle out of a text that is too long for a sentence.
-func shorten(text string, runes int) string {
-	if len(text) <= runes {
-		return text
-	}
-	all := []rune(text)
-	if len(all) <= runes {
-		return text
-	}
-	half := runes / 2
-	return string(all[:half]) + " … " + string(all[len(all)-half:])
-}

@@ -75,7 +75,8 @@ func TestDisplayHidesNothing(t *testing.T) {
 
 // anyWord draws words with a liking for what is dangerous.
 func anyWord() *rapid.Generator[string] {
-	odd := []string{"'", "\\", "$", "`", "\"", " ", "\n", "\x1b", "\x7f", "\u202e", "\u200d", "\ufeff", "\U000e0041", "\u00a0", "\xff", "\xe2\x80",
+	odd := []string{"'", "\\", "$", "`", "\"", " ", "\n", "\x1b", "\x7f", "\u202e", "\u200d", "\ufeff", "\U000e0041", "\u00a0",
+		"\xff", "\xe2\x80",
 		"\u0301", "\u3164", "a", "if", "=", "~", "!", "#", "*", "{a,b}", "0", "é", "字"}
 	return rapid.Custom(func(t *rapid.T) string {
 		word := strings.Join(rapid.SliceOfN(rapid.SampledFrom(odd), 0, 6).Draw(t, "odd"), "")
@@ -157,8 +158,10 @@ func TestChoices(t *testing.T) {
 		not, rule string
 	}{
 		"confined": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
-			[]string{"this command", `/wo\nrk`, "permissions that the session's commands have", "until the session ends"}, "without", ""},
-		"with a retry": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo", "build\u202e"}},
+			[]string{"this command", `/wo\nrk`, "permissions that the session's commands have", "until the session ends"}, "without",
+			""},
+		"with a retry": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
+			"build\u202e"}},
 			[]string{"without a sandbox if that stops it"}, "environment", `cargo $'build\u202e'`},
 		"without a sandbox": {func(r *Request) { r.Environment = &messages.EnvironmentPolicy{Exact: true} },
 			Plan{FirstAttempt: Unsandboxed, OnDenial: Return}, []string{"without a sandbox", "same environment"}, "permissions", ""},
@@ -171,7 +174,8 @@ func TestChoices(t *testing.T) {
 		r := request
 		c.change(&r)
 		choices := Choices(r, c.plan, "/home/me/rules/default.rules")
-		want := []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule, messages.Denied, messages.Aborted}
+		want := []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule,
+			messages.Denied, messages.Aborted}
 		if c.rule == "" {
 			want = slices.Delete(want, 2, 3)
 		} else if text := choices[2].Remembers; !strings.Contains(text, "begins with the words "+c.rule) ||

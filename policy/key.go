@@ -24,9 +24,13 @@ func (e exact) MarshalJSON() ([]byte, error) {
 	}{[]byte(e)})
 }
 
-func exacts(texts []string) []exact {
+// texts are strings that stay themselves in JSON. Almost always they do anyway, and then it is much faster.
+func texts(all []string) any {
+	if len(all) == 0 || !slices.ContainsFunc(all, func(text string) bool { return !utf8.ValidString(text) }) {
+		return all
+	}
 	var result []exact
-	for _, text := range texts {
+	for _, text := range all {
 		result = append(result, exact(text))
 	}
 	return result
@@ -35,19 +39,20 @@ func exacts(texts []string) []exact {
 // approved is what one approval for the session covers. Whatever is not in it may differ: terminal, yield time, output
 // limits, justification.
 type approved struct {
-	Command     []exact                     `json:"command"`
+	Command     any                         `json:"command"`
 	Argv0       exact                       `json:"argv0,omitempty"`
 	Dir         exact                       `json:"dir"`
 	Environment *environment                `json:"environment,omitempty"`
 	Permissions messages.SandboxPermissions `json:"sandbox_permissions,omitempty"`
 	Network     bool                        `json:"network,omitempty"`
-	Read        []exact                     `json:"read,omitempty"`
-	Write       []exact                     `json:"write,omitempty"`
+	Read        any                         `json:"read,omitempty"`
+	Write       any                         `json:"write,omitempty"`
 	// What the person was told would happen: an approval for a confined attempt does not cover one without a sandbox, nor one
 	// in a wider sandbox.
-	Attempt  Attempt  `json:"attempt"`
-	OnDenial OnDenial `json:"on_denial"`
-	Sandbox  exact    `json:"sandbox,omitempty"`
+	Attempt  Attempt                 `json:"attempt"`
+	OnDenial OnDenial                `json:"on_denial"`
+	Sandbox  *messages.SandboxPolicy `json:"sandbox,omitempty"`
+	Roots    any                     `json:"roots,omitempty"`
 }
 
 // environment is an EnvironmentPolicy that is compared byte by byte.
@@ -55,14 +60,14 @@ type environment struct {
 	Inherit     messages.Inherit `json:"inherit,omitempty"`
 	DropSecrets bool             `json:"drop_secrets,omitempty"`
 	Exact       bool             `json:"exact,omitempty"`
-	Exclude     []exact          `json:"exclude,omitempty"`
-	IncludeOnly []exact          `json:"include_only,omitempty"`
-	Set         [][2]exact       `json:"set,omitempty"`
+	Exclude     any              `json:"exclude,omitempty"`
+	IncludeOnly any              `json:"include_only,omitempty"`
+	Set         any              `json:"set,omitempty"` // names and values in turn
 }
 
 // key is the plan's cache key.
 func (m *maker) key(plan Plan) string {
-	a := approved{Command: exacts(m.canonical()), Dir: exact(filepath.Clean(m.request.Dir)), Attempt: plan.FirstAttempt,
+	a := approved{Command: texts(m.canonical()), Dir: exact(filepath.Clean(m.request.Dir)), Attempt: plan.FirstAttempt,
 		OnDenial: plan.OnDenial}
 	if m.altered {
 		a.Argv0 = exact(m.request.Argv0)
@@ -80,11 +85,9 @@ func (m *maker) key(plan Plan) string {
 		}
 	}
 	if plan.FirstAttempt == Sandboxed {
-		text, err := json.Marshal(m.sandbox)
-		if err != nil {
-			panic(err) // strings and booleans
-		}
-		a.Sandbox = exact(text)
+		sandbox := m.sandbox
+		sandbox.WritableRoots, a.Roots = nil, texts(m.sandbox.WritableRoots)
+		a.Sandbox = &sandbox
 	}
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -102,7 +105,7 @@ func (m *maker) canonical() []string {
 }
 
 // places are paths, absolute, sorted, once each.
-func (m *maker) places(paths []string) []exact {
+func (m *maker) places(paths []string) any {
 	var result []string
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
@@ -111,18 +114,20 @@ func (m *maker) places(paths []string) []exact {
 		result = append(result, filepath.Clean(path))
 	}
 	slices.Sort(result)
-	return exacts(slices.Compact(result))
+	return texts(slices.Compact(result))
 }
 
 func keyEnvironment(e *messages.EnvironmentPolicy) *environment {
-	result := &environment{Inherit: e.Inherit, DropSecrets: e.DropSecrets, Exact: e.Exact,
-		Exclude:     exacts(slices.Compact(slices.Sorted(slices.Values(e.Exclude)))),
-		IncludeOnly: exacts(slices.Compact(slices.Sorted(slices.Values(e.IncludeOnly))))}
+	sorted := func(patterns []string) any { return texts(slices.Compact(slices.Sorted(slices.Values(patterns)))) }
+	result := &environment{Inherit: e.Inherit, DropSecrets: e.DropSecrets, Exact: e.Exact, Exclude: sorted(e.Exclude),
+		IncludeOnly: sorted(e.IncludeOnly)}
 	if e.Inherit == messages.InheritAll {
 		result.Inherit = ""
 	}
+	var set []string
 	for _, name := range slices.Sorted(maps.Keys(e.Set)) {
-		result.Set = append(result.Set, [2]exact{exact(name), exact(e.Set[name])})
+		set = append(set, name, e.Set[name])
 	}
+	result.Set = texts(set)
 	return result
 }

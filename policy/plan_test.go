@@ -38,31 +38,41 @@ func TestReasonsNameTheFacts(t *testing.T) {
 		facts    string // separated by |
 		not      string
 	}{
-		"a forbidden word in a script":     {shell("ls; forbidden thing"), onRequest, Reject, "rejected|policy forbids|`forbidden`|ls; forbidden thing", ""},
+		"a forbidden word in a script": {shell("ls; forbidden thing"), onRequest, Reject,
+			"rejected|policy forbids|`forbidden`|ls; forbidden thing", ""},
 		"a forbidden rule's justification": {shell("git push --force origin"), onRequest, Reject, "rejected: history is shared", ""},
 		"a forbidden rule, and danger":     {shell("rm -rf x; forbidden"), never, Reject, "policy forbids|`forbidden`", ""},
-		"forced removal, never":            {shell("rm -rf secret-name"), never, Reject, "rejected|blocked by policy|rm -f", "secret-name"},
-		"forced removal, switched off":     {words("rm", "-rf", "secret-name"), noSandbox, Reject, "rejected|rm -f|sandbox_approval", "secret-name"},
-		"a prompt rule":                    {shell("prompted thing"), onRequest, Ask, "requires approval by policy|`prompted`", ""},
-		"a prompt rule's justification":    {shell("mind this"), onRequest, Ask, "requires approval: ask the owner|mind this", ""},
-		"a prompt rule, never":             {shell("prompted thing"), never, Reject, "rejected|approval|policy|never|`prompted`", ""},
-		"a prompt rule, switched off":      {shell("prompted thing"), noRules, Reject, "rejected|approval|policy rule|setting rules|`prompted`", ""},
-		"a rule and danger, switched off":  {shell("prompted thing; rm -rf x"), noRules, Reject, "setting rules", ""},
-		"a rule and danger, sandbox off":   {shell("prompted thing; rm -rf x"), noSandbox, Reject, "sandbox_approval", ""},
-		"the longest prompting prefix":     {shell("prompted thing; mind this"), onRequest, Ask, "requires approval by policy", ""},
-		"escalated, never":                 {escalate(shell("ls"), ""), never, Reject, "reject command|you cannot ask for escalated permissions|never", ""},
-		"escalated, untrusted":             {escalate(shell("ls"), ""), untrusted, Reject, "cannot ask for escalated permissions|untrusted", ""},
-		"escalated, granular":              {escalate(shell("ls"), ""), noSandbox, Reject, "cannot ask for escalated permissions|granular", ""},
-		"escalated, allowed by a rule":     {escalate(shell("allowed"), ""), never, Reject, "cannot ask for escalated permissions", ""},
-		"escalated, forbidden":             {escalate(shell("forbidden"), "please"), onRequest, Reject, "policy forbids", "please"},
-		"escalated with a reason":          {escalate(shell("cargo b"), "needs the\nnetwork"), onRequest, Ask, `needs the\nnetwork`, "\n"},
-		"escalated without":                {escalate(words("cargo", "b"), ""), onRequest, Ask, "without a sandbox", ""},
-		"a rule before the caller":         {escalate(shell("mind this"), "please"), onRequest, Ask, "ask the owner", "please"},
-		"wider, untrusted":                 {widen(shell("ls")), untrusted, Reject, "you cannot request additional permissions|on-request|untrusted", ""},
-		"wider, asked":                     {widen(shell("cargo b")), onRequest, Ask, "more than the sandbox allows", ""},
-		"not known to be safe":             {shell("cargo b"), untrusted, Ask, "not known to be safe", ""},
-		"danger, asked":                    {shell("ls; rm -rf x"), onRequest, Ask, "rm -f", ""},
-		"no such mode":                     {shell("ls"), messages.ApprovalPolicy{Mode: "always"}, Reject, "no mode|always", ""},
+		"forced removal, never": {shell("rm -rf secret-name"), never, Reject, "rejected|blocked by policy|rm -f",
+			"secret-name"},
+		"forced removal, switched off": {words("rm", "-rf", "secret-name"), noSandbox, Reject,
+			"rejected|rm -f|sandbox_approval", "secret-name"},
+		"a prompt rule":                 {shell("prompted thing"), onRequest, Ask, "requires approval by policy|`prompted`", ""},
+		"a prompt rule's justification": {shell("mind this"), onRequest, Ask, "requires approval: ask the owner|mind this", ""},
+		"a prompt rule, never":          {shell("prompted thing"), never, Reject, "rejected|approval|policy|never|`prompted`", ""},
+		"a prompt rule, switched off": {shell("prompted thing"), noRules, Reject,
+			"rejected|approval|policy rule|setting rules|`prompted`", ""},
+		"a rule and danger, switched off": {shell("prompted thing; rm -rf x"), noRules, Reject, "setting rules", ""},
+		"a rule and danger, sandbox off":  {shell("prompted thing; rm -rf x"), noSandbox, Reject, "sandbox_approval", ""},
+		"the longest prompting prefix":    {shell("prompted; mind the gap"), onRequest, Ask, "requires approval: it is deep", ""},
+		"escalated, never": {escalate(shell("ls"), ""), never, Reject,
+			"reject command|you cannot ask for escalated permissions|never", ""},
+		"escalated, untrusted": {escalate(shell("ls"), ""), untrusted, Reject,
+			"cannot ask for escalated permissions|untrusted", ""},
+		"escalated, granular": {escalate(shell("ls"), ""), noSandbox, Reject,
+			"cannot ask for escalated permissions|granular", ""},
+		"escalated, allowed by a rule": {escalate(shell("allowed"), ""), never, Reject,
+			"cannot ask for escalated permissions", ""},
+		"escalated, forbidden": {escalate(shell("forbidden"), "please"), onRequest, Reject, "policy forbids", "please"},
+		"escalated with a reason": {escalate(shell("cargo b"), "needs the\nnetwork"), onRequest, Ask,
+			`needs the\nnetwork`, "\n"},
+		"escalated without":        {escalate(words("cargo", "b"), ""), onRequest, Ask, "without a sandbox", ""},
+		"a rule before the caller": {escalate(shell("mind this"), "please"), onRequest, Ask, "ask the owner", "please"},
+		"wider, untrusted": {widen(shell("ls")), untrusted, Reject,
+			"you cannot request additional permissions|on-request|untrusted", ""},
+		"wider, asked":         {widen(shell("cargo b")), onRequest, Ask, "more than the sandbox allows", ""},
+		"not known to be safe": {shell("cargo b"), untrusted, Ask, "not known to be safe", ""},
+		"danger, asked":        {shell("ls; rm -rf x"), onRequest, Ask, "rm -f", ""},
+		"no such mode":         {shell("ls"), messages.ApprovalPolicy{Mode: "always"}, Reject, "no mode|always", ""},
 	} {
 		plan := MakePlan(c.request, under(c.approval, readOnly, tableRules()))
 		wellFormed(t, plan)
@@ -98,23 +108,31 @@ func TestCheckCommand(t *testing.T) {
 		approval messages.ApprovalPolicy
 		facts    string // empty: nothing is wrong
 	}{
-		"nothing":                        {messages.CommandPolicy{}, onRequest, ""},
-		"the default, justified":         {messages.CommandPolicy{SandboxPermissions: messages.UseDefault, Justification: "x"}, onRequest, ""},
-		"escalated":                      {escalated, onRequest, ""},
-		"wider":                          {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: network}, onRequest, ""},
-		"a path":                         {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("a", "/b[c]")}, onRequest, ""},
-		"justified without permissions":  {messages.CommandPolicy{Justification: "x"}, onRequest, "`justification`|`sandbox_permissions`|`require_escalated`"},
-		"the same, before the gate":      {messages.CommandPolicy{Justification: "x"}, never, "`justification`"},
-		"no such permissions":            {messages.CommandPolicy{SandboxPermissions: "all"}, onRequest, `"all"|require_escalated`},
-		"none named":                     {messages.CommandPolicy{SandboxPermissions: with}, onRequest, "at least one of `network` and `file_system`"},
+		"nothing": {messages.CommandPolicy{}, onRequest, ""},
+		"the default, justified": {messages.CommandPolicy{SandboxPermissions: messages.UseDefault, Justification: "x"},
+			onRequest, ""},
+		"escalated": {escalated, onRequest, ""},
+		"wider": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: network},
+			onRequest, ""},
+		"a path": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("a",
+			"/b[c]")}, onRequest, ""},
+		"justified without permissions": {messages.CommandPolicy{Justification: "x"}, onRequest,
+			"`justification`|`sandbox_permissions`|`require_escalated`"},
+		"the same, before the gate": {messages.CommandPolicy{Justification: "x"}, never, "`justification`"},
+		"no such permissions":       {messages.CommandPolicy{SandboxPermissions: "all"}, onRequest, `"all"|require_escalated`},
+		"none named": {messages.CommandPolicy{SandboxPermissions: with}, onRequest,
+			"at least one of `network` and `file_system`"},
 		"none named, but the gate first": {messages.CommandPolicy{SandboxPermissions: with}, never, ""},
 		"empty": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: &messages.AdditionalPermissions{
 			Network: &messages.NetworkPermissions{}}}, onRequest, "nothing is asked for"},
-		"not asked for":         {messages.CommandPolicy{AdditionalPermissions: network}, onRequest, "`with_additional_permissions`"},
-		"not asked for, never":  {messages.CommandPolicy{AdditionalPermissions: network}, never, "`with_additional_permissions`"},
-		"both":                  {messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated, AdditionalPermissions: network}, onRequest, "does not ask"},
-		"a pattern":             {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("/a", "/b/*")}, onRequest, "/b/*|not patterns"},
-		"a path without a name": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("")}, onRequest, "not a path"},
+		"not asked for":        {messages.CommandPolicy{AdditionalPermissions: network}, onRequest, "`with_additional_permissions`"},
+		"not asked for, never": {messages.CommandPolicy{AdditionalPermissions: network}, never, "`with_additional_permissions`"},
+		"both": {messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
+			AdditionalPermissions: network}, onRequest, "does not ask"},
+		"a pattern": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("/a", "/b/*")},
+			onRequest, "/b/*|not patterns"},
+		"a path without a name": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("")}, onRequest,
+			"not a path"},
 	} {
 		err := CheckCommand(c.command, c.approval)
 		if (err != nil) != (c.facts != "") || err != nil && !errors.Is(err, messages.ErrInvalidRequest) {
@@ -151,27 +169,30 @@ func TestAmendments(t *testing.T) {
 		approval messages.ApprovalPolicy
 		want     []string
 	}{
-		"what asks":                          {shell("cargo build"), untrusted, []string{"cargo", "build"}},
-		"the first that asks":                {shell("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
-		"the first that is allowed":          {shell("cargo build; make"), onRequest, []string{"cargo", "build"}},
-		"a safe one, escalated":              {escalate(shell("echo hi")), onRequest, []string{"echo", "hi"}},
-		"what is not plain":                  {shell("cat > $X"), untrusted, redirect},
-		"danger":                             {shell("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
-		"none: a rule asks":                  {shell("prompted thing"), onRequest, nil},
-		"none: a rule asks among others":     {shell("cargo build; prompted thing"), untrusted, nil},
-		"none: a rule allows":                {shell("git status; cargo build"), onRequest, nil},
-		"what asks, beside an allow rule":    {shell("git status; cargo build"), untrusted, []string{"cargo", "build"}},
-		"none: a here-document":              {shell("cargo run <<E\nx\nE"), untrusted, nil},
-		"none: the request's environment":    {altered(shell("cargo build")), untrusted, nil},
-		"none: permissions, not a sandbox":   {wider(shell("cargo build")), onRequest, nil},
-		"a program by its path":              {elsewhere("/work/bin/tool", words("tool", "x")), untrusted, []string{"/work/bin/tool", "x"}},
-		"the caller's":                       {prefer(shell("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo", "build"}},
-		"the caller's, for all":              {prefer(shell("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
-		"the caller's, by the base name":     {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
-		"the caller's covers not all":        {prefer(shell("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's covers none":           {prefer(shell("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's, and a rule matches":   {prefer(shell("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
-		"the caller's is banned":             {prefer(shell("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3", "-c", "1"}},
+		"what asks":                        {shell("cargo build"), untrusted, []string{"cargo", "build"}},
+		"the first that asks":              {shell("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
+		"the first that is allowed":        {shell("cargo build; make"), onRequest, []string{"cargo", "build"}},
+		"a safe one, escalated":            {escalate(shell("echo hi")), onRequest, []string{"echo", "hi"}},
+		"what is not plain":                {shell("cat > $X"), untrusted, redirect},
+		"danger":                           {shell("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
+		"none: a rule asks":                {shell("prompted thing"), onRequest, nil},
+		"none: a rule asks among others":   {shell("cargo build; prompted thing"), untrusted, nil},
+		"none: a rule allows":              {shell("git status; cargo build"), onRequest, nil},
+		"what asks, beside an allow rule":  {shell("git status; cargo build"), untrusted, []string{"cargo", "build"}},
+		"none: a here-document":            {shell("cargo run <<E\nx\nE"), untrusted, nil},
+		"none: the request's environment":  {altered(shell("cargo build")), untrusted, nil},
+		"none: permissions, not a sandbox": {wider(shell("cargo build")), onRequest, nil},
+		"a program by its path": {elsewhere("/work/bin/tool", words("tool", "x")), untrusted,
+			[]string{"/work/bin/tool", "x"}},
+		"the caller's": {prefer(shell("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo",
+			"build"}},
+		"the caller's, for all":            {prefer(shell("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's, by the base name":   {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's covers not all":      {prefer(shell("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's covers none":         {prefer(shell("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's, and a rule matches": {prefer(shell("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
+		"the caller's is banned": {prefer(shell("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3",
+			"-c", "1"}},
 		"the caller's, with a here-document": {prefer(shell("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
 		"none: banned":                       {words("python3"), untrusted, nil},
 		"none: no rule file could say it":    {words("tool", "\xff"), untrusted, nil},
@@ -191,20 +212,23 @@ func TestAnAmendmentIsEffective(t *testing.T) {
 	here.Program = "/work/tool"
 	unknownShell := shell("cargo build")
 	unknownShell.Argv[0], unknownShell.Program = "bash", "/work/bash"
-	for _, request := range []Request{shell("cargo build"), shell("cat > $X"), words("cargo", "build"), elsewhere, here, unknownShell} {
+	for _, request := range []Request{shell("cargo build"), shell("cat > $X"), words("cargo", "build"), elsewhere, here,
+		unknownShell} {
 		plan := MakePlan(request, under(untrusted, readOnly, tableRules()))
 		rules, err := tableRules().With(plan.Amendment)
 		if err != nil {
 			t.Fatalf("%q offers %q: %v", request.Argv, plan.Amendment, err)
 		}
-		if again := MakePlan(request, under(untrusted, readOnly, rules)); outcome(again, true) != "run!" || again.Source != messages.ByRule {
+		if again := MakePlan(request, under(untrusted, readOnly, rules)); outcome(again,
+			true) != "run!" || again.Source != messages.ByRule {
 			t.Errorf("%q with a rule for %q: %s", request.Argv, plan.Amendment, outcome(again, true))
 		}
 	}
 }
 
 func TestBannedPrefixes(t *testing.T) {
-	for _, shell := range []string{"bash", "sh", "zsh", "dash", "fish", "ksh", "/bin/sh", "/bin/bash", "/bin/zsh", "/usr/bin/bash"} {
+	for _, shell := range []string{"bash", "sh", "zsh", "dash", "fish", "ksh", "/bin/sh", "/bin/bash", "/bin/zsh",
+		"/usr/bin/bash"} {
 		for _, prefix := range [][]string{{shell}, {shell, "-c"}, {shell, "-lc"}} {
 			expectBanned(t, true, prefix...)
 		}
@@ -216,15 +240,16 @@ func TestBannedPrefixes(t *testing.T) {
 		expectBanned(t, true, windows, "-Command")
 		expectBanned(t, true, windows, "/c")
 	}
-	for _, interpreter := range strings.Fields("python python3 python3.13 pythonw py pyw pypy pypy3 node nodejs bun deno perl php ruby lua " +
-		"julia Rscript osascript") {
+	for _, interpreter := range strings.Fields("python python3 python3.13 pythonw py pyw pypy pypy3 node nodejs bun deno perl " +
+		"php ruby lua julia Rscript osascript") {
 		expectBanned(t, true, interpreter)
 		expectBanned(t, true, interpreter, "-e")
 		expectBanned(t, true, interpreter, "-c")
 		expectBanned(t, false, interpreter, "main.x")
 		expectBanned(t, false, interpreter, "-e", "1")
 	}
-	for _, prefix := range []string{"env", "git", "sudo", "rm", "npm run", "pnpm run", "yarn run", "bun run", "deno eval", "xargs", "busybox"} {
+	for _, prefix := range []string{"env", "git", "sudo", "rm", "npm run", "pnpm run", "yarn run", "bun run", "deno eval",
+		"xargs", "busybox"} {
 		words := strings.Fields(prefix)
 		expectBanned(t, true, words...)
 		expectBanned(t, false, append(words, "x")...)
@@ -360,7 +385,8 @@ func TestMakePlanChangesNothing(t *testing.T) {
 func TestNothingToRun(t *testing.T) {
 	for _, argv := range [][]string{nil, {}, {""}, {"", "x"}} {
 		for _, program := range []string{"", "/work/x"} {
-			if plan := MakePlan(Request{Argv: argv, Program: program, Dir: "/work"}, under(untrusted, readOnly, nil)); plan.Decision != Ask {
+			if plan := MakePlan(Request{Argv: argv, Program: program, Dir: "/work"}, under(untrusted, readOnly,
+				nil)); plan.Decision != Ask {
 				t.Errorf("%q: %s", argv, plan.Decision)
 			}
 		}

@@ -2,15 +2,30 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/execbus/execbus/messages"
 )
 
-// reasonRunes bounds how much of a command a reason quotes.
-const reasonRunes = 200
+// reasonBytes bounds how much of a command a reason quotes.
+const reasonBytes = 300
 
-// quote is a command inside a reason.
-func quote(command []string) string { return "`" + shorten(Display(command), reasonRunes) + "`" }
+// quote is a command inside a reason: its beginning.
+func quote(command []string) string {
+	var words []string
+	left, end := reasonBytes, ""
+	for _, word := range command {
+		if len(word) > left {
+			words = append(words, strings.ToValidUTF8(word[:max(left, 0)], ""))
+			end = " …"
+			break
+		}
+		words = append(words, word)
+		left -= len(word) + 1
+	}
+	return "`" + Display(words) + end + "`"
+}
 
 // forbidden is the plan for a command whose segment i is forbidden. Of several rules the first segment's speaks.
 func (m *maker) forbidden(i int) Plan {
@@ -66,7 +81,7 @@ func (m *maker) whyAsk(byRule *segment) string {
 			quote(byRule.rule.Prefix))
 	case m.request.Justification != "":
 		return Visible(m.request.Justification)
-	case m.anyDangerous():
+	case slices.ContainsFunc(m.segments, func(s segment) bool { return s.danger }):
 		return "it removes files by force, `rm -f`"
 	case m.request.SandboxPermissions == messages.RequireEscalated:
 		return "it asks to run without a sandbox"
@@ -74,13 +89,4 @@ func (m *maker) whyAsk(byRule *segment) string {
 		return "it asks for more than the sandbox allows"
 	}
 	return "it is not known to be safe"
-}
-
-func (m *maker) anyDangerous() bool {
-	for i, command := range m.commands {
-		if m.segments[i].rule == nil && Dangerous(command) {
-			return true
-		}
-	}
-	return false
 }

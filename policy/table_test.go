@@ -71,7 +71,8 @@ var classes = map[string]struct {
 func tableRules() *Rules {
 	return testRules(
 		testRule{Allow, "allowed", ""}, testRule{Prompt, "prompted", ""}, testRule{Forbidden, "forbidden", ""},
-		testRule{Prompt, "mind", "ask the owner"}, testRule{Forbidden, "git push --force", "history is shared"},
+		testRule{Prompt, "mind", "ask the owner"}, testRule{Prompt, "mind the gap", "it is deep"}, testRule{Forbidden,
+			"git push --force", "history is shared"},
 		testRule{Allow, "git", ""})
 }
 

@@ -37,6 +37,9 @@
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor, from there to the process,
 // and the answer comes straight back. Judged is the median.
 //
+// plan: policy.MakePlan for a script of 200 bytes with 500 rules, under the approval policy untrusted: a plain one of several
+// commands, one that cannot be taken apart, and one with a suggested rule, which is tried out.
+//
 // publish: Bus.PublishOutput of 100 bytes to subscribers that want it, divided by their number, with nothing else of the
 // runtime. After 32 events everyone reads them, untimed. So nobody waits in Next, and nothing is dropped.
 //

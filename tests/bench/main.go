@@ -106,7 +106,7 @@ func all() []benchCase {
 	cases = append(cases, spawnCases()...)
 	cases = append(cases, heapCases()...)
 	cases = append(cases, execCases()...)
-	cases = append(cases, askCase(), publishCase())
+	cases = append(cases, askCase(), planCase(), publishCase())
 	cases = append(cases, deliveryCases()...)
 	cases = append(cases, echoCases()...)
 	cases = append(cases, loadedCases()...)

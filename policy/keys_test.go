@@ -1,0 +1,243 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// asked is what a caller may vary.
+type asked struct {
+	exec    messages.ExecCommand
+	program string
+	shell   string // the path of the shell; empty: /bin/bash
+}
+
+// request is what is planned for a call: terminal, yield time and output limits are gone, relative directories resolved.
+func (a asked) request() Request {
+	e := a.exec
+	r := Request{Argv: e.Argv, Argv0: e.Argv0, Program: a.program, Dir: "/work", Environment: e.Environment,
+		CommandPolicy: e.CommandPolicy}
+	if e.Dir != "" {
+		r.Dir = e.Dir
+	}
+	if e.Script != "" {
+		flag := "-lc"
+		if e.Login != nil && !*e.Login {
+			flag = "-c"
+		}
+		if r.Program = a.shell; r.Program == "" {
+			r.Program = "/bin/bash"
+		}
+		r.Argv = []string{r.Program, flag, e.Script}
+	} else if r.Program == "" {
+		r.Program = "/usr/bin/" + e.Argv[0][strings.LastIndex(e.Argv[0], "/")+1:]
+	}
+	return r
+}
+
+func run(script string) asked     { return asked{exec: messages.ExecCommand{Script: script}} }
+func argv(words ...string) asked  { return asked{exec: messages.ExecCommand{Argv: words}} }
+func in(shell, text string) asked { a := run(text); a.shell = shell; return a }
+
+func (a asked) with(change func(*messages.ExecCommand)) asked {
+	change(&a.exec)
+	return a
+}
+
+func (a asked) permitted(p messages.CommandPolicy) asked {
+	a.exec.CommandPolicy = p
+	return a
+}
+
+func noLogin(e *messages.ExecCommand) { login := false; e.Login = &login }
+
+func wider(network bool, read, write []string) messages.CommandPolicy {
+	p := messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Read: read, Write: write}}
+	if network {
+		p.Network = &messages.NetworkPermissions{Enabled: true}
+	}
+	return messages.CommandPolicy{SandboxPermissions: messages.WithAdditionalPermissions, AdditionalPermissions: &p}
+}
+
+// equivalents are pairs of calls of which the second should not be asked about if the first was approved for the session.
+func equivalents() [][2]asked {
+	base := run("npm test")
+	longer := run("cd x && npm test | tee log")
+	unknown := run("npm test > log")
+	vary := func(a asked, changes ...func(*messages.ExecCommand)) (pairs [][2]asked) {
+		for _, change := range changes {
+			pairs = append(pairs, [2]asked{a, a.with(change)})
+		}
+		return pairs
+	}
+	shell := []func(*messages.ExecCommand){
+		func(e *messages.ExecCommand) { e.TTY = true },
+		func(e *messages.ExecCommand) { e.TTY, e.Size = true, messages.Size{Rows: 50, Cols: 200} },
+		func(e *messages.ExecCommand) { e.Yield = time.Second },
+		func(e *messages.ExecCommand) { e.MaxOutputTokens = 17 },
+		func(e *messages.ExecCommand) { e.NoWait = true },
+		func(e *messages.ExecCommand) { e.OpenStdin = true },
+		func(e *messages.ExecCommand) { e.Grace = time.Second },
+		func(e *messages.ExecCommand) { e.Call = "another" },
+		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.UseDefault },
+		func(e *messages.ExecCommand) {
+			e.SandboxPermissions, e.Justification = messages.UseDefault, "because"
+		},
+		func(e *messages.ExecCommand) { e.PrefixRule = []string{"npm"} },
+		func(e *messages.ExecCommand) { e.Environment = &messages.EnvironmentPolicy{} },
+		func(e *messages.ExecCommand) {
+			e.Environment = &messages.EnvironmentPolicy{Inherit: messages.InheritAll, Set: map[string]string{}}
+		},
+		func(e *messages.ExecCommand) { e.Dir = "/work/" },
+		func(e *messages.ExecCommand) { e.Dir = "/work/x/.." },
+	}
+	var pairs [][2]asked
+	pairs = append(pairs, vary(base, shell...)...)
+	pairs = append(pairs, vary(unknown, shell[:10]...)...)
+	pairs = append(pairs, [][2]asked{
+		{base, base.with(noLogin)},
+		{base, argv("npm", "test")},
+		{base, in("/usr/bin/bash", "npm test")},
+		{base, in("/bin/sh", "npm test")},
+		{base, in("/usr/bin/zsh", "npm test")},
+		{base, in("/home/me/.nix/zsh", "npm test")}, // a trusted one
+		{base, run("npm  test")},
+		{base, run(" npm test ")},
+		{base, run("\nnpm test\n")},
+		{base, run("npm\ttest")},
+		{base, run("npm test;")},
+		{base, run("npm 'test'")},
+		{base, run(`npm "test"`)},
+		{base, run(`npm te""st`)},
+		{base, run(`npm \test`)},
+		{base, run("npm \\\n test")},
+		{longer, longer.with(noLogin)},
+		{longer, in("/usr/bin/bash", "cd x && npm test | tee log")},
+		{longer, run("cd x&&npm test|tee log")},
+		{longer, run("cd x &&\n  npm test |\n  tee log")},
+		{longer, run("cd 'x' && npm test | tee \"log\"")},
+		{run("make; make test"), run("make\nmake test")},
+		{run("make; make test"), run("make;make test;")},
+		{unknown, in("/usr/bin/bash", "npm test > log")},
+		{in("/bin/sh", "npm test > log"), in("/usr/bin/sh", "npm test > log")},
+		{run("npm 'a b' x"), run(`npm "a b" x`)},
+		{run("npm 'a b' x"), run(`npm a\ b x`)},
+		{run("npm 'a b' x"), argv("npm", "a b", "x")},
+		{argv("npm", "test"), argv("npm", "test").with(func(e *messages.ExecCommand) { e.Argv0 = "npm" })},
+		{argv("npm", "test"), argv("npm", "test").with(func(e *messages.ExecCommand) { e.TTY = true })},
+		{base.permitted(escalated), base.permitted(messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
+			Justification: "x"})},
+		{base.permitted(wider(true, nil, nil)), base.permitted(wider(true, []string{}, nil))},
+		{base.permitted(wider(false, []string{"/a", "/b"}, nil)), base.permitted(wider(false, []string{"/b", "/a", "/b/"}, nil))},
+		{base.permitted(wider(false, nil, []string{"x"})), base.permitted(wider(false, nil, []string{"/work/x", "./x"}))},
+		{base.permitted(wider(true, []string{"/a"}, []string{"x"})), argv("npm", "test").permitted(wider(true, []string{"/a/."},
+			[]string{"x/"}))},
+		{base.with(func(e *messages.ExecCommand) {
+			e.Environment = &messages.EnvironmentPolicy{Exclude: []string{"A", "B"}}
+		}),
+			base.with(func(e *messages.ExecCommand) {
+				e.Environment = &messages.EnvironmentPolicy{Exclude: []string{"B", "A"}}
+			})},
+	}...)
+	return pairs
+}
+
+func TestEquivalentCommandsAreAskedAboutOnce(t *testing.T) {
+	trusted := []string{"/home/me/.nix/zsh"}
+	pairs, same := equivalents(), 0
+	for _, pair := range pairs {
+		snapshot := Snapshot{Approval: untrusted, Sandbox: workspace, TrustedShells: trusted}
+		if override(pair[0].exec.CommandPolicy) {
+			snapshot.Approval = onRequest
+		}
+		first := MakePlan(pair[0].request(), snapshot)
+		snapshot.Granted = func(key string) bool { return key == first.CacheKey }
+		if second := MakePlan(pair[1].request(), snapshot); first.Decision == Ask && second.Decision == Run {
+			same++
+		} else {
+			t.Logf("asked twice: %s %s and %s %s", first.Decision, first.CacheKey, second.Decision, second.CacheKey)
+		}
+	}
+	t.Logf("%d of %d pairs are asked about once", same, len(pairs))
+	if len(pairs) < 60 || same*100 < len(pairs)*95 {
+		t.Errorf("only %d of %d pairs", same, len(pairs))
+	}
+}
+
+func TestKeysTellApart(t *testing.T) {
+	base, script := run("npm test"), run("npm test > log")
+	set := func(name, value string) func(*messages.ExecCommand) {
+		return func(e *messages.ExecCommand) {
+			e.Environment = &messages.EnvironmentPolicy{Set: map[string]string{name: value}}
+		}
+	}
+	for name, pair := range map[string][2]asked{
+		"words":                   {base, run("npm test x")},
+		"where words end":         {argv("npm", "a b"), argv("npm", "a", "b")},
+		"empty words":             {argv("npm", ""), argv("npm")},
+		"bytes that are no UTF-8": {argv("npm", "\xff"), argv("npm", "\xfe")},
+		"a replacement character": {argv("npm", "\xff"), argv("npm", "\ufffd")},
+		"what stands for bytes":   {argv("npm", "\xff"), argv("npm", `{"bytes":"/w=="}`)},
+		"directories":             {base, base.with(func(e *messages.ExecCommand) { e.Dir = "/work/x" })},
+		"directories that are no UTF-8": {base.with(func(e *messages.ExecCommand) { e.Dir = "/\xff" }),
+			base.with(func(e *messages.ExecCommand) { e.Dir = "/\xfe" })},
+		"variables":                   {base, base.with(set("A", "b"))},
+		"values":                      {base.with(set("A", "b")), base.with(set("A", "c"))},
+		"values that are no UTF-8":    {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},
+		"names":                       {base.with(set("A", "b")), base.with(set("B", "b"))},
+		"argv[0]":                     {argv("npm"), argv("npm").with(func(e *messages.ExecCommand) { e.Argv0 = "sh" })},
+		"programs of somebody else's": {argv("npm"), asked{exec: argv("npm").exec, program: "/work/npm"}},
+		"two such programs": {asked{exec: argv("npm").exec, program: "/tmp/npm"}, asked{exec: argv("npm").exec,
+			program: "/work/npm"}},
+		"shells of somebody else's": {base, in("/work/bash", "npm test")},
+		"joints":                    {run("a && b"), run("a || b")},
+		"pipes":                     {run("a | b"), run("a; b")},
+		"patterns":                  {run("npm *"), run("npm '*'")},
+		"patterns and words":        {run("npm *"), argv("npm", "*")},
+		"home directories":          {run("npm ~"), run(`npm \~`)},
+		"backslashes":               {run(`npm a\b`), argv("npm", `a\b`)},
+		"variables and words":       {run("npm $x"), argv("npm", "$x")},
+		"shells":                    {in("/bin/sh", "npm test > log"), script},
+		"login":                     {script, script.with(noLogin)},
+		"scripts as words":          {run("a; b"), argv("a", ";", "b")},
+		"quoted joints":             {run("a; b"), run("a ';' b")},
+		"permissions":               {base, base.permitted(escalated)},
+		"wider sandboxes":           {base.permitted(escalated), base.permitted(wider(true, nil, nil))},
+		"networks": {base.permitted(wider(true, []string{"x"}, nil)), base.permitted(wider(false,
+			[]string{"x"}, nil))},
+		"reading and writing": {base.permitted(wider(false, []string{"x"}, nil)), base.permitted(wider(false, nil,
+			[]string{"x"}))},
+		"more paths": {base.permitted(wider(false, []string{"x"}, nil)), base.permitted(wider(false,
+			[]string{"x", "y"}, nil))},
+		"relative paths in other places": {base.permitted(wider(false, []string{"x"}, nil)), base.permitted(wider(false,
+			[]string{"/x"}, nil))},
+	} {
+		for _, approval := range []messages.ApprovalPolicy{untrusted, onRequest} {
+			snapshot := under(approval, workspace, nil)
+			first, second := MakePlan(pair[0].request(), snapshot), MakePlan(pair[1].request(), snapshot)
+			if first.Decision != Reject && first.CacheKey == second.CacheKey {
+				t.Errorf("%s: %q and %q have one key, %s", name, pair[0].request().Argv, pair[1].request().Argv, first.CacheKey)
+			}
+		}
+	}
+}
+
+// TestAnApprovalCoversOnlyItsAttempt: what was approved under one policy is not more under another.
+func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
+	request := shell("rm -rf build")
+	first := MakePlan(request, under(onRequest, readOnly, nil))
+	if first.Decision != Ask || first.OnDenial != Return {
+		t.Fatalf("%+v", first)
+	}
+	for _, later := range []Snapshot{under(untrusted, readOnly, nil), under(onRequest, workspace, nil), under(onRequest, full,
+		nil),
+		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil)} {
+		later.Granted = func(key string) bool { return key == first.CacheKey }
+		if plan := MakePlan(request, later); plan.Decision != Ask {
+			t.Errorf("%s, %s: %+v", later.Approval, later.Sandbox, plan)
+		}
+	}
+}

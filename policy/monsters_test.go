@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// TestMonstersAreBounded plans for scripts that are made to be slow.
+func TestMonstersAreBounded(t *testing.T) {
+	const size = 1 << 20
+	monsters := map[string]string{"one word": "npm " + strings.Repeat("a", size), "blanks": "npm" + strings.Repeat(" ",
+		size) + "x",
+		"no end": strings.Repeat("if a; then ", size/11), "a deep no end": strings.Repeat("if a; then ", 10_000)}
+	for name, unit := range map[string]string{"commands": "npm test; ", "words": "a ", "quotes": "'a'", "double quotes": `"a"`,
+		"pipes": "a | ",
+		"lists": "a && ", "lines": "npm test\n", "substitutions": "$(", "backquotes": "`", "groups": "( ", "braces": "{ ",
+		"arithmetic": "$((1+",
+		"brackets":   "[", "parameters": "${a:-", "quoted": `"$(`, "documents": "cat <<E\n", "escapes": `\a`, "stars": "*",
+		"wide":   "字",
+		"broken": "\xff", "zero": "a\x01", "functions": "f() ", "cases": "case a in a) ", "negations": "! ", "times": "time ",
+		"comments": "#\n",
+		"wrappers": "env ", "shells": "sh -c ", "force": "rm ", "options": "rm -- -f; ", "evals": "eval ", "assignments": "a[",
+		"extended": "@("} {
+		monsters[name+", 1 MiB"] = strings.Repeat(unit, size/len(unit))
+		monsters[name+", 10,000 deep"] = strings.Repeat(unit, 10_000)
+		monsters[name+", 60 KiB"] = strings.Repeat(unit, 60<<10/len(unit))
+	}
+	rules, err := tableRules().With([]string{"npm", "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range monsters {
+		for _, request := range []Request{shell(text), words(append([]string{"env"}, strings.Fields(text)...)...), words("bash",
+			"-c", text)} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			took := time.Duration(1 << 62)
+			for range 5 { // the machine may be busy with something else
+				began := time.Now()
+				plan := MakePlan(request, under(untrusted, workspace, rules))
+				took = min(took, time.Since(began))
+				if plan.Decision == Run && plan.Source != messages.ByRule {
+					t.Errorf("%s: %s: %s", name, quote(request.Argv)[:60], outcome(plan, true))
+				}
+				if took < 100*time.Millisecond {
+					break
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if took > 100*time.Millisecond*slower {
+				t.Errorf("%s: %s took %v", name, quote(request.Argv)[:60], took)
+			}
+			if grown := after.Sys - before.Sys; grown > 128<<20 {
+				t.Errorf("%s: %s took %d MiB", name, quote(request.Argv)[:60], grown>>20)
+			}
+		}
+	}
+}
