@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/execbus/execbus/policy"
+)
+
+const checkUsage = `Usage:
+  execbus policy check --rules FILE... [--json | --pretty] [--] COMMAND [ARGUMENT]...
+
+Says which rule decides about a command, and why. Nothing is run, and nothing is looked up: a program is what its name or
+path says.
+
+  --rules FILE, -r FILE       a rule file, or a directory of which the files *.rules are read; may be given many times
+  --json                      print JSON, and exit with 0 whatever the answer is
+  --pretty                    the same, indented
+  --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
+
+If the command is a script for a shell (bash -lc SCRIPT) and nothing but a list of plain commands, each of them is checked.
+The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
+then depends on the session's approval and sandbox policies, which are not asked here.
+
+The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
+"justification":"..."}}],"decision":"..."}; what does not apply is left out. There is no decision if no rule decides.
+
+Exit codes, without --json and --pretty:
+  0  the rules allow the command     1  a rule file cannot be used; there is no answer
+  3  a person is to be asked         2  wrong usage
+  4  the command is forbidden
+  5  no rule decides
+`
+
+// exitCodes are the answers to people and to scripts that do not read JSON.
+var exitCodes = map[policy.RuleDecision]int{policy.Allow: 0, policy.Prompt: 3, policy.Forbidden: 4, undecided: 5}
+
+// undecided is the answer that is none.
+const undecided policy.RuleDecision = ""
+
+// policyCheck is "policy check".
+func policyCheck(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("policy check", flag.ContinueOnError)
+	var files []string
+	add := func(file string) error {
+		files = append(files, file)
+		return nil
+	}
+	flags.Func("rules", "", add)
+	flags.Func("r", "", add)
+	asJSON, pretty := flags.Bool("json", false, ""), flags.Bool("pretty", false, "")
+	flags.Bool("resolve-host-executables", false, "")
+	if code, done := parse(flags, args, checkUsage, stdout, stderr); done {
+		return code
+	}
+	switch {
+	case len(files) == 0:
+		return misused(stderr, "name a rule file with --rules", checkUsage)
+	case flags.NArg() == 0:
+		return misused(stderr, "there is no command to check", checkUsage)
+	}
+	rules, failures := policy.LoadRules(layers(files))
+	for _, failure := range failures {
+		fmt.Fprintln(stderr, "execbus:", policy.Visible(failure.Error()))
+	}
+	if len(failures) > 0 {
+		return exitFailed // what the other files say might not be the whole answer
+	}
+	v := judge(rules, flags.Args())
+	if *asJSON || *pretty {
+		return v.printJSON(stdout, stderr, *pretty)
+	}
+	if _, err := io.WriteString(stdout, v.text()); err != nil {
+		return failed(stderr, err)
+	}
+	return exitCodes[v.decision]
+}
+
+func failed(stderr io.Writer, err error) int {
+	fmt.Fprintln(stderr, "execbus:", err)
+	return exitFailed
+}
+
+// layers makes one layer of each file, so that the later ones win.
+func layers(files []string) []policy.Layer {
+	var all []policy.Layer
+	for _, file := range files {
+		layer := policy.Layer{Files: []string{file}, Trusted: true}
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			layer = policy.Layer{Dir: file, Trusted: true}
+		}
+		all = append(all, layer)
+	}
+	return all
+}
+
+// verdict is what rules say about a command line.
+type verdict struct {
+	commands []checked
+	decision policy.RuleDecision
+}
+
+// checked is one command with its matches.
+type checked struct {
+	words   []string
+	matches []policy.Match
+}
+
+// judge checks all commands of a command line. The strictest match decides, but nothing is allowed that is not allowed as
+// a whole.
+func judge(rules *policy.Rules, argv []string) verdict {
+	var v verdict
+	var all []policy.Match
+	whole := true
+	for _, words := range policy.Understand(policy.Request{Argv: argv}, nil).Commands {
+		c := checked{words, rules.Match(words)}
+		v.commands = append(v.commands, c)
+		all = append(all, c.matches...)
+		whole = whole && len(c.matches) > 0
+	}
+	if best, found := policy.Strictest(all); found && (whole || best.Decision != policy.Allow) {
+		v.decision = best.Decision
+	}
+	return v
+}
+
+// text is for people.
+func (v verdict) text() string {
+	var b strings.Builder
+	if v.decision == undecided {
+		b.WriteString("no rule decides\n")
+	} else {
+		fmt.Fprintf(&b, "%s\n", v.decision)
+	}
+	for _, c := range v.commands {
+		best, found := policy.Strictest(c.matches)
+		fmt.Fprintf(&b, "  %s\n", policy.Display(c.words))
+		if !found {
+			b.WriteString("    no rule matches\n")
+			continue
+		}
+		fmt.Fprintf(&b, "    %s by %s: commands that begin with %s\n", best.Decision, policy.Visible(best.Place), policy.Display(best.Prefix))
+		if best.Program != "" {
+			fmt.Fprintf(&b, "    %s is taken for %s\n", policy.Visible(best.Program), policy.Visible(best.Prefix[0]))
+		}
+		if best.Justification != "" {
+			fmt.Fprintf(&b, "    %s\n", policy.Visible(best.Justification))
+		}
+		if others := len(c.matches) - 1; others > 0 {
+			fmt.Fprintf(&b, "    rules that match and do not decide: %d\n", others)
+		}
+	}
+	return b.String()
+}
+
+type jsonVerdict struct {
+	MatchedRules []jsonMatch         `json:"matchedRules"`
+	Decision     policy.RuleDecision `json:"decision,omitempty"`
+}
+
+type jsonMatch struct {
+	PrefixRuleMatch struct {
+		MatchedPrefix   []string            `json:"matchedPrefix"`
+		Decision        policy.RuleDecision `json:"decision"`
+		ResolvedProgram string              `json:"resolvedProgram,omitempty"`
+		Justification   string              `json:"justification,omitempty"`
+	} `json:"prefixRuleMatch"`
+}
+
+// printJSON is for scripts.
+func (v verdict) printJSON(stdout, stderr io.Writer, pretty bool) int {
+	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision}
+	for _, c := range v.commands {
+		for _, m := range c.matches {
+			var match jsonMatch
+			match.PrefixRuleMatch.MatchedPrefix, match.PrefixRuleMatch.Decision = m.Prefix, m.Decision
+			match.PrefixRuleMatch.ResolvedProgram, match.PrefixRuleMatch.Justification = m.Program, m.Justification
+			answer.MatchedRules = append(answer.MatchedRules, match)
+		}
+	}
+	encoder := json.NewEncoder(stdout)
+	encoder.SetEscapeHTML(false)
+	if pretty {
+		encoder.SetIndent("", "  ")
+	}
+	if err := encoder.Encode(answer); err != nil {
+		return failed(stderr, err)
+	}
+	return 0
+}

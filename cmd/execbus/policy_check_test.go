@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// roleVariable makes this test binary execbus: the real one, in a process of its own.
+const roleVariable = "EXECBUS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) == "execbus" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+const sample = `prefix_rule(pattern=["git", ["status", "log"]])
+prefix_rule(pattern=["git"], decision="prompt", justification="ask <first>")
+prefix_rule(pattern=["rm"], decision="forbidden", justification="too\u202esharp")
+prefix_rule(pattern=["make"])
+prefix_rule(pattern=["bash"], decision="prompt")
+host_executable(name="make", paths=["/opt/make"])
+`
+
+// execbus runs the program in a directory with rule files.
+func execbus(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"a.rules": sample, "b.rules": "prefix_rule(['ls'])", "bad.rules": "prefix_rule(['ls'])\nprefix_rule([])",
+		"dir/x.rules": "prefix_rule(['cat'])", "dir/y.rules": "prefix_rule(['tac'])", "dir/z.txt": "prefix_rule([])",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, arguments...)
+	c.Dir, c.Env = dir, append(os.Environ(), roleVariable+"=execbus")
+	var out, errors bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errors
+	if err := c.Run(); err != nil && !isExit(err) {
+		t.Fatal(err)
+	}
+	return out.String(), errors.String(), c.ProcessState.ExitCode()
+}
+
+func isExit(err error) bool {
+	_, exit := errors.AsType[*exec.ExitError](err)
+	return exit
+}
+
+func TestPolicyCheckForPeople(t *testing.T) {
+	for _, test := range []struct {
+		command []string
+		code    int
+		want    []string // in this order
+		not     string
+	}{
+		{[]string{"make", "all"}, 0, []string{"allow\n", "make all", "allow by a.rules:4", "begin with make"}, "taken for"},
+		{[]string{"git", "status"}, 3, []string{"prompt\n", "git status", "prompt by a.rules:2", "begin with git", "ask <first>", "do not decide: 1"}, ""},
+		{[]string{"rm", "x"}, 4, []string{"forbidden\n", "rm x", "forbidden by a.rules:3", `too\u202esharp`}, "\u202e"},
+		{[]string{"ls"}, 5, []string{"no rule decides\n", "ls\n", "no rule matches"}, " by "},
+		{[]string{"/opt/make", "-r"}, 0, []string{"allow\n", "/opt/make -r", "/opt/make is taken for make"}, ""},
+		{[]string{"/bin/make"}, 5, []string{"no rule decides\n"}, " by "},
+		{[]string{"./rm", "x"}, 4, []string{"forbidden\n", "./rm is taken for rm"}, ""},
+
+		// scripts
+		{[]string{"bash", "-lc", "make && make install"}, 0, []string{"allow\n", "  make\n", "allow by", "  make install\n", "allow by"}, "bash"},
+		{[]string{"bash", "-lc", "make && ls"}, 5, []string{"no rule decides\n", "  make\n", "allow by a.rules:4", "  ls\n", "no rule matches"}, ""},
+		{[]string{"bash", "-c", "make; ls | rm -r x"}, 4, []string{"forbidden\n", "  rm -r x\n", "forbidden by a.rules:3"}, "bash"},
+		{[]string{"/bin/sh", "-c", "git push; ls"}, 3, []string{"prompt\n", "no rule matches"}, ""},
+		{[]string{"bash", "-lc", "make $(rm x)"}, 3, []string{"prompt\n", "bash -lc", "begin with bash"}, "allow"},
+		{[]string{"./bash", "-lc", "make"}, 3, []string{"prompt\n", "./bash is taken for bash"}, "allow"},
+		{[]string{"zsh", "-x", "-c", "make"}, 5, []string{"no rule decides\n"}, "allow"},
+	} {
+		stdout, stderr, code := execbus(t, append([]string{"policy", "check", "--rules", "a.rules", "--"}, test.command...)...)
+		if code != test.code || stderr != "" || test.not != "" && strings.Contains(stdout, test.not) {
+			t.Errorf("%q: %d, want %d, and no %q\n%s%s", test.command, code, test.code, test.not, stdout, stderr)
+		}
+		rest := stdout
+		for _, want := range test.want {
+			_, after, found := strings.Cut(rest, want)
+			if !found {
+				t.Errorf("%q: no %q in its place\n%s", test.command, want, stdout)
+			}
+			rest = after
+		}
+	}
+}
+
+func TestPolicyCheckForScripts(t *testing.T) {
+	for _, test := range []struct{ arguments, want string }{
+		{"--json -r a.rules -- git log -1", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["git","log"],"decision":"allow"}},` +
+			`{"prefixRuleMatch":{"matchedPrefix":["git"],"decision":"prompt","justification":"ask <first>"}}],"decision":"prompt"}`},
+		{"--json -r a.rules ls", `{"matchedRules":[]}`},
+		{"--json --resolve-host-executables --rules a.rules --rules b.rules ls -l",
+			`{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["ls"],"decision":"allow"}}],"decision":"allow"}`},
+		{"--json -r a.rules /opt/make x", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["make"],"decision":"allow",` +
+			`"resolvedProgram":"/opt/make"}}],"decision":"allow"}`},
+		{"--json -r dir tac x", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["tac"],"decision":"allow"}}],"decision":"allow"}`},
+		{"--json -r a.rules -- bash -lc make;ls", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["make"],"decision":"allow"}}]}`},
+	} {
+		stdout, stderr, code := execbus(t, append([]string{"policy", "check"}, strings.Fields(test.arguments)...)...)
+		if stdout != test.want+"\n" || stderr != "" || code != 0 {
+			t.Errorf("%s: %d\n%swant\n%s\n%s", test.arguments, code, stdout, test.want, stderr)
+		}
+	}
+	plain, _, _ := execbus(t, "policy", "check", "--json", "-r", "a.rules", "git", "log")
+	pretty, _, code := execbus(t, "policy", "check", "-r", "a.rules", "--pretty", "git", "log")
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(pretty)); err != nil || compact.String() != strings.TrimSpace(plain) || code != 0 ||
+		strings.Count(pretty, "\n") < 5 {
+		t.Errorf("--pretty: %v, %d\n%s", err, code, pretty)
+	}
+}
+
+func TestWhatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		arguments string
+		code      int
+		want      string // on stderr
+	}{
+		{"", 2, "Usage:"},
+		{"run", 2, `there is no command "run"`},
+		{"policy", 2, "policy check"},
+		{"policy frobnicate", 2, "policy check"},
+		{"policy check", 2, "--rules"},
+		{"policy check -r a.rules", 2, "no command to check"},
+		{"policy check -r a.rules --", 2, "no command to check"},
+		{"policy check ls", 2, "--rules"},
+		{"policy check --colour -r a.rules ls", 2, "colour"},
+		{"policy check -r missing.rules ls", 1, "missing.rules: open: no such file"},
+		{"policy check --json -r b.rules -r bad.rules ls", 1, "bad.rules:2:12: invalid pattern element"},
+	} {
+		stdout, stderr, code := execbus(t, strings.Fields(test.arguments)...)
+		if code != test.code || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: %d, want %d and %q\n%s%s", test.arguments, code, test.code, test.want, stdout, stderr)
+		}
+	}
+	for _, arguments := range []string{"--help", "policy check --help", "policy check -h"} {
+		stdout, stderr, code := execbus(t, strings.Fields(arguments)...)
+		if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "Usage:") {
+			t.Errorf("%s: %d\n%s%s", arguments, code, stdout, stderr)
+		}
+	}
+	stdout, _, _ := execbus(t, "policy", "check", "--help")
+	for _, line := range strings.Split(stdout, "\n") {
+		if len(line) > 130 {
+			t.Errorf("the help has a line of %d columns", len(line))
+		}
+	}
+}
