@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 )
 
 // roleVariable makes this test binary execbus: the real one, in a process of its own.
@@ -99,6 +102,34 @@ func TestPolicyCheckForPeople(t *testing.T) {
 				t.Errorf("%q: no %q in its place\n%s", test.command, want, stdout)
 			}
 			rest = after
+		}
+	}
+}
+
+// TestPolicyCheckAgreesWithPlans compares the answers with what a session would do.
+func TestPolicyCheckAgreesWithPlans(t *testing.T) {
+	rules, err := policy.ParseRules("a.rules", []byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules}
+	for _, argv := range [][]string{
+		{"make"}, {"git", "log"}, {"rm"}, {"ls"}, {"/opt/make"}, {"/bin/make"}, {"./make"}, {"bin/rm"}, {"bash", "-lc", "make && make x"},
+		{"bash", "-lc", "make && ls"}, {"bash", "-lc", "ls; rm x"}, {"bash", "-lc", "make <<E\nx\nE"}, {"bash", "-lc", "make > x"},
+		{"bash", "-lc", "make $(rm x)"}, {"bash"}, {"sh", "-c", "x=1 make"}, {"sh", "-c", ""}, {"zsh", "-c", "git push || make"},
+	} {
+		plan := policy.MakePlan(policy.Request{Argv: argv, Dir: "/"}, snapshot)
+		var want policy.RuleDecision
+		switch {
+		case plan.Decision == policy.Reject:
+			want = policy.Forbidden
+		case plan.Decision == policy.Ask:
+			want = policy.Prompt
+		case plan.FirstAttempt == policy.Unsandboxed:
+			want = policy.Allow
+		}
+		if got := judge(rules, argv).decision; got != want {
+			t.Errorf("%q: %q, and the plan is %+v", argv, got, plan)
 		}
 	}
 }
