@@ -88,6 +88,12 @@ func (e Executor) takeBack(ctx context.Context, call messages.CallID) {
 	}
 }
 
+// UpdateEnvironment changes what later processes start from: policies, and the directory and environment of those that
+// bring none. A running process keeps what it was started with.
+func (e Executor) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
+	return e.session.UpdateEnvironment(ctx, update)
+}
+
 func (r SpawnRequest) check() error {
 	switch {
 	case r.Sandbox != "" && r.Sandbox != SandboxNone:

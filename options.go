@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,11 +46,48 @@ type SessionOptions struct {
 	// WarnProcesses is from how many processes on a ProcessWarning is published with each new one; zero means
 	// DefaultWarnProcesses.
 	WarnProcesses int
+	// Approval says when a person is asked before a command runs; the zero value is messages.OnRequest.
+	Approval messages.ApprovalPolicy
+	// Sandbox says what commands may do. Nil means danger-full-access: the spawners of this package cannot confine yet, and
+	// refuse a command that would have to be.
+	Sandbox *messages.SandboxPolicy
+	// Approver answers questions. Without one a subscriber that names messages.KindApprovalRequested in its Watch.Kinds is
+	// relied on, who answers with Session.Decide; without either, a command that needs an answer is rejected at once. With
+	// both, the first answer counts.
+	Approver Approver
+	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means for ever. Then it is answered
+	// with OnDeadline: Denied (the default; reported as messages.TimedOut), Aborted or Approved.
+	ApprovalDeadline time.Duration
+	OnDeadline       messages.DecisionKind
 	// DeterministicIDs numbers processes from 1000 on instead of at random; for tests.
 	DeterministicIDs bool
 }
 
+// checkApproval fills in the policies, or finds what is wrong with them.
+func (o *SessionOptions) checkApproval() error {
+	if o.Sandbox == nil {
+		o.Sandbox = &messages.SandboxPolicy{Type: messages.DangerFullAccess}
+	}
+	copied := *o.Sandbox
+	copied.WritableRoots = slices.Clone(copied.WritableRoots)
+	o.Sandbox = &copied
+	if err := cmp.Or(o.Approval.Check(), o.Sandbox.Check()); err != nil {
+		return err
+	}
+	if o.ApprovalDeadline < 0 {
+		return badOption("SessionOptions.ApprovalDeadline", o.ApprovalDeadline, "use a positive duration, or 0 for none")
+	}
+	switch o.OnDeadline {
+	case "", messages.Denied, messages.TimedOut, messages.Aborted, messages.Approved:
+		return nil
+	}
+	return badOption("SessionOptions.OnDeadline", o.OnDeadline, "use denied, abort or approved")
+}
+
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	if err := o.checkApproval(); err != nil {
+		return o, err
+	}
 	for _, option := range []struct {
 		name       string
 		value      *int

@@ -139,6 +139,10 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
+		Approval: options.Approval, Sandbox: *options.Sandbox, ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
+	}
+	if options.Approver != nil {
+		config.Approver = options.Approver.Approve
 	}
 	ctx := context.Background() // it is answered at once
 	s.supervisor, err = actors.Ask[*actors.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})

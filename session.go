@@ -70,6 +70,23 @@ func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return typed, nil
 }
 
+// start is begin for a command. One that a caller has given up on while it waited for approval is not asked about any more.
+func start(ctx context.Context, s *Session, command messages.ExecCommand) (*messages.Result, error) {
+	if ctx.Err() != nil {
+		return nil, cancelled(ctx)
+	}
+	call := s.runtime.system.Call(s.supervisor, command)
+	defer call.Close()
+	reply, err := call.Wait(ctx)
+	if err != nil {
+		if err == ctx.Err() {
+			s.runtime.system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
+		}
+		return nil, plain(ctx, err, s.supervisor, errSessionClosed)
+	}
+	return reply.(*messages.Result), nil
+}
+
 // cancelled says that a caller has given up.
 func cancelled(ctx context.Context) error {
 	return &messages.Error{Code: messages.CodeCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
@@ -89,12 +106,12 @@ func plain(ctx context.Context, err error, asked *actors.PID, over error) error 
 	return err
 }
 
-// Exec runs a command and waits for its end or its yield time, whichever comes first. After the yield time the process
+// Exec runs a command, if it may, and waits for its end or its yield time, whichever comes first. After the yield time the process
 // lives on and the result names it. An error means that it never ran, or, if it matches messages.ErrCancelled, that the call
 // was taken back: if it waited already, the process lives on and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
 	if command.NoWait {
-		return begin[*messages.Result](ctx, s, command)
+		return start(ctx, s, command)
 	}
 	return wait[*messages.Result](ctx, s, command)
 }

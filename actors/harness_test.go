@@ -15,6 +15,7 @@ import (
 
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/tests/probe"
@@ -68,6 +69,8 @@ type hostOptions struct {
 	lost   func(sandbox.WardenLost)
 	seam   seam // its Spawner is the real one unless set
 	max    int
+	plan   func(policy.Request, policy.Snapshot) policy.Plan // nil: the real one
+	file   string                                            // for amendments
 }
 
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors, calls
@@ -85,7 +88,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	actors := registered(h.system)
 	var err error
 	h.runtime, err = h.system.StartRuntime(Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max})
+		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +207,7 @@ func (h *host) open(change func(*SessionConfig)) *talk {
 	h.t.Helper()
 	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: h.dir, Base: os.Environ(),
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
-		Protected: 8, DeterministicIDs: true}
+		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}}
 	if change != nil {
 		change(&config)
 	}

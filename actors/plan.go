@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -18,6 +19,9 @@ type settings struct {
 	noLogin      bool
 	longestPoll  time.Duration
 	outputTokens int
+	approval     messages.ApprovalPolicy
+	sandbox      messages.SandboxPolicy
+	rules        *policy.Rules
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	env      []string
@@ -46,7 +50,7 @@ type order struct {
 
 func orderOf(m *messages.RunCommand) order {
 	return order{run: m, ExecCommand: messages.ExecCommand{Call: m.Call, Argv: m.Argv, Script: m.Script, Shell: m.Shell,
-		Login: m.Login, Dir: m.Dir, Environment: m.Environment}}
+		Login: m.Login, Dir: m.Dir, Environment: m.Environment, CommandPolicy: m.CommandPolicy}}
 }
 
 // maxLabel bounds, in bytes, how a command is listed; a record keeps that, too.
@@ -96,7 +100,7 @@ func (s settings) check(o order) error {
 	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
 		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
 	default:
-		return nil
+		return checkCommand(o.CommandPolicy, s.approval)
 	}
 }
 
@@ -104,9 +108,8 @@ func badField(field, detail, hint string) error {
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
 }
 
-// plan turns a command into a launch: run it, unsandboxed. It looks at the file system for a script's shell, and only
-// then. Policy takes this place.
-func (s settings) plan(o order) (ptyio.Launch, error) {
+// launch turns a command into a launch without a sandbox. It looks at the file system for a script's shell, and only then.
+func (s settings) launch(o order) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
 	var err error

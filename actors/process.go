@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
 // process is the actor of one command. It owns the child, its output and those who wait for it. Its state only moves
-// forward: planning, starting, running, exited, closed.
+// forward: planning, awaiting approval, starting, running, exited, closed. An attempt that its sandbox has stopped may be
+// followed by another, for which it goes back to awaiting approval or starting.
 type process struct {
 	*surroundings
 	ctx        *Context
@@ -28,6 +30,13 @@ type process struct {
 	paused     int       // PauseYields not yet resumed
 	stopSpawn  func()    // ends the spawner's work; nil before it begins
 
+	approval     *PID // asks a person; nil when it has crashed
+	plan         policy.Plan
+	consultation consult // what there is to be asked about
+	asking       bool    // a verdict is awaited
+	attempts
+
+	initial *waiter    // the call that asked for the command, if it waits
 	starter *PID       // who waits for the start only (NoWait)
 	runner  *PID       // who waits for a run to the end
 	run     *runOutput // of a run to the end
@@ -103,10 +112,6 @@ type (
 
 // Messages of a process to itself.
 type (
-	planned struct {
-		launch ptyio.Launch
-		err    error
-	}
 	spawnFailed struct{ err error }
 	flushHeld   struct{ stream messages.Stream }
 	dropOutput  struct{}
@@ -135,6 +140,12 @@ func (p *process) receive(ctx *Context) {
 		p.planned(m)
 	case slot:
 		p.start(m.err)
+	case verdict:
+		p.verdict(m)
+	case approvalLost:
+		p.approvalLost(errNoApproval)
+	case Unanswered: // by the approval actor
+		p.approvalLost(m.Err)
 	case spawnFailed:
 		p.failed(m.err)
 	case childEvent:
@@ -167,7 +178,7 @@ func (p *process) receive(ctx *Context) {
 	}
 }
 
-// begin makes the plan, in a goroutine where that looks at the file system.
+// begin notes what is to be done and who waits for it.
 func (p *process) begin(m begin) {
 	p.id, p.order, p.settings, p.paused, p.began = m.id, m.order, m.settings, m.paused, time.Now()
 	p.state, p.status, p.output = messages.StatePlanning, messages.NoStatus, newOutput()
@@ -177,40 +188,26 @@ func (p *process) begin(m begin) {
 	case m.order.NoWait:
 		p.starter = p.ctx.Sender()
 	default:
-		p.await(&waiter{left: messages.ExecYield(m.order.Yield), maxTokens: m.settings.tokens(m.order.MaxOutputTokens)})
+		p.initial = &waiter{left: messages.ExecYield(m.order.Yield), maxTokens: m.settings.tokens(m.order.MaxOutputTokens)}
+		p.await(p.initial)
 	}
-	plan := func() planned {
-		launch, err := m.settings.plan(m.order)
-		return planned{launch, err}
-	}
-	if m.order.Script != "" {
-		p.ctx.Go(func(context.Context) any { return plan() })
-	} else {
-		p.planned(plan())
-	}
+	p.startPlan(m)
 }
 
-func (p *process) planned(m planned) {
-	if p.state != messages.StatePlanning {
-		return // it was terminated meanwhile
-	}
-	if m.err != nil {
-		p.failed(m.err)
-		return
-	}
-	p.launch = m.launch
-	p.ctx.Send(p.supervisor, wantSlot{p.id})
-}
-
-// start lets the spawner work, in a goroutine. Everything that can receive events is in place before.
+// start takes the slot, or the reason why there is none.
 func (p *process) start(refused error) {
-	if p.state != messages.StatePlanning {
-		return
-	}
-	if refused != nil {
+	switch {
+	case p.state != messages.StatePlanning && p.state != messages.StateAwaitingApproval:
+	case refused != nil:
 		p.failed(refused)
-		return
+	default:
+		p.spawn()
 	}
+}
+
+// spawn lets the spawner work, in a goroutine. Everything that can receive events is in place before.
+func (p *process) spawn() {
+	p.attempt++
 	p.advance(messages.StateStarting)
 	self, supervisor, id, sys := p.ctx.Self(), p.supervisor, p.id, p.ctx.sys // the goroutines must not touch the actor
 	launch := p.launch
@@ -253,9 +250,13 @@ func (p *process) advance(state messages.ProcessState) {
 
 // failed ends a command that never ran, because of err or because it was terminated.
 func (p *process) failed(err error) {
-	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}
+	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Tree: p.trees}
+	p.noOutput = p.attempt > 1 // of an earlier attempt there may have been some
 	if p.ending != nil {
 		record.Cause, record.By, record.Detail = messages.CauseTerminated, p.ending.By, "before it began"
+		if p.attempt > 1 {
+			record.Detail = "before another attempt began"
+		}
 		err = endedError(p.id, record)
 	} else {
 		record.Detail = err.Error()
@@ -272,12 +273,19 @@ func (p *process) endIfOver() {
 	if p.state != messages.StateExited || !p.noOutput || !p.treeEnded || len(p.writes) > 0 {
 		return
 	}
-	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status, Tree: p.tree, Duration: p.exitedAt.Sub(p.began)}
+	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status, Tree: joined(p.trees, p.tree), Denial: p.denial,
+		Duration: p.exitedAt.Sub(p.began)}
 	switch {
 	case p.lost != nil:
 		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost.Error()
 	case p.ending != nil:
 		record.Cause, record.By = messages.CauseTerminated, p.ending.By
+	case p.refusal != nil && p.refusal.Code == messages.CodeAborted:
+		record.Cause, record.Detail = messages.CauseAborted, p.refusal.Detail
+	case p.refusal != nil:
+		record.Cause, record.Detail = messages.CauseSandboxDenied, p.refusal.Detail
+	case p.denial != nil:
+		record.Cause, record.Detail = messages.CauseSandboxDenied, p.denial.String()
 	}
 	if p.outputDropped && record.Detail == "" {
 		record.Detail = "the end of its output was dropped: a lossless subscription did not take it"
@@ -288,6 +296,7 @@ func (p *process) endIfOver() {
 // end answers everybody and hands the record to the supervisor, which publishes it. failure is what those get who waited
 // for a command that never ran; they are told when the supervisor has been, so that they do not find it in its list.
 func (p *process) end(record *messages.EndRecord, failure error) {
+	p.closedOutput()
 	p.state = messages.StateClosed
 	if failure == nil {
 		p.endRun(nil)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -16,26 +17,48 @@ func (p *process) childEvent(event ptyio.Event) {
 	case ptyio.Output:
 		p.received(e)
 	case ptyio.Exited:
-		p.exited(e)
+		if p.mayBeDenied(e) {
+			p.suspected(e)
+		} else {
+			if p.launch.Sandbox != nil {
+				p.denial = e.Denial
+			}
+			p.exited(e, time.Now())
+			p.closedOutput()
+		}
 	case ptyio.Background:
 		p.background = &messages.Background{Count: e.Count, Kept: p.launch.OnLeaderExit == messages.KeepTree && p.ending == nil}
 		p.answerExit()
 	case ptyio.Drained:
 		p.drained = true
 		p.flushAll()
+		if p.suspect != nil {
+			p.judge()
+		}
 		p.answerExit()
 	case ptyio.Closed:
 		p.noOutput = true
 		p.flushAll()
-		p.bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.log.Total()})
-		p.answerRun()
+		p.closedOutput()
 		p.endIfOver()
+		p.tryAgain()
 	case ptyio.TreeEnded:
 		p.tree, p.treeEnded = e.TreeReport, true
 		p.answerExit()
 		p.limitOutput()
 		p.endIfOver()
+		p.tryAgain()
 	}
+}
+
+// closedOutput tells that no more output can come, once, and when no further attempt can.
+func (p *process) closedOutput() {
+	last := p.launch.Sandbox == nil || p.plan.OnDenial == policy.Return || p.state == messages.StateExited || p.endWanted
+	if p.noOutput && last && !p.closeTold {
+		p.closeTold = true
+		p.bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.log.Total()})
+	}
+	p.answerRun()
 }
 
 // lastOutput is how long after the end of a tree that somebody asked for its output may still be taken.
@@ -50,9 +73,11 @@ func (p *process) limitOutput() {
 }
 
 func (p *process) spawned(child ptyio.Child) {
-	p.child = child
+	p.child, p.stopSpawn, p.spawnedAt = child, nil, time.Now()
 	p.advance(messages.StateRunning)
-	p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: p.launch.Argv, Dir: p.launch.Dir, TTY: p.launch.TTY, PID: child.PID()})
+	if p.attempt == 1 { // AttemptEnded has announced the others
+		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: p.launch.Argv, Dir: p.launch.Dir, TTY: p.launch.TTY, PID: child.PID()})
+	}
 	if p.starter != nil {
 		p.tell(p.starter, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.NoStatus})
 		p.starter = nil
@@ -62,8 +87,8 @@ func (p *process) spawned(child ptyio.Child) {
 	}
 }
 
-func (p *process) exited(e ptyio.Exited) {
-	p.status, p.lost, p.exitedAt = e.Status, e.Lost, time.Now()
+func (p *process) exited(e ptyio.Exited, at time.Time) {
+	p.status, p.lost, p.exitedAt = e.Status, e.Lost, at
 	p.advance(messages.StateExited)
 	p.bus.Publish(messages.ExecExited{Origin: p.origin(), Status: e.Status})
 	p.exitedRun()

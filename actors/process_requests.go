@@ -132,6 +132,7 @@ func (p *process) wrote(m wrote) {
 		p.finish(w)
 	}
 	p.endIfOver()
+	p.tryAgain()
 }
 
 // taken answers a write that waits for nothing else.
@@ -145,12 +146,17 @@ func (p *process) taken(w *waiter) any {
 // terminate ends the process; the supervisor answers when that has come about.
 func (p *process) terminate(m messages.Terminate) {
 	// A leader that has exited by itself was not terminated, whatever becomes of its tree now.
-	if p.ending == nil && p.state != messages.StateExited {
+	if p.ending == nil && p.state != messages.StateExited && p.suspect == nil {
 		p.ending = &m
 	}
 	p.endWanted = true
 	p.limitOutput()
+	p.withdraw()
 	switch {
+	case p.denied != nil: // there will be no other attempt
+		p.denial = p.denied
+		p.child.EndTree(p.grace(m))
+		p.settle()
 	case p.child != nil:
 		p.child.EndTree(p.grace(m))
 	case p.stopSpawn != nil:

@@ -13,6 +13,7 @@ type runOutput struct {
 	omitted        int64
 	timedOut       bool
 	cancelled      bool
+	clock          *Timer // of the timeout
 }
 
 // Timers of a run.
@@ -42,12 +43,35 @@ func (p *process) beginRun() {
 		p.run.limit = messages.MaxFullOutput
 		return
 	}
-	timeout := m.Timeout
+	p.armRun()
+}
+
+// armRun starts the timeout of an attempt. It does not run while somebody is asked.
+func (p *process) armRun() {
+	if p.run == nil || p.order.run.Full {
+		return
+	}
+	timeout := p.order.run.Timeout
 	if timeout == 0 {
 		timeout = messages.DefaultRunTimeout
 	}
 	if timeout > 0 {
-		p.ctx.After(timeout, runTimeout{})
+		p.run.clock.Cancel()
+		p.run.clock = p.ctx.After(timeout, runTimeout{})
+	}
+}
+
+// holdRun stops the timeout.
+func (p *process) holdRun() {
+	if p.run != nil {
+		p.run.clock.Cancel()
+	}
+}
+
+// clear forgets the output of an attempt that another follows.
+func (r *runOutput) clear() {
+	if r != nil {
+		r.stdout, r.stderr, r.omitted = nil, nil, 0
 	}
 }
 
@@ -93,7 +117,7 @@ func (p *process) noMore() {
 		return
 	}
 	r := p.run
-	result := &messages.RunResult{Process: p.id, Status: p.status, TimedOut: r.timedOut, Cancelled: r.cancelled,
+	result := &messages.RunResult{Process: p.id, Status: p.status, TimedOut: r.timedOut, Cancelled: r.cancelled, Denial: p.denial,
 		Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: p.exitedAt.Sub(p.began)}
 	limit := messages.MaxRunOutput
 	if p.order.run.Full {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -18,6 +19,11 @@ type Surroundings struct {
 	// MaxProcesses bounds the processes of all sessions together.
 	MaxProcesses int
 	Telemetry    *Telemetry
+	// Rules are what rule files said at the start; amendments are appended to AmendmentFile, or to nothing if it is empty.
+	Rules         *policy.Rules
+	AmendmentFile string
+	// Plan decides about commands; nil means policy.MakePlan.
+	Plan func(policy.Request, policy.Snapshot) policy.Plan
 }
 
 // surroundings are the same for the processes of one session.
@@ -27,11 +33,17 @@ type surroundings struct {
 	spawner   ptyio.Spawner
 	logger    *slog.Logger
 	telemetry *Telemetry
+	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
+	ruleFile  string // where a rule that a person makes is written
 }
 
 func (s Surroundings) of(session messages.SessionID) *surroundings {
+	plan := s.Plan
+	if plan == nil {
+		plan = makePlan
+	}
 	return &surroundings{session: session, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
-		telemetry: s.Telemetry}
+		telemetry: s.Telemetry, makePlan: plan, ruleFile: s.AmendmentFile}
 }
 
 // SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
@@ -47,11 +59,16 @@ type SessionConfig struct {
 	WarnProcesses    int
 	Protected        int
 	DeterministicIDs bool
+	Approval         messages.ApprovalPolicy
+	Sandbox          messages.SandboxPolicy
+	Approver         Approver      // nil: only subscribers and callers answer
+	ApprovalDeadline time.Duration // zero: none
+	OnDeadline       messages.DecisionKind
 }
 
 func (c SessionConfig) settings() settings {
 	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
-		outputTokens: c.OutputTokens}
+		outputTokens: c.OutputTokens, approval: c.Approval, sandbox: c.Sandbox}
 }
 
 // OpenSession asks the runtime actor for a session. It is answered with the *PID of its supervisor.
@@ -91,20 +108,27 @@ type runtime struct {
 	sessions map[string]*PID // by the actor's name
 	slots    map[string]int  // taken, by session
 	stats    Stats
-	closing  []*PID // who waits for the end; not nil: nothing new is opened
+	keeper   *PID     // of the rules
+	rules    newRules // the newest, for sessions to come
+	closing  []*PID   // who waits for the end; not nil: nothing new is opened
 }
 
 // StartRuntime starts the runtime actor.
 func (s *System) StartRuntime(around Surroundings) (*PID, error) {
 	r := &runtime{around: around, sessions: map[string]*PID{}, slots: map[string]int{},
-		stats: Stats{Ended: map[messages.Cause]uint64{}}}
+		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: newRules{rules: around.Rules}}
 	return s.Spawn("runtime", r.receive)
 }
 
 func (r *runtime) receive(ctx *Context) {
 	switch m := ctx.Message().(type) {
+	case Started:
+		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
+		r.keeper = ctx.Spawn("rules", keeper.receive)
 	case OpenSession:
 		r.open(ctx, m)
+	case spread:
+		r.spread(ctx, m)
 	case takeSlot:
 		r.takeSlot(ctx, m)
 	case giveSlot:
@@ -132,10 +156,19 @@ func (r *runtime) open(ctx *Context, m OpenSession) {
 		ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	v := newSupervisor(m.Config, r.around, ctx.Self())
+	v := newSupervisor(m.Config, r.around, ctx.Self(), r.keeper, r.rules)
 	pid := ctx.Spawn("session", v.receive)
 	r.sessions[pid.Id] = pid
 	ctx.Respond(pid)
+}
+
+// spread hands new rules to every session. Whatever is sent to a session from now on arrives behind them.
+func (r *runtime) spread(ctx *Context, m spread) {
+	r.rules = m.newRules
+	for _, session := range r.sessions {
+		ctx.Send(session, m.newRules)
+	}
+	ctx.Respond(m.amended)
 }
 
 func (r *runtime) takeSlot(ctx *Context, m takeSlot) {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,11 +77,22 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// loginShell is the shell that the user database names for us, or else SHELL. The standard library does not tell it.
-func loginShell() string {
+// trustedShells are the shells, besides the system's own, that are believed to be what their names say.
+func trustedShells() []string {
+	if shell := userShell(); shell != "" {
+		return []string{shell}
+	}
+	return nil
+}
+
+// loginShell is the shell that the user database names for us, or else SHELL.
+func loginShell() string { return cmp.Or(userShell(), os.Getenv("SHELL")) }
+
+// userShell is the shell that the user database names for us, if it does. The standard library does not tell it.
+func userShell() string {
 	file, err := os.Open("/etc/passwd")
 	if err != nil {
-		return os.Getenv("SHELL")
+		return ""
 	}
 	defer file.Close()
 	uid := strconv.Itoa(os.Getuid())
@@ -89,5 +101,5 @@ func loginShell() string {
 			return fields[6]
 		}
 	}
-	return os.Getenv("SHELL")
+	return ""
 }

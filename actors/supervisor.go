@@ -18,7 +18,7 @@ type supervisor struct {
 	runtime  *PID
 	config   SessionConfig
 	settings settings
-	paused   int
+	paused   int    // by the host
 	clock    uint64 // counts uses
 
 	entries map[messages.ProcessID]*entry
@@ -28,6 +28,11 @@ type supervisor struct {
 	records     []*record // the oldest first
 	recordBytes int64
 	expiry      *Timer
+
+	approval *PID // asks a person; nil when it has crashed
+	keeper   *PID // of the rules
+	rules    newRules
+	asking   bool // a question is open: deadlines are held
 
 	emptied []*PID // who waits until all processes have ended
 	closing bool   // nothing new is started, and the end of the last process is ours
@@ -51,9 +56,11 @@ type entry struct {
 	crashed *messages.EndRecord // its actor is gone; this is published when its tree is, too
 }
 
-func newSupervisor(config SessionConfig, around Surroundings, runtime *PID) *supervisor {
-	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config,
+func newSupervisor(config SessionConfig, around Surroundings, runtime, keeper *PID, rules newRules) *supervisor {
+	v := &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config, keeper: keeper, rules: rules,
 		settings: config.settings().built(), entries: map[messages.ProcessID]*entry{}}
+	v.settings.rules = rules.rules
+	return v
 }
 
 func (v *supervisor) receive(ctx *Context) {
@@ -70,7 +77,9 @@ func (v *supervisor) receive(ctx *Context) {
 
 func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
-	case Started, Terminated:
+	case Started:
+		v.startApproval()
+	case Terminated:
 	case Stopping:
 		v.leave()
 	case messages.ExecCommand:
@@ -101,6 +110,8 @@ func (v *supervisor) handle(message any) {
 		v.pause(1)
 	case messages.ResumeYields:
 		v.pause(-1)
+	case messages.Decide, messages.ListQuestions, messages.ListGrants, messages.RevokeGrant:
+		v.toApproval(m)
 	case messages.CancelWait:
 		v.cancel(m)
 	case CloseSession:
@@ -126,6 +137,10 @@ func (v *supervisor) internal(message any) {
 		}
 	case childEvent:
 		v.childEvent(m)
+	case asking:
+		v.ask(m.open)
+	case newRules:
+		v.newRules(m)
 	case unborn:
 		if e := v.entries[m.id]; e != nil {
 			e.unborn = true
@@ -155,14 +170,14 @@ func (v *supervisor) exec(o order) {
 		return
 	}
 	id := v.reserve()
-	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self()}
+	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), approval: v.approval}
 	e := &entry{actor: v.ctx.Spawn("process", p.receive), open: map[string]*PID{}, status: messages.NoStatus, span: v.telemetry.began()}
 	now := time.Now()
 	e.info = messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY, State: messages.StatePlanning,
 		Began: now, LastUsed: now}
 	v.entries[id] = e
 	v.use(e)
-	v.forward(e, begin{id, o, v.settings, v.paused})
+	v.forward(e, begin{id, o, v.settings, v.pauses()})
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or have not come that far.
@@ -270,15 +285,20 @@ func (v *supervisor) ifEmpty() {
 func (v *supervisor) pause(change int) {
 	if v.paused+change >= 0 {
 		v.paused += change
-		for _, e := range v.entries {
-			if change > 0 {
-				v.ctx.Send(e.actor, pause{})
-			} else {
-				v.ctx.Send(e.actor, resume{})
-			}
-		}
+		v.hold(change > 0)
 	}
 	v.ctx.Respond(messages.Done{})
+}
+
+// hold tells every process of one more reason to hold deadlines, or one less.
+func (v *supervisor) hold(more bool) {
+	var message any = resume{}
+	if more {
+		message = pause{}
+	}
+	for _, e := range v.entries {
+		v.ctx.Send(e.actor, message)
+	}
 }
 
 func (v *supervisor) cancel(m messages.CancelWait) {

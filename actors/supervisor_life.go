@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -53,6 +54,9 @@ func (v *supervisor) progress(m progress) {
 		return
 	}
 	e.info.State, e.info.Dir, e.info.PID = m.state, m.dir, m.pid
+	if m.state == messages.StateStarting { // perhaps not the first time
+		e.child, e.tree, e.unborn, e.status = nil, nil, false, messages.NoStatus
+	}
 	if m.state == messages.StateRunning {
 		v.logger.Debug("process started", "process", int(m.id), "pid", m.pid)
 	}
@@ -122,6 +126,10 @@ func (v *supervisor) logEnd(id messages.ProcessID, end messages.EndRecord) {
 
 // crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. The others do not notice.
 func (v *supervisor) crashed(m Crashed) {
+	if v.approval != nil && v.approval.Equal(m.PID) {
+		v.approvalCrashed()
+		return
+	}
 	for _, e := range v.entries {
 		if !e.actor.Equal(m.PID) {
 			continue
@@ -147,7 +155,7 @@ func crashError(id messages.ProcessID, detail string) *messages.Error {
 
 // closeCrashed says the last word for a process whose actor is gone, when no child can live any more.
 func (v *supervisor) closeCrashed(e *entry) {
-	neverStarted := e.child == nil && (e.info.State == messages.StatePlanning || e.unborn)
+	neverStarted := e.child == nil && (e.unborn || e.info.State == messages.StatePlanning || e.info.State == messages.StateAwaitingApproval)
 	if e.crashed == nil || e.tree == nil && !neverStarted {
 		return
 	}
@@ -203,6 +211,17 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 	}
 	if m.Environment != nil {
 		next.environment = *m.Environment
+	}
+	if m.Approval != nil {
+		next.approval = *m.Approval
+	}
+	if m.Sandbox != nil {
+		next.sandbox = *m.Sandbox
+		next.sandbox.WritableRoots = slices.Clone(next.sandbox.WritableRoots)
+	}
+	if err := cmp.Or(next.approval.Check(), next.sandbox.Check()); err != nil {
+		v.ctx.Respond(err)
+		return
 	}
 	v.settings = next.built()
 	v.ctx.Respond(messages.Done{})

@@ -20,6 +20,7 @@ type Telemetry struct {
 	started, done metric.Int64Counter
 	live          metric.Int64UpDownCounter
 	bytes         metric.Int64Counter
+	decisions     metric.Int64Counter
 }
 
 // NewTelemetry makes the instruments.
@@ -34,6 +35,9 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider) (*T
 		return nil, err
 	}
 	if t.live, err = meter.Int64UpDownCounter("execbus.processes.live", metric.WithDescription("commands that have not ended")); err != nil {
+		return nil, err
+	}
+	if t.decisions, err = meter.Int64Counter("execbus.decisions", metric.WithDescription("decisions about commands")); err != nil {
 		return nil, err
 	}
 	t.bytes, err = meter.Int64Counter("execbus.output", metric.WithUnit("By"), metric.WithDescription("output read"))
@@ -62,6 +66,15 @@ func (t *Telemetry) ended(s span, end messages.EndRecord) {
 	t.live.Add(context.Background(), -1)
 	s.SetAttributes(cause, attribute.String("status", string(end.Status.Kind)))
 	s.End()
+}
+
+func (t *Telemetry) decided(d messages.ToolDecision) {
+	if t == nil {
+		return
+	}
+	t.decisions.Add(context.Background(), 1, metric.WithAttributes(attribute.Bool("allowed", d.Allowed),
+		attribute.String("source", string(d.Source)), attribute.String("decision", string(d.Decision)),
+		attribute.Bool("unsandboxed", d.Unsandboxed), attribute.Bool("retry", d.Attempt > 1)))
 }
 
 func (t *Telemetry) output(n int) {

@@ -67,7 +67,7 @@ func (p *process) hold() {
 // just exited and the rest of what is to be said of that is under way.
 func (p *process) expired(w *waiter) {
 	w.clock, w.late = nil, true
-	switch exited := p.state == messages.StateExited; {
+	switch exited := p.state == messages.StateExited || p.suspect != nil && p.denied == nil; {
 	case !w.last && exited && (w.writing || !p.settled()):
 		p.lastWait(w)
 	case !w.last && w.writing: // wrote answers
@@ -125,7 +125,7 @@ func (p *process) tell(asker *PID, reply any) {
 func (p *process) result(w *waiter) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status, Background: p.background,
 		ChunkID: chunkID(), WallTime: time.Since(w.began), MaxOutputTokens: w.maxTokens,
-		Taken: w.taken, InputErr: w.inputErr}
+		Taken: w.taken, InputErr: w.inputErr, Denial: p.denial}
 	if w.writing {
 		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
 			Detail: "the program has exited and had not taken all bytes by then"}
@@ -188,8 +188,13 @@ func (p *process) cancel(asker string) {
 		if w.asker != nil && w.asker.Id == asker {
 			p.answer(w, &messages.Error{Code: messages.CodeCancelled, Op: "wait for process", Subject: p.id.String(),
 				Detail: "the call was cancelled and nothing was taken"})
+			p.unasked(w == p.initial)
 			return
 		}
+	}
+	if p.asking && p.starter != nil && p.starter.Id == asker {
+		p.unasked(true)
+		return
 	}
 	if p.order.run != nil && p.runner != nil && p.runner.Id == asker {
 		p.cancelRun()

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -150,6 +151,22 @@ func (b *Bus) remove(gone func(*Subscription) bool) {
 		}
 	}
 	b.routes.Store(&list)
+}
+
+// Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter: a
+// subscriber who asked for it, not one who watches everything. It is true of the moment only.
+func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
+	routes := b.routes.Load()
+	if routes == nil {
+		return false
+	}
+	for i := range *routes {
+		s := (*routes)[i].sub
+		if slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends all subscriptions: they release their credits at once, what they have queued can still be read, then they

@@ -387,3 +387,35 @@ func TestSubscribeErrors(t *testing.T) {
 	s.Close()
 	subscribe(t, b, Filter{}, SubscribeOptions{})
 }
+
+func TestListeningCountsWhoNamesTheKind(t *testing.T) {
+	b := newBus(t)
+	const kind = messages.KindApprovalRequested
+	from := messages.Origin{Session: "s", Process: 1000, Call: "c"}
+	for name, deaf := range map[string]Filter{
+		"everything":      {},
+		"another kind":    {Kinds: []messages.EventKind{messages.KindExecEnded}},
+		"another session": {Kinds: []messages.EventKind{kind}, Sessions: []messages.SessionID{"t"}},
+		"another process": {Kinds: []messages.EventKind{kind}, Processes: []messages.ProcessID{1001}},
+		"another call":    {Kinds: []messages.EventKind{kind}, Calls: []messages.CallID{"d"}},
+	} {
+		s := subscribe(t, b, deaf, SubscribeOptions{})
+		if b.Listening(kind, from) {
+			t.Errorf("a subscription to %s counts", name)
+		}
+		s.Close()
+	}
+	s := subscribe(t, b, Filter{Kinds: []messages.EventKind{messages.KindExecEnded, kind}, Sessions: []messages.SessionID{"s"}}, SubscribeOptions{})
+	if !b.Listening(kind, from) {
+		t.Error("a subscription that names the kind does not count")
+	}
+	s.Close()
+	if b.Listening(kind, from) {
+		t.Error("a closed subscription counts")
+	}
+	subscribe(t, b, Filter{Kinds: []messages.EventKind{kind}}, SubscribeOptions{})
+	b.Close()
+	if b.Listening(kind, from) {
+		t.Error("a closed bus has a listener")
+	}
+}

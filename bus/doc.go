@@ -60,6 +60,11 @@
 // published without a credit cannot be held back; once it finds the queue full it ends the subscription in the same way,
 // because it must not be lost in silence.
 //
+// # Who is listening
+//
+// [Bus.Listening] tells a publisher that needs an answer whether anybody has asked for such events by their kind. Only a
+// subscription that names the kind counts: one that takes everything, to log or to show it, promises no answer.
+//
 // # Ending
 //
 //   - Subscription.Close, or the end of its Context: the queue is discarded, Next answers messages.ErrClosed at once.

@@ -100,6 +100,8 @@ type Result struct {
 	// all of them.
 	Taken    int    `json:"taken,omitempty"`
 	InputErr *Error `json:"inputErr,omitempty"`
+	// Denial says that the sandbox stopped the command; nil: it did not, or nobody knows.
+	Denial *Denial `json:"denial,omitempty"`
 }
 
 // Background tells of children that were alive when their leader had exited.

@@ -52,6 +52,7 @@ type RunResult struct {
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"duration"`
+	Denial     *Denial       `json:"denial,omitempty"` // the sandbox stopped it
 }
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.

@@ -172,6 +172,15 @@ func checkDir(dir string) error {
 	return nil
 }
 
+// FindProgram is the file that a spawner would execute for a launch: what execvp would find with its PATH and directory. It
+// looks at the file system. Symbolic links are not followed.
+func FindProgram(l Launch) (string, error) {
+	if len(l.Argv) == 0 {
+		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program"}
+	}
+	return findProgram(l.Argv[0], l.Dir, l.Env)
+}
+
 // findProgram does what execvp does, with the child's own PATH and directory.
 func findProgram(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {

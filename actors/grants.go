@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// maxGrants bounds what a session remembers; the oldest is forgotten, and asked about again.
+const maxGrants = 1024
+
+// grants are the commands that were approved for a session, the oldest first. The zero value is empty.
+type grants struct {
+	all  []*grant
+	keys map[string]*grant
+	last int // number of the newest
+}
+
+type grant struct {
+	messages.Grant
+	key    string
+	expiry *Timer
+}
+
+// grantDue is a timer's message.
+type grantDue struct{ grant *grant }
+
+// has reports whether the command with this key was approved.
+func (g *grants) has(key string) bool { return g.keys[key] != nil }
+
+// add remembers what a question was about.
+func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
+	key := q.consult.plan.CacheKey
+	if key == "" {
+		return
+	}
+	g.forget(g.keys[key])
+	if len(g.all) == maxGrants {
+		g.forget(g.all[0])
+	}
+	g.last++
+	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: q.Display, Dir: q.Dir,
+		Granted: time.Now(), Remembers: q.remembers(messages.ApprovedForSession)}}
+	if expires > 0 {
+		added.Expires = added.Granted.Add(expires)
+		added.expiry = ctx.After(expires, grantDue{added})
+	}
+	if g.keys == nil {
+		g.keys = map[string]*grant{}
+	}
+	g.keys[key] = added
+	g.all = append(g.all, added)
+}
+
+// remembers is what the person was told that an answer would remember.
+func (q *question) remembers(kind messages.DecisionKind) string {
+	for _, c := range q.Choices {
+		if c.Kind == kind {
+			return c.Remembers
+		}
+	}
+	return ""
+}
+
+// forget takes a grant back; nil is none.
+func (g *grants) forget(old *grant) {
+	if old == nil || g.keys[old.key] != old {
+		return
+	}
+	old.expiry.Cancel()
+	delete(g.keys, old.key)
+	g.all = slices.DeleteFunc(g.all, func(other *grant) bool { return other == old })
+}
+
+// revoke forgets the grant with an id.
+func (g *grants) revoke(id messages.GrantID) error {
+	for _, old := range g.all {
+		if old.ID == id {
+			g.forget(old)
+			return nil
+		}
+	}
+	return &messages.Error{Code: messages.CodeUnknownGrant, Op: "revoke", Subject: string(id),
+		Detail: "there is no such grant in this session, or it is over", Hint: "list the grants"}
+}
+
+func (g *grants) list() messages.Grants {
+	list := messages.Grants{}
+	for _, one := range g.all {
+		list = append(list, one.Grant)
+	}
+	return list
+}

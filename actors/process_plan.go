@@ -1,0 +1,196 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// planned is what is to be done with a command.
+type planned struct {
+	launch   ptyio.Launch
+	request  policy.Request
+	snapshot policy.Snapshot
+	plan     policy.Plan
+	err      error
+}
+
+// approvalLost says that nobody can be asked any more.
+type approvalLost struct{}
+
+// decide makes the plan for an order. It looks at the file system if looks says so.
+func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
+	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
+	if p.launch, p.err = s.launch(o); p.err != nil {
+		return p
+	}
+	p.request = policy.Request{Argv: p.launch.Argv, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
+	if s.looks(o) {
+		p.request.Program, _ = ptyio.FindProgram(p.launch) // the spawner says what is wrong
+		p.snapshot.TrustedShells = trustedShells()
+	}
+	p.plan = plan(p.request, p.snapshot)
+	return p
+}
+
+// looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one, and where
+// it matters what is known of programs by name. Looking may wait for the file system.
+func (s settings) looks(o order) bool {
+	if o.Script != "" || s.rules != nil || s.approval.Mode == messages.Untrusted {
+		return true
+	}
+	_, shell := shellKinds[shellKind(o.Argv[0])]
+	return shell
+}
+
+// startPlan makes the plan, in a goroutine where that looks at the file system.
+func (p *process) startPlan(m begin) {
+	if !m.settings.looks(m.order) {
+		p.planned(m.settings.decide(m.order, p.surroundings.makePlan))
+		return
+	}
+	plan := p.surroundings.makePlan
+	p.ctx.Go(func(context.Context) any { return m.settings.decide(m.order, plan) })
+}
+
+// planned goes where the plan says.
+func (p *process) planned(m planned) {
+	if p.state != messages.StatePlanning {
+		return // it was terminated meanwhile
+	}
+	if m.err != nil {
+		p.failed(m.err)
+		return
+	}
+	p.launch, p.plan, p.consultation = m.launch, m.plan, consult{request: m.request, snapshot: m.snapshot}
+	switch m.plan.Decision {
+	case policy.Run:
+		p.decided(verdict{plan: m.plan, source: m.plan.Source})
+		p.allow()
+	case policy.Ask:
+		p.consult(nil)
+	default:
+		v := verdict{plan: m.plan, source: m.plan.Source, refusal: rejected(m.plan.Reason)}
+		p.decided(v)
+		p.refused(v)
+	}
+}
+
+// allow goes on to the first attempt.
+func (p *process) allow() {
+	p.launch.Sandbox = p.confinement()
+	p.ctx.Send(p.supervisor, wantSlot{p.id})
+}
+
+// confinement is what the first attempt may do; nil: everything.
+func (p *process) confinement() *ptyio.Confinement {
+	c := p.consultation
+	if p.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined() {
+		return nil
+	}
+	confinement := &ptyio.Confinement{Policy: c.snapshot.Sandbox}
+	if c.request.SandboxPermissions == messages.WithAdditionalPermissions {
+		confinement.Additional = c.request.AdditionalPermissions
+	}
+	return confinement
+}
+
+// consult asks for a verdict: about the first attempt, or about another after a denial.
+func (p *process) consult(denial *messages.Denial) {
+	p.advance(messages.StateAwaitingApproval)
+	p.asking = true
+	p.holdRun()
+	if p.approval == nil {
+		p.approvalLost(errNoApproval)
+		return
+	}
+	c := p.consultation
+	c.plan, c.denial, c.origin = p.plan, denial, p.origin()
+	p.ctx.Request(p.approval, c)
+}
+
+// approvalLost refuses for want of anybody who could be asked.
+func (p *process) approvalLost(why *messages.Error) {
+	p.verdict(verdict{plan: p.plan, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + why.Detail)})
+}
+
+// withdraw takes a question back.
+func (p *process) withdraw() {
+	if p.asking {
+		p.asking = false
+		if p.approval != nil {
+			p.ctx.Send(p.approval, withdraw{p.ctx.Self()})
+		}
+	}
+}
+
+// verdict goes on as the answer says. What was approved once is not asked about again after a denial.
+func (p *process) verdict(v verdict) {
+	if !p.asking {
+		return
+	}
+	p.asking = false
+	p.decided(v)
+	switch {
+	case p.denied != nil:
+		p.retryDecided(v)
+	case v.refusal != nil:
+		p.refused(v)
+	default:
+		p.plan = v.plan
+		if p.plan.OnDenial == policy.AskTo {
+			p.plan.OnDenial = policy.Retry
+		}
+		p.armRun()
+		p.allow()
+	}
+}
+
+// refused ends a command that must not run.
+func (p *process) refused(v verdict) {
+	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.NoStatus, Detail: v.refusal.Detail}
+	if v.refusal.Code == messages.CodeAborted {
+		record.Cause = messages.CauseAborted
+	}
+	refusal := *v.refusal // others have it, too
+	refusal.Subject = p.id.String()
+	p.end(record, &refusal)
+}
+
+// unasked ends a command about which a question is open, because the call that asked for it was taken back.
+func (p *process) unasked(initial bool) {
+	if !initial || !p.asking {
+		return
+	}
+	p.withdraw()
+	failure := &messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: p.id.String(),
+		Detail: "the call was cancelled while it waited for approval"}
+	if p.denied != nil {
+		p.giveUp(failure)
+		return
+	}
+	p.end(&messages.EndRecord{Cause: messages.CauseAborted, Status: messages.NoStatus, Detail: failure.Detail}, failure)
+}
+
+// decided tells everyone of a decision about the attempt to come.
+func (p *process) decided(v verdict) {
+	d := messages.ToolDecision{Origin: p.origin(), Attempt: p.attempt + 1, Allowed: v.refusal == nil, Source: v.source,
+		Decision: v.decision, Unsandboxed: p.denied != nil || v.plan.FirstAttempt == policy.Unsandboxed || !p.consultation.snapshot.Sandbox.Confined(),
+		Reason: v.plan.Reason}
+	if v.refusal != nil {
+		d.Reason = v.refusal.Detail
+	}
+	p.bus.Publish(d)
+	p.telemetry.decided(d)
+	level := slog.LevelDebug
+	if !d.Allowed {
+		level = slog.LevelInfo
+	}
+	if p.logger.Enabled(context.Background(), level) {
+		p.logger.Log(context.Background(), level, "decision about a command", "process", int(p.id), "attempt", d.Attempt, "allowed", d.Allowed,
+			"source", string(d.Source), "decision", string(d.Decision), "unsandboxed", d.Unsandboxed)
+	}
+}

@@ -1,0 +1,87 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
+type rulesKeeper struct {
+	ctx     *Context
+	runtime *PID
+	newest  newRules
+	file    string // where amendments are appended; empty: they last as long as the runtime
+}
+
+// Messages about rules.
+type (
+	// amend asks for a rule that allows what begins with a prefix. It is answered with amended when every session has it.
+	amend struct {
+		question messages.QuestionID
+		prefix   []string
+	}
+	amended struct {
+		amend
+		newRules
+		err error // why there is no such rule
+	}
+	// appended is what became of the file.
+	appended struct {
+		amend
+		asker *PID
+		err   error
+	}
+	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
+	newRules struct {
+		version uint64
+		rules   *policy.Rules
+	}
+	// spread asks the runtime's actor to hand out new rules, and then to answer.
+	spread struct{ amended }
+)
+
+var errNoKeeper = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Detail: "the actor that keeps the rules has ended"}
+
+func (k *rulesKeeper) receive(ctx *Context) {
+	k.ctx = ctx
+	switch m := ctx.Message().(type) {
+	case amend:
+		k.amend(m)
+	case appended:
+		k.appended(m)
+	}
+}
+
+// amend appends to the file in a goroutine; files are locked.
+func (k *rulesKeeper) amend(m amend) {
+	file, asker := k.file, k.ctx.Sender()
+	if _, err := withPrefix(k.newest.rules, m.prefix); err != nil || file == "" {
+		k.appended(appended{m, asker, err})
+		return
+	}
+	k.ctx.Go(func(context.Context) (result any) {
+		defer func() {
+			if reason := recover(); reason != nil { // the question must be answered
+				result = appended{m, asker, fmt.Errorf("appending panicked: %v", reason)}
+			}
+		}()
+		return appended{m, asker, appendAmendment(file, m.prefix)}
+	})
+}
+
+// appended makes the rule hold in every session. The rules may have grown meanwhile.
+func (k *rulesKeeper) appended(m appended) {
+	rules, err := k.newest.rules, m.err
+	if err == nil {
+		rules, err = withPrefix(rules, m.prefix)
+	}
+	if err != nil {
+		k.ctx.Send(m.asker, amended{m.amend, k.newest, err})
+		return
+	}
+	k.newest = newRules{k.newest.version + 1, rules}
+	k.ctx.SendFor(m.asker, k.runtime, spread{amended{m.amend, k.newest, nil}})
+}

@@ -1,0 +1,46 @@
+package execbus
+
+import (
+	"context"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Approver answers questions about commands on a person's behalf.
+type Approver interface {
+	// Approve answers one question. It is called in a goroutine of its own, for one question of a session at a time, and
+	// must return when ctx ends: the question has then been answered by somebody else, or nobody wants to know any more. An
+	// error, a panic or an answer that is none rejects the command, unless a subscriber may still answer.
+	Approve(ctx context.Context, question messages.Question) (messages.Decision, error)
+}
+
+// ApproverFunc is a function as an Approver.
+type ApproverFunc func(context.Context, messages.Question) (messages.Decision, error)
+
+// Approve calls f.
+func (f ApproverFunc) Approve(ctx context.Context, question messages.Question) (messages.Decision, error) {
+	return f(ctx, question)
+}
+
+// Questions lists what waits for an answer. The first is the one that is put to the user now; the others wait behind it.
+func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
+	return ask[messages.Questions](ctx, s, messages.ListQuestions{})
+}
+
+// Decide answers a question. Anybody may, whoever saw it first. When it returns without an error the answer holds. Errors:
+// messages.ErrAlreadyResolved, ErrUnknownQuestion, and ErrInvalidRequest, which leaves the question open.
+func (s *Session) Decide(ctx context.Context, id messages.QuestionID, decision messages.Decision) error {
+	_, err := ask[messages.Done](ctx, s, messages.Decide{Question: id, Decision: decision})
+	return err
+}
+
+// Grants lists what was approved for the session, the oldest first.
+func (s *Session) Grants(ctx context.Context) (messages.Grants, error) {
+	return ask[messages.Grants](ctx, s, messages.ListGrants{})
+}
+
+// Revoke forgets a grant: the next such command is asked about again. What runs already goes on.
+func (s *Session) Revoke(ctx context.Context, id messages.GrantID) error {
+	_, err := ask[messages.Done](ctx, s, messages.RevokeGrant{Grant: id})
+	return err
+}
