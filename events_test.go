@@ -47,8 +47,12 @@ func TestTheEventsOfACommand(t *testing.T) {
 				t.Errorf("%T comes from %+v", event, from)
 			}
 			switch e := event.(type) {
+			case messages.ToolDecision:
+				if i != 0 || !e.Allowed || e.Attempt != 1 || e.Source != messages.ByPolicy || !e.Unsandboxed || e.Decision != "" {
+					t.Errorf("event %d is %+v", i, e)
+				}
 			case messages.ExecStarted:
-				if i != 0 || e.Argv[0] != "bash" || len(e.Argv) != 3 || e.Dir != "/" || e.TTY || e.PID <= 0 {
+				if i != 1 || e.Argv[0] != "bash" || len(e.Argv) != 3 || e.Dir != "/" || e.TTY || e.PID <= 0 {
 					t.Errorf("event %d is %+v", i, e)
 				}
 			case messages.OutputDelta:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -37,6 +39,12 @@ type Options struct {
 	Spawner ptyio.Spawner
 	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeProcesses.
 	MaxProcesses int
+	// Rules are where rule files are read, once, at the start: from low to high precedence. A file with an error says nothing
+	// and does not keep the others from being read: see Runtime.RuleErrors.
+	Rules []policy.Layer
+	// AmendmentFile gets the rules that people make by their answers; it should lie in a directory of Rules, to be read the
+	// next time. If it is empty such rules last as long as the runtime.
+	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
 	// argument or a path.
 	MeterProvider  metric.MeterProvider
@@ -74,6 +82,8 @@ type Runtime struct {
 	around actors.Surroundings
 	actor  *actors.PID
 
+	ruleErrors []error
+
 	freeing sync.Once
 	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
 	// spawnerErr is what the spawner said at its end.
@@ -91,11 +101,17 @@ func Start(options Options) (*Runtime, error) {
 		return nil, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "start", Subject: "telemetry", Detail: err.Error()}
 	}
 	r := &Runtime{freed: make(chan struct{}), around: actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: options.Logger,
-		MaxProcesses: options.MaxProcesses, Telemetry: telemetry}}
+		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}}
 	if r.around.Spawner == nil {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{Lost: r.wardenLost}); err != nil {
 			return nil, err
 		}
+	}
+	if len(options.Rules) > 0 {
+		r.around.Rules, r.ruleErrors = policy.LoadRules(options.Rules)
+	}
+	for _, err := range r.ruleErrors {
+		options.Logger.Warn("a rule file was not read", "reason", err.Error())
 	}
 	r.system = actors.NewSystem(options.Logger)
 	if r.actor, err = r.system.StartRuntime(r.around); err != nil {
@@ -103,6 +119,10 @@ func Start(options Options) (*Runtime, error) {
 	}
 	return r, nil
 }
+
+// RuleErrors says which rule files hold nothing because they could not be read or understood, with file and line. A host
+// should show it: a rule that forbids something may be in them.
+func (r *Runtime) RuleErrors() []error { return slices.Clone(r.ruleErrors) }
 
 func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 	r.around.Logger.Error("the warden died", "pid", lost.PID, "status", lost.Status.String(), "children", lost.Children,

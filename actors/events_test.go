@@ -93,8 +93,8 @@ func TestEventsOfAProcessComeInOrder(t *testing.T) {
 				kinds = append(kinds, e.Kind())
 			}
 		}
-		first, last := kinds[0], kinds[len(kinds)-1]
-		if first != messages.KindExecStarted || last != messages.KindExecEnded || !slices.Contains(kinds, messages.KindExecExited) ||
+		first, last := kinds[1], kinds[len(kinds)-1]
+		if kinds[0] != messages.KindToolDecision || first != messages.KindExecStarted || last != messages.KindExecEnded || !slices.Contains(kinds, messages.KindExecExited) ||
 			!slices.Contains(kinds, messages.KindOutputClosed) {
 			t.Errorf("in this order: %v", kinds)
 		}

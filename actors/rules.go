@@ -58,7 +58,7 @@ func (k *rulesKeeper) receive(ctx *Context) {
 // amend appends to the file in a goroutine; files are locked.
 func (k *rulesKeeper) amend(m amend) {
 	file, asker := k.file, k.ctx.Sender()
-	if _, err := withPrefix(k.newest.rules, m.prefix); err != nil || file == "" {
+	if _, err := k.newest.rules.With(m.prefix); err != nil || file == "" {
 		k.appended(appended{m, asker, err})
 		return
 	}
@@ -68,7 +68,7 @@ func (k *rulesKeeper) amend(m amend) {
 				result = appended{m, asker, fmt.Errorf("appending panicked: %v", reason)}
 			}
 		}()
-		return appended{m, asker, appendAmendment(file, m.prefix)}
+		return appended{m, asker, policy.AppendAmendment(file, m.prefix)}
 	})
 }
 
@@ -76,7 +76,7 @@ func (k *rulesKeeper) amend(m amend) {
 func (k *rulesKeeper) appended(m appended) {
 	rules, err := k.newest.rules, m.err
 	if err == nil {
-		rules, err = withPrefix(rules, m.prefix)
+		rules, err = rules.With(m.prefix)
 	}
 	if err != nil {
 		k.ctx.Send(m.asker, amended{m.amend, k.newest, err})

@@ -20,7 +20,3 @@ func choices(policy.Request, policy.Plan, string) []messages.Choice {
 }
 
 func checkCommand(messages.CommandPolicy, messages.ApprovalPolicy) error { return nil }
-
-func withPrefix(r *policy.Rules, prefix []string) (*policy.Rules, error) { return &policy.Rules{}, nil }
-
-func appendAmendment(file string, prefix []string) error { return nil }

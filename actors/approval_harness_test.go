@@ -1,0 +1,208 @@
+package actors
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// planner makes the same plan for every command, but for what grants and rules say. It counts.
+type planner struct {
+	policy.Plan
+	made atomic.Int64
+}
+
+// deadlyWord makes the plan crash.
+const deadlyWord = "deadly"
+
+func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
+	if len(r.Argv) == 1 && r.Argv[0] == deadlyWord {
+		panic("deadly")
+	}
+	defer p.made.Add(1)
+	plan := p.Plan
+	plan.Source, plan.CacheKey = messages.ByPolicy, strings.Join(append([]string{r.Dir, string(plan.FirstAttempt), string(plan.OnDenial)}, r.Argv...), "\x00")
+	if plan.FirstAttempt == "" {
+		plan.FirstAttempt = policy.Sandboxed
+	}
+	if plan.OnDenial == "" {
+		plan.OnDenial = policy.Return
+	}
+	switch rule, found := policy.Strictest(s.Rules.Match(r.Argv)); {
+	case found && rule.Decision == policy.Allow:
+		plan.Decision, plan.FirstAttempt, plan.Source = policy.Run, policy.Unsandboxed, messages.ByRule
+	case s.Granted == nil || !s.Granted(plan.CacheKey):
+	case plan.Decision == policy.Ask:
+		plan.Decision, plan.Source = policy.Run, messages.ByCache
+	case plan.OnDenial == policy.AskTo:
+		plan.OnDenial, plan.Source = policy.Retry, messages.ByCache
+	}
+	return plan
+}
+
+// always asks about every command.
+func always() *planner { return &planner{Plan: policy.Plan{Decision: policy.Ask, Reason: "because"}} }
+
+// asker is a session whose commands are asked about, and a listener who can answer.
+type asker struct {
+	*talk
+	planner *planner
+	ears    *bus.Subscription
+}
+
+// newAsker opens a session on a host of its own; somebody listens.
+func newAsker(t testing.TB, p *planner, o hostOptions, change func(*SessionConfig)) *asker {
+	t.Helper()
+	o.plan = p.plan
+	s := &asker{talk: newHost(t, o).open(change), planner: p}
+	s.listen()
+	return s
+}
+
+func (s *asker) listen() {
+	s.t.Helper()
+	ears, err := s.bus.Subscribe(bus.Filter{Sessions: []messages.SessionID{s.id}, Kinds: []messages.EventKind{messages.KindApprovalRequested}},
+		bus.SubscribeOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.ears = ears
+	s.t.Cleanup(ears.Close)
+}
+
+// question waits for the next question that is put.
+func (s *asker) question() messages.ApprovalRequested {
+	s.t.Helper()
+	return probe.Expect[messages.ApprovalRequested](s.events, patience, nil)
+}
+
+func (s *asker) decide(id messages.QuestionID, d messages.Decision) error {
+	_, err := ask[messages.Done](s.host, s.supervisor, messages.Decide{Question: id, Decision: d})
+	return err
+}
+
+// answer answers the next question.
+func (s *asker) answer(kind messages.DecisionKind) messages.ApprovalRequested {
+	s.t.Helper()
+	q := s.question()
+	if err := s.decide(q.ID, messages.Decision{Kind: kind}); err != nil {
+		s.t.Fatal(err)
+	}
+	return q
+}
+
+func (s *asker) questions() messages.Questions {
+	return request[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+}
+
+func (s *asker) grants() messages.Grants {
+	return request[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
+}
+
+// waits waits until so many questions wait.
+func (s *asker) waits(n int) {
+	s.t.Helper()
+	awaitThat(s.t, "the questions wait", func() bool { return len(s.questions()) == n })
+}
+
+// decidedBy checks the sources of all decisions, in any order: they were about several processes.
+func (s *asker) decidedBy(want ...messages.DecisionSource) {
+	s.t.Helper()
+	var got []messages.DecisionSource
+	awaitThat(s.t, "the decisions are told", func() bool {
+		got = nil
+		for _, d := range probe.Of[messages.ToolDecision](s.events, nil) {
+			got = append(got, d.Source)
+		}
+		return len(got) >= len(want)
+	})
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		s.t.Errorf("decided by %v, want %v", got, want)
+	}
+}
+
+// nothingLeft checks that no process, slot or question is left, and that every question had one end.
+func (s *asker) nothingLeft() {
+	s.t.Helper()
+	awaitThat(s.t, "no process is left", func() bool { return len(s.list()) == 0 && s.stats().Processes == 0 })
+	if left := s.questions(); len(left) > 0 {
+		s.t.Errorf("%d questions are left", len(left))
+	}
+	s.answeredOnce()
+}
+
+func (s *asker) answeredOnce() {
+	s.t.Helper()
+	open := map[messages.QuestionID]int{}
+	for _, q := range probe.Of[messages.ApprovalRequested](s.events, nil) {
+		open[q.ID]++
+	}
+	awaitThat(s.t, "every question is resolved", func() bool { return len(probe.Of[messages.ApprovalResolved](s.events, nil)) >= len(open) })
+	for _, r := range probe.Of[messages.ApprovalResolved](s.events, nil) {
+		open[r.Question]--
+	}
+	for id, n := range open {
+		if n != 0 {
+			s.t.Errorf("question %s was put and resolved unequally often: %d", id, n)
+		}
+	}
+}
+
+func (s *asker) neverStarted() {
+	s.t.Helper()
+	if started := probe.Of[messages.ExecStarted](s.events, nil); len(started) > 0 {
+		s.t.Errorf("%d commands were started", len(started))
+	}
+}
+
+// playful is a spawner that plays a sandbox: it tells the child about it, and may say that it denied something.
+type playful struct {
+	ptyio.Spawner
+	fact *messages.Denial // reported with every end of a sandboxed child
+
+	mu       sync.Mutex
+	launched []ptyio.Launch
+}
+
+// confined is the environment by which a child knows that it would be in a sandbox.
+const confined = "CONFINED=1"
+
+func (p *playful) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	p.mu.Lock()
+	p.launched = append(p.launched, launch)
+	p.mu.Unlock()
+	if launch.Sandbox != nil {
+		events := launch.Events
+		launch.Sandbox, launch.Env = nil, append(slices.Clone(launch.Env), confined)
+		launch.Events = func(e ptyio.Event) {
+			if exit, ok := e.(ptyio.Exited); ok {
+				exit.Denial = p.fact
+				e = exit
+			}
+			events(e)
+		}
+	}
+	return p.Spawner.Spawn(ctx, launch)
+}
+
+// launches tells of every attempt whether it was sandboxed.
+func (p *playful) launches() []bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var sandboxed []bool
+	for _, l := range p.launched {
+		sandboxed = append(sandboxed, l.Sandbox != nil)
+	}
+	return sandboxed
+}

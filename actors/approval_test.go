@@ -1,0 +1,562 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
+	const n = 50
+	s := newAsker(t, always(), hostOptions{}, nil)
+	var calls []waiting
+	for range n {
+		calls = append(calls, s.call(shell("echo once")))
+	}
+	// Each is planned by its process and, when it is being merged, by the approval actor.
+	awaitThat(t, "all have asked", func() bool { return s.planner.made.Load() >= 2*n })
+	if waiting := s.questions(); len(waiting) != 1 {
+		t.Fatalf("%d questions wait, want 1", len(waiting))
+	}
+	s.answer(messages.Approved)
+	for _, call := range calls {
+		if result := call.result(); string(result.Output) != "once\n" {
+			t.Errorf("the output is %q", result.Output)
+		}
+	}
+	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 {
+		t.Errorf("%d questions were put, want 1", len(put))
+	}
+	s.nothingLeft()
+}
+
+func TestADifferenceIsAQuestionOfItsOwn(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
+	s.waits(2)
+	first, second := s.questions()[0], s.questions()[1]
+	if put := s.question(); put.ID != first.ID {
+		t.Errorf("%s was put, and %s is the first", put.ID, first.ID)
+	}
+	// Nothing else is put before the first is answered; but whoever knows of it may answer the second.
+	if err := s.decide(second.ID, messages.Decision{Kind: messages.Denied, Rejection: "not that one"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.decide(first.ID, messages.Decision{Kind: messages.Approved}); err != nil {
+		t.Fatal(err)
+	}
+	answers := map[bool]int{}
+	for _, call := range []waiting{one, two} {
+		_, err := call.reply()
+		if err != nil {
+			if e := wantError(t, "the denied one", err, messages.ErrRejected); e.Detail != "not that one" {
+				t.Errorf("it was rejected with %q", e.Detail)
+			}
+		}
+		answers[err == nil]++
+	}
+	if answers[true] != 1 || answers[false] != 1 {
+		t.Errorf("the answers are %v", answers)
+	}
+	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 {
+		t.Errorf("%d questions were put, want 1", len(put))
+	}
+	s.nothingLeft()
+}
+
+func TestARuleAnswersTheQuestionsThatWait(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules", "default.rules")
+	s := newAsker(t, always(), hostOptions{file: file}, nil)
+	other := &asker{talk: s.host.open(nil)}
+	one := s.call(shell("echo 1"))
+	q := s.question()
+	two, three := s.call(shell("echo 2")), s.call(messages.ExecCommand{Argv: []string{"echo", "3"}})
+	s.waits(3)
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedWithRule}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Errorf("a rule without a prefix: %v", err)
+	}
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash", "-c"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, one.result(), 0)
+	wantCode(t, two.result(), 0)
+	if left := s.question(); left.Argv[0] != "echo" {
+		t.Errorf("asked about %q, want the one that the rule does not allow", left.Argv)
+	}
+	s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved})
+	wantCode(t, three.result(), 0)
+	wantCode(t, other.exec(shell("echo in another session")), 0)
+	text, err := os.ReadFile(file)
+	if want := `prefix_rule(pattern=["bash", "-c"], decision="allow")` + "\n"; err != nil || string(text) != want {
+		t.Errorf("the file has %q, %v, want %q", text, err, want)
+	}
+	s.decidedBy(messages.ByPerson, messages.ByRule, messages.ByPerson)
+	other.decidedBy(messages.ByRule)
+	s.nothingLeft()
+}
+
+func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
+	occupied := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newAsker(t, always(), hostOptions{file: filepath.Join(occupied, "default.rules")}, nil)
+	for range 2 {
+		call := s.call(shell("echo 1"))
+		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
+			t.Fatal(err)
+		}
+		wantCode(t, call.result(), 0)
+	}
+	if warned := probe.Of[messages.ExecNotice](s.events, nil); len(warned) != 2 || !strings.Contains(warned[0].Text, "could not be remembered") {
+		t.Errorf("the warnings are %v", warned)
+	}
+	s.nothingLeft()
+}
+
+func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	call := s.call(shell("echo 1"))
+	s.answer(messages.ApprovedForSession)
+	call.result()
+	wantCode(t, s.exec(shell("echo 1")), 0)
+	granted := s.grants()
+	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
+		t.Fatalf("the grants are %+v", granted)
+	}
+	request[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	_, err := ask[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
+	call = s.call(shell("echo 1"))
+	s.answer(messages.Approved)
+	call.result()
+	s.decidedBy(messages.ByPerson, messages.ByCache, messages.ByPerson)
+	s.nothingLeft()
+}
+
+func TestAGrantExpires(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	call := s.call(shell("echo 1"))
+	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedForSession, Expires: 20 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	call.result()
+	awaitThat(t, "the grant has expired", func() bool { return len(s.grants()) == 0 })
+	call = s.call(shell("echo 1"))
+	s.answer(messages.Denied)
+	_, err := call.reply()
+	wantError(t, "after the grant", err, messages.ErrRejected)
+}
+
+func TestTheOldestGrantIsForgotten(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	pid, err := h.system.Spawn("grants", func(ctx *Context) {
+		if _, ok := ctx.Message().(string); !ok {
+			return
+		}
+		var g grants
+		for n := range maxGrants + 1 {
+			g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}, time.Hour)
+		}
+		g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: "2"}}}, 0) // anew
+		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := request[[]bool](h, pid, "go"); slices.Contains(got, false) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAnswersThatDoNotApprove(t *testing.T) {
+	for _, c := range []struct {
+		decision messages.Decision
+		code     *messages.Error
+		text     string
+		cause    messages.Cause
+	}{
+		{messages.Decision{Kind: messages.Denied}, messages.ErrRejected, "rejected by user", messages.CauseRejected},
+		{messages.Decision{Kind: messages.Denied, Rejection: "use make"}, messages.ErrRejected, "use make", messages.CauseRejected},
+		{messages.Decision{Kind: messages.Denied, Rejection: strings.Repeat("long ", 10_000)}, messages.ErrRejected, "tokens truncated", messages.CauseRejected},
+		{messages.Decision{Kind: messages.Aborted}, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
+	} {
+		s := newAsker(t, always(), hostOptions{}, nil)
+		exec, run := s.call(shell("echo never")), s.call(messages.RunCommand{Argv: []string{"echo", "never"}})
+		quick := s.call(quick("echo not at once either"))
+		for range 3 {
+			if err := s.decide(s.question().ID, c.decision); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, call := range []waiting{exec, run} {
+			_, err := call.reply()
+			if e := wantError(t, "a refused command", err, c.code); !strings.Contains(e.Error(), c.text) || len(e.Error()) > 5000 {
+				t.Errorf("%v, want %q", e, c.text)
+			}
+		}
+		_, err := quick.reply()
+		wantError(t, "a refused command that is not waited for", err, c.code)
+		for _, end := range probe.Of[messages.ExecEnded](s.events, nil) {
+			if end.Cause != c.cause || end.Status != messages.NoStatus {
+				t.Errorf("the end is %+v", end.EndRecord)
+			}
+		}
+		s.neverStarted()
+		s.nothingLeft()
+	}
+}
+
+func TestAQuestionHasOneAnswer(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	call := s.call(shell("echo 1"))
+	q := s.question()
+	if err := s.decide(q.ID, messages.Decision{Kind: "perhaps"}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Errorf("an answer that is none: %v", err)
+	}
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.TimedOut}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Errorf("an answer that nobody may give: %v", err)
+	}
+	const n = 20
+	errs := make(chan error, n)
+	for range n {
+		go func() { errs <- s.decide(q.ID, messages.Decision{Kind: messages.Approved}) }()
+	}
+	taken := 0
+	for range n {
+		if err := <-errs; err == nil {
+			taken++
+		} else {
+			wantError(t, "a later answer", err, messages.ErrAlreadyResolved)
+		}
+	}
+	if taken != 1 {
+		t.Errorf("%d answers were taken", taken)
+	}
+	call.result()
+	for _, id := range []messages.QuestionID{"", "q0", "q2", "q-1", "q01", "nonsense"} {
+		wantError(t, "an unknown question", s.decide(id, messages.Decision{Kind: messages.Approved}), messages.ErrUnknownQuestion)
+	}
+	s.nothingLeft()
+}
+
+func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
+	p := always()
+	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p} // its probe gets all events, and does not count
+	began := time.Now()
+	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
+	took := time.Since(began)
+	e := wantError(t, "nobody", err, messages.ErrRejected)
+	if !strings.Contains(e.Error(), "SessionOptions.Approver") || took > 50*time.Millisecond {
+		t.Errorf("%v after %v", e, took)
+	}
+	s.decidedBy(messages.ByAbsence)
+	s.neverStarted()
+	s.nothingLeft()
+}
+
+func TestAQuestionIsRejectedWhenTheLastListenerLeaves(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
+	s.waits(2)
+	s.ears.Close()
+	for _, call := range []waiting{one, two} {
+		_, err := call.reply()
+		wantError(t, "nobody any more", err, messages.ErrRejected)
+	}
+	s.nothingLeft()
+}
+
+func TestAQuestionHasADeadline(t *testing.T) {
+	for kind, want := range map[messages.DecisionKind]*messages.Error{
+		"": messages.ErrRejected, messages.Denied: messages.ErrRejected, messages.Aborted: messages.ErrAborted, messages.Approved: nil,
+	} {
+		s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.ApprovalDeadline, c.OnDeadline = 30*time.Millisecond, kind })
+		_, err := s.call(shell("echo 1")).reply()
+		if want == nil && err != nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("on deadline %q: %v", kind, err)
+		}
+		q := s.question()
+		if q.Deadline.Sub(q.Since) < 20*time.Millisecond || q.OnDeadline == "" {
+			t.Errorf("the question says %v, %q", q.Deadline, q.OnDeadline)
+		}
+		resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil)
+		if resolved.Source != messages.ByDeadline || resolved.Decision != q.OnDeadline || kind == "" && resolved.Decision != messages.TimedOut {
+			t.Errorf("resolved: %+v", resolved)
+		}
+		wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.Approved}), messages.ErrAlreadyResolved)
+		s.nothingLeft()
+	}
+}
+
+// approvers are those that give no answer.
+var speechless = map[string]Approver{
+	"an error": func(context.Context, messages.Question) (messages.Decision, error) {
+		return messages.Decision{}, errors.New("no idea")
+	},
+	"a panic":   func(context.Context, messages.Question) (messages.Decision, error) { panic("no idea") },
+	"no answer": func(context.Context, messages.Question) (messages.Decision, error) { return messages.Decision{}, nil },
+	"no end": func(context.Context, messages.Question) (messages.Decision, error) {
+		goruntime.Goexit()
+		panic("unreachable")
+	},
+	"no amendment": func(context.Context, messages.Question) (messages.Decision, error) {
+		return messages.Decision{Kind: messages.ApprovedWithRule}, nil
+	},
+}
+
+func TestAnApproverThatDoesNotAnswer(t *testing.T) {
+	for name, approver := range speechless {
+		t.Run(name, func(t *testing.T) {
+			p := always()
+			s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) { c.Approver = approver }), planner: p}
+			_, err := s.call(shell("echo 1")).reply()
+			if e := wantError(t, "no answer", err, messages.ErrRejected); !strings.Contains(e.Detail, "did not answer") {
+				t.Errorf("rejected with %v", e)
+			}
+			s.listen() // then somebody else can
+			call := s.call(shell("echo 1"))
+			s.question()
+			s.answer(messages.Approved)
+			wantCode(t, call.result(), 0)
+			s.nothingLeft()
+		})
+	}
+}
+
+func TestAnApproverAnswers(t *testing.T) {
+	seen := make(chan messages.Question, 1)
+	p := always()
+	s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
+		c.Approver = func(_ context.Context, q messages.Question) (messages.Decision, error) {
+			seen <- q
+			return messages.Decision{Kind: messages.Approved}, nil
+		}
+	})}
+	command := shell("echo 1")
+	command.Justification, command.SandboxPermissions = "I want it", messages.RequireEscalated
+	command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"B": "2", "A": "1"}}
+	wantCode(t, s.exec(command), 0)
+	q := <-seen
+	if !slices.Equal(q.Argv, command.Argv) || q.Dir != s.dir || q.Reason != "because" || !slices.Equal(q.Environment, []string{"A=1", "B=2"}) {
+		t.Errorf("the question is %+v", q)
+	}
+	s.nothingLeft()
+}
+
+func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
+	for name, end := range map[string]func(s *asker, call waiting, q messages.Question){
+		"answered": func(s *asker, _ waiting, q messages.Question) {
+			s.decide(q.ID, messages.Decision{Kind: messages.Approved})
+		},
+		"taken back": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
+		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
+		"closed": func(s *asker, _ waiting, _ messages.Question) {
+			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, left := make(chan messages.Question, 1), make(chan struct{})
+			p := always()
+			s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
+				c.Approver = func(ctx context.Context, q messages.Question) (messages.Decision, error) {
+					asked <- q
+					<-ctx.Done()
+					close(left)
+					return messages.Decision{Kind: messages.Approved}, nil
+				}
+			})}
+			call := s.call(shell("echo 1"))
+			end(s, call, <-asked)
+			<-left
+			_, err := call.reply()
+			if (err == nil) != (name == "answered") {
+				t.Errorf("%v", err)
+			}
+			s.answeredOnce()
+		})
+	}
+}
+
+func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	for name, take := range map[string]func(waiting){
+		"cancel":        func(call waiting) { call.cancel() },
+		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
+		"terminate all": func(waiting) { request[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
+	} {
+		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
+			call := s.call(command)
+			q := s.question()
+			if listed := s.list(); len(listed) != 1 || listed[0].State != messages.StateAwaitingApproval {
+				t.Errorf("listed as %+v", listed)
+			}
+			take(call)
+			reply, err := call.reply()
+			if result, run := reply.(*messages.RunResult); err == nil && !(run && result.Cancelled) {
+				t.Errorf("%s: answered with %v", name, reply)
+			}
+			if resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil); resolved.Decision != "" || resolved.Question != q.ID {
+				t.Errorf("%s: %+v", name, resolved)
+			}
+			wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.Approved}), messages.ErrAlreadyResolved)
+		}
+	}
+	s.neverStarted()
+	s.nothingLeft()
+}
+
+func TestOneOfSeveralAskersMayGo(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one, two := s.call(shell("echo 1")), s.call(shell("echo 1"))
+	awaitThat(t, "both have asked", func() bool { return s.planner.made.Load() >= 4 })
+	one.cancel()
+	_, err := one.reply()
+	wantError(t, "the one that goes", err, messages.ErrCancelled)
+	s.answer(messages.Approved)
+	wantCode(t, two.result(), 0)
+	s.nothingLeft()
+}
+
+func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	var call waiting
+	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
+	s.question()
+	s.system.Send(pid, planned{err: nil, plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
+	s.system.Send(pid, childEvent{event: nil})                                     // ignored
+	s.system.Send(pid, workPanicked{"deliberate"})
+	_, err := call.reply()
+	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
+	s.nothingLeft()
+}
+
+func TestTheApprovalActorCrashes(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
+	s.waits(2)
+	s.system.Send(s.approvalActor(), consult{origin: messages.Origin{}, request: policy.Request{Argv: []string{deadlyWord}}})
+	for _, call := range []waiting{one, two} {
+		_, err := call.reply()
+		wantError(t, "the actor that asks is gone", err, messages.ErrRejected)
+	}
+	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
+	wantError(t, "later", err, messages.ErrRejected)
+	_, err = ask[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+	wantError(t, "list", err, messages.ErrRuntimeFailure)
+	s.answeredOnce()
+	s.neverStarted()
+}
+
+// approvalActor is the actor that asks.
+func (s *asker) approvalActor() *PID {
+	for _, bucket := range s.system.lib.ProcessRegistry.LocalPIDs.LocalPIDs {
+		if bucket.Count() == 0 {
+			continue
+		}
+		for name := range bucket.Items() {
+			if strings.Contains(name, "/approval$") {
+				return s.system.lib.NewLocalPID(name)
+			}
+		}
+	}
+	s.t.Fatal("there is no approval actor")
+	return nil
+}
+
+func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
+	p := &planner{Plan: policy.Plan{Decision: policy.Run}}
+	ask := always()
+	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
+		if slices.Contains(r.Argv, "echo asked") {
+			return ask.plan(r, s)
+		}
+		return p.plan(r, s)
+	}}
+	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
+	s.listen()
+	idler := s.exec(quick(idle))
+	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: messages.MinYield})
+	s.question()
+	other := s.call(messages.WriteStdin{Process: idler.Process, NoWait: false, Yield: messages.MinPoll})
+	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	if asked.answered(2*messages.MinYield) || short.answered(0) || other.answered(0) {
+		t.Error("a yield ended while the question was open")
+	}
+	// The host's own pauses do not undo it.
+	request[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
+	if short.answered(2 * messages.MinYield) {
+		t.Error("somebody else's resume let a yield end")
+	}
+	if err := s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, asked.result(), 0)
+	if result := short.result(); !result.Running {
+		t.Errorf("%+v", result)
+	}
+	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	s.nothingLeft()
+}
+
+func TestTooManyQuestions(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	var calls []waiting
+	for n := range maxQuestions + 1 {
+		calls = append(calls, s.call(messages.ExecCommand{Argv: []string{"echo", fmt.Sprint(n)}}))
+	}
+	s.waits(maxQuestions)
+	over := 0
+	awaitThat(t, "one is refused", func() bool {
+		over = 0
+		for _, call := range calls {
+			if call.answered(0) {
+				over++
+			}
+		}
+		return over > 0
+	})
+	if over != 1 {
+		t.Errorf("%d were refused", over)
+	}
+	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	limited := 0
+	for _, call := range calls {
+		if _, err := call.reply(); errors.Is(err, messages.ErrLimitReached) {
+			limited++
+		}
+	}
+	if limited != 1 {
+		t.Errorf("%d were told that there are too many", limited)
+	}
+	s.nothingLeft()
+}
+
+func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
+	s.waits(2)
+	began := time.Now()
+	request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, call := range []waiting{one, two} {
+		if _, err := call.reply(); err == nil {
+			t.Error("a command ran")
+		}
+	}
+	s.answeredOnce()
+	s.neverStarted()
+}
