@@ -1,10 +1,7 @@
 package actors
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -13,16 +10,11 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// Approver answers questions on a person's behalf. Its context ends when nobody waits for the answer any more.
-type Approver func(context.Context, messages.Question) (messages.Decision, error)
-
 // Bounds of the questions of a session.
 const (
 	maxQuestions = 256
 	// lookForListeners is how often it is seen to that somebody is still there to answer.
 	lookForListeners = 250 * time.Millisecond
-	// maxRejection bounds, in tokens, what a person tells the model.
-	maxRejection = 900
 )
 
 // approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers.
@@ -43,19 +35,6 @@ type approval struct {
 	look   *Timer // for listeners
 }
 
-// question is one that waits for an answer, with all who want to know it.
-type question struct {
-	messages.Question
-	consult consult // the first one
-	askers  []*PID
-	put     bool // it was published
-	closed  bool // it is decided, and the amendment is being made
-	verdict verdict
-	due     *Timer
-	leave   func() // ends the approver's call
-	failed  string // why the approver will not answer
-}
-
 // Messages to the approval actor.
 type (
 	// consult asks about one attempt of a process, which is its sender. It is answered with a verdict.
@@ -67,13 +46,7 @@ type (
 		origin   messages.Origin
 	}
 	// withdraw says that a process does not want to know any more.
-	withdraw struct{ asker *PID }
-	// approverSaid is what an approver's call came to.
-	approverSaid struct {
-		question messages.QuestionID
-		decision messages.Decision
-		failed   string
-	}
+	withdraw    struct{ asker *PID }
 	questionDue struct{ question *question }
 	listening   struct{}
 )
@@ -178,20 +151,6 @@ func (a *approval) plan(c consult) policy.Plan {
 	return a.makePlan(c.request, c.snapshot)
 }
 
-// verdictOf is what a plan says by itself, if that is an answer.
-func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
-	switch {
-	case plan.Decision == policy.Reject:
-		return verdict{plan: plan, source: plan.Source, refusal: rejected(plan.Reason)}, true
-	case plan.Decision == policy.Ask:
-		return verdict{}, false
-	case c.denial == nil, plan.OnDenial == policy.Retry, plan.FirstAttempt == policy.Unsandboxed:
-		return verdict{plan: plan, source: plan.Source}, true
-	default:
-		return verdict{}, false
-	}
-}
-
 // equal finds a question whose answer is an answer to c, too.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
@@ -237,65 +196,6 @@ func (a *approval) put(q *question) {
 	}
 }
 
-// call lets the host's approver answer, in a goroutine.
-func (a *approval) call(q *question) {
-	self, sys, approver, shown := a.ctx.Self(), a.ctx.sys, a.approver, q.Question // the goroutine must not touch the actor
-	wanted, leave := context.WithCancel(context.Background())
-	q.leave = leave
-	a.ctx.Go(func(ctx context.Context) any {
-		defer leave()
-		defer context.AfterFunc(ctx, leave)()
-		said := approverSaid{question: shown.ID, failed: "it ended its goroutine"}
-		defer func() {
-			if reason := recover(); reason != nil {
-				said.failed = fmt.Sprintf("it panicked: %v", reason)
-			}
-			sys.Send(self, said)
-		}()
-		decision, err := approver(wanted, shown)
-		said.decision, said.failed = decision, ""
-		if err != nil {
-			said.failed = err.Error()
-		}
-		return nil
-	})
-}
-
-// approverSaid takes an approver's answer. If it has none somebody else may still answer.
-func (a *approval) approverSaid(m approverSaid) {
-	q := a.open(m.question)
-	if q == nil {
-		return
-	}
-	if m.failed == "" {
-		if err := q.check(m.decision); err != nil {
-			m.failed = err.Error()
-		}
-	}
-	if m.failed == "" {
-		a.resolve(q, m.decision, messages.ByPerson)
-		return
-	}
-	a.logger.Warn("the approver did not answer", "question", string(m.question), "reason", m.failed)
-	q.failed = m.failed
-	a.refuseUnheard()
-	a.next()
-}
-
-// audience reports whether anybody may answer a question.
-func (a *approval) audience(from messages.Origin, failed string) bool {
-	return a.approver != nil && failed == "" || a.bus.Listening(messages.KindApprovalRequested, from)
-}
-
-// refuseUnheard ends the questions that nobody can answer any more.
-func (a *approval) refuseUnheard() {
-	for _, q := range slices.Clone(a.queue) {
-		if !q.closed && !a.audience(q.consult.origin, q.failed) {
-			a.finish(q, verdict{plan: q.consult.plan, source: messages.ByAbsence, refusal: nobody(q.failed)})
-		}
-	}
-}
-
 // decide answers a question on behalf of a caller.
 func (a *approval) decide(m messages.Decide) error {
 	q := a.open(m.Question)
@@ -306,18 +206,6 @@ func (a *approval) decide(m messages.Decide) error {
 		return err
 	}
 	a.resolve(q, m.Decision, messages.ByPerson)
-	return nil
-}
-
-// check finds what is wrong with an answer to this question.
-func (q *question) check(d messages.Decision) error {
-	if err := d.Check(); err != nil {
-		return err
-	}
-	if d.Kind == messages.ApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "decide", Subject: "amendment",
-			Detail: "no prefix was proposed for this question", Hint: "name one, or use another answer"}
-	}
 	return nil
 }
 
@@ -427,14 +315,6 @@ func (a *approval) finish(q *question, v verdict) {
 	}
 }
 
-// stop ends the work on a question.
-func (q *question) stop() {
-	q.due.Cancel()
-	if q.leave != nil {
-		q.leave()
-	}
-}
-
 // leave is the actor's own end.
 func (a *approval) leave() {
 	refusal := rejected("its session has ended, or nobody can be asked any more")
@@ -476,68 +356,4 @@ func (a *approval) list() messages.Questions {
 		}
 	}
 	return all
-}
-
-// ask is the question about a command, for a person's eyes.
-func (a *approval) ask(c consult) messages.Question {
-	r := c.request
-	q := messages.Question{Argv: r.Argv, Display: display(r.Argv), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
-		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
-		Amendment:   c.plan.Amendment, Choices: choices(r, c.plan, a.ruleFile), Since: time.Now()}
-	switch {
-	case c.denial != nil:
-		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
-	case q.Reason == "":
-		q.Reason = r.Justification
-	}
-	q.Reason = visible(q.Reason)
-	if r.SandboxPermissions == messages.WithAdditionalPermissions {
-		q.Additional = r.AdditionalPermissions
-	}
-	if r.Environment != nil {
-		for _, name := range slices.Sorted(maps.Keys(r.Environment.Set)) {
-			q.Environment = append(q.Environment, visible(name+"="+r.Environment.Set[name]))
-		}
-	}
-	return q
-}
-
-func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Sprint("q", n)) }
-
-// closedError tells a question that is over from one that never was. Questions are numbered, so none has to be remembered.
-func (a *approval) closedError(id messages.QuestionID) error {
-	var n int
-	if _, err := fmt.Sscanf(string(id), "q%d", &n); err == nil && questionID(n) == id && 0 < n && n <= a.last {
-		return &messages.Error{Code: messages.CodeAlreadyResolved, Op: "decide", Subject: string(id),
-			Detail: "the question has been answered or withdrawn"}
-	}
-	return &messages.Error{Code: messages.CodeUnknownQuestion, Op: "decide", Subject: string(id),
-		Detail: "there is no such question in this session", Hint: "list the questions"}
-}
-
-func rejected(reason string) *messages.Error {
-	return &messages.Error{Code: messages.CodeRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
-}
-
-// refusalOf is what a caller gets for an answer that does not approve.
-func refusalOf(d messages.Decision) *messages.Error {
-	switch d.Kind {
-	case messages.Aborted:
-		return &messages.Error{Code: messages.CodeAborted, Op: "exec", Detail: "approval request aborted"}
-	case messages.TimedOut:
-		return rejected("nobody answered the question before its deadline")
-	default:
-		return rejected(cmp.Or(d.Rejection, "rejected by user"))
-	}
-}
-
-// nobody is the refusal where nobody can answer; failed says why the approver does not.
-func nobody(failed string) *messages.Error {
-	e := rejected("it needs approval, and nobody is there to be asked")
-	if failed != "" {
-		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
-	}
-	e.Hint = "set SessionOptions.Approver, or watch approval_requested by name and answer with Session.Decide; " +
-		"or choose an approval policy that does not ask"
-	return e
 }

@@ -100,7 +100,7 @@ func (s settings) check(o order) error {
 	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
 		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
 	default:
-		return checkCommand(o.CommandPolicy, s.approval)
+		return policy.CheckCommand(o.CommandPolicy, s.approval)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) pol
 	if p.launch, p.err = s.launch(o); p.err != nil {
 		return p
 	}
-	p.request = policy.Request{Argv: p.launch.Argv, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
+	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
 	if s.looks(o) {
 		p.request.Program, _ = ptyio.FindProgram(p.launch) // the spawner says what is wrong
 		p.snapshot.TrustedShells = trustedShells()

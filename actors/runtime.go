@@ -40,7 +40,7 @@ type surroundings struct {
 func (s Surroundings) of(session messages.SessionID) *surroundings {
 	plan := s.Plan
 	if plan == nil {
-		plan = makePlan
+		plan = policy.MakePlan
 	}
 	return &surroundings{session: session, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
 		telemetry: s.Telemetry, makePlan: plan, ruleFile: s.AmendmentFile}

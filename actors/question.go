@@ -1,0 +1,126 @@
+package actors
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// question is one that waits for an answer, with all who want to know it.
+type question struct {
+	messages.Question
+	consult consult // the first one
+	askers  []*PID
+	put     bool // it was published
+	closed  bool // it is decided, and the amendment is being made
+	verdict verdict
+	due     *Timer
+	leave   func() // ends the approver's call
+	failed  string // why the approver will not answer
+}
+
+// stop ends the work on a question.
+func (q *question) stop() {
+	q.due.Cancel()
+	if q.leave != nil {
+		q.leave()
+	}
+}
+
+// check finds what is wrong with an answer to this question.
+func (q *question) check(d messages.Decision) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	if d.Kind == messages.ApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
+		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "decide", Subject: "amendment",
+			Detail: "no prefix was proposed for this question", Hint: "name one, or use another answer"}
+	}
+	return nil
+}
+
+// verdictOf is what a plan says by itself, if that is an answer.
+func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
+	switch {
+	case plan.Decision == policy.Reject:
+		return verdict{plan: plan, source: plan.Source, refusal: rejected(plan.Reason)}, true
+	case plan.Decision == policy.Ask:
+		return verdict{}, false
+	case c.denial == nil, plan.OnDenial == policy.Retry, plan.FirstAttempt == policy.Unsandboxed:
+		return verdict{plan: plan, source: plan.Source}, true
+	default:
+		return verdict{}, false
+	}
+}
+
+// ask is the question about a command, for a person's eyes.
+func (a *approval) ask(c consult) messages.Question {
+	r := c.request
+	q := messages.Question{Argv: r.Argv, Display: policy.Display(r.Argv), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
+		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
+		Amendment:   c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
+	switch {
+	case c.denial != nil:
+		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
+	case q.Reason == "":
+		q.Reason = r.Justification
+	}
+	q.Reason = policy.Visible(q.Reason)
+	if r.SandboxPermissions == messages.WithAdditionalPermissions {
+		q.Additional = r.AdditionalPermissions
+	}
+	if r.Environment != nil {
+		for _, name := range slices.Sorted(maps.Keys(r.Environment.Set)) {
+			q.Environment = append(q.Environment, policy.Visible(name+"="+r.Environment.Set[name]))
+		}
+	}
+	return q
+}
+
+func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Sprint("q", n)) }
+
+// closedError tells a question that is over from one that never was. Questions are numbered, so none has to be remembered.
+func (a *approval) closedError(id messages.QuestionID) error {
+	var n int
+	if _, err := fmt.Sscanf(string(id), "q%d", &n); err == nil && questionID(n) == id && 0 < n && n <= a.last {
+		return &messages.Error{Code: messages.CodeAlreadyResolved, Op: "decide", Subject: string(id),
+			Detail: "the question has been answered or withdrawn"}
+	}
+	return &messages.Error{Code: messages.CodeUnknownQuestion, Op: "decide", Subject: string(id),
+		Detail: "there is no such question in this session", Hint: "list the questions"}
+}
+
+// maxRejection bounds, in tokens, what a person tells the model.
+const maxRejection = 900
+
+func rejected(reason string) *messages.Error {
+	return &messages.Error{Code: messages.CodeRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
+}
+
+// refusalOf is what a caller gets for an answer that does not approve.
+func refusalOf(d messages.Decision) *messages.Error {
+	switch d.Kind {
+	case messages.Aborted:
+		return &messages.Error{Code: messages.CodeAborted, Op: "exec", Detail: "approval request aborted"}
+	case messages.TimedOut:
+		return rejected("nobody answered the question before its deadline")
+	default:
+		return rejected(cmp.Or(d.Rejection, "rejected by user"))
+	}
+}
+
+// nobody is the refusal where nobody can answer; failed says why the approver does not.
+func nobody(failed string) *messages.Error {
+	e := rejected("it needs approval, and nobody is there to be asked")
+	if failed != "" {
+		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
+	}
+	e.Hint = "set SessionOptions.Approver, or watch approval_requested by name and answer with Session.Decide; " +
+		"or choose an approval policy that does not ask"
+	return e
+}
