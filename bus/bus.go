@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -39,6 +40,7 @@ func New(options Options) *Bus {
 // publication is an event on its way, with what every subscription has to look at.
 type publication struct {
 	event  messages.Event
+	lent   messages.OutputDelta // what event is made of when somebody wants it, if that is nil
 	kind   messages.EventKind
 	from   messages.Origin
 	output bool
@@ -65,9 +67,10 @@ func (b *Bus) Publish(ev messages.Event) {
 
 // PublishOutput is Publish for output under flow control: every lossless subscription that wants ev holds credit until
 // its subscriber is done with ev. credit may be nil. The caller keeps its own hold, may publish more with the same
-// credit, and releases it in the end, whatever became of the bus.
+// credit, and releases it in the end, whatever became of the bus. ev.Bytes are only lent: they are copied if somebody wants
+// them.
 func (b *Bus) PublishOutput(ev messages.OutputDelta, credit *Credit) {
-	b.publish(&publication{event: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true,
+	b.publish(&publication{lent: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true,
 		size: len(ev.Bytes), credit: credit})
 }
 
@@ -82,6 +85,10 @@ func (b *Bus) publish(p *publication) {
 		r := &(*routes)[i]
 		if r.skips(p) || !r.sub.filter.matches(p.kind, &p.from) {
 			continue
+		}
+		if p.event == nil {
+			p.lent.Bytes = bytes.Clone(p.lent.Bytes)
+			p.event = p.lent
 		}
 		lost, fits := r.sub.offer(p)
 		dropped += lost

@@ -1,10 +1,6 @@
 package ptyio
 
-import (
-	"slices"
-
-	"github.com/execbus/execbus/messages"
-)
+import "github.com/execbus/execbus/messages"
 
 // DefaultBufferSize is the usual capacity of a HeadTailBuffer, and of a transcript, in bytes.
 const DefaultBufferSize = 1 << 20
@@ -13,7 +9,7 @@ const DefaultBufferSize = 1 << 20
 // capacity, rounded down, holds the first bytes, the rest holds the last ones.
 //
 // Its memory follows its content: a few bytes cost a few bytes, and it never holds more than twice of what it retains,
-// nor more than its capacity. Pushing costs a copy. The zero value has no capacity: it drops and counts everything.
+// nor more than its capacity and 16 KiB for each half. Pushing costs a copy. The zero value has no capacity: it drops and counts everything.
 //
 // It is not safe for concurrent use. Byte slices go in and come out as copies.
 type HeadTailBuffer struct {
@@ -101,75 +97,4 @@ func (b *HeadTailBuffer) Snapshot() [][]byte {
 		}
 	}
 	return chunks
-}
-
-// ring keeps the last elements pushed into it, at most budget. It starts without memory and doubles up to the budget.
-type ring[T any] struct {
-	buf    []T // the slots; some may be free
-	start  int // the slot of the oldest element
-	n      int // how many elements there are
-	budget int
-}
-
-// room is how many elements can be pushed before the oldest are dropped.
-func (r *ring[T]) room() int { return r.budget - r.n }
-
-// push adds elements at the end and returns how many it dropped: the oldest of the ring, then the first of p.
-func (r *ring[T]) push(p []T) (dropped int) {
-	dropped = max(0, len(p)-r.room())
-	old := min(dropped, r.n)
-	r.drop(old)
-	p = p[dropped-old:]
-
-	r.reserve(r.n + len(p))
-	free := r.slot(r.n)
-	copied := copy(r.buf[free:], p)
-	copy(r.buf, p[copied:])
-	r.n += len(p)
-	return dropped
-}
-
-// drop removes the n oldest elements.
-func (r *ring[T]) drop(n int) {
-	r.start = r.slot(n)
-	r.n -= n
-	if r.n == 0 {
-		r.start = 0 // the next push is one copy
-	}
-}
-
-// reserve makes slots for n elements, n ≤ budget.
-func (r *ring[T]) reserve(n int) {
-	if n <= len(r.buf) {
-		return
-	}
-	bigger := make([]T, min(max(n, 2*len(r.buf)), r.budget))
-	r.appendTo(bigger[:0], 0, r.n)
-	r.buf, r.start = bigger, 0
-}
-
-// slot is where the element i is, or goes; i may be n.
-func (r *ring[T]) slot(i int) int {
-	i += r.start
-	if i >= len(r.buf) {
-		i -= len(r.buf)
-	}
-	return i
-}
-
-// at is the element i, counted from the oldest.
-func (r *ring[T]) at(i int) T { return r.buf[r.slot(i)] }
-
-// appendTo appends the elements from i up to, not including, j.
-func (r *ring[T]) appendTo(dst []T, i, j int) []T {
-	if i == j {
-		return dst
-	}
-	dst = slices.Grow(dst, j-i)
-	from, to := r.slot(i), r.slot(j)
-	if from < to {
-		return append(dst, r.buf[from:to]...)
-	}
-	dst = append(dst, r.buf[from:]...)
-	return append(dst, r.buf[:to]...)
 }

@@ -3,6 +3,7 @@ package ptyio
 import (
 	"bytes"
 	"io"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -82,7 +83,7 @@ func TestHeadTailDrainMovesEverythingAndResets(t *testing.T) {
 	drained := b.Drain()
 	expectHeadTail(t, drained, "01234", "789ab", 2)
 	expectHeadTail(t, b, "", "", 0)
-	if memory := len(b.head.buf) + len(b.tail.buf); memory != 0 {
+	if memory := slots(&b.head) + slots(&b.tail); memory != 0 {
 		t.Errorf("a drained buffer holds %d bytes", memory)
 	}
 
@@ -142,14 +143,14 @@ func TestHeadTailIsAWriter(t *testing.T) {
 func TestHeadTailMemoryFollowsItsContent(t *testing.T) {
 	b := NewHeadTailBuffer(DefaultBufferSize)
 	b.Push([]byte("user@machine:~/src$ "))
-	if memory := len(b.head.buf) + len(b.tail.buf); memory > 32 {
+	if memory := slots(&b.head) + slots(&b.tail); memory > 32 {
 		t.Errorf("a prompt of 20 bytes costs %d", memory)
 	}
 	batch := make([]byte, MaxBatch)
 	for range 100 {
 		b.Push(batch)
 	}
-	if memory := len(b.head.buf) + len(b.tail.buf); memory != DefaultBufferSize {
+	if memory := slots(&b.head) + slots(&b.tail); memory > DefaultBufferSize+2*pageItems {
 		t.Errorf("a full buffer holds %d bytes", memory)
 	}
 	if allocs := testing.AllocsPerRun(10, func() { b.Push(batch) }); allocs != 0 {
@@ -227,5 +228,56 @@ func BenchmarkHeadTailPushAndDrain(b *testing.B) {
 	for b.Loop() {
 		buffer.Push(prompt)
 		buffer.Drain()
+	}
+}
+
+// slots is how many elements a ring has memory for.
+func slots[T any](r *ring[T]) (n int) {
+	for _, page := range r.pages {
+		n += len(page)
+	}
+	return n
+}
+
+func TestARingIsAQueueWithABound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := ring[int]{budget: rapid.SampledFrom([]int{0, 1, 5, pageItems - 1, pageItems, pageItems + 1, 3*pageItems + 7}).Draw(t, "budget")}
+		var model []int
+		next := 0
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "push") {
+				items := make([]int, rapid.SampledFrom([]int{0, 1, 100, pageItems - 1, pageItems, 2*pageItems + 3, 5 * pageItems}).Draw(t, "items"))
+				for i := range items {
+					next++
+					items[i] = next
+				}
+				model = append(model, items...)
+				gone := max(0, len(model)-r.budget)
+				model = model[gone:]
+				if dropped := r.push(items); dropped != gone {
+					t.Fatalf("%d dropped, not %d", dropped, gone)
+				}
+			} else if len(model) > 0 {
+				n := rapid.IntRange(0, len(model)).Draw(t, "drop")
+				r.drop(n)
+				model = model[n:]
+			}
+			checkRing(t, &r, model)
+		}
+	})
+}
+
+func checkRing(t *rapid.T, r *ring[int], model []int) {
+	if r.n != len(model) || !slices.Equal(r.appendTo(nil, 0, r.n), model) {
+		t.Fatalf("%d elements, not the %d that were pushed", r.n, len(model))
+	}
+	if most := max(2*r.budget, r.budget+2*pageItems); slots(r) > most {
+		t.Fatalf("memory for %d elements with a budget of %d", slots(r), r.budget)
+	}
+	if len(model) > 0 {
+		i := rapid.IntRange(0, len(model)-1).Draw(t, "i")
+		if j := rapid.IntRange(i, len(model)).Draw(t, "j"); r.at(i) != model[i] || !slices.Equal(r.appendTo(nil, i, j), model[i:j]) {
+			t.Fatalf("the part from %d to %d is another", i, j)
+		}
 	}
 }

@@ -228,7 +228,7 @@ func TestLogRefusesAnUnknownStream(t *testing.T) {
 // logMemory is what a log holds apart from its fixed fields, in bytes.
 func logMemory(l *OutputLog) int {
 	const markSize = 4
-	return len(l.head.bytes.buf) + len(l.tail.bytes.buf) + markSize*(len(l.head.marks.buf)+len(l.tail.marks.buf))
+	return slots(&l.head.bytes) + slots(&l.tail.bytes) + markSize*(slots(&l.head.marks)+slots(&l.tail.marks))
 }
 
 func TestLogMemoryFollowsItsContent(t *testing.T) {
@@ -241,7 +241,7 @@ func TestLogMemoryFollowsItsContent(t *testing.T) {
 	for range 100 {
 		l.Append(messages.PTY, batch)
 	}
-	if memory := logMemory(l); memory > LogHead+LogTail+1024 {
+	if memory := logMemory(l); memory > LogHead+LogTail+4*pageItems {
 		t.Errorf("a flood costs %d", memory)
 	}
 	if allocs := testing.AllocsPerRun(10, func() { l.Append(messages.PTY, batch) }); allocs != 0 {
@@ -254,7 +254,7 @@ func TestLogMemoryIsBoundedForOneByteChunks(t *testing.T) {
 	for range LogHead + 2*LogTailChunks {
 		l.Append(messages.PTY, []byte("."))
 	}
-	if memory, bound := logMemory(l), LogHead+4*LogHead+2*LogTailChunks+4*LogTailChunks; memory > bound {
+	if memory, bound := logMemory(l), LogHead+4*LogHead+2*LogTailChunks+4*LogTailChunks+4*2*pageItems; memory > bound {
 		t.Errorf("it holds %d bytes, more than %d", memory, bound)
 	}
 	want := []Range{

@@ -25,8 +25,8 @@ type Splitter struct {
 	n    int
 }
 
-// Push takes the next batch and calls emit for each delta, in order. Deltas are copies and belong to emit's owner; the
-// batch can be reused when Push returns.
+// Push takes the next batch and calls emit for each delta, in order. A delta is a part of the batch wherever that is
+// possible, and so only valid until emit returns.
 func (s *Splitter) Push(batch []byte, emit func(delta []byte)) {
 	if s.n > 0 {
 		batch = batch[s.pushHeld(batch, emit):]
@@ -36,7 +36,7 @@ func (s *Splitter) Push(batch []byte, emit func(delta []byte)) {
 		if n == 0 {
 			break
 		}
-		emit(bytes.Clone(batch[:n]))
+		emit(batch[:n:n])
 		batch = batch[n:]
 	}
 	s.n += copy(s.held[s.n:], batch)
