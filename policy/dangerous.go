@@ -12,7 +12,7 @@ import (
 // Bounds of the search for dangerous commands.
 const (
 	maxWrapped = 8       // programs around a command
-	maxLooks   = 1 << 20 // words looked at
+	maxLooks   = 1 << 20 // words and bytes of scripts looked at, however often
 )
 
 // Dangerous reports whether a command line removes by force: rm with -f, alone or in a cluster, or --force, before "--". It
@@ -21,8 +21,8 @@ const (
 // like, and shells with -c, one in the other up to eight times.
 //
 // It catches accidents, not intent: a program name that is a variable or is put together is not seen. Beyond the bounds
-// the answer is the careful one: what is wrapped more often than eight times is dangerous; a script that is too long to
-// parse is, if a line of it has the words rm and -f. In a script with a syntax error only the lines before it count,
+// the answer is the careful one: what is wrapped more often than eight times is dangerous, and so is what would take too
+// long to search; a script that is too long to parse is, if a line of it has the words rm and -f. In a script with a syntax error only the lines before it count,
 // which is what a shell would have run.
 func Dangerous(argv []string) bool {
 	s := search{left: maxLooks}
@@ -109,7 +109,8 @@ func (s *search) find(args []string, level int) bool {
 
 // script looks at every command of a script.
 func (s *search) script(text string, level int) bool {
-	if level > maxWrapped {
+	s.left -= len(text)
+	if level > maxWrapped || s.left < 0 {
 		return true
 	}
 	file, err := parseScript(strings.ToValidUTF8(text, "?"))
