@@ -22,8 +22,8 @@ const (
 //
 // It catches accidents, not intent: a program name that is a variable or is put together is not seen. Beyond the bounds
 // the answer is the careful one: what is wrapped more often than eight times is dangerous, and so is what would take too
-// long to search; a script that is too long to parse is, if a line of it has the words rm and -f. In a script with a syntax error only the lines before it count,
-// which is what a shell would have run.
+// long to search; a script that is too long to parse is, if a line of it has the words rm and -f. In a script with a
+// syntax error only the lines before it count, which is what a shell would have run.
 func Dangerous(argv []string) bool {
 	s := search{left: maxLooks}
 	return s.command(argv, 0)

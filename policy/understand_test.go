@@ -69,7 +69,7 @@ var notPlain = []string{
 	"A=1 ls", "A=1", "A[1]=2", "a+=b", "PATH=/x ls", "ls && A=1",
 	"&& ls", "ls &&", "ls ||", "ls |", "| ls", "ls ;; pwd", "; ls", ";", "ls && && pwd", "ls | | wc", "ls; ; pwd", "ls 'x",
 	`ls "x`, ")", "}",
-	"'ls'", `"ls" -l`, "'git status'", `l\s`, "l''s", "l*", "[l]s", "{ls,-l}", "~/ls", "é", "ls=x", "=ls", "%1", "-ls", "*", `\ls`,
+	"'ls'", `"ls" -l`, "'git status'", `l\s`, "l''s", "l*", "[l]s", "{ls,-l}", "~/ls", "é", "ls=x", "=ls", "%1", "-ls", "+ls", "*", `\ls`,
 	"echo {a,b}", "echo {1..3}", "echo é", "echo a\u00a0b", "echo =ls", "echo a=~", "echo a:~/x", "rm *", "find *", "uniq a*",
 	"git log -- *", "./ls *", "/tmp/ls ~", "make [a]", "echo @(a)", "echo !(a)",
 	"echo a\x00b", "echo a\r", "echo a\r\npwd", "echo \x1b", "echo \x7f", "echo 'a\xff'", "echo \v", "l\x01s",

@@ -17,7 +17,8 @@ func plainProgram(name string) bool {
 	if inert[name] {
 		return true
 	}
-	return name != "" && strings.Trim(name, letters+digits+"_./+@-") == "" && !strings.HasPrefix(name, "-") && !shellWords[name]
+	return name != "" && strings.Trim(name, letters+digits+"_./+@-") == "" && !shellWords[name] &&
+		name[0] != '-' && name[0] != '+' // to bash -c, a script that begins so is another option
 }
 
 // plainWord is the text of a word as the program gets it. For a pattern, or a path that starts with ~, it is the word
