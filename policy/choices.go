@@ -20,8 +20,12 @@ func Choices(request Request, plan Plan, file string) []messages.Choice {
 
 // RuleRemembers says what an allow rule for a prefix does.
 func RuleRemembers(prefix []string, file string) string {
+	where := "in every session"
+	if len(prefix) > 0 && strings.Contains(prefix[0], "/") && !strings.HasPrefix(prefix[0], "/") {
+		where = "in every directory that has such a program, " + where
+	}
 	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question and without a "+
-		"sandbox, in every session; written to %s", Display(prefix), Visible(file))
+		"sandbox, %s; written to %s", Display(prefix), where, Visible(file))
 }
 
 // remembered says what an approval for the session covers.

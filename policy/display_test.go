@@ -170,6 +170,8 @@ func TestChoices(t *testing.T) {
 			r.AdditionalPermissions = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
 		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r, writing w\\u200b"}, "without", ""},
+		"a relative program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"./x"}},
+			nil, "", "./x, whatever follows them, runs without a question and without a sandbox, in every directory that has such"},
 	} {
 		r := request
 		c.change(&r)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
@@ -67,7 +68,7 @@ type environment struct {
 
 // key is the plan's cache key.
 func (m *maker) key(plan Plan) string {
-	a := approved{Command: texts(m.canonical()), Dir: exact(filepath.Clean(m.request.Dir)), Attempt: plan.FirstAttempt,
+	a := approved{Command: texts(m.canonical()), Dir: exact(tidy(m.request.Dir)), Attempt: plan.FirstAttempt,
 		OnDenial: plan.OnDenial}
 	if m.altered {
 		a.Argv0 = exact(m.request.Argv0)
@@ -109,12 +110,20 @@ func (m *maker) places(paths []string) any {
 	var result []string
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(m.request.Dir, path)
+			path = m.request.Dir + "/" + path
 		}
-		result = append(result, filepath.Clean(path))
+		result = append(result, tidy(path))
 	}
 	slices.Sort(result)
 	return texts(slices.Compact(result))
+}
+
+// tidy is a path without what does not matter. With ".." that depends on symbolic links, which nobody follows here.
+func tidy(path string) string {
+	if strings.Contains(path, "..") {
+		return path
+	}
+	return filepath.Clean(path)
 }
 
 func keyEnvironment(e *messages.EnvironmentPolicy) *environment {

@@ -92,7 +92,7 @@ func equivalents() [][2]asked {
 			e.Environment = &messages.EnvironmentPolicy{Inherit: messages.InheritAll, Set: map[string]string{}}
 		},
 		func(e *messages.ExecCommand) { e.Dir = "/work/" },
-		func(e *messages.ExecCommand) { e.Dir = "/work/x/.." },
+		func(e *messages.ExecCommand) { e.Dir = "//work/./" },
 	}
 	var pairs [][2]asked
 	pairs = append(pairs, vary(base, shell...)...)
@@ -184,6 +184,9 @@ func TestKeysTellApart(t *testing.T) {
 		"directories":             {base, base.with(func(e *messages.ExecCommand) { e.Dir = "/work/x" })},
 		"directories that are no UTF-8": {base.with(func(e *messages.ExecCommand) { e.Dir = "/\xff" }),
 			base.with(func(e *messages.ExecCommand) { e.Dir = "/\xfe" })},
+		"the parent of what may be a link": {base, base.with(func(e *messages.ExecCommand) { e.Dir = "/work/x/.." })},
+		"paths through such a parent": {base.permitted(wider(false, []string{"x/../y"}, nil)), base.permitted(wider(false,
+			[]string{"y"}, nil))},
 		"variables":                   {base, base.with(set("A", "b"))},
 		"values":                      {base.with(set("A", "b")), base.with(set("A", "c"))},
 		"values that are no UTF-8":    {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},

@@ -58,36 +58,46 @@ func (m *maker) covers(prefix []string) bool {
 	return true
 }
 
-// Programs that run whatever their arguments say, with the flags that make them do it. A rule for one of these prefixes
-// alone would allow everything; longer prefixes say something.
+// Programs that run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
+// everything; longer prefixes say something.
 var (
-	bannedShells       = []string{"bash", "sh", "zsh", "dash", "fish", "ksh"}
-	bannedInterpreters = []string{"python", "python3", "pythonw", "py", "pyw", "pypy", "pypy3", "node", "nodejs", "bun", "deno",
-		"perl", "php", "ruby", "lua", "julia", "Rscript", "osascript"}
-	bannedWindows = []string{"cmd", "powershell", "pwsh"}
-	bannedOthers  = []string{"env", "git", "sudo", "rm"}
-	bannedPairs   = []string{"npm run", "pnpm run", "yarn run", "bun run", "deno eval"}
+	bannedShells       = wordSet(`bash sh zsh dash fish ksh ash mksh`)
+	bannedInterpreters = wordSet(`python pythonw py pyw pypy node nodejs bun deno perl php ruby lua julia Rscript osascript`)
+	bannedWindows      = wordSet(`cmd powershell pwsh`)
+	bannedOthers       = wordSet(`env git sudo rm eval find ssh su watch`)
+	bannedPairs        = []string{"npm run", "pnpm run", "yarn run", "bun run", "deno eval"}
 )
 
-// banned reports whether a prefix allows everything, or close to it. Besides the names themselves, paths that end in them
-// count, and programs whose name carries a version.
+// banned reports whether a prefix allows everything, or close to it. Paths that end in such a name count, versions do not
+// help (python3.13), and neither does another program that runs the one in its words (sudo bash -c).
 func banned(prefix []string) bool {
-	if len(prefix) == 0 || len(prefix) > 2 {
+	if len(prefix) == 0 {
 		return false
 	}
-	name := strings.TrimSuffix(path.Base(prefix[0]), ".exe")
-	plain := strings.TrimRight(name, "0123456789.")
-	shell := slices.Contains(bannedShells, name)
-	windows := slices.Contains(bannedWindows, strings.ToLower(name))
-	interpreter := slices.Contains(bannedInterpreters, name) || slices.Contains(bannedInterpreters, plain)
-	if len(prefix) == 1 {
-		return shell || windows || interpreter || slices.Contains(bannedOthers, name) || slices.Contains(wrappers, name)
+	for range maxWrapped {
+		carrier, found := carriers[path.Base(prefix[0])]
+		if !found {
+			return allowsAll(prefix[0], prefix[1:])
+		}
+		if prefix = carrier.carried(prefix[1:]); len(prefix) == 0 {
+			return true
+		}
 	}
-	flag := strings.HasPrefix(prefix[1], "-")
-	return (shell || interpreter) && flag || windows && (flag || strings.HasPrefix(prefix[1], "/")) ||
-		slices.Contains(bannedPairs, name+" "+prefix[1])
+	return true
 }
 
-// wrappers run the command that their arguments name.
-var wrappers = []string{"busybox", "command", "doas", "exec", "eval", "find", "nice", "nohup", "setsid", "ssh", "stdbuf", "su",
-	"time", "timeout", "toybox", "watch", "xargs"}
+// allowsAll reports whether a program with these words runs what further words say.
+func allowsAll(program string, words []string) bool {
+	name := strings.TrimSuffix(path.Base(program), ".exe")
+	onlyOptions := !slices.ContainsFunc(words, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	pair := len(words) == 1 && slices.Contains(bannedPairs, name+" "+words[0])
+	switch {
+	case bannedShells[name] || bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
+		return onlyOptions || pair
+	case bannedWindows[strings.ToLower(name)]:
+		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
+	case bannedOthers[name]:
+		return len(words) == 0
+	}
+	return pair
+}

@@ -254,6 +254,16 @@ func TestBannedPrefixes(t *testing.T) {
 		expectBanned(t, true, words...)
 		expectBanned(t, false, append(words, "x")...)
 	}
+	for _, prefix := range []string{"bash -l -c", "python3 -u -c", "sudo bash", "sudo -u root bash -c", "env A=b python3",
+		"env -i", "timeout 5",
+		"nice -n 5 sh", "xargs -n 1 sh -c", "busybox sh", "/usr/bin/env node", "nohup sudo env perl -e"} {
+		expectBanned(t, true, strings.Fields(prefix)...)
+	}
+	for _, prefix := range []string{"sudo make install", "env A=b cargo test", "timeout 5 make", "python3 -m pytest",
+		"bash -c ls", "git -C",
+		"xargs grep x", "find . -name"} {
+		expectBanned(t, false, strings.Fields(prefix)...)
+	}
 	expectBanned(t, false, "cargo")
 	expectBanned(t, false)
 }
