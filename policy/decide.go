@@ -129,9 +129,7 @@ func (m *maker) guess(command []string) (v verdict, danger bool) {
 		return ask, true
 	case mode == messages.Untrusted:
 		return ask, false
-	case mode == messages.Never || mode == messages.OnFailure || !m.sandbox.Confined():
-		return fine, false
-	case override(m.request.CommandPolicy):
+	case override(m.request.CommandPolicy) && m.sandbox.Confined(): // it would be refused under another policy than on-request
 		return ask, false
 	}
 	return fine, false

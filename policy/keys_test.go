@@ -158,11 +158,11 @@ func TestEquivalentCommandsAreAskedAboutOnce(t *testing.T) {
 		if second := MakePlan(pair[1].request(), snapshot); first.Decision == Ask && second.Decision == Run {
 			same++
 		} else {
-			t.Logf("asked twice: %s %s and %s %s", first.Decision, first.CacheKey, second.Decision, second.CacheKey)
+			t.Errorf("asked twice: %s %s and %s %s", first.Decision, first.CacheKey, second.Decision, second.CacheKey)
 		}
 	}
 	t.Logf("%d of %d pairs are asked about once", same, len(pairs))
-	if len(pairs) < 60 || same*100 < len(pairs)*95 {
+	if len(pairs) < 60 || same < len(pairs) {
 		t.Errorf("only %d of %d pairs", same, len(pairs))
 	}
 }
@@ -237,7 +237,8 @@ func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 	}
 	for _, later := range []Snapshot{under(untrusted, readOnly, nil), under(onRequest, workspace, nil), under(onRequest, full,
 		nil),
-		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil)} {
+		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil),
+		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, WritableRoots: []string{"/data"}}, nil)} {
 		later.Granted = func(key string) bool { return key == first.CacheKey }
 		if plan := MakePlan(request, later); plan.Decision != Ask {
 			t.Errorf("%s, %s: %+v", later.Approval, later.Sandbox, plan)

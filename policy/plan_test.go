@@ -321,6 +321,17 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 	}
 }
 
+// TestHereDocuments: rules hold for the command that reads one, and nothing is known about its safety.
+func TestHereDocuments(t *testing.T) {
+	for text, want := range map[string]string{"ls -l": "run/ask", "ls -l <<E\nx\nE": "ask/retry", "allowed x <<E\nx\nE": "run!",
+		"forbidden <<'E'\nx\nE": "rej", "prompted <<E\nx\nE": "ask/retry", "allowed <<E > x\nx\nE": "ask/retry",
+		"A=b allowed <<E\nx\nE": "ask/retry"} {
+		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, tableRules())), true); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestSources(t *testing.T) {
 	for _, c := range []struct {
 		script string

@@ -32,6 +32,16 @@ func drawPlan(t *rapid.T) drawn {
 		decision := rapid.SampledFrom([]RuleDecision{Allow, Allow, Allow, Prompt, Forbidden}).Draw(t, "decision")
 		return testRule{decision, strings.Join(command.Draw(t, "prefix"), " "), ""}
 	}), 0, 6).Draw(t, "rules")
+	// So that it does not take luck to meet what is rare.
+	switch rapid.SampledFrom([]string{"any", "all allowed", "one forbidden"}).Draw(t, "kind") {
+	case "all allowed":
+		d.rules = nil
+		for _, segment := range d.segments {
+			d.rules = append(d.rules, testRule{Allow, segment[0], ""})
+		}
+	case "one forbidden":
+		d.rules = append(d.rules, testRule{Forbidden, strings.Join(rapid.SampledFrom(d.segments).Draw(t, "forbidden"), " "), ""})
+	}
 	approval := rapid.SampledFrom(slices.Sorted(maps.Keys(approvals))).Draw(t, "approval")
 	sandbox := rapid.SampledFrom(slices.Concat(sandboxes["RO, WW"], sandboxes["DFA, EXT"])).Draw(t, "sandbox")
 	d.snapshot = under(approvals[approval], sandbox, testRules(d.rules...))
