@@ -102,6 +102,7 @@ func (p *process) received(batch ptyio.Output) {
 		emitted = true
 		p.publish(batch.Stream, delta, credit)
 	})
+	batch.Looked()
 	credit.Release()
 	p.holdBack(batch.Stream, emitted)
 }

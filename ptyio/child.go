@@ -140,16 +140,20 @@ type Spawned struct{ Child Child }
 // Output is a batch of bytes under credit. The receiver must call Release when it is done with Bytes, which are then
 // reused.
 type Output struct {
-	Stream  messages.Stream
-	Bytes   []byte
-	release func()
+	Stream messages.Stream
+	Bytes  []byte
+	batch  *batch
 }
 
 // Release returns the buffer and the credit to the child. It must be called exactly once, from any goroutine.
-func (o Output) Release() { o.release() }
+func (o Output) Release() { o.batch.release() }
+
+// Looked says that the receiver is done with the bytes, even if others will hold the batch for long. Of flooding children
+// only some are looked at at once, so without it the others wait longer. It may be called once, before Release.
+func (o Output) Looked() { o.batch.looked() }
 
 // Discard makes Output a message that may be dropped: a dropped batch is released.
-func (o Output) Discard() { o.release() }
+func (o Output) Discard() { o.batch.release() }
 
 // Discard makes Spawned a message that may be dropped: a child nobody takes is ended.
 func (s Spawned) Discard() { s.Child.Abandon() }

@@ -26,11 +26,13 @@ type pace struct {
 	bytes int
 }
 
+func (p *pace) floods() bool { return p.bytes >= floodBytes }
+
 // fill reads once if there is little, and until nothing waits if there is much. For a flooding child it rests when
 // nothing waits, so that a batch is worth the wake-up that it costs its receiver.
 func (p *pace) fill(fd int, buffer []byte) (int, error) {
 	total, rests := 0, 0
-	floods := p.bytes >= floodBytes
+	floods := p.floods()
 	for total < len(buffer) {
 		n, err := syscall.Read(fd, buffer[total:])
 		switch {

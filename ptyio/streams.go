@@ -140,11 +140,9 @@ func (s *stream) try(fd uintptr) bool {
 
 func (s *stream) deliver() {
 	s.since += s.n
-	buffer, credits := s.buffer, s.credits
-	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], release: func() {
-		buffers.Put(buffer)
-		credits <- struct{}{}
-	}})
+	b := &batch{stream: s, buffer: s.buffer}
+	b.turn = s.pace.floods() && takeTurn(s.child.abandoned)
+	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], batch: b})
 }
 
 // takeCredit waits for credit. The time it waits does not count against the phase.
