@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,14 +21,15 @@ import (
 const lockWait = 5 * time.Second
 
 // AppendAmendment adds one line to a rule file: an allow rule for what begins with the prefix. The file and the directory
-// that it lies in are made if there are none; a line that is already there is not added again.
+// that it lies in are made if there are none; a line that is already there is not added again. A file that has an error,
+// or would have one then, is left as it is.
 //
 // Several processes may append at once. It can take as long as the disk, or 5 s if somebody else holds the file's lock.
 func AppendAmendment(path string, prefix []string) error {
 	if err := checkPrefix(prefix); err != nil {
 		return err
 	}
-	if err := appendLine(path, amendment(prefix)); err != nil {
+	if err := appendRule(path, prefix); err != nil {
 		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
 	}
 	return nil
@@ -46,7 +48,7 @@ func amendment(prefix []string) string {
 	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
 }
 
-func appendLine(path, line string) error {
+func appendRule(path string, prefix []string) error {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -62,6 +64,7 @@ func appendLine(path, line string) error {
 	if err != nil {
 		return err
 	}
+	line := amendment(prefix)
 	for known := range bytes.Lines(old) {
 		if string(bytes.TrimSuffix(known, []byte("\n"))) == line {
 			return nil
@@ -71,14 +74,39 @@ func appendLine(path, line string) error {
 	if len(old) > 0 && old[len(old)-1] != '\n' {
 		added = "\n" + added
 	}
-	if len(old)+len(added) > maxSource {
-		// One byte more, and the whole file would not be read any more.
-		return fmt.Errorf("the file would have more than %d bytes", maxSource)
+	if err := checkAppended(old, added, prefix); err != nil {
+		return err
 	}
 	if _, err := file.WriteString(added); err != nil {
 		return errors.Join(err, file.Truncate(int64(len(old)))) // half a line would make the file an error
 	}
 	return nil
+}
+
+// checkAppended finds out whether the file can be read after the change, and says then what it is to say. One byte too
+// much, or a last line that the next one continues, and all its rules would be lost.
+func checkAppended(old []byte, added string, prefix []string) error {
+	if _, err := ParseRules("it", old); err != nil {
+		return fmt.Errorf("the file cannot be read as it is: %s", detailAt(err))
+	}
+	rules, err := ParseRules("it", append(slices.Clip(old), added...))
+	if err != nil {
+		return fmt.Errorf("with one line more the file could not be read: %s", detailAt(err))
+	}
+	allows := func(m Match) bool { return m.Decision == Allow && slices.Equal(m.Prefix, prefix) }
+	if !slices.ContainsFunc(rules.Match(prefix), allows) {
+		return errors.New("in this file the line would not mean what it says")
+	}
+	return nil
+}
+
+func detailAt(err error) string {
+	e, ok := errors.AsType[*messages.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	_, at, _ := strings.Cut(e.Subject, ":")
+	return strings.TrimPrefix(at+": "+e.Detail, ": ")
 }
 
 // openLocked opens a file for this process alone. Who waited for the lock may find that the file has been replaced.

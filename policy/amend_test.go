@@ -35,7 +35,8 @@ func TestAppendAmendment(t *testing.T) {
 		{"there already, among others", "# a\n" + line + "# b", "# a\n" + line + "# b"},
 		{"there already, at the end", "# a\n" + strings.TrimSpace(line), "# a\n" + strings.TrimSpace(line)},
 		{"nearly there", "# " + line, "# " + line + line},
-		{"nearly there, indented", " " + line, " " + line + line},
+		{"nearly there, with a blank", strings.TrimSpace(line) + " \n", strings.TrimSpace(line) + " \n" + line},
+		{"a block at the end", "for x in ['a']:\n  prefix_rule([x])", "for x in ['a']:\n  prefix_rule([x])\n" + line},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(files(t, map[string]string{"default.rules": test.before}), "default.rules")
@@ -92,6 +93,23 @@ func TestWhatCannotBeAppended(t *testing.T) {
 	}
 	if err := AppendAmendment(path, []string{"a"}); !errors.Is(err, messages.ErrRuntimeFailure) || read(t, path) != full {
 		t.Errorf("a full file: %v", err)
+	}
+	for _, bad := range []struct{ content, want string }{
+		{"prefix_rule(['rm'], decision='forbidden') \\\n", "with one line more"},
+		{"prefix_rule(['rm'], decision='forbidden') \\", "cannot be read"},
+		{"prefix_rule(['rm'], decision='forbidden')\nx = \"\"\"", "2:5: starlark error"},
+		{"prefix_rule(['rm'], decision='forbidden')\nx = [", "cannot be read"},
+		{"prefix_rule(['rm'], decision='maybe')", "1:12: invalid decision"},
+		{"def prefix_rule(pattern, decision):\n  pass\n", "not mean what it says"},
+		{"for i in range(10000):\n  prefix_rule([str(i)])\n", "more than 10000 rules"},
+	} {
+		if err := os.WriteFile(path, []byte(bad.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := AppendAmendment(path, []string{"a"})
+		if !errors.Is(err, messages.ErrRuntimeFailure) || read(t, path) != bad.content || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%q: %v, want %q; then %q", bad.content, err, bad.want, read(t, path))
+		}
 	}
 	fifo := filepath.Join(dir, "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {

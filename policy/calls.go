@@ -12,28 +12,31 @@ import (
 type built int
 
 const (
-	refused  built = iota
-	constant       // looks at nothing as a whole
-	inputs         // reads its arguments
-	linear         // reads its arguments and what it is a method of
-	product        // may put an argument in many times
+	callRefused  built = iota
+	callConstant       // looks at nothing as a whole
+	callInputs         // reads its arguments
+	callLinear         // reads its arguments and what it is a method of
+	callKeyed          // looks for one key
+	callMany           // looks for each argument's elements as keys, or makes many small values
+	callProduct        // may put an argument in many times
 )
 
 // builtIns are the functions and methods that a rule file may call, the methods by type. What is not here is refused: no
 // rule needs it, and its cost has not been thought about.
 var builtIns = kinds(map[built]string{
-	constant: "len type bool",
-	inputs: "prefix_rule network_rule host_executable abs any all chr dict enumerate fail float int list max min ord print range repr reversed set " +
-		"sorted str tuple zip list.append dict.get dict.setdefault set.add",
-	linear: "dict.clear dict.items dict.keys dict.pop dict.popitem dict.update dict.values " +
+	callConstant: "len type bool",
+	callInputs: "prefix_rule network_rule host_executable abs any all chr enumerate fail float int list max min ord print range repr " +
+		"reversed sorted str tuple zip list.append",
+	callLinear: "dict.clear dict.items dict.keys dict.popitem dict.values set.clear set.pop " +
 		"list.clear list.extend list.index list.insert list.pop list.remove " +
-		"set.clear set.difference set.discard set.intersection set.issubset set.issuperset set.pop set.remove " +
-		"set.symmetric_difference set.union set.update " +
 		"string.capitalize string.count string.endswith string.find string.index string.isalnum string.isalpha string.isdigit " +
 		"string.islower string.isspace string.istitle string.isupper string.lower string.lstrip string.partition " +
-		"string.removeprefix string.removesuffix string.rfind string.rindex string.rpartition string.rsplit string.rstrip " +
-		"string.split string.splitlines string.startswith string.strip string.title string.upper",
-	product: "string.format string.join string.replace",
+		"string.removeprefix string.removesuffix string.rfind string.rindex string.rpartition string.rstrip " +
+		"string.startswith string.strip string.title string.upper",
+	callKeyed: "dict.get dict.setdefault dict.pop set.add set.discard set.remove",
+	callMany: "dict dict.update set set.difference set.intersection set.issubset set.issuperset set.symmetric_difference set.union " +
+		"set.update string.rsplit string.split string.splitlines",
+	callProduct: "string.format string.join string.replace",
 })
 
 func kinds(lists map[built]string) map[string]built {
@@ -52,8 +55,12 @@ func (w *work) call(thread *starlark.Thread, args starlark.Tuple, kwargs []starl
 	switch f := called.(type) {
 	case *starlark.Function:
 		at := f.Position()
-		// Its frame is made at once, and can be as big as its text.
-		if err := w.charge(128 + 32*w.functions[place{at.Line, at.Col}]); err != nil {
+		// Its frame is made at once, and can be as big as its text. Each name=value looks for its parameter or becomes a key.
+		cost := 128 + 32*w.functions[place{at.Line, at.Col}] + len(kwargs)*f.NumParams()
+		if f.HasKwargs() {
+			cost += len(kwargs) * keyCost
+		}
+		if err := w.charge(cost); err != nil {
 			return nil, err
 		}
 		if thread.CallStackDepth() > 2*maxCalls { // each call of a file is two
@@ -76,7 +83,7 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 		name = receiver.Type() + "." + name
 	}
 	kind := builtIns[name]
-	if kind == refused {
+	if kind == callRefused {
 		return fmt.Errorf("%s is not available in rule files", name)
 	}
 	values := slices.Clone([]starlark.Value(args))
@@ -85,24 +92,34 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 	}
 	for _, value := range values {
 		// It would be called where nobody counts.
-		if _, function := value.(starlark.Callable); function && kind != constant {
+		if _, function := value.(starlark.Callable); function && kind != callConstant {
 			return fmt.Errorf("%s does not take functions in rule files", name)
 		}
 	}
 	if name == "int" && len(args) > 0 && args[0].Type() == "string" && starlark.Len(args[0]) > maxBits {
 		return errNumber // to read it is not linear
 	}
-	if kind == constant {
+	switch kind {
+	case callConstant:
 		return w.charge(32)
-	}
-	if kind != inputs {
-		values = append(values, receiver)
+	case callKeyed:
+		return w.key(values...)
+	case callInputs:
+	default:
+		if receiver != nil {
+			values = append(values, receiver)
+		}
 	}
 	sum, err := w.weigh(values...)
-	if err != nil || kind != product {
+	switch {
+	case err != nil:
 		return err
+	case kind == callMany:
+		return w.times(keyCost/32, sum) // nothing weighs less than 32
+	case kind == callProduct:
+		return w.times(repeats(string(receiver.(starlark.String)), f.Name(), args, sum))
 	}
-	return w.times(repeats(string(receiver.(starlark.String)), f.Name(), args, sum))
+	return nil
 }
 
 // repeats says how often something of which size can be put into the result of a string's method, at most.

@@ -73,7 +73,7 @@ func (w *rewriter) target(e syntax.Expr) {
 	switch e := e.(type) {
 	case *syntax.Ident, *syntax.DotExpr:
 	case *syntax.IndexExpr:
-		e.X, e.Y = w.expression(e.X), w.used(e.Y)
+		e.X, e.Y = w.expression(e.X), w.key(e.Y)
 	case *syntax.ListExpr:
 		for _, element := range e.List {
 			w.target(element)
@@ -91,6 +91,7 @@ func (w *rewriter) target(e syntax.Expr) {
 
 // parameters are names, stars, and names with a default.
 func (w *rewriter) parameters(list []syntax.Expr) {
+	w.nodes += len(list)
 	for _, parameter := range list {
 		if e, ok := parameter.(*syntax.BinaryExpr); ok {
 			e.Y = w.expression(e.Y)
@@ -127,13 +128,13 @@ func (w *rewriter) expression(expression syntax.Expr) syntax.Expr {
 		w.expressions(e.List)
 		return guarded("$use", e.Lbrace, e) // an empty one is half a KiB
 	case *syntax.DictEntry:
-		e.Key, e.Value = w.used(e.Key), w.expression(e.Value)
+		e.Key, e.Value = w.key(e.Key), w.expression(e.Value)
 	case *syntax.CondExpr:
 		e.Cond, e.True, e.False = w.expression(e.Cond), w.expression(e.True), w.expression(e.False)
 	case *syntax.DotExpr:
 		e.X = w.expression(e.X)
 	case *syntax.IndexExpr:
-		e.X, e.Y = w.expression(e.X), w.used(e.Y)
+		e.X, e.Y = w.expression(e.X), w.key(e.Y)
 	case *syntax.SliceExpr:
 		e.X, e.Lo, e.Hi, e.Step = w.used(e.X), w.expression(e.Lo), w.expression(e.Hi), w.expression(e.Step)
 	case *syntax.LambdaExpr:
@@ -158,7 +159,12 @@ func (w *rewriter) expression(expression syntax.Expr) syntax.Expr {
 	return expression
 }
 
-// used is an expression whose value is read as a whole: hashed, copied or unpacked.
+// key is an expression whose value may be looked for in a dict.
+func (w *rewriter) key(e syntax.Expr) syntax.Expr {
+	return guarded("$key", syntax.Position{}, w.expression(e))
+}
+
+// used is an expression whose value is read as a whole: copied, unpacked or negated.
 func (w *rewriter) used(e syntax.Expr) syntax.Expr {
 	e = w.expression(e)
 	if _, literal := e.(*syntax.Literal); literal || e == nil {
@@ -179,7 +185,7 @@ func (w *rewriter) comprehension(e *syntax.Comprehension) {
 	}
 	if e.Body = w.expression(e.Body); e.Curly {
 		if _, dict := e.Body.(*syntax.DictEntry); !dict {
-			e.Body = guarded("$use", e.Lbrack, e.Body)
+			e.Body = guarded("$key", e.Lbrack, e.Body)
 		}
 	}
 }

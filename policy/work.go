@@ -15,6 +15,10 @@ const (
 	maxWork  = 8 << 20 // bytes read and made, about
 	maxBits  = 1 << 10 // of a number
 	maxCalls = 50      // functions inside of each other
+
+	// keyCost is what looking for a key costs. Keys can be chosen so that they all have the same hash, and each has to be
+	// compared with all others: this bounds how many there are.
+	keyCost = 2 << 10
 )
 
 var (
@@ -40,7 +44,7 @@ func (w *work) charge(cost int) error {
 // addTo adds the guards that the rewriter calls.
 func (w *work) addTo(known starlark.StringDict) {
 	for name, guard := range map[string]func(*starlark.Thread, starlark.Tuple, []starlark.Tuple) (starlark.Value, error){
-		"$call": w.call, "$operate": w.operate, "$update": w.update, "$use": w.use, "$join": w.join, "$repr": w.repr,
+		"$call": w.call, "$operate": w.operate, "$update": w.update, "$use": w.use, "$key": w.useKey, "$join": w.join, "$repr": w.repr,
 	} {
 		known[name] = starlark.NewBuiltin(name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple,
 			kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -78,14 +82,14 @@ func weight(value starlark.Value, limit, depth int) int {
 		for i := 0; i < v.Len() && add(v.Index(i)); i++ {
 		}
 	case *starlark.Dict:
-		sum += 512
+		sum += 512 + keyCost*v.Len()
 		for key, item := range v.Entries() {
 			if !add(key) || !add(item) {
 				break
 			}
 		}
 	case *starlark.Set:
-		sum += 512
+		sum += 512 + keyCost*v.Len()
 		for element := range v.Elements() {
 			if !add(element) {
 				break
@@ -121,6 +125,14 @@ func (w *work) weigh(values ...starlark.Value) (int, error) {
 	return sum, nil
 }
 
+// key charges for looking for keys.
+func (w *work) key(values ...starlark.Value) error {
+	if _, err := w.weigh(values...); err != nil {
+		return err
+	}
+	return w.charge(keyCost)
+}
+
 // times charges for doing something often.
 func (w *work) times(n, cost int) error {
 	if n > 0 && cost > math.MaxInt/n {
@@ -141,6 +153,10 @@ func (w *work) made(value starlark.Value, err error) (starlark.Value, error) {
 func (w *work) use(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 	_, err := w.weigh(args[0])
 	return args[0], err
+}
+
+func (w *work) useKey(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+	return args[0], w.key(args[0])
 }
 
 func (w *work) repr(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
@@ -176,6 +192,12 @@ func (w *work) binary(operator syntax.Token, x, y starlark.Value) (starlark.Valu
 		if n, ok := operand.(starlark.Int); ok && isHuge(n) {
 			return nil, errNumber
 		}
+	}
+	if _, mapping := y.(starlark.Mapping); (mapping || y.Type() == "set") && (operator == syntax.IN || operator == syntax.NOT_IN) {
+		if err := w.key(x); err != nil {
+			return nil, err
+		}
+		return starlark.Binary(operator, x, y)
 	}
 	both, err := w.weigh(x, y)
 	if err != nil {
