@@ -25,8 +25,8 @@ const (
 // rule needs it, and its cost has not been thought about.
 var builtIns = kinds(map[built]string{
 	callConstant: "len type bool",
-	callInputs: "prefix_rule network_rule host_executable abs any all chr enumerate fail float int list max min ord print range repr " +
-		"reversed sorted str tuple zip list.append",
+	callInputs: "prefix_rule network_rule host_executable abs any all chr enumerate fail float int list max min ord print range " +
+		"repr reversed sorted str tuple zip list.append",
 	callLinear: "dict.clear dict.items dict.keys dict.popitem dict.values set.clear set.pop " +
 		"list.clear list.extend list.index list.insert list.pop list.remove " +
 		"string.capitalize string.count string.endswith string.find string.index string.isalnum string.isalpha string.isdigit " +
@@ -34,8 +34,8 @@ var builtIns = kinds(map[built]string{
 		"string.removeprefix string.removesuffix string.rfind string.rindex string.rpartition string.rstrip " +
 		"string.startswith string.strip string.title string.upper",
 	callKeyed: "dict.get dict.setdefault dict.pop set.add set.discard set.remove",
-	callMany: "dict dict.update set set.difference set.intersection set.issubset set.issuperset set.symmetric_difference set.union " +
-		"set.update string.rsplit string.split string.splitlines",
+	callMany: "dict dict.update set set.difference set.intersection set.issubset set.issuperset set.symmetric_difference " +
+		"set.union set.update string.rsplit string.split string.splitlines",
 	callProduct: "string.format string.join string.replace",
 })
 

@@ -42,7 +42,8 @@ func TestLoadRules(t *testing.T) {
 		{"a missing directory", "a", "", []Layer{{Dir: missing, Trusted: true}}},
 		{"one directory", "a b", "prompt a; allow a b", []Layer{{Dir: low, Trusted: true}}},
 		{"two", "a b", "prompt a; allow a b; allow a b", []Layer{{Dir: low, Trusted: true}, {Dir: high, Trusted: true}}},
-		{"two, the other way round", "a b", "allow a b; prompt a; allow a b", []Layer{{Dir: high, Trusted: true}, {Dir: low, Trusted: true}}},
+		{"two, the other way round", "a b", "allow a b; prompt a; allow a b",
+			[]Layer{{Dir: high, Trusted: true}, {Dir: low, Trusted: true}}},
 		{"two, one trusted", "a b", "prompt a; allow a b", []Layer{{Dir: low, Trusted: true}, {Dir: high}}},
 		{"two, none trusted", "a b", "", []Layer{{Dir: low}, {Dir: high, Files: []string{single}}}},
 		{"a file", "a b c", "allow a b c", []Layer{{Files: []string{single}, Trusted: true}}},
@@ -94,8 +95,8 @@ func TestABadFileDisablesOnlyItself(t *testing.T) {
 	if got := said(rules, "ls"); got != "" {
 		t.Errorf("a file with an error said %q", got)
 	}
-	wants := []string{notADir + ": ", "b.rules:4:12: invalid decision", "c.rules: ", "d.rules:1:", "e.rules:1:", "f.rules:1:", "g.rules: ",
-		"h.rules: not a regular file", "i.rules: ", "j.rules: not a regular file", missing + ": "}
+	wants := []string{notADir + ": ", "b.rules:4:12: invalid decision", "c.rules: ", "d.rules:1:", "e.rules:1:", "f.rules:1:",
+		"g.rules: ", "h.rules: not a regular file", "i.rules: ", "j.rules: not a regular file", missing + ": "}
 	if len(failures) != len(wants) {
 		t.Errorf("%d errors, want %d", len(failures), len(wants))
 	}
@@ -115,7 +116,8 @@ func TestAnUnreadableFileIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules, failures := LoadRules([]Layer{{Dir: dir, Trusted: true}})
-	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "a.rules: open: permission denied") || said(rules, "b") != "allow b" {
+	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "a.rules: open: permission denied") ||
+		said(rules, "b") != "allow b" {
 		t.Errorf("%v, b: %q", failures, said(rules, "b"))
 	}
 }

@@ -38,7 +38,8 @@ func modelMatches(rules []modelRule, lists map[string][]string, command []string
 	written := slices.ContainsFunc(rules, func(r modelRule) bool { return fits(r, command) })
 	base := append([]string{filepath.Base(command[0])}, command[1:]...)
 	list, listed := lists[base[0]]
-	trusted := slices.Contains(list, command[0]) || !listed && slices.Contains([]string{"/bin/a", "/usr/bin/a", "/bin/b", "/usr/bin/b"}, command[0])
+	system := slices.Contains([]string{"/bin/a", "/usr/bin/a", "/bin/b", "/usr/bin/b"}, command[0])
+	trusted := slices.Contains(list, command[0]) || !listed && system
 	var found []string
 	for _, rule := range rules {
 		n := len(rule.pattern)
@@ -56,7 +57,8 @@ func modelMatches(rules []modelRule, lists map[string][]string, command []string
 
 func TestMatchAgainstAModel(t *testing.T) {
 	words := rapid.SampledFrom([]string{"a", "b", "c"})
-	programs := rapid.SampledFrom([]string{"a", "b", "/bin/a", "/usr/bin/b", "/opt/a", "/opt/b", "./a", "x/b", "/bin/../opt/a", "/bin//a"})
+	programs := rapid.SampledFrom([]string{"a", "b", "/bin/a", "/usr/bin/b", "/opt/a", "/opt/b", "./a", "x/b", "/bin/../opt/a",
+		"/bin//a"})
 	paths := map[string][]string{"a": {"/bin/a", "/opt/a", "/usr/bin/a"}, "b": {"/opt/b", "/usr/bin/b"}}
 	rapid.Check(t, func(t *rapid.T) {
 		var rules []modelRule

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -293,5 +294,82 @@ network_rule("::1", "http", "prompt")
 	}
 	if (*Rules)(nil).Network() != nil {
 		t.Error("no rules have network rules")
+	}
+}
+
+// everyday is a file as people write them.
+const everyday = `# Rules of our team.
+# vim: ft=python
+
+TOOLS = [
+    "eslint",
+    "prettier",  # a comma at the end
+]
+
+prefix_rule(
+    pattern = ["npx", TOOLS],
+    match = [
+        "npx eslint .",
+        ["npx", "prettier", "--check", "a b.js"],
+    ],
+    not_match = ["npx cowsay", ],
+)
+
+def script(name, *, decision = "allow"):
+    """A script of package.json."""
+    prefix_rule(pattern = [["npm", "pnpm"], "run", name], decision = decision)
+    prefix_rule(pattern = ["yarn", f"{name}"], decision = decision)
+
+for name in ("test", "build"):
+    script(name)
+script("deploy", decision = "prompt")
+
+[prefix_rule(pattern = ["git", verb], decision = "forbidden" if verb == "gc" else "allow") for verb in ["status", "gc"]]
+
+host_executable(name = "git", paths = [path + "/git" for path in ("/usr/bin", "/opt/homebrew/bin")])
+prefix_rule(pattern=["cat", "it's \"here\""], decision="allow")
+`
+
+func TestAnEverydayFile(t *testing.T) {
+	rules := parse(t, everyday)
+	for command, want := range map[string]string{
+		"npx prettier x":               "allow npx prettier",
+		"npx cowsay":                   "",
+		"pnpm run build":               "allow pnpm run build",
+		"yarn deploy":                  "prompt yarn deploy",
+		"/opt/homebrew/bin/git status": "allow git status (/opt/homebrew/bin/git)",
+		"/bin/git gc":                  "forbidden git gc (/bin/git)",
+	} {
+		if got := said(rules, strings.Fields(command)...); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if got := said(rules, "cat", `it's "here"`); got == "" {
+		t.Error("escaped quotes")
+	}
+	if got := rules.Match([]string{"yarn", "test"})[0].Place; got != "test.rules:21" {
+		t.Errorf("the rule is at %s", got)
+	}
+}
+
+// TestTheManualsRules reads what the package doc gives as an example.
+func TestTheManualsRules(t *testing.T) {
+	manual, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(manual), "# Rule files")
+	var source strings.Builder
+	for line := range strings.Lines(section) {
+		if code, found := strings.CutPrefix(line, "//\t"); found {
+			source.WriteString(code)
+		}
+		if strings.HasPrefix(line, "// # ") {
+			break
+		}
+	}
+	rules := parse(t, source.String())
+	if got := said(rules, "/opt/git/bin/git", "pull"); got != "prompt git pull (/opt/git/bin/git)" || len(rules.Network()) != 1 {
+		t.Errorf("%s\nsay %q", source.String(), got)
 	}
 }
