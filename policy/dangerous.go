@@ -155,11 +155,15 @@ func (s *search) node(node syntax.Node, level int) bool {
 		return s.command(literalWords(node.Args), level)
 	case *syntax.Stmt:
 		call, ok := node.Cmd.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 || !isShell(filepath.Base(literalWord(call.Args[0]))) {
+		if !ok || !slices.ContainsFunc(literalWords(call.Args), isShell) {
 			return false
 		}
-		for _, redirect := range node.Redirs { // a shell that reads its script from a here-document
-			if redirect.Hdoc != nil && s.script(literalWord(redirect.Hdoc), level+1) {
+		for _, redirect := range node.Redirs { // a shell that reads its script from here
+			text := redirect.Hdoc
+			if redirect.Op == syntax.WordHdoc {
+				text = redirect.Word
+			}
+			if text != nil && s.script(literalWord(text), level+1) {
 				return true
 			}
 		}

@@ -3,6 +3,7 @@ package policy
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDangerousCommands(t *testing.T) {
@@ -96,7 +97,8 @@ func TestDangerousScripts(t *testing.T) {
 		"echo x | xargs rm -f",
 		"find . -exec sh -c 'rm -f x' \\;", "find . -exec rm -f {} \\;", "rm \\\n -f x", "# why\nrm -f x", "rm -f x\n)",
 		"rm -f x\necho 'a",
-		"rm -f x; echo \xff", "sudo $opts; rm -f $x", "if true; then (while false; do ls | { rm -f x; }; done); fi", "rm -f x <<< y",
+		"rm -f x; echo \xff", "sudo $opts; rm -f $x", "if true; then (while false; do ls | { rm -f x; }; done); fi",
+		"rm -f x <<< y", "sh <<< 'rm -f x'", "sudo bash -s <<E\nrm -f x\nE",
 	} {
 		for _, shell := range [][]string{{"bash", "-lc"}, {"/bin/sh", "-c"}, {"./bash", "-c"}} {
 			if !Dangerous(append(shell, text)) {
@@ -164,6 +166,14 @@ func TestBeyondTheBounds(t *testing.T) {
 		if got := Dangerous([]string{"bash", "-c", text}); got != want {
 			t.Errorf("%q…: %v", text[len(text)-20:], got)
 		}
+	}
+	start := time.Now()
+	again := strings.Fields("find . " + strings.Repeat("-exec find ", 40) + "-exec sh -c")
+	if !Dangerous(append(again, "$(("+strings.Repeat("a+", 2000))) {
+		t.Error("a search of one script again and again is not given up")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Error("to give up took", took)
 	}
 	if !Dangerous(strings.Fields("find . " + strings.Repeat("-exec find ", 20_000))) {
 		t.Error("a search without end is not given up")

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -169,10 +170,11 @@ func readHeredoc(statement *syntax.Stmt, text string) (plainScript, bool) {
 		}
 	}
 	script := plainScript{heredoc: true}
-	if !script.call(call, "") || len(script.commands) != 1 || isShell(script.commands[0].words[0]) {
+	if !script.call(call, "") {
 		return plainScript{}, false
 	}
-	return script, !script.commands[0].pattern
+	command := script.commands[0]
+	return script, !command.pattern && !slices.ContainsFunc(command.words, isShell) // which would run the text
 }
 
 // plainHeredoc reports whether a redirection gives a fixed text to the standard input. Without quotes around the mark

@@ -35,6 +35,15 @@ var shellDirs = []string{"/bin", "/usr/bin", "/usr/local/bin"}
 // A script is looked into if argv is exactly a trusted shell, -c or -lc, and the script. A shell is trusted by its
 // path: Request.Program, or argv[0] where nobody looked, has to be bash, zsh or sh in /bin, /usr/bin or /usr/local/bin, or
 // one of trustedShells; a bare name is trusted where nobody looked. Everything else is one command with arguments.
+//
+// A script is plain if it is nothing but programs with literal words, joined by && || | ; and newlines. Programs are bare
+// words of ASCII letters, digits and "_./+@-". None may be a reserved word or a builtin command of bash, zsh or sh, but for
+// cd, echo, false, pwd, true and ":"; after cd there may be no relative path to a program. In words, quotes and backslashes
+// are resolved; expansions, braces, redirections, comments and control characters make a script not plain, and so do bare
+// characters that are not ASCII. Patterns, and paths that begin with ~, may only be words of programs that are safe
+// whatever their words: as a word of another, a file called --output=x would be an option.
+//
+// What it cannot see: aliases, functions and hooks that the shell has from its start files or from the environment.
 func Understand(request Request, trustedShells []string) Understanding {
 	argv := request.Argv
 	if len(argv) == 0 {

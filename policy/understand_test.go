@@ -69,7 +69,8 @@ var notPlain = []string{
 	"A=1 ls", "A=1", "A[1]=2", "a+=b", "PATH=/x ls", "ls && A=1",
 	"&& ls", "ls &&", "ls ||", "ls |", "| ls", "ls ;; pwd", "; ls", ";", "ls && && pwd", "ls | | wc", "ls; ; pwd", "ls 'x",
 	`ls "x`, ")", "}",
-	"'ls'", `"ls" -l`, "'git status'", `l\s`, "l''s", "l*", "[l]s", "{ls,-l}", "~/ls", "é", "ls=x", "=ls", "%1", "-ls", "+ls", "*", `\ls`,
+	"'ls'", `"ls" -l`, "'git status'", `l\s`, "l''s", "l*", "[l]s", "{ls,-l}", "~/ls", "é", "ls=x", "=ls", "%1", "-ls", "+ls",
+	"*", `\ls`,
 	"echo {a,b}", "echo {1..3}", "echo é", "echo a\u00a0b", "echo =ls", "echo a=~", "echo a:~/x", "rm *", "find *", "uniq a*",
 	"git log -- *", "./ls *", "/tmp/ls ~", "make [a]", "echo @(a)", "echo !(a)",
 	"echo a\x00b", "echo a\r", "echo a\r\npwd", "echo \x1b", "echo \x7f", "echo 'a\xff'", "echo \v", "l\x01s",
@@ -111,7 +112,8 @@ func TestHeredocs(t *testing.T) {
 		"cat <<EOF | sh\na\nEOF", "cat <<EOF && rm x\na\nEOF", "cat <<EOF\na\nEOF\nrm x", "cat <<EOF; rm x\na\nEOF", "echo $((1<<2))",
 		"cat 'x' <<EOF\na\nEOF", "cat $x <<EOF\na\nEOF", "cat * <<EOF\na\nEOF", "3<<EOF cat\na\nEOF", "cat <<$x\na\n$x",
 		"cat <<E\\F\na\nEF",
-		"cat <<EOF &\na\nEOF", "! cat <<EOF\na\nEOF", "bash <<EOF\nrm -rf x\nEOF", "eval <<EOF\na\nEOF", "source x <<EOF\na\nEOF",
+		"cat <<EOF &\na\nEOF", "! cat <<EOF\na\nEOF", "bash <<EOF\nrm -rf x\nEOF", "sudo sh -s <<EOF\nrm -rf x\nEOF",
+		"env /bin/zsh <<'EOF'\nrm -rf x\nEOF", "eval <<EOF\na\nEOF", "source x <<EOF\na\nEOF",
 		"<<EOF\na\nEOF", "cat <<EOF\na", "(cat <<EOF\na\nEOF\n)", "cat 2>&1 <<EOF\na\nEOF", "cat <<EOF <<< a\nb\nEOF",
 		`c\at <<EOF` + "\na\nEOF",
 	} {
@@ -226,7 +228,7 @@ func TestLongAndDeepScripts(t *testing.T) {
 		"time ", "coproc ", "@(", "cat <<a;", "$[", "[[ ( ", "[[ ! ", "while ", "a[", "$((", "function f ", "a=(", "'", "\\\n",
 		"<<a ", "x<<'a'\n",
 		"`\\`", "((a?", "((-", "let a=", "$(<", "for i in a;do ", "sh -c 'x' ;", "\\", "\"", "a ", "\xff"} {
-		for _, prefix := range []string{"", "((", "[[ ", "$((", "let ", "x "} {
+		for _, prefix := range []string{"", "((", "[[ "} {
 			text := prefix + strings.Repeat(unit, (maxScript-len(prefix))/len(unit))
 			start := time.Now()
 			u := Understand(script(text), nil)
@@ -237,6 +239,21 @@ func TestLongAndDeepScripts(t *testing.T) {
 			if len(u.Commands) > maxCommands {
 				t.Errorf("%q: %d commands", prefix+unit, len(u.Commands))
 			}
+		}
+	}
+	for opener, closer := range map[string]string{"if a;then ": "\nfi", "{ ": ";}", "( ": ")", "$(": ")", `"$(`: `)"`,
+		"${a:-": "}", "while a;do ": "\ndone"} {
+		n := maxOpeners / 2
+		text := strings.Repeat(opener, n) + "rm -f x" + strings.Repeat(closer, n)
+		start := time.Now()
+		if u := Understand(script(text), nil); u.Plain {
+			t.Errorf("%q is plain", opener)
+		}
+		if opener != "${a:-" && !Dangerous([]string{"sh", "-c", text}) {
+			t.Errorf("what %d of %q hide is not seen", n, opener)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%q took %v", opener, took)
 		}
 	}
 	if u := Understand(script("echo "+strings.Repeat("a", maxScript)), nil); u.Plain {
