@@ -71,7 +71,7 @@ var notPlain = []string{
 	`ls "x`, ")", "}",
 	"'ls'", `"ls" -l`, "'git status'", `l\s`, "l''s", "l*", "[l]s", "{ls,-l}", "~/ls", "é", "ls=x", "=ls", "%1", "-ls", "+ls",
 	"*", `\ls`,
-	"echo {a,b}", "echo {1..3}", "echo é", "echo a\u00a0b", "echo =ls", "echo a=~", "echo a:~/x", "rm *", "find *", "uniq a*",
+	"echo {a,b}", "echo {1..3}", "echo é", "echo a\u00a0b", "echo =ls", `echo ""=ls`, `echo ""~/x`, `echo ''#x`, "echo a=~", "echo a:~/x", "rm *", "find *", "uniq a*",
 	"git log -- *", "./ls *", "/tmp/ls ~", "make [a]", "echo @(a)", "echo !(a)",
 	"echo a\x00b", "echo a\r", "echo a\r\npwd", "echo \x1b", "echo \x7f", "echo 'a\xff'", "echo \v", "l\x01s",
 	"eval ls", "source x", ". x", "exec ls", "command ls", "builtin ls", "trap ls EXIT", "set -e; ls", "shopt -s expand_aliases",

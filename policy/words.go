@@ -67,7 +67,7 @@ func unescapeBare(b *strings.Builder, raw string, first bool) (pattern, ok bool)
 			}
 			c = raw[i]
 		case strings.IndexByte(letters+digits+"_-./:,+@%^", c) >= 0:
-		case c == '=' && (i > 0 || !first): // zsh replaces =name by the program's path
+		case c == '=' && b.Len() > 0: // zsh replaces =name by the program's path, even after ""
 		case c == '#' && i > 0:
 		case c == '~' && i > 0 && strings.IndexByte(letters+digits+"^~", raw[i-1]) >= 0: // HEAD~1
 		case c == '~' && i == 0 && first, strings.IndexByte("*?[]", c) >= 0:
