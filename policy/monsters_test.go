@@ -3,6 +3,7 @@ package policy
 import (
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,11 +41,11 @@ func TestMonstersAreBounded(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			took := time.Duration(1 << 62)
 			for range 5 { // the machine may be busy with something else
-				began := time.Now()
+				began, worked := time.Now(), processorTime(t)
 				plan := MakePlan(request, under(untrusted, workspace, rules))
-				took = min(took, time.Since(began))
+				took = min(took, time.Since(began), processorTime(t)-worked)
 				if plan.Decision == Run && plan.Source != messages.ByRule {
-					t.Errorf("%s: %s: %s", name, quote(request.Argv)[:60], outcome(plan, true))
+					t.Errorf("%s: %.80s: %s", name, quote(request.Argv), outcome(plan, true))
 				}
 				if took < 100*time.Millisecond {
 					break
@@ -52,11 +53,20 @@ func TestMonstersAreBounded(t *testing.T) {
 			}
 			runtime.ReadMemStats(&after)
 			if took > 100*time.Millisecond*slower {
-				t.Errorf("%s: %s took %v", name, quote(request.Argv)[:60], took)
+				t.Errorf("%s: %.80s took %v", name, quote(request.Argv), took)
 			}
-			if grown := after.Sys - before.Sys; grown > 128<<20 {
-				t.Errorf("%s: %s took %d MiB", name, quote(request.Argv)[:60], grown>>20)
+			if grown := int64(after.Sys) - int64(before.Sys); grown > 128<<20 {
+				t.Errorf("%s: %.80s took %d MiB", name, quote(request.Argv), grown>>20)
 			}
 		}
 	}
+}
+
+// processorTime is what this process has used so far. Other programs on the machine do not count.
+func processorTime(t *testing.T) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
