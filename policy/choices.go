@@ -10,8 +10,11 @@ import (
 // Choices are the answers that a person is offered to the question that a plan leads to, each with what exactly it would
 // remember. File is where rules are written.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
-	choices := []messages.Choice{{Kind: messages.Approved},
-		{Kind: messages.ApprovedForSession, Remembers: remembered(request, plan)}}
+	once := messages.Choice{Kind: messages.Approved}
+	if plan.Decision == Ask && plan.OnDenial == Retry {
+		once.Remembers = "for this run only: if the sandbox stops it, it runs again without one"
+	}
+	choices := []messages.Choice{once, {Kind: messages.ApprovedForSession, Remembers: remembered(request, plan)}}
 	if len(plan.Amendment) > 0 {
 		choices = append(choices, messages.Choice{Kind: messages.ApprovedWithRule, Remembers: RuleRemembers(plan.Amendment, file)})
 	}

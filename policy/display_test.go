@@ -160,7 +160,7 @@ func TestChoices(t *testing.T) {
 		"confined": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
 			[]string{"this command", `/wo\nrk`, "permissions that the session's commands have", "until the session ends"}, "without",
 			""},
-		"with a retry": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
+		"with a retry": {func(*Request) {}, Plan{Decision: Ask, FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
 			"build\u202e"}},
 			[]string{"without a sandbox if that stops it"}, "environment", `cargo $'build\u202e'`},
 		"without a sandbox": {func(r *Request) { r.Environment = &messages.EnvironmentPolicy{Exact: true} },
@@ -195,7 +195,10 @@ func TestChoices(t *testing.T) {
 		if c.not != "" && strings.Contains(choices[1].Remembers, c.not) {
 			t.Errorf("%s: the session's choice says %q", name, choices[1].Remembers)
 		}
-		for _, i := range []int{0, len(choices) - 1, len(choices) - 2} {
+		if retry := c.plan.Decision == Ask; strings.Contains(choices[0].Remembers, "this run only") != retry {
+			t.Errorf("%s: approving once remembers %q", name, choices[0].Remembers)
+		}
+		for _, i := range []int{len(choices) - 1, len(choices) - 2} {
 			if choices[i].Remembers != "" {
 				t.Errorf("%s: %s remembers %q", name, choices[i].Kind, choices[i].Remembers)
 			}

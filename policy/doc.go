@@ -23,7 +23,7 @@
 //     with_additional_permissions (a wider one).
 //   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
 //     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a trusted
-//     one. Everything else is one segment: the whole argv, shell included.
+//     one. Everything else, and a script that is very long, is one segment: the whole argv, shell included.
 //   - A rule says allow, prompt or forbidden about segments that begin with certain words.
 //
 // # What is asked when
@@ -107,12 +107,14 @@
 //
 // # What is remembered, and where it ends
 //
-// Approved runs the command once. Approved for the session makes equal commands run without a question until the session
-// ends, the grant expires or it is revoked. Equal are those with the same [Plan.CacheKey]: the same command, in the same
-// directory, with the same environment from the request, the same permissions, under the same sandbox policy, and with the
-// same consequence of an approval, so that one for a confined attempt never becomes one without a sandbox. A plain script
-// of a single command equals that command, and the path of a trusted shell does not matter. Terminal, yield time, output
-// limits and justification do not matter either. A grant answers a question; it never changes a rejection.
+// Approved runs the command once; where the table says retry, that includes a second attempt.
+//
+// Approved for the session makes equal commands run without a question until the session ends, the grant expires or it is
+// revoked. Equal are those with the same [Plan.CacheKey]: the same command, in the same directory, with the same environment
+// from the request, the same permissions, under the same sandbox policy, and with the same consequence of an approval, so
+// that one for a confined attempt never becomes one without a sandbox. A plain script of a single command equals that
+// command, and the path of a trusted shell does not matter. Terminal, yield time, output limits and justification do not
+// matter either. A grant answers a question; it never changes a rejection.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
 // words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the

@@ -3,7 +3,6 @@ package policy
 import (
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -60,13 +59,4 @@ func TestMonstersAreBounded(t *testing.T) {
 			}
 		}
 	}
-}
-
-// processorTime is what this process has used so far. Other programs on the machine do not count.
-func processorTime(t *testing.T) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -177,3 +177,28 @@ func TestWhatAGrantCannotDo(t *testing.T) {
 		}
 	})
 }
+
+// TestEveryCommandHasAPlan draws words and scripts of all kinds.
+func TestEveryCommandHasAPlan(t *testing.T) {
+	rules := tableRules()
+	rapid.Check(t, func(t *rapid.T) {
+		argv := rapid.SliceOfN(anyWord(), 0, 4).Draw(t, "argv")
+		if rapid.Bool().Draw(t, "script") {
+			argv = []string{rapid.SampledFrom([]string{"bash", "/bin/sh", "/work/bash", "zsh"}).Draw(t, "shell"), "-lc",
+				strings.Join(argv, " ")}
+		}
+		request := Request{Argv: argv, Argv0: anyWord().Draw(t, "argv0"), Dir: anyWord().Draw(t, "dir"),
+			Program: rapid.SampledFrom([]string{"", "/bin/bash", "/work/bash", "x"}).Draw(t, "program")}
+		request.PrefixRule = rapid.SliceOfN(anyWord(), 0, 2).Draw(t, "prefix")
+		for _, approval := range approvals {
+			plan := MakePlan(request, under(approval, workspace, rules))
+			wellFormed(t, plan)
+			if choices := Choices(request, plan, "/f"); plan.Decision == Ask && len(choices) < 4 {
+				t.Errorf("there are too few choices: %v", choices)
+			}
+			if strings.ContainsAny(plan.Reason, "\n\x1b\x00\u202e") {
+				t.Errorf("the reason is not fit to be shown: %q", plan.Reason)
+			}
+		}
+	})
+}

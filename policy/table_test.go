@@ -174,8 +174,7 @@ func TestTable(t *testing.T) {
 }
 
 // wellFormed checks what every plan promises.
-func wellFormed(t *testing.T, plan Plan) {
-	t.Helper()
+func wellFormed(t interface{ Errorf(string, ...any) }, plan Plan) {
 	switch {
 	case plan.Decision == Reject && (plan.Reason == "" || plan.CacheKey != ""),
 		plan.Decision == Reject && (plan.OnDenial != Return || plan.FirstAttempt != Sandboxed):
