@@ -142,20 +142,29 @@ func (s *asker) nothingLeft() {
 	s.answeredOnce()
 }
 
+// answeredOnce checks that every question that was put was resolved, once.
 func (s *asker) answeredOnce() {
 	s.t.Helper()
-	open := map[messages.QuestionID]int{}
-	for _, q := range probe.Of[messages.ApprovalRequested](s.events, nil) {
-		open[q.ID]++
-	}
-	awaitThat(s.t, "every question is resolved", func() bool { return len(probe.Of[messages.ApprovalResolved](s.events, nil)) >= len(open) })
-	for _, r := range probe.Of[messages.ApprovalResolved](s.events, nil) {
-		open[r.Question]--
-	}
-	for id, n := range open {
-		if n != 0 {
-			s.t.Errorf("question %s was put and resolved unequally often: %d", id, n)
+	var put, resolved map[messages.QuestionID]int
+	awaitThat(s.t, "every question is resolved", func() bool {
+		put, resolved = map[messages.QuestionID]int{}, map[messages.QuestionID]int{}
+		for _, message := range s.events.Seen() {
+			switch e := message.(type) {
+			case messages.ApprovalRequested:
+				put[e.ID]++
+			case messages.ApprovalResolved:
+				resolved[e.Question]++
+			}
 		}
+		return len(resolved) >= len(put)
+	})
+	for id, n := range put {
+		if n != 1 || resolved[id] != 1 {
+			s.t.Errorf("question %s was put %d times and resolved %d times", id, n, resolved[id])
+		}
+	}
+	if len(resolved) > len(put) {
+		s.t.Errorf("%d questions were put, and %d resolved", len(put), len(resolved))
 	}
 }
 
@@ -205,4 +214,16 @@ func (p *playful) launches() []bool {
 		sandboxed = append(sandboxed, l.Sandbox != nil)
 	}
 	return sandboxed
+}
+
+// killApproval crashes the actor that asks.
+func (s *asker) killApproval() {
+	for _, pid := range s.actors("/approval$") {
+		s.system.Send(pid, consult{request: policy.Request{Argv: []string{deadlyWord}}})
+	}
+}
+
+// actors are those of this session whose name contains part.
+func (s *asker) actors(part string) []*PID {
+	return slices.DeleteFunc(s.host.actors(part), func(pid *PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
 }

@@ -446,7 +446,7 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
-	s.system.Send(s.approvalActor(), consult{origin: messages.Origin{}, request: policy.Request{Argv: []string{deadlyWord}}})
+	s.killApproval()
 	for _, call := range []waiting{one, two} {
 		_, err := call.reply()
 		wantError(t, "the actor that asks is gone", err, messages.ErrRejected)
@@ -457,22 +457,6 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
 	s.answeredOnce()
 	s.neverStarted()
-}
-
-// approvalActor is the actor that asks.
-func (s *asker) approvalActor() *PID {
-	for _, bucket := range s.system.lib.ProcessRegistry.LocalPIDs.LocalPIDs {
-		if bucket.Count() == 0 {
-			continue
-		}
-		for name := range bucket.Items() {
-			if strings.Contains(name, "/approval$") {
-				return s.system.lib.NewLocalPID(name)
-			}
-		}
-	}
-	s.t.Fatal("there is no approval actor")
-	return nil
 }
 
 func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {

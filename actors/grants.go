@@ -28,7 +28,10 @@ type grant struct {
 type grantDue struct{ grant *grant }
 
 // has reports whether the command with this key was approved.
-func (g *grants) has(key string) bool { return g.keys[key] != nil }
+func (g *grants) has(key string) bool {
+	found := g.keys[key]
+	return found != nil && (found.Expires.IsZero() || time.Now().Before(found.Expires))
+}
 
 // add remembers what a question was about.
 func (g *grants) add(ctx *Context, q *question, expires time.Duration) {

@@ -398,17 +398,26 @@ func wantError(t testing.TB, what string, err error, target error) *messages.Err
 // processActors are the names of the actors of processes.
 func (h *host) processActors() map[string]bool {
 	names := map[string]bool{}
+	for _, pid := range h.actors("/process$") {
+		names[pid.Id] = true
+	}
+	return names
+}
+
+// actors are those whose name contains part.
+func (h *host) actors(part string) []*PID {
+	var found []*PID
 	for _, bucket := range h.system.lib.ProcessRegistry.LocalPIDs.LocalPIDs {
 		if bucket.Count() == 0 {
 			continue // Items would start 32 goroutines
 		}
 		for name := range bucket.Items() {
-			if strings.Contains(name, "/process$") {
-				names[name] = true
+			if strings.Contains(name, part) {
+				found = append(found, h.system.lib.NewLocalPID(name))
 			}
 		}
 	}
-	return names
+	return found
 }
 
 // newActor runs what starts a process and finds its actor.

@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
+	"strings"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -33,7 +35,20 @@ func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) pol
 		p.snapshot.TrustedShells = trustedShells()
 	}
 	p.plan = plan(p.request, p.snapshot)
+	p.bind()
 	return p
+}
+
+// bind makes the program that was looked at the one that runs: a person may take long to answer, and PATH may lead
+// elsewhere by then.
+func (p *planned) bind() {
+	name := p.launch.Argv[0]
+	if filepath.IsAbs(p.request.Program) && !strings.Contains(name, "/") {
+		if p.launch.Argv0 == "" {
+			p.launch.Argv0 = name
+		}
+		p.launch.Argv = append([]string{p.request.Program}, p.launch.Argv[1:]...)
+	}
 }
 
 // looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one, and where

@@ -24,7 +24,8 @@ type ListProcesses struct {
 // Processes answers ListProcesses, ordered by id.
 type Processes []ProcessInfo
 
-// ProcessState is where a process stands; states only move forward.
+// ProcessState is where a process stands. States only move forward; but a command that its sandbox stopped may go back to
+// awaiting approval or starting, for another attempt.
 type ProcessState string
 
 // The states.

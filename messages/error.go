@@ -46,7 +46,7 @@ type Error struct {
 	Ended *EndRecord  `json:"ended,omitempty"` // with CodeProcessEnded: how the process ended
 	Busy  []ProcessID `json:"busy,omitempty"`  // with CodeLimitReached: the ids that hold the slots
 
-	Denial *Denial `json:"denial,omitempty"` // with CodeSandboxDenied
+	Denial *Denial `json:"denial,omitempty"` // what the sandbox had stopped, where a retry was refused
 }
 
 // Sentinels for errors.Is, one per code.

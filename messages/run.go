@@ -69,9 +69,18 @@ func Aggregate(stdout, stderr []byte, limit int) []byte {
 }
 
 // NormalizeRun makes a result of any outcome: the result itself where there is one (a timeout has one), and otherwise a
-// result with exit code -1 whose stderr is the error's sentence.
+// result with exit code -1 whose stderr is the error's sentence. Of a command that the sandbox stopped, Aggregated is what
+// it said on stderr, or else all it said, behind "failed in sandbox: ".
 func NormalizeRun(result *RunResult, err error) *RunResult {
 	switch {
+	case result != nil && result.Denial != nil:
+		denied := *result
+		said := denied.Stderr
+		if len(said) == 0 {
+			said = denied.Aggregated
+		}
+		denied.Aggregated = append([]byte("failed in sandbox: "), said...)
+		return &denied
 	case result != nil:
 		return result
 	case err != nil:

@@ -89,6 +89,16 @@ func TestNormalizeRun(t *testing.T) {
 			t.Errorf("%v with an error became %v", result, got)
 		}
 	}
+	denied := &messages.RunResult{ExitCode: 1, Status: messages.Exited(1), Stdout: []byte("out"), Stderr: []byte("err"),
+		Aggregated: []byte("outerr"), Denial: &messages.Denial{}}
+	if got := messages.NormalizeRun(denied, nil); string(got.Aggregated) != "failed in sandbox: err" || got.ExitCode != 1 ||
+		string(denied.Aggregated) != "outerr" {
+		t.Errorf("a denial became %q", got.Aggregated)
+	}
+	denied.Stderr = nil
+	if got := messages.NormalizeRun(denied, nil); string(got.Aggregated) != "failed in sandbox: outerr" {
+		t.Errorf("a denial without stderr became %q", got.Aggregated)
+	}
 	for _, c := range []struct {
 		err  error
 		want string

@@ -115,7 +115,7 @@ type EndRecord struct {
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
 	Detail   string        `json:"detail,omitempty"`
-	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied
+	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and where a retry was refused
 }
 
 // String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".

@@ -8,7 +8,7 @@ import (
 )
 
 // Choices are the answers that a person is offered to the question that a plan leads to, each with what exactly it would
-// remember. File is where rules are written.
+// remember. File is where rules are written; empty: nowhere.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
 	once := messages.Choice{Kind: messages.Approved}
 	if plan.Decision == Ask && plan.OnDenial == Retry {
@@ -23,12 +23,15 @@ func Choices(request Request, plan Plan, file string) []messages.Choice {
 
 // RuleRemembers says what an allow rule for a prefix does.
 func RuleRemembers(prefix []string, file string) string {
-	where := "in every session"
+	where, long := "in every session", "until the runtime ends"
 	if len(prefix) > 0 && strings.Contains(prefix[0], "/") && !strings.HasPrefix(prefix[0], "/") {
 		where = "in every directory that has such a program, " + where
 	}
+	if file != "" {
+		long = "written to " + Visible(file)
+	}
 	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question and without a "+
-		"sandbox, %s; written to %s", Display(prefix), where, Visible(file))
+		"sandbox, %s; %s", Display(prefix), where, long)
 }
 
 // remembered says what an approval for the session covers.

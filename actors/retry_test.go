@@ -1,0 +1,446 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// inSandbox is a session whose commands are played to be in a sandbox.
+func inSandbox(t *testing.T, plan policy.Plan, fact *messages.Denial) (*asker, *playful) {
+	t.Helper()
+	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: fact}
+	s := newAsker(t, &planner{Plan: plan}, hostOptions{seam: seam{Spawner: sandbox}}, func(c *SessionConfig) {
+		c.Sandbox = messages.SandboxPolicy{Type: messages.ReadOnly}
+	})
+	return s, sandbox
+}
+
+var (
+	returns = policy.Plan{Decision: policy.Run, OnDenial: policy.Return}
+	retries = policy.Plan{Decision: policy.Run, OnDenial: policy.Retry}
+	asks    = policy.Plan{Decision: policy.Run, OnDenial: policy.AskTo}
+	both    = policy.Plan{Decision: policy.Ask, OnDenial: policy.Retry}
+
+	noWrite = &messages.Denial{Operation: "write", Path: "/etc/passwd"}
+)
+
+// stoppable says "first" and fails in a sandbox, and says "second" without one.
+const stoppable = `if [ -n "$CONFINED" ]; then echo first; exit 7; fi; echo second`
+
+// shapes are the ways to ask for a command, with how its answer is read.
+var shapes = map[string]struct {
+	command func(script string) any
+	said    func(reply any) (output string, code int, denial *messages.Denial)
+}{
+	"pipes":    {func(script string) any { return shell(script) }, readResult},
+	"terminal": {func(script string) any { return onTerminal(shell(script)) }, readResult},
+	"run": {func(script string) any { return messages.RunCommand{Argv: []string{"bash", "-c", script}} }, func(reply any) (string, int, *messages.Denial) {
+		r := reply.(*messages.RunResult)
+		return string(r.Aggregated), r.ExitCode, r.Denial
+	}},
+}
+
+func readResult(reply any) (string, int, *messages.Denial) {
+	r := reply.(*messages.Result)
+	code, _ := r.Status.Code()
+	return strings.ReplaceAll(string(r.Output), "\r", ""), code, r.Denial
+}
+
+func (s *asker) attemptsEnded() []messages.AttemptEnded {
+	return probe.Of[messages.AttemptEnded](s.events, nil)
+}
+
+// theEnd is the one end of the only command.
+func (s *asker) theEnd() messages.ExecEnded {
+	s.t.Helper()
+	end := probe.Expect[messages.ExecEnded](s.events, patience, nil)
+	s.nothingLeft()
+	if n := len(s.endsOf(end.Process)); n != 1 {
+		s.t.Errorf("%d ends", n)
+	}
+	if n := len(probe.Of[messages.OutputClosed](s.events, nil)); n != 1 {
+		s.t.Errorf("the output was closed %d times", n)
+	}
+	if n := len(probe.Of[messages.ExecExited](s.events, nil)); n != 1 {
+		s.t.Errorf("the exit was told %d times", n)
+	}
+	return end
+}
+
+func TestADeniedCommandRunsAgainWithoutASandbox(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			s, sandbox := inSandbox(t, retries, noWrite)
+			reply, err := s.call(shape.command(stoppable)).reply()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if output, code, denial := shape.said(reply); output != "second\n" || code != 0 || denial != nil {
+				t.Errorf("answered %q, %d, %v", output, code, denial)
+			}
+			end := s.theEnd()
+			if end.Cause != messages.CauseExited || end.Denial != nil || strings.ReplaceAll(string(end.Transcript), "\r", "") != "first\nsecond\n" {
+				t.Errorf("the end is %+v, %q", end.EndRecord, end.Transcript)
+			}
+			var offset int64
+			for _, delta := range probe.Of[messages.OutputDelta](s.events, nil) {
+				if delta.Offset != offset {
+					t.Errorf("offset %d, want %d", delta.Offset, offset)
+				}
+				offset += int64(len(delta.Bytes))
+			}
+			if offset != end.Total {
+				t.Errorf("%d bytes in events, %d in all", offset, end.Total)
+			}
+			if got := sandbox.launches(); !slices.Equal(got, []bool{true, false}) {
+				t.Errorf("sandboxed: %v", got)
+			}
+			if started := probe.Of[messages.ExecStarted](s.events, nil); len(started) != 1 {
+				t.Errorf("%d starts", len(started))
+			}
+			if ended := s.attemptsEnded(); len(ended) != 1 || ended[0].Attempt != 1 || *ended[0].Denial != *noWrite {
+				t.Errorf("attempts: %+v", ended)
+			}
+			decided := probe.Of[messages.ToolDecision](s.events, nil)
+			if len(decided) != 2 || decided[0].Unsandboxed || decided[0].Attempt != 1 || !decided[1].Unsandboxed || decided[1].Attempt != 2 {
+				t.Errorf("decisions: %+v", decided)
+			}
+		})
+	}
+}
+
+func TestADenialIsTheResult(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			s, sandbox := inSandbox(t, returns, noWrite)
+			reply, err := s.call(shape.command(stoppable)).reply()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if output, code, denial := shape.said(reply); output != "first\n" || code != 7 || denial == nil || *denial != *noWrite {
+				t.Errorf("answered %q, %d, %v", output, code, denial)
+			}
+			if end := s.theEnd(); end.Cause != messages.CauseSandboxDenied || end.Denial == nil || end.Status != messages.Exited(7) {
+				t.Errorf("the end is %+v", end.EndRecord)
+			}
+			if len(s.attemptsEnded()) != 0 || len(sandbox.launches()) != 1 {
+				t.Error("there was another attempt")
+			}
+		})
+	}
+}
+
+func TestAPersonDecidesAboutAnotherAttempt(t *testing.T) {
+	for _, c := range []struct {
+		kind  messages.DecisionKind
+		err   *messages.Error
+		text  string
+		cause messages.Cause
+	}{
+		{messages.Approved, nil, "", messages.CauseExited},
+		{messages.Denied, messages.ErrRejected, "rejected by user", messages.CauseSandboxDenied},
+		{messages.Aborted, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
+	} {
+		for name, shape := range shapes {
+			t.Run(fmt.Sprint(c.kind, " ", name), func(t *testing.T) {
+				s, sandbox := inSandbox(t, asks, noWrite)
+				call := s.call(shape.command(stoppable))
+				if q := s.answer(c.kind); !q.Retry || !q.Unsandboxed || !strings.Contains(q.Reason, "retry without sandbox") || !strings.Contains(q.Reason, "/etc/passwd") {
+					t.Errorf("the question is %+v", q.Question)
+				}
+				reply, err := call.reply()
+				if c.err == nil {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if output, code, denial := shape.said(reply); output != "second\n" || code != 0 || denial != nil {
+						t.Errorf("answered %q, %d, %v", output, code, denial)
+					}
+				} else if e := wantError(t, "refused", err, c.err); !strings.Contains(e.Detail, c.text) || e.Denial == nil || *e.Denial != *noWrite {
+					t.Errorf("refused with %+v", e)
+				}
+				if end := s.theEnd(); end.Cause != c.cause || (end.Denial == nil) != (c.err == nil) {
+					t.Errorf("the end is %+v", end.EndRecord)
+				}
+				if n := len(sandbox.launches()); n != 1 && c.err != nil || n != 2 && c.err == nil {
+					t.Errorf("%d attempts", n)
+				}
+			})
+		}
+	}
+}
+
+func TestWhatWasApprovedIsNotAskedAboutAgainAfterADenial(t *testing.T) {
+	s, sandbox := inSandbox(t, both, noWrite)
+	call := s.call(shell(stoppable))
+	if q := s.answer(messages.Approved); q.Retry || q.Unsandboxed {
+		t.Errorf("the question is %+v", q.Question)
+	}
+	if result := call.result(); string(result.Output) != "second\n" {
+		t.Errorf("answered %q", result.Output)
+	}
+	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 || len(sandbox.launches()) != 2 {
+		t.Errorf("%d questions, %d attempts", len(put), len(sandbox.launches()))
+	}
+	s.theEnd()
+}
+
+func TestAnApprovedRetryIsRemembered(t *testing.T) {
+	s, _ := inSandbox(t, asks, noWrite)
+	call := s.call(shell(stoppable))
+	s.answer(messages.ApprovedForSession)
+	call.result()
+	if result := s.exec(shell(stoppable)); string(result.Output) != "second\n" {
+		t.Errorf("answered %q", result.Output)
+	}
+	s.decidedBy(messages.ByPolicy, messages.ByPerson, messages.ByPolicy, messages.ByCache)
+}
+
+func TestAnUnsandboxedAttemptIsNotDeniedWhateverItSays(t *testing.T) {
+	s, _ := inSandbox(t, retries, noWrite)
+	result := s.exec(shell(`echo "permission denied, says $CONFINED"; exit 1`))
+	if string(result.Output) != "permission denied, says \n" || result.Denial != nil || result.Status != messages.Exited(1) {
+		t.Errorf("answered %q, %v, %v", result.Output, result.Denial, result.Status)
+	}
+	if end := s.theEnd(); end.Cause != messages.CauseExited || end.Denial != nil {
+		t.Errorf("the end is %+v", end.EndRecord)
+	}
+}
+
+// complains is what a sandboxed command says when it is stopped, at once or later.
+const complains = `if [ -n "$CONFINED" ]; then sleep %s; echo "x: Permission denied"; exit 7; fi; echo second`
+
+func TestADenialThatOnlyTheOutputTellsOf(t *testing.T) {
+	s, _ := inSandbox(t, retries, nil)
+	awaitThat(t, "one that is stopped early is retried", func() bool { // early enough is up to the machine
+		return string(s.exec(shell(fmt.Sprintf(complains, "0"))).Output) == "second\n"
+	})
+	if denial := s.attemptsEnded()[0].Denial; !denial.FromText {
+		t.Errorf("%+v", denial)
+	}
+	late := s.exec(shell(fmt.Sprintf(complains, "0.3")))
+	if late.Status != messages.Exited(7) || late.Denial == nil || !late.Denial.FromText {
+		t.Errorf("a late one: %v, %v", late.Status, late.Denial)
+	}
+}
+
+func TestALateDenialInTheTextIsAskedAbout(t *testing.T) {
+	s, _ := inSandbox(t, asks, nil)
+	call := s.call(shell(fmt.Sprintf(complains, "0.3")))
+	s.answer(messages.Approved)
+	if result := call.result(); string(result.Output) != "second\n" {
+		t.Errorf("answered %q", result.Output)
+	}
+}
+
+func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
+	for name, plan := range map[string]policy.Plan{"retry": retries, "ask": asks} {
+		t.Run(name, func(t *testing.T) {
+			s, sandbox := inSandbox(t, plan, noWrite)
+			command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; exit 7"}, OpenStdin: true, Yield: messages.MinYield}
+			first := s.exec(command)
+			if !first.Running {
+				t.Fatalf("%+v", first)
+			}
+			result := s.write(first.Process, "go\n")
+			if result.Status != messages.Exited(7) || result.Denial == nil {
+				t.Errorf("answered %v, %v", result.Status, result.Denial)
+			}
+			if end := s.theEnd(); end.Cause != messages.CauseSandboxDenied || len(sandbox.launches()) != 1 {
+				t.Errorf("the end is %+v after %d attempts", end.EndRecord, len(sandbox.launches()))
+			}
+		})
+	}
+}
+
+func TestASuccessInASandboxIsASuccess(t *testing.T) {
+	s, sandbox := inSandbox(t, retries, nil)
+	result := s.exec(shell("echo permission denied"))
+	if result.Status != messages.Exited(0) || result.Denial != nil || len(sandbox.launches()) != 1 {
+		t.Errorf("answered %v, %v", result.Status, result.Denial)
+	}
+	if end := s.theEnd(); end.Cause != messages.CauseExited {
+		t.Errorf("the end is %+v", end.EndRecord)
+	}
+}
+
+func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
+	for name, end := range map[string]func(*asker, waiting){
+		"terminate": func(s *asker, _ waiting) {
+			if record, err := s.terminate(s.list()[0].Process); err != nil || record.Cause != messages.CauseSandboxDenied {
+				s.t.Errorf("%v, %v", record, err)
+			}
+		},
+		"cancel": func(_ *asker, call waiting) { call.cancel() },
+		"close": func(s *asker, _ waiting) {
+			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+		},
+	} {
+		for shape := range shapes {
+			t.Run(name+" "+shape, func(t *testing.T) {
+				s, sandbox := inSandbox(t, asks, noWrite)
+				call := s.call(shapes[shape].command(stoppable))
+				s.question()
+				end(s, call)
+				call.reply()
+				ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)
+				if ended.Status != messages.Exited(7) || ended.Denial == nil || len(sandbox.launches()) != 1 {
+					t.Errorf("the end is %+v", ended.EndRecord)
+				}
+				s.answeredOnce()
+			})
+		}
+	}
+}
+
+func TestASecondAttemptThatCannotStart(t *testing.T) {
+	s, sandbox := inSandbox(t, retries, noWrite)
+	s.seam.before = func(_ context.Context, launch ptyio.Launch) error {
+		if launch.Sandbox == nil {
+			return errors.New("no more programs")
+		}
+		return nil
+	}
+	_, err := ask[*messages.Result](s.host, s.supervisor, shell(stoppable))
+	if err == nil || !strings.Contains(err.Error(), "no more programs") {
+		t.Errorf("%v", err)
+	}
+	ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)
+	if ended.Cause != messages.CauseSpawnFailed || len(sandbox.launches()) != 1 || len(probe.Of[messages.OutputClosed](s.events, nil)) != 1 {
+		t.Errorf("the end is %+v", ended.EndRecord)
+	}
+	s.nothingLeft()
+}
+
+func TestTheTreeOfADeniedAttemptEndsBeforeTheNext(t *testing.T) {
+	s, _ := inSandbox(t, retries, noWrite)
+	command := shell(`if [ -n "$CONFINED" ]; then sleep 1000 & echo $! > pid; exit 7; fi; read first < pid; kill -0 "$first" 2>&1 | grep -o "No such process"`)
+	command.OnLeaderExit = messages.KeepTree
+	result := s.exec(command)
+	if string(result.Output) != "No such process\n" {
+		t.Errorf("answered %q", result.Output)
+	}
+	if end := s.theEnd(); end.Tree.Ended != 1 {
+		t.Errorf("the end is %+v", end.EndRecord)
+	}
+}
+
+func TestACrashWhileARetryIsAskedAbout(t *testing.T) {
+	s, _ := inSandbox(t, asks, noWrite)
+	var call waiting
+	pid := s.newActor(func() { call = s.call(shell(stoppable)) })
+	s.question()
+	s.system.Send(pid, workPanicked{"deliberate"})
+	_, err := call.reply()
+	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
+	ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)
+	if ended.Cause != messages.CauseRuntimeFailure {
+		t.Errorf("the end is %+v", ended.EndRecord)
+	}
+	s.nothingLeft()
+}
+
+func TestATimeoutDoesNotRunWhileSomebodyIsAsked(t *testing.T) {
+	for name, plan := range map[string]policy.Plan{"before": both, "after": asks} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := inSandbox(t, plan, noWrite)
+			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", stoppable}, Timeout: 2 * time.Second})
+			q := s.question()
+			if call.answered(2500 * time.Millisecond) {
+				t.Fatal("it timed out")
+			}
+			s.decide(q.ID, messages.Decision{Kind: messages.Approved})
+			reply, err := call.reply()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result := reply.(*messages.RunResult); result.TimedOut || string(result.Stdout) != "second\n" {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
+func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
+	var mu sync.Mutex
+	var seen []policy.Snapshot
+	p := always()
+	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
+		mu.Lock()
+		seen = append(seen, s)
+		mu.Unlock()
+		return p.plan(r, s)
+	}}
+	s := &asker{talk: newHost(t, o).open(nil), planner: p}
+	s.listen()
+	never, readOnly := messages.ApprovalPolicy{Mode: messages.Never}, messages.SandboxPolicy{Type: messages.ExternalSandbox}
+	first := s.call(messages.ExecCommand{Argv: []string{"true"}})
+	q := s.question()
+	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
+	s.decide(q.ID, messages.Decision{Kind: messages.Approved})
+	first.result()
+	mu.Lock()
+	before := len(seen)
+	mu.Unlock()
+	second := s.call(messages.ExecCommand{Argv: []string{"true"}})
+	s.answer(messages.Approved)
+	second.result()
+	for i, snapshot := range seen {
+		if changed := snapshot.Approval == never && snapshot.Sandbox.Type == messages.ExternalSandbox; changed != (i >= before) {
+			t.Errorf("plan %d of %d was made from %+v", i, before, snapshot)
+		}
+	}
+	for _, bad := range []messages.UpdateEnvironment{
+		{Approval: &messages.ApprovalPolicy{Mode: "sometimes"}}, {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
+	} {
+		_, err := ask[messages.Done](s.host, s.supervisor, bad)
+		wantError(t, "a policy that there is not", err, messages.ErrInvalidRequest)
+	}
+}
+
+func TestDenialOf(t *testing.T) {
+	for _, c := range []struct {
+		status messages.ExitStatus
+		text   string
+		denied bool
+		fact   bool
+	}{
+		{messages.Exited(0), "permission denied", false, false},
+		{messages.Exited(1), "nothing to be seen", false, false},
+		{messages.Exited(1), "Operation not permitted", true, false},
+		{messages.Exited(1), "PERMISSION DENIED", true, false},
+		{messages.Exited(1), "a Read-only file system", true, false},
+		{messages.Exited(1), "seccomp", true, false},
+		{messages.Exited(1), "in the sandbox", true, false},
+		{messages.Exited(1), "landlock", true, false},
+		{messages.Exited(1), "failed to write file", true, false},
+		{messages.Exited(127), "bash: x: command not found", false, false},
+		{messages.Exited(127), "bash: x: permission denied", true, false},
+		{messages.Exited(126), "cannot execute", false, false},
+		{messages.Exited(2), "usage", false, false},
+		{messages.Exited(159), "", true, false},
+		{messages.Signaled(31), "", true, true},
+		{messages.Signaled(9), "", false, false},
+		{messages.Signaled(15), "permission denied", true, false},
+		{messages.NoStatus, "permission denied", false, false},
+	} {
+		got := denialOf(ptyio.Exited{Status: c.status}, []byte(c.text))
+		if (got != nil) != c.denied || got != nil && got.FromText == c.fact {
+			t.Errorf("%v with %q: %v", c.status, c.text, got)
+		}
+	}
+	if got := denialOf(ptyio.Exited{Status: messages.Exited(0), Denial: noWrite}, nil); got != noWrite {
+		t.Errorf("what the spawner knows: %v", got)
+	}
+}
