@@ -9,8 +9,8 @@ import (
 )
 
 // Display is a command for a person's eyes: one line, quoted so that bash, in a UTF-8 locale, reads the same words. What
-// cannot be seen, or moves what can be seen, is escaped as in $'\u202e'. So are all foreign letters in the name of the
-// program, which might only look like the one they know.
+// cannot be seen, or moves what can be seen, is escaped as in $'\u202e'. So are letters that look like Latin ones and stand
+// beside one, and in the name of the program everything that is not ASCII.
 func Display(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {
@@ -70,8 +70,17 @@ func hidden(rest string, r, previous rune) bool {
 	case unicode.IsMark(r): // one may stand on a letter; more, or on anything else, can cover what is there
 		return !unicode.IsLetter(previous)
 	}
-	return false
+	next, _ := utf8.DecodeRuneInString(rest[utf8.RuneLen(r):])
+	return lookalike(r) && (latin(previous) || latin(next))
 }
+
+// lookalike reports whether a letter can be taken for a Latin one. Beside such a one it is not what it seems.
+func lookalike(r rune) bool {
+	return unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu) ||
+		r >= 0x250 && r < 0x2b0 || r >= 0xff00 && r < 0xff5f || r >= 0x1d400 && r < 0x1d800 // phonetic, wide, mathematical
+}
+
+func latin(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
 // blanks are printing characters that show nothing, besides those that Unicode calls ignorable.
 var blanks = []rune{0x2800, 0x1d159, 0x16fe4, 0x1bca0, 0x1bca1, 0x1bca2, 0x1bca3}

@@ -321,6 +321,33 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 	}
 }
 
+// TestWishesAndRules: a command that asks for more, and that rules speak about, under on-request.
+func TestWishesAndRules(t *testing.T) {
+	for text, want := range map[string][2]string{ // escalated, wider
+		"allowed x":             {"run!", "run!"},
+		"prompted x":            {"ask!", "ask/return"},
+		"forbidden x":           {"rej", "rej"},
+		"rm -rf x":              {"ask!", "ask/return"},
+		"allowed x; cargo b":    {"ask!", "ask/return"},
+		"allowed x; ls":         {"ask!", "ask/return"},
+		"allowed x; prompted":   {"ask!", "ask/return"},
+		"allowed x; forbidden":  {"rej", "rej"},
+		"allowed x > y":         {"ask!", "ask/return"},
+		"allowed x <<E\nx\nE":   {"run!", "run!"},
+		"allowed x && allowed":  {"run!", "run!"},
+		"allowed x; rm -rf x":   {"ask!", "ask/return"},
+		"prompted x; forbidden": {"rej", "rej"},
+	} {
+		for i, class := range []string{"E", "W"} {
+			request := shell(text)
+			request.CommandPolicy = classes[class].policy
+			if got := outcome(MakePlan(request, under(onRequest, workspace, tableRules())), true); got != want[i] {
+				t.Errorf("%q, %s: %s, want %s", text, request.SandboxPermissions, got, want[i])
+			}
+		}
+	}
+}
+
 // TestHereDocuments: rules hold for the command that reads one, and nothing is known about its safety.
 func TestHereDocuments(t *testing.T) {
 	for text, want := range map[string]string{"ls -l": "run/ask", "ls -l <<E\nx\nE": "ask/retry", "allowed x <<E\nx\nE": "run!",
