@@ -31,7 +31,9 @@ func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) pol
 	}
 	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
 	if s.looks(o) {
-		p.request.Program, _ = ptyio.FindProgram(p.launch) // the spawner says what is wrong
+		if p.request.Program, p.err = ptyio.FindProgram(p.launch); p.err != nil {
+			p.request.Program, p.err = policy.NotFound, nil // the spawner says what is wrong, if it still is
+		}
 		p.snapshot.TrustedShells = trustedShells()
 	}
 	p.plan = plan(p.request, p.snapshot)

@@ -125,6 +125,7 @@ var attackRequests = map[string]func(*Request){
 	"in the work":       func(r *Request) { r.Program = "/work/bin/" + program(r) },
 	"through a detour":  func(r *Request) { r.Program = "/usr/bin/../../work/" + program(r) },
 	"in a temporary":    func(r *Request) { r.Program = "/tmp/" + program(r) },
+	"found nowhere":     func(r *Request) { r.Program = NotFound },
 	"a relative place":  func(r *Request) { r.Program = "bin/" + program(r) },
 	"below the system":  func(r *Request) { r.Program = "/usr/bin/x/" + program(r) },
 	"a path as a name": func(r *Request) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
@@ -67,6 +68,12 @@ const (
 )
 
 func newMaker(request Request, snapshot Snapshot) *maker {
+	switch {
+	case filepath.IsAbs(request.Program):
+		request.Program = tidy(request.Program) // a PATH may say /usr/bin/
+	case request.Program != "":
+		request.Program = NotFound
+	}
 	m := &maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
 		understood: Understand(request, snapshot.TrustedShells)}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
@@ -94,7 +101,14 @@ func (m *maker) foreign() bool {
 
 // byPath is the command under the path of its program.
 func byPath(request Request) []string {
-	return append([]string{request.Program}, request.Argv[min(1, len(request.Argv)):]...)
+	if len(request.Argv) == 0 {
+		return nil
+	}
+	program := request.Program
+	if program == NotFound {
+		program += "/" + request.Argv[0]
+	}
+	return append([]string{program}, request.Argv[1:]...)
 }
 
 // judge applies the rules to a command and, if they say nothing, what is known about programs.

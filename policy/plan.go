@@ -7,14 +7,19 @@ type Request struct {
 	Argv []string
 	// Argv0 is what the program is told its own name is, if that is not Argv[0]; empty: it is.
 	Argv0 string
-	// Program is the absolute path that Argv[0] was found under, symbolic links not followed; empty if nobody looked. A shell
-	// or a known-safe program is only taken for one if it lies where the system keeps its own.
+	// Program is the absolute path that Argv[0] was found under, symbolic links not followed, or NotFound; empty if nobody
+	// looked, and then a name is taken for what it usually is: whoever is going to run the command has to look. A shell or a
+	// known-safe program is only taken for one if it lies where the system keeps its own.
 	Program string
 	Dir     string // absolute
 	// Environment is what the request, not the session, says about the environment; nil says nothing.
 	Environment *messages.EnvironmentPolicy
 	messages.CommandPolicy
 }
+
+// NotFound is the Program of a name that leads nowhere. It may lead somewhere when the command runs, so nothing is known
+// about it.
+const NotFound = "not found"
 
 // Snapshot is what a plan starts from. It is never changed; a running plan keeps its own.
 type Snapshot struct {

@@ -194,6 +194,7 @@ func TestAmendments(t *testing.T) {
 		"the caller's is banned": {prefer(shell("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3",
 			"-c", "1"}},
 		"the caller's, with a here-document": {prefer(shell("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
+		"none: no such program":              {elsewhere(NotFound, words("tool", "x")), untrusted, nil},
 		"none: banned":                       {words("python3"), untrusted, nil},
 		"none: no rule file could say it":    {words("tool", "\xff"), untrusted, nil},
 	} {
@@ -296,6 +297,9 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 		"another argv[0]":    {func(r *Request) { r.Argv0 = "sh" }, false, false},
 		"found in the work":  {func(r *Request) { r.Program = "/work/bin/x" }, false, true},
 		"found through dots": {func(r *Request) { r.Program = "/usr/bin/../../work/x" }, false, true},
+		"found nowhere":      {func(r *Request) { r.Program = NotFound }, false, true},
+		"a relative program": {func(r *Request) { r.Program = r.Argv[0] }, false, true},
+		"a careless PATH":    {func(r *Request) { r.Program = "/usr//bin/./" + r.Argv[0] }, true, true},
 		"nobody has looked":  {func(r *Request) { r.Program = "" }, true, true},
 	} {
 		try := func(request Request, want string) {
@@ -317,6 +321,17 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 			try(shell("ls -l"), safe)
 			try(shell("allowed thing"), allowed)
 			try(shell("forbidden thing"), "rej")
+		}
+	}
+}
+
+// TestDangerIsKnownByItsName, wherever the program lies.
+func TestDangerIsKnownByItsName(t *testing.T) {
+	for _, program := range []string{"", "/bin/rm", "/work/rm", "rm", NotFound} {
+		request := words("rm", "-rf", "x")
+		request.Program = program
+		if plan := MakePlan(request, under(never, readOnly, nil)); plan.Decision != Reject {
+			t.Errorf("found at %q: %s", program, plan.Decision)
 		}
 	}
 }
