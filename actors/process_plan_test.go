@@ -1,0 +1,39 @@
+package actors
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// TestPlansKnowWhereProgramsAre: a name that leads nowhere now could lead to a planted program a moment later.
+func TestPlansKnowWhereProgramsAre(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "planted"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := (*policy.Rules)(nil).With([]string{"planted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rules, err = rules.With([]string{"not-there-yet"}); err != nil {
+		t.Fatal(err)
+	}
+	s := settings{dir: dir, env: []string{"PATH=/usr/bin:/bin:" + dir}, rules: rules,
+		approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}
+	for name, want := range map[string]struct {
+		program  string
+		decision policy.Decision
+	}{
+		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
+		"not-there-yet": {policy.NotFound, policy.Ask},
+	} {
+		got := s.decide(order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, policy.MakePlan)
+		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
+			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
+		}
+	}
+}
