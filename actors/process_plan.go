@@ -53,10 +53,13 @@ func (p *planned) bind() {
 	}
 }
 
-// looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one, and where
-// it matters what is known of programs by name. Looking may wait for the file system.
+// looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one; where it
+// matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
+// file. Looking may wait for the file system.
 func (s settings) looks(o order) bool {
-	if o.Script != "" || s.rules != nil || s.approval.Mode == messages.Untrusted {
+	asks := s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
+		o.SandboxPermissions != "" || policy.Dangerous(o.Argv)
+	if o.Script != "" || s.rules != nil || asks {
 		return true
 	}
 	_, shell := shellKinds[shellKind(o.Argv[0])]

@@ -37,3 +37,30 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		}
 	}
 }
+
+// TestPlansThatMayAskLook: what an answer is remembered for has to be the file, also where there are no rules yet.
+func TestPlansThatMayAskLook(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode        messages.ApprovalMode
+		permissions messages.SandboxPermissions
+		argv        []string
+		want        bool
+	}{
+		"never":                      {messages.Never, "", []string{"tool"}, false},
+		"the default":                {"", "", []string{"tool"}, false},
+		"on-request":                 {messages.OnRequest, "", []string{"tool"}, false},
+		"on-request, escalated":      {messages.OnRequest, messages.RequireEscalated, []string{"tool"}, true},
+		"on-request, danger":         {messages.OnRequest, "", []string{"rm", "-rf", "x"}, true},
+		"on-request, a shell":        {messages.OnRequest, "", []string{"bash", "-c", "ls"}, true},
+		"untrusted":                  {messages.Untrusted, "", []string{"tool"}, true},
+		"on-failure, after a denial": {messages.OnFailure, "", []string{"tool"}, true},
+		"granular, after a denial":   {messages.Granular, "", []string{"tool"}, true},
+	} {
+		s := settings{approval: messages.ApprovalPolicy{Mode: c.mode}}
+		o := order{ExecCommand: messages.ExecCommand{Argv: c.argv,
+			CommandPolicy: messages.CommandPolicy{SandboxPermissions: c.permissions}}}
+		if got := s.looks(o); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
