@@ -11,7 +11,7 @@ import (
 // remember. File is where rules are written; empty: nowhere.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
 	once := messages.Choice{Kind: messages.Approved}
-	if plan.Decision == Ask && plan.OnDenial == Retry {
+	if plan.OnDenial == Retry {
 		once.Remembers = "for this run only: if the sandbox stops it, it runs again without one"
 	}
 	choices := []messages.Choice{once, {Kind: messages.ApprovedForSession, Remembers: remembered(request, plan)}}

@@ -179,6 +179,8 @@ func TestChoices(t *testing.T) {
 			r.AdditionalPermissions = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
 		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r, writing w\\u200b"}, "without", ""},
+		"an absolute program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"/usr/bin/x"}},
+			nil, "", "/usr/bin/x, whatever follows them, runs without a question and without a sandbox, in every session"},
 		"a relative program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"./x"}},
 			nil, "", "./x, whatever follows them, runs without a question and without a sandbox, in every directory that has such"},
 	} {
@@ -204,7 +206,7 @@ func TestChoices(t *testing.T) {
 		if c.not != "" && strings.Contains(choices[1].Remembers, c.not) {
 			t.Errorf("%s: the session's choice says %q", name, choices[1].Remembers)
 		}
-		if retry := c.plan.Decision == Ask; strings.Contains(choices[0].Remembers, "this run only") != retry {
+		if retry := c.plan.OnDenial == Retry; strings.Contains(choices[0].Remembers, "this run only") != retry {
 			t.Errorf("%s: approving once remembers %q", name, choices[0].Remembers)
 		}
 		for _, i := range []int{len(choices) - 1, len(choices) - 2} {
