@@ -2,7 +2,9 @@ package tree
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,8 +28,9 @@ type Forest struct {
 	closed  bool           // guarded by forking
 	known   map[int]marked // orphans and their marks; guarded by forking
 
-	mu    sync.Mutex
-	trees map[int]*Tree // by the leader's pid
+	mu     sync.Mutex
+	trees  map[int]*Tree      // by the leader's pid
+	unsaid map[*Tree]struct{} // those whose last word has not been said; they leave the table a moment before
 
 	walks shared[[]orphan]
 	scans shared[[]process] // of all processes
@@ -53,7 +56,7 @@ type marked struct {
 var ErrClosed = errors.New("the forest is closed")
 
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
-func NewForest() *Forest { return &Forest{trees: map[int]*Tree{}} }
+func NewForest() *Forest { return &Forest{trees: map[int]*Tree{}, unsaid: map[*Tree]struct{}{}} }
 
 // NewSubreaper makes this process the one that all orphans of its trees come to. Nothing else in the process may wait for
 // children, and Start must always be called from one thread that never ends: leaders die with it.
@@ -61,7 +64,9 @@ func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
-	return &Forest{subreaper: true, marker: NewMarker(), trees: map[int]*Tree{}}, nil
+	f := NewForest()
+	f.subreaper, f.marker = true, NewMarker()
+	return f, nil
 }
 
 // Marks is the range of the marks this forest gives.
@@ -85,8 +90,8 @@ type Spec struct {
 	Exited    func(messages.ExitStatus)
 	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended     func(messages.TreeReport)
-	// Over, if not nil, is called instead of Exited and Ended where nothing is left to be ended. It is for a subreaper, whose
-	// look at the tree is short; elsewhere the exit would be reported late.
+	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
+	// for a subreaper; elsewhere a look takes long.
 	Over func(messages.ExitStatus, messages.TreeReport)
 }
 
@@ -122,7 +127,7 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 	}
 	_ = syscall.SetNonblock(pidfd, true)
 	f.mu.Lock()
-	f.trees[pid] = t
+	f.trees[pid], f.unsaid[t] = t, struct{}{}
 	f.mu.Unlock()
 	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
 	return t, nil
@@ -238,7 +243,9 @@ func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
 	f.forking.Lock()
 	f.closed = true
 	f.forking.Unlock()
-	trees := f.Trees()
+	f.mu.Lock()
+	trees := slices.Collect(maps.Keys(f.unsaid))
+	f.mu.Unlock()
 	for _, t := range trees {
 		t.End(grace)
 	}

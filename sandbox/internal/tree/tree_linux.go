@@ -22,6 +22,9 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
+	// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look waits for the fork
+	// under way, which hangs where the program's file system does.
+	overWait = 5 * time.Millisecond
 	// keptPoll is how often a kept tree is looked at for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
@@ -64,10 +67,11 @@ func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
 	close(t.exited)
-	if t.spec.Over != nil && t.overAtOnce(status) {
+	if t.spec.Over == nil {
+		t.spec.Exited(status)
+	} else if t.overAtOnce(status) {
 		return
 	}
-	t.spec.Exited(status)
 	runtime.Gosched() // whoever waits for the exit goes first; the walk takes a while
 	t.bury()
 	if t.deserted() {
@@ -89,15 +93,40 @@ func (t *Tree) Watch() {
 	t.End(t.spec.Grace)
 }
 
-// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree.
-func (t *Tree) overAtOnce(status messages.ExitStatus) bool {
-	if !t.leftNothing() {
-		return false
+// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If
+// something is left, or the look takes long, it reports the exit alone.
+func (t *Tree) overAtOnce(status messages.ExitStatus) (over bool) {
+	said := make(chan struct{})
+	late := time.AfterFunc(overWait, func() {
+		t.spec.Exited(status)
+		close(said)
+	})
+	over = t.leftNothing()
+	soon := late.Stop()
+	if !soon {
+		<-said
 	}
-	close(t.counted)
-	t.spec.Over(status, t.treeReport(nil, nil))
+	switch {
+	case over && soon:
+		close(t.counted)
+		t.spec.Over(status, t.treeReport(nil, nil))
+		t.finished()
+	case over:
+		close(t.counted)
+		t.spec.Ended(t.treeReport(nil, nil))
+		t.finished()
+	case soon:
+		t.spec.Exited(status)
+	}
+	return over
+}
+
+// finished follows the last word.
+func (t *Tree) finished() {
+	t.forest.mu.Lock()
+	delete(t.forest.unsaid, t)
+	t.forest.mu.Unlock()
 	close(t.done)
-	return true
 }
 
 // leftNothing takes a tree off the table of a subreaper if no orphan can be its own.
@@ -198,7 +227,7 @@ func (t *Tree) report(survivors []messages.Survivor) {
 		survivors = t.kill(time.Now().Add(killWait))
 	}
 	t.spec.Ended(t.treeReport(survivors, strays))
-	close(t.done)
+	t.finished()
 }
 
 func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeReport {

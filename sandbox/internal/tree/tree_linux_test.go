@@ -1,0 +1,112 @@
+package tree
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+const patience = 20 * time.Second
+
+// report is one of a leader's last words.
+type report struct {
+	what   string
+	status messages.ExitStatus
+}
+
+// startReader starts a leader that exits with the end of its input. What it reports goes where the caller says.
+func startReader(t *testing.T, f *Forest, say func(report)) (leader *Tree, exit func()) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	leader, err = f.Start(Spec{Program: "/bin/sh", Argv: []string{"sh", "-c", "read x; exit 3"},
+		Dir: "/", Files: []uintptr{read.Fd()},
+		Exited: func(status messages.ExitStatus) { say(report{"exited", status}) },
+		Left:   func(int) { say(report{what: "left"}) },
+		Ended:  func(messages.TreeReport) { say(report{what: "ended"}) },
+		Over:   func(status messages.ExitStatus, _ messages.TreeReport) { say(report{"over", status}) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leader, func() { _ = write.Close() }
+}
+
+func expect(t *testing.T, said <-chan report, want report) {
+	t.Helper()
+	select {
+	case got := <-said:
+		if got != want {
+			t.Errorf("%+v was reported instead of %+v", got, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%+v was never reported", want)
+	}
+}
+
+func TestALoneLeaderIsReportedOnce(t *testing.T) {
+	said := make(chan report, 10)
+	leader, exit := startReader(t, NewForest(), func(r report) { said <- r })
+	exit()
+	leader.Watch()
+	first := <-said
+	switch first.what {
+	case "over":
+	case "exited": // this machine is slow
+		expect(t, said, report{what: "ended"})
+	default:
+		t.Errorf("%+v was reported", first)
+	}
+	if len(said) > 0 || first.status != messages.Exited(3) {
+		t.Errorf("%+v, and %d more", first, len(said))
+	}
+}
+
+func TestAnExitIsReportedWhileAForkHangs(t *testing.T) {
+	f, said := NewForest(), make(chan report, 10)
+	leader, exit := startReader(t, f, func(r report) { said <- r })
+	f.forking.Lock() // as the start of a program on a dead file system does
+	exit()
+	go leader.Watch()
+	expect(t, said, report{"exited", messages.Exited(3)})
+	f.forking.Unlock()
+	expect(t, said, report{what: "ended"})
+	leader.wait(patience)
+	if len(said) > 0 {
+		t.Errorf("%+v was reported, too", <-said)
+	}
+}
+
+func TestTheEndOfAForestWaitsForLastWords(t *testing.T) {
+	for _, waits := range []string{"over", "ended"} {
+		f, speaking, silence := NewForest(), make(chan struct{}), make(chan struct{})
+		leader, exit := startReader(t, f, func(r report) {
+			if r.what == waits || r.what == "ended" {
+				close(speaking)
+				<-silence
+			}
+		})
+		if waits == "ended" {
+			leader.spec.Over = nil
+		}
+		exit()
+		go leader.Watch()
+		<-speaking
+		ended := make(chan struct{})
+		go func() {
+			f.EndAll(0)
+			close(ended)
+		}()
+		select {
+		case <-ended:
+			t.Errorf("%s: the end did not wait", waits)
+		case <-time.After(100 * time.Millisecond):
+		}
+		close(silence)
+		<-ended
+	}
+}
