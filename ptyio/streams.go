@@ -38,6 +38,7 @@ type stream struct {
 	name    messages.Stream
 	file    *os.File
 	credits chan struct{} // one token for each batch that may still be handed out
+	turns   []*turn       // of batches that were handed out; some have been given back
 	pace    pace
 
 	// What one attempt to read found.
@@ -141,7 +142,9 @@ func (s *stream) try(fd uintptr) bool {
 func (s *stream) deliver() {
 	s.since += s.n
 	b := &batch{stream: s, buffer: s.buffer}
-	b.turn = s.pace.floods() && takeTurn(s.child.abandoned)
+	if s.pace.floods() {
+		b.turn = s.takeTurn()
+	}
 	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], batch: b})
 }
 
@@ -227,6 +230,9 @@ func (c *child) countDrained() {
 // close ends the stream. Drained goes out before Closed, so that nothing follows Closed but what the leader's exit brings.
 func (s *stream) close() {
 	c := s.child
+	for _, t := range s.turns {
+		t.giveBack()
+	}
 	s.reportDrained()
 	if c.terminal == nil {
 		_ = s.file.Close()

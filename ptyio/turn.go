@@ -2,6 +2,8 @@ package ptyio
 
 import (
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,37 +15,51 @@ const maxTurn = time.Millisecond
 // waits for a few bytes would wait that long.
 var turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// takeTurn waits for a turn and reports whether there was one. A child that is abandoned gets none.
-func takeTurn(abandoned <-chan struct{}) bool {
+// turn is one of them. It is given back when its batch was looked at, or else at the end of its stream: who abandons a child
+// need not release anything, and the turns are everybody's.
+type turn struct{ back atomic.Bool }
+
+func (t *turn) giveBack() {
+	if t != nil && !t.back.Swap(true) {
+		<-turns
+	}
+}
+
+// takeTurn waits for a turn and returns nil if there was none. A child that is abandoned waits for none.
+func takeTurn(abandoned <-chan struct{}) *turn {
 	select {
 	case turns <- struct{}{}:
-		return true
+		return &turn{}
 	default:
 	}
 	timer := time.NewTimer(maxTurn)
 	defer timer.Stop()
 	select {
 	case turns <- struct{}{}:
-		return true
+		return &turn{}
 	case <-timer.C:
 	case <-abandoned:
 	}
-	return false
+	return nil
+}
+
+// takeTurn takes a turn for a batch of this stream.
+func (s *stream) takeTurn() *turn {
+	t := takeTurn(s.child.abandoned)
+	if t != nil {
+		s.turns = append(slices.DeleteFunc(s.turns, func(t *turn) bool { return t.back.Load() }), t)
+	}
+	return t
 }
 
 // batch is an Output's way back to its stream. Its methods are called one after the other.
 type batch struct {
 	stream *stream
 	buffer *[MaxBatch]byte
-	turn   bool // it has one
+	turn   *turn // nil if it has none
 }
 
-func (b *batch) looked() {
-	if b.turn {
-		b.turn = false
-		<-turns
-	}
-}
+func (b *batch) looked() { b.turn.giveBack() }
 
 func (b *batch) release() {
 	b.looked()

@@ -1,37 +1,41 @@
 package ptyio
 
 import (
+	"os"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/messages"
 )
 
 func TestATurnIsTakenAndGivenBack(t *testing.T) {
 	s := &stream{credits: make(chan struct{}, 2)}
+	var given *turn
 	for range cap(turns) {
-		if !takeTurn(nil) {
+		if given = takeTurn(nil); given == nil {
 			t.Fatal("no turn although one was free")
 		}
 	}
-	if began := time.Now(); takeTurn(nil) || time.Since(began) < maxTurn {
+	if began := time.Now(); takeTurn(nil) != nil || time.Since(began) < maxTurn {
 		t.Fatal("a turn although all were taken, or no wait for one")
 	}
-	first := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: true}}
+	first := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
 	first.Looked()
-	if !takeTurn(nil) {
+	if given = takeTurn(nil); given == nil {
 		t.Error("a batch that was looked at kept its turn")
 	}
-	second := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: true}}
+	second := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
 	first.Release()
 	if len(turns) != cap(turns) {
 		t.Error("a turn was given back twice")
 	}
-	for range cap(turns) {
-		second.Release()
-		second = Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: true}}
-		<-s.credits
+	second.Looked()
+	second.Release()
+	if len(turns) != cap(turns)-1 {
+		t.Errorf("%d of %d turns are taken after one was given back", len(turns), cap(turns))
 	}
-	if len(turns) != 0 {
-		t.Errorf("%d turns are still taken", len(turns))
+	for len(turns) > 0 {
+		<-turns
 	}
 }
 
@@ -46,7 +50,60 @@ func TestAnAbandonedChildWaitsForNoTurn(t *testing.T) {
 	}()
 	abandoned := make(chan struct{})
 	close(abandoned)
-	if takeTurn(abandoned) {
+	if takeTurn(abandoned) != nil {
 		t.Error("a turn although all were taken")
+	}
+}
+
+// flooding is a stream that hands out batches with turns and gets none of them back. What is written to write goes through
+// it; it ends with abandon or with the end of that.
+func flooding(t *testing.T) (write *os.File, batches <-chan Output, abandon func(), closed <-chan struct{}) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs, end := make(chan Output, Credits), make(chan struct{})
+	c := &child{exited: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{}),
+		launch: Launch{Events: func(e Event) {
+			switch e := e.(type) {
+			case Output:
+				outputs <- e
+			case Closed:
+				close(end)
+			}
+		}}}
+	s := newStream(c, messages.Stdout, read, Credits)
+	s.pace = pace{began: time.Now().Add(time.Hour), bytes: floodBytes}
+	c.streams = []*stream{s}
+	c.undrained.Store(2)
+	c.opened.Store(1)
+	go s.run()
+	return write, outputs, func() { close(c.abandoned); c.wake() }, end
+}
+
+func TestTurnsComeBackFromStreamsWhoseBatchesDoNot(t *testing.T) {
+	for _, abandoned := range []bool{true, false} {
+		write, batches, abandon, closed := flooding(t)
+		for range Credits - 1 {
+			_, _ = write.WriteString("x")
+			batch := <-batches
+			defer func() { // too late, and for the second time
+				batch.Looked()
+				batch.Release()
+			}()
+		}
+		if len(turns) != min(cap(turns), Credits-1) {
+			t.Errorf("%d turns are taken", len(turns))
+		}
+		if abandoned {
+			abandon()
+			defer write.Close()
+		} else {
+			_ = write.Close()
+		}
+		<-closed
+		if len(turns) != 0 {
+			t.Errorf("abandoned %v: %d turns are still taken", abandoned, len(turns))
+		}
 	}
 }
