@@ -88,13 +88,14 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 	t.Run("planning", func(t *testing.T) {
 		h := newHost(t, hostOptions{})
 		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
-		stubborn := quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")
+		stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
 		stubborn.Grace = time.Hour
 		old := s.exec(stubborn).Process
 		s.said(old, "deaf")
 		bystander := cat(s)
 		var call waiting
-		actor := h.newActor(func() { call = s.call(shell("echo never")) }) // it waits for the slot of the old one
+		actor := h.newActor(func() { call = s.call(shell("echo never")) })
+		s.said(old, "asked") // the new one waits for the slot of the old one
 		h.system.Send(actor, bomb)
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
