@@ -22,9 +22,6 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
-	// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look waits for the fork
-	// under way, which hangs where the program's file system does.
-	overWait = 5 * time.Millisecond
 	// keptPoll is how often a kept tree is looked at for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
@@ -93,56 +90,12 @@ func (t *Tree) Watch() {
 	t.End(t.spec.Grace)
 }
 
-// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If
-// something is left, or the look takes long, it reports the exit alone.
-func (t *Tree) overAtOnce(status messages.ExitStatus) (over bool) {
-	said := make(chan struct{})
-	late := time.AfterFunc(overWait, func() {
-		t.spec.Exited(status)
-		close(said)
-	})
-	over = t.leftNothing()
-	soon := late.Stop()
-	if !soon {
-		<-said
-	}
-	switch {
-	case over && soon:
-		close(t.counted)
-		t.spec.Over(status, t.treeReport(nil, nil))
-		t.finished()
-	case over:
-		close(t.counted)
-		t.spec.Ended(t.treeReport(nil, nil))
-		t.finished()
-	case soon:
-		t.spec.Exited(status)
-	}
-	return over
-}
-
 // finished follows the last word.
 func (t *Tree) finished() {
 	t.forest.mu.Lock()
 	delete(t.forest.unsaid, t)
 	t.forest.mu.Unlock()
 	close(t.done)
-}
-
-// leftNothing takes a tree off the table of a subreaper if no orphan can be its own.
-func (t *Tree) leftNothing() bool {
-	t.forest.concluding.Lock()
-	defer t.forest.concluding.Unlock()
-	for _, o := range t.forest.orphans() {
-		if o.pid == 0 || o.owner == t || o.owner == nil {
-			return false
-		}
-	}
-	if !t.claim(time.Time{}) {
-		return false
-	}
-	t.forest.forget(t)
-	return true
 }
 
 // bury reaps a leader that outlived its own report in a process that is no subreaper.
@@ -287,8 +240,9 @@ func (t *Tree) ask() (asked []process) {
 }
 
 // hangUp sends SIGHUP, under a terminal, to those that ignore SIGTERM, as an interactive shell does. Others do not get it:
-// it must not cut short a SIGTERM trap, nor be what a program is reported to have died of. It is done twice: bash loses a signal that comes just before it waits for
-// input, and its line editor has a handler for an instant before it sees that the shell ignores SIGTERM.
+// it must not cut short a SIGTERM trap, nor be what a program is reported to have died of. It is done twice: bash loses a
+// signal that comes just before it waits for input, and its line editor has a handler for an instant before it sees that
+// the shell ignores SIGTERM.
 func (t *Tree) hangUp(members []process) {
 	if !t.spec.TTY {
 		return

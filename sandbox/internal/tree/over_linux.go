@@ -1,0 +1,55 @@
+package tree
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look waits for the fork
+// under way, which hangs where the program's file system does.
+const overWait = 5 * time.Millisecond
+
+// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If
+// something is left, or the look takes long, it reports the exit alone.
+func (t *Tree) overAtOnce(status messages.ExitStatus) (over bool) {
+	said := make(chan struct{})
+	late := time.AfterFunc(overWait, func() {
+		t.spec.Exited(status)
+		close(said)
+	})
+	over = t.leftNothing()
+	soon := late.Stop()
+	if !soon {
+		<-said
+	}
+	switch {
+	case over && soon:
+		close(t.counted)
+		t.spec.Over(status, t.treeReport(nil, nil))
+		t.finished()
+	case over:
+		close(t.counted)
+		t.spec.Ended(t.treeReport(nil, nil))
+		t.finished()
+	case soon:
+		t.spec.Exited(status)
+	}
+	return over
+}
+
+// leftNothing takes a tree off the table of a subreaper if no orphan can be its own.
+func (t *Tree) leftNothing() bool {
+	t.forest.concluding.Lock()
+	defer t.forest.concluding.Unlock()
+	for _, o := range t.forest.orphans() {
+		if o.pid == 0 || o.owner == t || o.owner == nil {
+			return false
+		}
+	}
+	if !t.claim(time.Time{}) {
+		return false
+	}
+	t.forest.forget(t)
+	return true
+}
