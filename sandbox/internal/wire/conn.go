@@ -115,10 +115,11 @@ func (c *Conn) Receive(message Message) error {
 	if _, err := io.ReadFull(c.reader, head[:]); err != nil {
 		return err
 	}
-	size := int(binary.LittleEndian.Uint32(head[:]))
-	if size > maxMessage {
+	length := binary.LittleEndian.Uint32(head[:])
+	if length > maxMessage {
 		return errMalformed
 	}
+	size := int(length)
 	if c.in = slices.Grow(c.in[:0], size)[:size]; size > keptBuffer {
 		defer func() { c.in = nil }()
 	}
