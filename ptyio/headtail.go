@@ -8,8 +8,9 @@ const DefaultBufferSize = 1 << 20
 // HeadTailBuffer keeps the beginning and the end of a stream and counts what it drops in between. One half of its
 // capacity, rounded down, holds the first bytes, the rest holds the last ones.
 //
-// Its memory follows its content: a few bytes cost a few bytes, and it never holds more than twice of what it retains,
-// nor more than its capacity and 16 KiB for each half. Pushing costs a copy. The zero value has no capacity: it drops and counts everything.
+// Its memory follows its content: a few bytes cost a few bytes. Until it drops something it never holds more than twice of
+// what it retains, and never more than its capacity and 16 KiB for each half. Pushing costs a copy. The zero value has no
+// capacity: it drops and counts everything.
 //
 // It is not safe for concurrent use. Byte slices go in and come out as copies.
 type HeadTailBuffer struct {

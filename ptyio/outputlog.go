@@ -302,10 +302,12 @@ func (s *stretch) append(seq uint64, m mark, p []byte, end int64) {
 	s.last, s.end = seq, end
 	if gone := s.chunkStart(0) - s.first(); gone > 0 { // the oldest mark had to make room
 		s.bytes.drop(int(gone))
+		s.bytes.shrink()
 	}
 	for s.marks.n > 1 && s.chunkStart(1) <= s.first() { // the oldest bytes had to make room
 		s.marks.drop(1)
 	}
+	s.marks.shrink()
 }
 
 // first is the offset of the first byte.

@@ -249,6 +249,28 @@ func TestLogMemoryFollowsItsContent(t *testing.T) {
 	}
 }
 
+func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
+	l := NewOutputLog()
+	batch := make([]byte, MaxBatch)
+	fill := func() {
+		for range (LogHead + LogTail) / MaxBatch {
+			l.Append(messages.PTY, batch)
+		}
+	}
+	fill()
+	for range LogTailChunks {
+		l.Append(messages.PTY, []byte("."))
+	}
+	marks := 4 * (LogTailChunks + 2*pageItems)
+	if memory, bound := logMemory(l), LogHead+LogTailChunks+2*pageItems+marks; memory > bound {
+		t.Errorf("after chunks of one byte it holds %d bytes, more than %d", memory, bound)
+	}
+	fill()
+	if memory, bound := logMemory(l), LogHead+LogTail+4*pageItems+4*2*pageItems; memory > bound {
+		t.Errorf("after full batches it holds %d bytes, more than %d", memory, bound)
+	}
+}
+
 func TestLogMemoryIsBoundedForOneByteChunks(t *testing.T) {
 	l := NewOutputLog()
 	for range LogHead + 2*LogTailChunks {

@@ -63,6 +63,14 @@ func (r *ring[T]) drop(n int) {
 	}
 }
 
+// shrink gives up the pages behind the newest element, but for one. It is for a ring from which much was dropped that is not
+// about to be pushed again.
+func (r *ring[T]) shrink() {
+	if spare := (r.start+r.n)/pageItems + 2; spare < len(r.pages) {
+		r.pages = slices.Clip(slices.Delete(r.pages, spare, len(r.pages)))
+	}
+}
+
 // at is the element i, counted from the oldest.
 func (r *ring[T]) at(i int) T {
 	i += r.start
