@@ -60,7 +60,7 @@ type System struct {
 	pool   workers
 }
 
-// NewSystem starts an empty system, which logs to logger and nowhere else.
+// NewSystem starts an empty system, which logs to logger and nowhere else. Goroutines wait for its work until Shutdown.
 func NewSystem(logger *slog.Logger) *System {
 	s := &System{logger: logger, pool: newWorkers()}
 	s.lib = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }))
@@ -264,7 +264,7 @@ func (t *Timer) Cancel() {
 
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this
 // actor. Its context ends with the actor; a result that then comes too late and owns something should be a Discarder.
-// A panic in work crashes the actor.
+// A panic in work crashes the actor. The goroutine is used again: work must not leave it locked to a thread.
 func (c *Context) Go(work func(context.Context) any) {
 	if c.work == nil {
 		c.work, c.endWork = context.WithCancel(context.Background())

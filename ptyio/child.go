@@ -15,7 +15,8 @@ type Spawner interface {
 	// block for as long as the kernel needs to execute the program; ctx bounds the wait, and a child that comes to life
 	// after ctx ended is ended again.
 	//
-	// Events may be delivered before Spawn returns.
+	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later: whoever
+	// locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error

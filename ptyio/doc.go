@@ -35,7 +35,11 @@
 // child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer.
 //
 // For a child that floods, by 64 KiB within 10 ms, the reader collects for up to half a millisecond before it hands
-// out a batch, because every batch wakes its receiver; others are never made to wait.
+// out a batch, because every batch wakes its receiver; others are never made to wait. And of all flooding children of the
+// process only half as many as it has processors have a batch out at a time that nobody has looked at, so that processors
+// pause, and whoever waits for a few bytes is served then. A receiver that is done with the bytes at once, but whose
+// credit others hold for longer, calls Looked before Release; without that, other floods wait for the Release, up to a
+// millisecond for each batch.
 //
 // # The end
 //
@@ -72,6 +76,8 @@
 //     messages.ErrInputFull.
 //   - Start: [MaxArguments] bytes of arguments and environment, [MaxInherited] descriptors up to [MaxInheritedFD].
 //   - Threads: at most four at a time rest for floods.
+//   - Turns: a flooding child waits at most a millisecond for each batch; a turn comes back with Looked or Release, or at the
+//     end of the stream.
 //
 // # What you may not assume
 //
