@@ -73,7 +73,7 @@ func TestRanges(t *testing.T) {
 
 func TestHistoryRemembersNoRepetitions(t *testing.T) {
 	t.Parallel()
-	h := &history{}
+	h := &history{keyboard: &keyboard{}}
 	for _, entry := range []string{"a", "", "a", "b", "a"} {
 		h.Add(entry)
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,15 +21,22 @@ type command struct {
 	session  *execbus.Session
 	argv     []string
 	terminal *terminal // nil on pipes
+	asker    *asker    // nil on pipes
 	id       messages.ProcessID
+	started  chan struct{} // closed when id is known
+	failed   chan error    // of size one: why there is no command
 }
 
-func newCommand(session *execbus.Session, argv []string) *command {
-	return &command{session: session, argv: argv, terminal: openTerminal()}
+func newCommand(argv []string) *command {
+	return &command{argv: argv, terminal: openTerminal(), started: make(chan struct{}), failed: make(chan error, 1)}
 }
 
 // run runs the command and returns its exit code.
-func (c *command) run() int {
+func (c *command) run(session *execbus.Session) int {
+	c.session = session
+	if c.asker != nil {
+		c.asker.session = session
+	}
 	defer c.terminal.restore()
 	events, err := c.session.Events(execbus.Watch{Calls: []messages.CallID{call}, Lossless: true})
 	if err != nil {
@@ -39,24 +46,26 @@ func (c *command) run() int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
 	defer signal.Stop(signals)
-	failed := make(chan error, 1)
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	defer interrupt(nil)
+	go c.forwardSignals(signals, interrupt)
+	go c.forwardInput()
 	go func() {
 		defer c.terminal.restoreOnPanic()
 		request := messages.ExecCommand{Call: call, Argv: c.argv, TTY: c.terminal != nil, Size: c.terminal.size(),
 			OpenStdin: true, NoWait: true}
-		if _, err := c.session.Exec(context.Background(), request); err != nil {
-			failed <- err
+		if _, err := c.session.Exec(ctx, request); err != nil {
+			c.failed <- err
 			events.Close()
 		}
 	}()
 	for event, err := range events.All(context.Background()) {
 		if err != nil {
 			c.terminal.restore()
-			select {
-			case err = <-failed:
-			default:
-			}
-			return fail(err)
+			return c.notStarted(ctx, err)
+		}
+		if hint := absence(event); hint != "" {
+			fmt.Fprintln(os.Stderr, "demo:", hint)
 		}
 		switch e := event.(type) {
 		case messages.ExecStarted:
@@ -64,25 +73,38 @@ func (c *command) run() int {
 			if err := c.terminal.raw(); err != nil {
 				return fail(err)
 			}
-			go c.forwardInput()
-			go c.forwardSignals(signals)
+			close(c.started)
 		case messages.OutputDelta:
 			c.show(e)
 		case messages.ExecEnded:
 			c.terminal.restore()
-			return c.exitCode(e, failed)
+			return c.exitCode(ctx, e)
 		}
 	}
 	return fail(errors.New("the events ended before the command"))
 }
 
+// notStarted is the exit code of a command that never ran, because of err or what Exec says.
+func (c *command) notStarted(ctx context.Context, err error) int {
+	select {
+	case err = <-c.failed:
+	default:
+	}
+	code := fail(err)
+	if received, interrupted := errors.AsType[interruption](context.Cause(ctx)); interrupted {
+		return 128 + int(received.Signal)
+	}
+	return code
+}
+
 // exitCode is that of the leader, however the process ended.
-func (c *command) exitCode(e messages.ExecEnded, failed <-chan error) int {
+func (c *command) exitCode(ctx context.Context, e messages.ExecEnded) int {
 	if code, known := e.Status.Code(); known {
 		return code
 	}
-	if e.Cause == messages.CauseSpawnFailed {
-		return fail(<-failed)
+	switch e.Cause {
+	case messages.CauseSpawnFailed, messages.CauseRejected, messages.CauseAborted:
+		return c.notStarted(ctx, <-c.failed)
 	}
 	return fail(errors.New("the command ended without a status: " + string(e.Cause) + " " + e.Detail))
 }
@@ -95,21 +117,69 @@ func (c *command) show(e messages.OutputDelta) {
 	_, _ = out.Write(e.Bytes) // a reader that went away ends us by SIGPIPE, and the warden ends the command
 }
 
-// forwardInput passes on what comes from our input until it ends or the command takes no more.
+// forwardInput passes on what comes from our input until it ends or the command takes no more. Questions are asked on the
+// same terminal.
 func (c *command) forwardInput() {
 	defer c.terminal.restoreOnPanic()
-	buffer := make([]byte, 4<<10)
+	var asks chan *asked
+	if c.asker != nil {
+		asks = c.asker.asks
+	}
+	started := c.started
+	var all, forwarded <-chan []byte // what is typed; nothing is read before somebody wants it
 	for {
-		n, err := os.Stdin.Read(buffer)
-		if n > 0 && !c.write(buffer[:n]) {
-			return
+		select {
+		case question := <-asks:
+			if all == nil {
+				all = typed()
+			}
+			c.ask(question, all)
+		case <-started:
+			if all == nil {
+				all = typed()
+			}
+			started, forwarded = nil, all
+		case chunk, open := <-forwarded:
+			if !open {
+				_ = c.session.CloseStdin(context.Background(), c.id) // it may have ended meanwhile
+			}
+			if !open || !c.write(chunk) {
+				forwarded = nil
+			}
 		}
-		if errors.Is(err, io.EOF) {
-			_ = c.session.CloseStdin(context.Background(), c.id) // it may have ended meanwhile
+	}
+}
+
+// ask puts one question on the terminal, and waits until it is over. What is typed meanwhile is not for the command.
+func (c *command) ask(question *asked, input <-chan []byte) {
+	if err := c.terminal.cbreak(); err != nil {
+		fail(err)
+		return
+	}
+	asks := make(chan *asked, 1)
+	asks <- question
+	keys := &keyboard{chunks: input, asks: asks, idle: "one moment: ", once: true}
+	e := newEditor(c.terminal, keys, func(string) {})
+	for {
+		text, err := e.ReadLine()
+		if keys.explained(text) || err != nil {
+			break
 		}
-		if err != nil {
-			return
-		}
+	}
+	e.SetPrompt("")
+	_, _ = e.Write(nil) // takes the prompt away
+	if c.running() {
+		_ = c.terminal.raw()
+	}
+}
+
+// running says whether the command has started.
+func (c *command) running() bool {
+	select {
+	case <-c.started:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -120,19 +190,28 @@ func (c *command) write(p []byte) bool {
 	return err == nil
 }
 
-// forwardSignals passes on what is meant for the command. SIGTERM and SIGHUP end it with everything it started.
-func (c *command) forwardSignals(signals <-chan os.Signal) {
+// forwardSignals passes on what is meant for the command. SIGTERM and SIGHUP end it with everything it started. A signal that
+// comes before it runs is for the demo, which may be asking.
+func (c *command) forwardSignals(signals <-chan os.Signal, interrupt context.CancelCauseFunc) {
 	defer c.terminal.restoreOnPanic()
 	for received := range signals {
-		switch received {
-		case syscall.SIGWINCH:
-			if c.terminal != nil {
-				_ = c.session.Resize(context.Background(), c.id, c.terminal.size())
-			}
-		case syscall.SIGTERM, syscall.SIGHUP:
-			go func() { _, _ = c.session.Terminate(context.Background(), messages.Terminate{Process: c.id}) }()
-		default:
-			_ = c.session.Signal(context.Background(), messages.Signal{Process: c.id, Number: int(received.(syscall.Signal))})
+		if c.running() {
+			c.forwardSignal(received)
+		} else if received != syscall.SIGWINCH {
+			interrupt(interruption{received.(syscall.Signal)})
 		}
+	}
+}
+
+func (c *command) forwardSignal(received os.Signal) {
+	switch received {
+	case syscall.SIGWINCH:
+		if c.terminal != nil {
+			_ = c.session.Resize(context.Background(), c.id, c.terminal.size())
+		}
+	case syscall.SIGTERM, syscall.SIGHUP:
+		go func() { _, _ = c.session.Terminate(context.Background(), messages.Terminate{Process: c.id}) }()
+	default:
+		_ = c.session.Signal(context.Background(), messages.Signal{Process: c.id, Number: int(received.(syscall.Signal))})
 	}
 }

@@ -39,11 +39,34 @@ func details(event messages.Event) string {
 		return fmt.Sprintf(" %d of %d processes", e.Processes, e.Max)
 	case messages.ExecNotice:
 		return " " + e.Text
+	case messages.ApprovalRequested:
+		return fmt.Sprintf(" %s: %s", e.ID, e.Display)
+	case messages.ApprovalResolved:
+		return fmt.Sprintf(" %s: %s by %s", e.Question, cmp.Or(e.Decision, "withdrawn"), cmp.Or(e.Source, "the caller"))
+	case messages.ToolDecision:
+		return " " + decision(e)
 	case messages.Gap:
 		return fmt.Sprintf(" bytes %d to %d, %d events", e.First, e.End, e.Deltas)
 	default:
 		return ""
 	}
+}
+
+func decision(e messages.ToolDecision) string {
+	text := fmt.Sprintf("attempt %d: ", e.Attempt)
+	if e.Allowed {
+		text += "allowed by "
+	} else {
+		text += "refused by "
+	}
+	text += string(e.Source)
+	if e.Decision != "" {
+		text += ", " + string(e.Decision)
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
 }
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -14,19 +14,26 @@ type editor struct{ *term.Terminal }
 
 const prompt = "demo> "
 
-// interruptKey stands for Ctrl-C, which the terminal package would take for the end of the input.
-const interruptKey = 0x1f
-
-// newEditor edits lines on the terminal. interrupted is called with what stood on the line when Ctrl-C cleared it.
-func newEditor(t *terminal, interrupted func(typed string)) editor {
-	e := editor{term.NewTerminal(keyboard{os.Stdin, os.Stdout}, prompt)}
-	e.History = &history{}
-	e.AutoCompleteCallback = func(typed string, _ int, key rune) (string, int, bool) {
-		if key != interruptKey {
+// newEditor edits lines that are typed on the keyboard. interrupted is called with what stood on the line when Ctrl-C
+// cleared it.
+func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor {
+	e := editor{term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{k, os.Stdout}, k.idle)}
+	k.editor = e
+	e.History = &history{keyboard: k}
+	e.AutoCompleteCallback = func(typed string, pos int, key rune) (string, int, bool) {
+		switch key {
+		case interruptKey:
+			interrupted(typed)
+			return "", 0, true
+		case switchKey:
+			line, pos := k.switched(typed, pos)
+			return line, pos, true
+		default:
 			return "", 0, false
 		}
-		interrupted(typed)
-		return "", 0, true
 	}
 	e.resize(t.size())
 	return e
@@ -37,34 +44,18 @@ func (e editor) resize(size messages.Size) {
 	_ = e.SetSize(int(size.Cols), int(size.Rows)) // the next output tells whether the terminal is gone
 }
 
-// keyboard is the terminal with Ctrl-C as an ordinary key.
-type keyboard struct {
-	io.Reader
-	io.Writer
-}
-
-func (k keyboard) Read(p []byte) (int, error) {
-	n, err := k.Reader.Read(p)
-	for i, key := range p[:n] {
-		switch key {
-		case 0x03:
-			p[i] = interruptKey
-		case interruptKey: // Ctrl-_
-			p[i] = 0 // means nothing
-		}
-	}
-	return n, err
-}
-
 // history is what the arrow keys bring back, the newest last.
-type history struct{ entries []string }
+type history struct {
+	keyboard *keyboard
+	entries  []string
+}
 
 // historyLength bounds a history.
 const historyLength = 1000
 
-// Add implements term.History. Neither nothing nor the same again is remembered.
+// Add implements term.History. Neither nothing nor the same again is remembered, and no answer to a question.
 func (h *history) Add(entry string) {
-	if entry == "" || h.Len() > 0 && h.At(0) == entry {
+	if entry == "" || h.keyboard.state == explaining || h.Len() > 0 && h.At(0) == entry {
 		return
 	}
 	h.entries = append(h.entries, entry)

@@ -27,6 +27,7 @@ type view interface {
 type host struct {
 	rt       *execbus.Runtime
 	session  *execbus.Session
+	policies *policies
 	view     view
 	terminal *terminal // nil: the lines come from somewhere else, and commands run on pipes
 	yield    time.Duration
@@ -45,13 +46,14 @@ type host struct {
 	over    chan struct{} // closed when the loop has ended
 }
 
-func newHost(t *terminal, yield time.Duration) (*host, error) {
-	rt, session, err := start()
+// newHost starts what runs commands. Without an approver nobody is asked.
+func newHost(t *terminal, yield time.Duration, p *policies, approver execbus.Approver) (*host, error) {
+	rt, session, err := p.start(approver)
 	if err != nil {
 		return nil, err
 	}
-	return &host{rt: rt, session: session, terminal: t, yield: yield, jobs: map[messages.CallID]*job{}, lines: make(chan line),
-		events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
+	return &host{rt: rt, session: session, policies: p, terminal: t, yield: yield,
+		jobs: map[messages.CallID]*job{}, lines: make(chan line), events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
 }
 
 // tell has the loop do something. It is for goroutines.

@@ -63,10 +63,15 @@ func (h *host) toBack(j *job) {
 	h.view.flush()
 	j.background = true
 	h.front = nil
-	j.letGo()
 	if j.id != 0 {
-		h.view.note(fmt.Sprintf("[%d] goes on in the background.", j.id))
+		h.goesOn(j)
 	}
+}
+
+// goesOn stops waiting for a job in the background. One that has not started is waited for: there may be a question about it.
+func (h *host) goesOn(j *job) {
+	j.letGo()
+	h.view.note(fmt.Sprintf("[%d] goes on in the background.", j.id))
 }
 
 // finish forgets a job that has ended.
@@ -84,6 +89,9 @@ func (h *host) event(event messages.Event) {
 	if h.showEvents {
 		h.view.note(describe(event))
 	}
+	if hint := absence(event); hint != "" {
+		h.view.note(hint)
+	}
 	j := h.jobs[event.From().Call]
 	if j == nil {
 		if notice, ok := event.(messages.ExecNotice); ok {
@@ -94,6 +102,9 @@ func (h *host) event(event messages.Event) {
 	switch e := event.(type) {
 	case messages.ExecStarted:
 		j.id = e.Process
+		if j.background {
+			h.goesOn(j)
+		}
 		if j.interrupted {
 			h.send(j, syscall.SIGINT)
 		}
@@ -104,7 +115,8 @@ func (h *host) event(event messages.Event) {
 	case messages.ProcessWarning:
 		h.view.note(e.Text)
 	case messages.ExecEnded:
-		if e.Cause == messages.CauseSpawnFailed {
+		switch e.Cause {
+		case messages.CauseSpawnFailed, messages.CauseRejected, messages.CauseAborted:
 			return // the call is answered with the reason
 		}
 		code, known := e.Status.Code()
@@ -114,6 +126,14 @@ func (h *host) event(event messages.Event) {
 		h.view.ended(j, e)
 		h.finish(j, code)
 	}
+}
+
+// absence says what to do about a command that nobody could be asked about.
+func absence(event messages.Event) string {
+	if decision, ok := event.(messages.ToolDecision); !ok || decision.Source != messages.ByAbsence {
+		return ""
+	}
+	return "Nobody is asked where input or output is no terminal. Allow the command with --rules, or choose another --approval."
 }
 
 // interrupt is Ctrl-C, with what stood on the line: it is for the command in front, or else, on an empty line, for the

@@ -18,28 +18,31 @@ type line struct {
 }
 
 // runLines is the mode that reads lines: from a person at a terminal, or from anything else.
-func runLines(yield time.Duration) int {
+func runLines(yield time.Duration, p *policies) int {
 	t := openTerminal()
 	if t == nil {
-		return runScript()
+		return runScript(p)
 	}
 	guarded := lifeline()
 	if guarded == nil {
 		return guard(t)
 	}
-	return runInteractive(t, guarded, yield)
+	return runInteractive(t, guarded, yield, p)
 }
 
 // runInteractive is the host at a terminal.
-func runInteractive(t *terminal, guarded io.Reader, yield time.Duration) int {
+func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *policies) int {
 	defer t.restore()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGCONT)
-	h, err := newHost(t, yield)
+	asker := newAsker(p)
+	h, err := newHost(t, yield, p, asker)
 	if err != nil {
 		return fail(err)
 	}
-	e := newEditor(t, func(typed string) { h.tell(func() { h.interrupt(typed) }) })
+	asker.session = h.session
+	keys := &keyboard{chunks: typed(), asks: asker.asks, idle: prompt}
+	e := newEditor(t, keys, func(typed string) { h.tell(func() { h.interrupt(typed) }) })
 	h.view = newScreen(e, coloured(os.Stdout))
 	if err := t.cbreak(); err != nil {
 		return fail(err)
@@ -51,12 +54,13 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration) int {
 	}()
 	go func() {
 		for {
-			text, err := e.ReadLine()
-			if err != nil { // Ctrl-D, or the terminal is gone
+			switch text, err := e.ReadLine(); {
+			case err != nil: // Ctrl-D, or the terminal is gone
 				h.tell(func() { h.quit(0) })
 				return
+			case !keys.explained(text):
+				h.lines <- line{text, func(int) {}}
 			}
-			h.lines <- line{text, func(int) {}}
 		}
 	}()
 	h.view.note("Each line is run by your shell. :help lists what else there is, :quit or Ctrl-D ends the demo.")
@@ -64,10 +68,10 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration) int {
 }
 
 // runScript runs the lines of the input one after the other and returns the exit code of the last.
-func runScript() int {
+func runScript(p *policies) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	h, err := newHost(nil, 0)
+	h, err := newHost(nil, 0, p, nil)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,11 +1,12 @@
 // Command demo is a small agent host in a terminal: the way to see everything of execbus at work.
 //
 //	demo                                  read commands, run them, show what they say
+//	demo --approval untrusted             the same, and ask before what is not known to be safe
 //	demo tour                             see everything in half a minute
 //	demo -- bash -lc 'echo hi; exit 3'    run one command as if execbus were not there
 //
-// It is an example of an embedder: it uses the root package and package messages, and nothing else of execbus. It asks
-// nobody before it runs a command, and it may change at any time.
+// It is an example of an embedder: it uses the root package and package messages, and nothing else of execbus. It may change
+// at any time.
 package main
 
 import (
@@ -26,9 +27,18 @@ import (
 const shutdownTime = 10 * time.Second
 
 const usage = `Usage:
-  demo [-yield DURATION]             read commands, from a terminal or from a file or pipe
-  demo tour [-json]                  show everything at work in half a minute, and check it
-  demo -- COMMAND [ARGUMENT]...      run one command
+  demo [FLAG]...                           read commands, from a terminal or from a file or pipe
+  demo [FLAG]... -- COMMAND [ARGUMENT]...  run one command
+  demo tour [-json]                        show everything at work in half a minute, and check it
+
+  --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (if you do not say), never,
+                      granular, or a policy in JSON
+  --sandbox POLICY    what commands may do: danger-full-access (if you do not say) or external-sandbox, if the demo itself
+                      is confined. Nothing here can enforce read-only or workspace-write yet: under these a command that
+                      would have to be confined is refused
+  --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. If you do not say: the files
+                      *.rules in execbus/rules in your configuration directory
+  --yield DURATION    see below; not with --
 
 On a terminal each line is a script for your shell. What it says is shown while it runs. Lines with a colon in front
 are for the demo itself; :help lists them. After the yield time (-yield, 10s if you do not say), or when you enter the
@@ -36,13 +46,17 @@ next line, a command goes on in the background, and what it says has its number 
 in front, Ctrl-D or :quit ends the demo with everything that runs. Colours are used unless NO_COLOR is set.
 
 If standard input or output is no terminal, each line of the input is run to its end, without a prompt. The exit code is
-the last command's.
+the last command's. Nobody is asked: a command that needs an answer is rejected.
+
+A question is answered with one key: y runs the command this once, a also does not ask again in this session, p allows
+everything that begins like it by a rule that is written to the last FILE, or to default.rules in your own, n rejects it with
+a word why, x or Ctrl-C stops it and what else waits for an answer. Keys count half a second after you have stopped typing.
 
 With -- one command runs: on a terminal if standard input and output are one, on pipes otherwise. Input, output and
 window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.
 
 The exit code is the command's, 128+n if signal n killed it, 127 if there is no such program, 126 if it cannot be
-executed, 125 if execbus itself failed, and 2 for wrong usage.
+executed or was rejected, 125 if execbus itself failed, and 2 for wrong usage.
 `
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -51,6 +65,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	yield := flags.Duration("yield", messages.DefaultExecYield, "")
+	policies := policyFlags(flags)
 	if code, done := parse(flags, args, usage); done {
 		return code
 	}
@@ -60,21 +75,32 @@ func run(args []string) int {
 	switch {
 	case explicit && len(rest) == 0:
 		return misused("there is no command behind --", usage)
-	case explicit && flags.NFlag() > 0:
+	case explicit && isSet(flags, "yield"):
 		return misused("-yield does not go with --: one command is waited for", usage)
-	case explicit:
-		return runCommand(rest)
-	case len(rest) == 0 && (*yield < messages.MinYield || *yield > messages.MaxYield):
-		return misused(fmt.Sprintf("-yield %v is out of range: use %v to %v", *yield, messages.MinYield, messages.MaxYield), "")
-	case len(rest) == 0:
-		return runLines(*yield)
-	case rest[0] == "tour" && flags.NFlag() > 0:
-		return misused("-yield does not go with tour", usage)
-	case rest[0] == "tour":
+	case len(rest) > 0 && !explicit && rest[0] == "tour" && flags.NFlag() > 0:
+		return misused("no flag goes before tour", usage)
+	case len(rest) > 0 && !explicit && rest[0] == "tour":
 		return runTour(rest[1:])
-	default:
+	case len(rest) > 0 && !explicit:
 		return misused(fmt.Sprintf("there is no %q; to run it as a command: demo -- %s", rest[0], strings.Join(rest, " ")), "")
 	}
+	if err := policies.check(); err != nil {
+		return misused(err.Error(), "")
+	}
+	switch {
+	case explicit:
+		return runCommand(rest, policies)
+	case *yield < messages.MinYield || *yield > messages.MaxYield:
+		return misused(fmt.Sprintf("-yield %v is out of range: use %v to %v", *yield, messages.MinYield, messages.MaxYield), "")
+	default:
+		return runLines(*yield, policies)
+	}
+}
+
+// isSet says whether a flag was given.
+func isSet(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }
 
 // parse parses flags; done says that there is nothing more to do.
@@ -102,26 +128,22 @@ func misused(why, usage string) int {
 }
 
 // runCommand is the mode for one command.
-func runCommand(argv []string) int {
-	rt, session, err := start()
+func runCommand(argv []string, p *policies) int {
+	c := newCommand(argv)
+	var approver execbus.Approver
+	if c.terminal != nil {
+		c.asker = newAsker(p)
+		approver = c.asker
+	}
+	rt, session, err := p.start(approver)
 	if err != nil {
 		return fail(err)
 	}
-	code := newCommand(session, argv).run()
+	code := c.run(session)
 	if err := shutdown(rt); err != nil {
 		return fail(err)
 	}
 	return code
-}
-
-// start starts a runtime with a session.
-func start() (*execbus.Runtime, *execbus.Session, error) {
-	rt, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
-	session, err := rt.OpenSession(execbus.SessionOptions{})
-	return rt, session, err
 }
 
 func shutdown(rt *execbus.Runtime) error {
@@ -141,7 +163,7 @@ func exitCodeOf(err error) int {
 	switch {
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return 127
-	case errors.Is(err, messages.ErrSpawnFailed):
+	case errors.Is(err, messages.ErrSpawnFailed), errors.Is(err, messages.ErrRejected), errors.Is(err, messages.ErrAborted):
 		return 126
 	default:
 		return 125

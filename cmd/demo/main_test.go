@@ -38,7 +38,8 @@ func self(t *testing.T) string {
 // environment makes the demo quick and the same for everybody: no colours, no start-up files.
 func environment(t *testing.T, more ...string) []string {
 	keep := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "NO_COLOR=") || strings.HasPrefix(v, "TERM=") || strings.HasPrefix(v, "ENV=")
+		return strings.HasPrefix(v, "NO_COLOR=") || strings.HasPrefix(v, "TERM=") || strings.HasPrefix(v, "ENV=") ||
+			strings.HasPrefix(v, "XDG_CONFIG_HOME=")
 	})
 	home := t.TempDir()
 	return append(keep, append([]string{roleVariable + "=demo", "HOME=" + home, "TMPDIR=" + home, "TERM=xterm", "HISTFILE="}, more...)...)
@@ -97,6 +98,13 @@ func TestExitCodes(t *testing.T) {
 		{"no such flag", []string{"-nosuch"}, 2, "-nosuch"},
 		{"wrong yield", []string{"-yield", "1h"}, 2, "out of range"},
 		{"yield for one command", []string{"-yield", "1s", "--", "true"}, 2, "does not go with --"},
+		{"no such approval policy", []string{"--approval", "sometimes"}, 2, `there is no mode "sometimes"`},
+		{"a policy that is none", []string{"--approval", `{"granular": 1}`, "--", "true"}, 2, "granular"},
+		{"a policy in JSON", []string{"--approval", `{"granular": {"rules": true}}`, "--", "true"}, 0, ""},
+		{"granular", []string{"--approval", "granular", "--", "true"}, 0, ""},
+		{"no such sandbox", []string{"--sandbox", "sand"}, 2, `there is no type "sand"`},
+		{"no name of a sandbox", []string{"--sandbox", ""}, 2, "it is empty"},
+		{"policies of the tour", []string{"--approval", "never", "tour"}, 2, "before tour"},
 		{"arguments of the tour", []string{"tour", "x"}, 2, `"x"`},
 		{"flags of the tour", []string{"tour", "-nosuch"}, 2, "-nosuch"},
 		{"a command called tour", []string{"--", "tour"}, 127, "tour"},

@@ -16,7 +16,7 @@ import (
 const tourUsage = `Usage: demo tour [-json]
 
 Runs commands that show what execbus does, tells what happens, and checks it. It takes some seconds, needs no terminal,
-writes no files and leaves no processes behind. Ctrl-C ends it early.
+writes to temporary directories that it removes, and leaves no processes behind. Ctrl-C ends it early.
 
   -json    one JSON object per step instead of the narration
 
@@ -45,6 +45,11 @@ func steps() []step {
 		{"slow subscriber", "who does not read loses output, learns exactly which, and slows nobody", showSlow},
 		{"limit", "70 processes against the limit of 64: the ones used longest ago make room", showLimit},
 		{"tree", "daemons that left their session and ignore SIGTERM are ended with their tree", showTree},
+		{"question", "what is not known to be safe is asked about, and waits for the answer", showQuestion},
+		{"remembered answer", "what was allowed for the session is not asked about again, until that is revoked", showRemembered},
+		{"refusal", "a command that is refused does not run, and its caller learns why", showRefusal},
+		{"amendment", "an answer becomes a rule in a file, and holds for all that begins alike", showAmendment},
+		{"denied and retried", "what the sandbox has stopped runs again without it, if a person agrees", showDenial},
 		{"records", "every process has exactly one end on record, and nothing is left", showRecords},
 	}
 }
@@ -101,7 +106,11 @@ func interruptible() (context.Context, context.CancelFunc) {
 
 // begin starts what all steps use.
 func begin() (*tour, error) {
-	rt, session, err := start()
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		return nil, err
+	}
+	session, err := rt.OpenSession(execbus.SessionOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,9 @@ func verbs() []verb {
 		{"eof", "ID", "end its input, as Ctrl-D does", closeInput},
 		{"kill", "ID", "end it and everything it started", killProcess},
 		{"cd", "DIR", "run later commands in DIR", changeDir},
+		{"policy", "", "who may run what: approval, sandbox, rule files", showPolicy},
+		{"grants", "", "list what you allowed for this session", listGrants},
+		{"revoke", "GRANT", "take that back: the next such command is asked about again", revokeGrant},
 		{"events", "", "show all events, or stop showing them", toggleEvents},
 		{"stats", "", "what was counted", showStats},
 		{"help", "", "this list", showHelp},
@@ -235,7 +238,8 @@ func showHelp(h *host, _ string) (question, error) {
 	for _, v := range verbs() {
 		fmt.Fprintf(table, ":%s %s\t%s\n", v.name, v.arguments, v.help)
 	}
-	fmt.Fprintln(table, "Ctrl-C\tinterrupt the command in front; on an empty line, else the one started last")
+	fmt.Fprintln(table, "y a p n x\tanswer a question: once, for the session, always, no with a word why, stop")
+	fmt.Fprintln(table, "Ctrl-C\tx if there is a question, else interrupt the command in front; on an empty line, else the one started last")
 	fmt.Fprintln(table, "Ctrl-D\ton an empty line: :quit")
 	fmt.Fprintln(table, "anything else\ta script for your shell; each has a shell of its own")
 	err := table.Flush()

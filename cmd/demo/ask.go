@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// asked is a question on its way to a person.
+type asked struct {
+	messages.Question
+	file   string                 // where rules are written
+	over   <-chan struct{}        // nobody wants to know any more
+	answer chan messages.Decision // of size one
+}
+
+// errUnanswered is an approver's answer if it has none.
+var errUnanswered = fmt.Errorf("nobody answered")
+
+// asker is an approver that has questions answered at a keyboard.
+type asker struct {
+	policies *policies
+	asks     chan *asked
+	session  *execbus.Session // set before the first command
+}
+
+func newAsker(p *policies) *asker { return &asker{policies: p, asks: make(chan *asked)} }
+
+// Approve implements execbus.Approver.
+func (a *asker) Approve(ctx context.Context, q messages.Question) (messages.Decision, error) {
+	question := &asked{Question: q, file: a.policies.amendments(), over: ctx.Done(), answer: make(chan messages.Decision, 1)}
+	select {
+	case a.asks <- question:
+	case <-ctx.Done():
+		return messages.Decision{}, errUnanswered
+	}
+	select {
+	case decision := <-question.answer:
+		switch decision.Kind {
+		case messages.Aborted:
+			a.stopOthers(ctx, q.ID)
+		case messages.ApprovedWithRule:
+			a.policies.makeRoom()
+		}
+		return decision, nil
+	case <-ctx.Done():
+		return messages.Decision{}, errUnanswered
+	}
+}
+
+// stopOthers ends what waits for an answer behind a question that was answered with x. It comes first, so that none of it is
+// shown.
+func (a *asker) stopOthers(ctx context.Context, but messages.QuestionID) {
+	waiting, _ := a.session.Questions(ctx) // a session that has ended has none
+	for _, q := range waiting {
+		if q.ID != but {
+			_ = a.session.Decide(ctx, q.ID, messages.Decision{Kind: messages.Aborted}) // it may be over
+		}
+	}
+}
+
+// keysOf are the keys that answer, in the order in which they are shown.
+var keysOf = []struct {
+	key  byte
+	kind messages.DecisionKind
+	text string
+}{
+	{'y', messages.Approved, "yes, this once"},
+	{'a', messages.ApprovedForSession, "yes, and for the session"},
+	{'p', messages.ApprovedWithRule, "yes, and always"},
+	{'n', messages.Denied, "no, and the next line says why"},
+	{'x', messages.Aborted, "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
+}
+
+// offers says whether an answer is among those to choose from.
+func (a *asked) offers(kind messages.DecisionKind) bool {
+	return slices.ContainsFunc(a.Choices, func(c messages.Choice) bool { return c.Kind == kind })
+}
+
+// choice is the answer that a key stands for.
+func (a *asked) choice(key byte) (kind messages.DecisionKind, found bool) {
+	for _, k := range keysOf {
+		if k.key == key {
+			return k.kind, a.offers(k.kind)
+		}
+	}
+	return "", false
+}
+
+// keys are those that answer, for the prompt.
+func (a *asked) keys() string {
+	var keys []string
+	for _, k := range keysOf {
+		if a.offers(k.kind) {
+			keys = append(keys, string(k.key))
+		}
+	}
+	return fmt.Sprintf("%s? [%s] ", a.ID, strings.Join(keys, "/"))
+}
+
+// show is the question as a person reads it. What a program wrote is escaped.
+func (a *asked) show() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: may this run?\n    %s\n", a.ID, a.Display)
+	fmt.Fprintf(&b, "  in %s, %s\n", visible(a.Dir), a.confinement())
+	if a.Reason != "" {
+		fmt.Fprintf(&b, "  because: %s\n", a.Reason)
+	}
+	for _, variable := range a.Environment {
+		fmt.Fprintf(&b, "  with %s\n", variable)
+	}
+	for _, k := range keysOf {
+		for _, c := range a.Choices {
+			if c.Kind == k.kind {
+				fmt.Fprintf(&b, "  %c  %s\n", k.key, strings.TrimSuffix(k.text+": "+c.Remembers, ": "))
+			}
+		}
+		if k.kind == messages.ApprovedWithRule && a.offers(k.kind) {
+			fmt.Fprintf(&b, "     %s\n", visible(ruleLine(a.Amendment)))
+		}
+	}
+	return b.String()
+}
+
+// confinement says what the command may do if it is approved.
+func (a *asked) confinement() string {
+	switch {
+	case a.Retry:
+		return "again, without a sandbox: it ran, and the sandbox stopped it"
+	case a.Unsandboxed:
+		return "without a sandbox"
+	default:
+		return "in the sandbox" + additional(a.Additional)
+	}
+}
+
+// additional says what a wider sandbox allows.
+func additional(p *messages.AdditionalPermissions) string {
+	if p.Empty() {
+		return ""
+	}
+	text := ", which also allows"
+	if p.Network != nil && p.Network.Enabled {
+		text += " the network"
+	}
+	if p.FileSystem != nil {
+		for _, path := range p.FileSystem.Read {
+			text += " reading " + visible(path)
+		}
+		for _, path := range p.FileSystem.Write {
+			text += " writing " + visible(path)
+		}
+	}
+	return text
+}
+
+// answered says what was answered.
+func answered(id messages.QuestionID, d messages.Decision) string {
+	switch d.Kind {
+	case messages.Approved:
+		return fmt.Sprintf("%s: yes, once", id)
+	case messages.ApprovedForSession:
+		return fmt.Sprintf("%s: yes, for this session; :grants lists it", id)
+	case messages.ApprovedWithRule:
+		return fmt.Sprintf("%s: yes, always", id)
+	case messages.Aborted:
+		return fmt.Sprintf("%s: no, stop", id)
+	default:
+		return fmt.Sprintf("%s: no", id)
+	}
+}
+
+// ruleLine is the line of a rule file that allows what begins with a prefix.
+func ruleLine(prefix []string) string {
+	words := make([]string, len(prefix))
+	for i, word := range prefix {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(word) // a string into memory
+		words[i] = strings.TrimSuffix(text.String(), "\n")
+	}
+	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
+}
+
+// visible is a text in which everything can be seen: quoted, if something in it could not.
+func visible(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.QuoteToASCII(text)
+	}
+	return text
+}

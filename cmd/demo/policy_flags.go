@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// policies is what the flags say about who may run what.
+type policies struct {
+	approval messages.ApprovalPolicy
+	sandbox  messages.SandboxPolicy
+	rules    []string // files, by absolute paths; none: the user's own
+}
+
+// policyFlags adds the flags to a set.
+func policyFlags(flags *flag.FlagSet) *policies {
+	p := &policies{sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}}
+	flags.Func("approval", "", p.setApproval)
+	flags.Func("sandbox", "", p.setSandbox)
+	flags.Func("rules", "", p.addRules)
+	return p
+}
+
+// setApproval understands the name of a mode, or a policy in JSON.
+func (p *policies) setApproval(text string) error {
+	if strings.HasPrefix(text, "{") {
+		return json.Unmarshal([]byte(text), &p.approval)
+	}
+	p.approval = messages.ApprovalPolicy{Mode: messages.ApprovalMode(text)}
+	if p.approval.Mode == messages.Granular {
+		p.approval.Granular = messages.GranularApproval{SandboxApproval: true, Rules: true}
+	}
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	return p.approval.Check()
+}
+
+func (p *policies) setSandbox(text string) error {
+	p.sandbox = messages.SandboxPolicy{Type: messages.SandboxType(text)}
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	return p.sandbox.Check()
+}
+
+func (p *policies) addRules(file string) error {
+	full, err := filepath.Abs(file)
+	if err == nil {
+		_, err = os.Stat(full)
+	}
+	p.rules = append(p.rules, full)
+	return err
+}
+
+// amendments is the file that gets the rules people make by their answers: the last that was named, or the user's own. It is
+// empty if there is no place for one.
+func (p *policies) amendments() string {
+	if len(p.rules) > 0 {
+		return p.rules[len(p.rules)-1]
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "execbus", "rules", "default.rules")
+}
+
+// options are the runtime's.
+func (p *policies) options() execbus.Options {
+	options := execbus.Options{AmendmentFile: p.amendments()}
+	if len(p.rules) > 0 {
+		options.Rules = []execbus.RuleLayer{{Files: p.rules, Trusted: true}}
+	} else if options.AmendmentFile != "" {
+		options.Rules = []execbus.RuleLayer{{Dir: filepath.Dir(options.AmendmentFile), Trusted: true}}
+	}
+	return options
+}
+
+// check reads the files that were named. One that cannot be understood may forbid something.
+func (p *policies) check() error {
+	if len(p.rules) == 0 {
+		return nil
+	}
+	rt, err := execbus.Start(p.options())
+	if err != nil {
+		return err
+	}
+	return errors.Join(append(rt.RuleErrors(), shutdown(rt))...)
+}
+
+// start starts a runtime with a session. Nil for the approver: nobody can be asked.
+func (p *policies) start(approver execbus.Approver) (*execbus.Runtime, *execbus.Session, error) {
+	rt, err := execbus.Start(p.options())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, err := range rt.RuleErrors() {
+		fmt.Fprintln(os.Stderr, "demo: a rule file says nothing because of an error:", err)
+	}
+	session, err := rt.OpenSession(execbus.SessionOptions{Approval: p.approval, Sandbox: &p.sandbox, Approver: approver})
+	return rt, session, err
+}
+
+// makeRoom makes the directories for the user's own rules. What goes wrong is told when the rule is written.
+func (p *policies) makeRoom() {
+	if file := p.amendments(); file != "" {
+		_ = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+}
+
+// String is what :policy shows.
+func (p *policies) String() string {
+	approval := p.approval.String()
+	if p.approval.Mode == messages.Granular {
+		text, _ := json.Marshal(p.approval) // a struct of booleans
+		approval = string(text)
+	}
+	text := fmt.Sprintf("approval: %s\nsandbox: %s\n", approval, p.sandbox)
+	if p.sandbox.Confined() {
+		text += "         nothing here can confine a command yet: one that has to be confined is refused\n"
+	}
+	for _, file := range p.rules {
+		text += "rules: " + visible(file) + "\n"
+	}
+	file := p.amendments()
+	switch {
+	case file == "":
+		return text + "new rules: last as long as the demo, for there is no directory for the user's configuration\n"
+	case len(p.rules) == 0:
+		text += "rules: " + visible(filepath.Join(filepath.Dir(file), "*.rules")) + "\n"
+	}
+	return text + "new rules: are written to " + visible(file) + "\n"
+}

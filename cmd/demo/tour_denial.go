@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// playedSandbox is a spawner that plays a sandbox, because none confines yet. Commands that are to be confined may not write
+// to files: their limit for the size of a file is zero, and the kernel's signal for going beyond is reported as a denial. It
+// stops no command that wants to get around it.
+type playedSandbox struct{ execbus.Spawner }
+
+// Spawn implements execbus.Spawner.
+func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbus.Child, error) {
+	if launch.Sandbox == nil {
+		return p.Spawner.Spawn(ctx, launch)
+	}
+	launch.Sandbox = nil
+	launch.Argv = append([]string{"/bin/sh", "-c", `ulimit -c 0; ulimit -f 0; exec "$@"`, "played sandbox"}, launch.Argv...)
+	tell := launch.Events
+	launch.Events = func(event execbus.ChildEvent) {
+		if exited, ok := event.(execbus.ChildExited); ok && exited.Status == messages.Signaled(int(syscall.SIGXFSZ)) {
+			exited.Denial = &messages.Denial{Operation: "write to a file"}
+			event = exited
+		}
+		tell(event)
+	}
+	return p.Spawner.Spawn(ctx, launch)
+}
+
+func showDenial(ctx context.Context, t *tour, s *scene) error {
+	s.say("This build cannot confine commands yet, so the sandbox of this step is played: a spawner around the real one gives")
+	s.say("them a limit of 0 bytes for files, and calls the kernel's signal a denial. All else is as it will be.")
+	spawner, err := execbus.NewSpawner()
+	if err != nil {
+		return err
+	}
+	o, err := openOffice(s, messages.Decision{Kind: messages.Approved}, func(options *execbus.Options, session *execbus.SessionOptions) {
+		options.Spawner = playedSandbox{spawner}
+		session.Approval.Mode = messages.OnFailure
+		session.Sandbox = &messages.SandboxPolicy{Type: messages.WorkspaceWrite}
+	})
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	written := func() int64 {
+		info, err := os.Stat(filepath.Join(o.dir, "file"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	before := int64(-1)
+	o.before = func() { before = written() }
+	script := "echo trying; echo text > file"
+	s.say("sh -c '%s', under the approval policy on-failure:", script)
+	c, result, err := o.run(ctx, t, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", script}})
+	if err != nil {
+		return err
+	}
+	s.quote(result.Text())
+	s.fact("decisions", c.decisions)
+	s.check(c.denials == 1 && before == 0, "the first attempt was denied, and wrote nothing")
+	s.check(c.questions == 1 && c.starts == 1, "there was one question, about another attempt of the same process")
+	s.check(len(c.decisions) == 2 && !c.decisions[0].Unsandboxed && c.decisions[1].Unsandboxed && c.decisions[1].Source == messages.ByPerson,
+		"the record: by policy in the sandbox, then by a person without")
+	s.check(result.Status == messages.Exited(0) && written() == int64(len("text\n")), "the second attempt has written the file")
+	return nil
+}
