@@ -56,7 +56,9 @@ func (c *command) run(session *execbus.Session) int {
 			OpenStdin: true, NoWait: true}
 		if _, err := c.session.Exec(ctx, request); err != nil {
 			c.failed <- err
-			events.Close()
+			if !errors.Is(err, messages.ErrRejected) { // whose events say more
+				events.Close()
+			}
 		}
 	}()
 	for event, err := range events.All(context.Background()) {
