@@ -2,4 +2,7 @@
 
 package policy
 
-const slower = 1
+const (
+	slower  = 1
+	smaller = 1
+)

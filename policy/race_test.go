@@ -2,5 +2,8 @@
 
 package policy
 
-// slower is how much the race detector costs.
-const slower = 20
+// How much the race detector costs, and how much smaller monsters are for it.
+const (
+	slower  = 20
+	smaller = 16
+)
