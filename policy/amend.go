@@ -52,7 +52,7 @@ func appendRule(path string, prefix []string) error {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	file, err := openLocked(path)
+	file, err := openLocked(path, lockWait)
 	if err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func detailAt(err error) string {
 }
 
 // openLocked opens a file for this process alone. Who waited for the lock may find that the file has been replaced.
-func openLocked(path string) (*os.File, error) {
-	give := time.NewTimer(lockWait)
+func openLocked(path string, wait time.Duration) (*os.File, error) {
+	give := time.NewTimer(wait)
 	defer give.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -131,7 +131,7 @@ func openLocked(path string) (*os.File, error) {
 		select {
 		case <-again.C:
 		case <-give.C:
-			return nil, fmt.Errorf("somebody else has held the file's lock for %v", lockWait)
+			return nil, fmt.Errorf("somebody else has held the file's lock for %v", wait)
 		}
 	}
 }

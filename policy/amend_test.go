@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"golang.org/x/sys/unix"
@@ -199,6 +201,71 @@ func TestAppendingFollowsAReplacedFile(t *testing.T) {
 	if got, want := read(t, path), "# new\n"+amendment([]string{"a"})+"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+func TestAReplacedFileIsNoticed(t *testing.T) {
+	dir := files(t, map[string]string{"default.rules": "# old\n", "new": "# new\n"})
+	path := filepath.Join(dir, "default.rules")
+	file, err := openLocked(path, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if !isAt(file, path) {
+		t.Error("the file is not where it is")
+	}
+	if err := os.Rename(filepath.Join(dir, "new"), path); err != nil {
+		t.Fatal(err)
+	}
+	if isAt(file, path) {
+		t.Error("replaced, and not noticed")
+	}
+	if err := os.Remove(path); err != nil || isAt(file, path) {
+		t.Errorf("removed, and not noticed; %v", err)
+	}
+}
+
+func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.rules")
+	file, err := openLocked(path, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := openLocked(path, 20*time.Millisecond); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("the lock was there twice: %v", err)
+	}
+}
+
+// TestHalfALineIsTakenBack lets a process write only a part of the line, as on a full disk.
+func TestHalfALineIsTakenBack(t *testing.T) {
+	const before = "# no newline"
+	path := filepath.Join(files(t, map[string]string{"default.rules": before}), "default.rules")
+	child := exec.Command(os.Args[0], "-test.run=^TestAppendingOnAFullDisk$", "-test.v")
+	child.Env = append(os.Environ(), "APPEND_FULL="+path)
+	output, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "file too large") {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if got := read(t, path); got != before {
+		t.Errorf("%q, want %q", got, before)
+	}
+}
+
+func TestAppendingOnAFullDisk(t *testing.T) {
+	path := os.Getenv("APPEND_FULL")
+	if path == "" {
+		t.Skip("only as a child")
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 20, Max: 20}); err != nil {
+		t.Fatal(err)
+	}
+	err := AppendAmendment(path, []string{"a"})
+	if !errors.Is(err, messages.ErrRuntimeFailure) {
+		t.Fatalf("it was written: %v", err)
+	}
+	t.Log(err)
 }
 
 // TestAmendmentsMeanThePrefix: a line allows what begins with exactly these words, whatever they are.

@@ -55,12 +55,8 @@ func (w *work) call(thread *starlark.Thread, args starlark.Tuple, kwargs []starl
 	switch f := called.(type) {
 	case *starlark.Function:
 		at := f.Position()
-		// Its frame is made at once, and can be as big as its text. Each name=value looks for its parameter or becomes a key.
-		cost := 128 + 32*w.functions[place{at.Line, at.Col}] + len(kwargs)*f.NumParams()
-		if f.HasKwargs() {
-			cost += len(kwargs) * keyCost
-		}
-		if err := w.charge(cost); err != nil {
+		// Its frame is made at once, and can be as big as its text.
+		if err := w.charge(128 + 32*w.functions[place{at.Line, at.Col}]); err != nil {
 			return nil, err
 		}
 		if thread.CallStackDepth() > 2*maxCalls { // each call of a file is two
@@ -95,9 +91,9 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 		if _, function := value.(starlark.Callable); function && kind != callConstant {
 			return fmt.Errorf("%s does not take functions in rule files", name)
 		}
-	}
-	if name == "int" && len(args) > 0 && args[0].Type() == "string" && starlark.Len(args[0]) > maxBits {
-		return errNumber // to read it is not linear
+		if text, ok := starlark.AsString(value); ok && name == "int" && len(text) > maxBits {
+			return errNumber // to read it takes more than linear time
+		}
 	}
 	switch kind {
 	case callConstant:

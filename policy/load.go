@@ -14,7 +14,7 @@ import (
 )
 
 // maxFiles bounds how many rule files of one directory are read.
-const maxFiles = 256
+const maxFiles = 128
 
 // Layer is a place that rules come from.
 type Layer struct {

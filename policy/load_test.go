@@ -128,7 +128,7 @@ func TestTooManyFiles(t *testing.T) {
 		contents["b"+strings.Repeat("x", i%50)+string(rune('a'+i/50))+".rules"] = "prefix_rule(['ls'])"
 	}
 	rules, failures := LoadRules([]Layer{{Dir: files(t, contents), Trusted: true}})
-	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "more than 256 rule files") {
+	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "more than 128 rule files") {
 		t.Errorf("%v", failures)
 	}
 	if got := len(rules.Match([]string{"ls"})); got != maxFiles-1 || said(rules, "rm") != "forbidden rm" {

@@ -147,7 +147,7 @@ func (w *rewriter) expression(expression syntax.Expr) syntax.Expr {
 	case *syntax.CallExpr:
 		return w.call(e)
 	case *syntax.UnaryExpr:
-		e.X = w.used(e.X)
+		e.X = w.expression(e.X)
 	case *syntax.BinaryExpr:
 		e.X, e.Y = w.expression(e.X), w.expression(e.Y)
 		if e.Op != syntax.AND && e.Op != syntax.OR {
@@ -164,7 +164,7 @@ func (w *rewriter) key(e syntax.Expr) syntax.Expr {
 	return guarded("$key", syntax.Position{}, w.expression(e))
 }
 
-// used is an expression whose value is read as a whole: copied, unpacked or negated.
+// used is an expression whose value is read as a whole: copied or unpacked.
 func (w *rewriter) used(e syntax.Expr) syntax.Expr {
 	e = w.expression(e)
 	if _, literal := e.(*syntax.Literal); literal || e == nil {
@@ -183,11 +183,7 @@ func (w *rewriter) comprehension(e *syntax.Comprehension) {
 			c.Cond = w.expression(c.Cond)
 		}
 	}
-	if e.Body = w.expression(e.Body); e.Curly {
-		if _, dict := e.Body.(*syntax.DictEntry); !dict {
-			e.Body = guarded("$key", e.Lbrack, e.Body)
-		}
-	}
+	e.Body = w.expression(e.Body)
 }
 
 // call turns f(x) into $call(f, x).

@@ -142,7 +142,12 @@ func TestStrictest(t *testing.T) {
 }
 
 func TestWith(t *testing.T) {
-	before := parse(t, `prefix_rule(["git", "push"], decision="prompt")`)
+	// Three rules of one program: a list that has room for a fourth, which two of its copies must not share.
+	before := parse(t, `
+prefix_rule(["git", "push"], decision="prompt")
+prefix_rule(["git", "x"])
+prefix_rule(["git", "y"])
+`)
 	after, err := before.With([]string{"git", "push"})
 	if err != nil {
 		t.Fatal(err)

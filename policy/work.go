@@ -82,14 +82,14 @@ func weight(value starlark.Value, limit, depth int) int {
 		for i := 0; i < v.Len() && add(v.Index(i)); i++ {
 		}
 	case *starlark.Dict:
-		sum += 512 + keyCost*v.Len()
+		sum += 512
 		for key, item := range v.Entries() {
 			if !add(key) || !add(item) {
 				break
 			}
 		}
 	case *starlark.Set:
-		sum += 512 + keyCost*v.Len()
+		sum += 512
 		for element := range v.Elements() {
 			if !add(element) {
 				break
