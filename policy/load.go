@@ -18,7 +18,7 @@ const maxFiles = 128
 
 // Layer is a place that rules come from.
 type Layer struct {
-	Dir     string   // its files *.rules, in the order of their names; a missing directory has none
+	Dir     string   // its files *.rules, at most 128, in the order of their names; a missing directory has none
 	Files   []string // single files, which have to exist, after those of Dir
 	Trusted bool     // a layer that is not trusted is not read
 }
