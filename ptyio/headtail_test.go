@@ -261,6 +261,12 @@ func TestARingIsAQueueWithABound(t *testing.T) {
 				n := rapid.IntRange(0, len(model)).Draw(t, "drop")
 				r.drop(n)
 				model = model[n:]
+				if rapid.Bool().Draw(t, "shrink") {
+					r.shrink()
+					if most := r.n + 3*pageItems; slots(&r) > most {
+						t.Fatalf("memory for %d elements, of which there are %d", slots(&r), r.n)
+					}
+				}
 			}
 			checkRing(t, &r, model)
 		}

@@ -24,7 +24,7 @@ const (
 //
 // Its memory follows its content: at most 1.5 MiB for bytes, and 4 bytes for each chunk. Chunks of one byte are the
 // worst case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of a part with less than 8 Ki
-// elements up to half of the memory is free, of a bigger one up to two pages of so many. Readers get copies.
+// elements up to half of the memory is free, of a bigger one up to three pages of so many. Readers get copies.
 //
 // It is not safe for concurrent use: it belongs to the actor of its process.
 type OutputLog struct {

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -210,9 +212,13 @@ func TestAChildsStandardStreamsBlock(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		_, record := run(t, spawner, bash(tty, `for i in 0 1 2; do grep flags /proc/self/fdinfo/$i; done`))
 		record.awaitEnd(t)
-		for _, line := range strings.Fields(record.output.String()) {
-			if line != "flags:" && len(line) > 3 && line[len(line)-4] >= '4' {
-				t.Errorf("O_NONBLOCK is set: %q", record.output.String())
+		words := strings.Fields(record.output.String())
+		if len(words) != 6 {
+			t.Fatalf("%q", words)
+		}
+		for _, word := range words {
+			if flags, err := strconv.ParseInt(word, 8, 64); word != "flags:" && (err != nil || flags&syscall.O_NONBLOCK != 0) {
+				t.Errorf("O_NONBLOCK is set: %q", words)
 			}
 		}
 	})

@@ -55,7 +55,7 @@ type Tree struct {
 // Mark is what the processes of the tree have inherited; zero in a forest that gives none.
 func (t *Tree) Mark() Mark { return t.mark }
 
-// PID is the leader's pid. It stays the leader's until Ended was called.
+// PID is the leader's pid. It stays the leader's until just before Ended or Over is called.
 func (t *Tree) PID() int { return t.pid }
 
 // Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after

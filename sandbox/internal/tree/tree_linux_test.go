@@ -110,3 +110,26 @@ func TestTheEndOfAForestWaitsForLastWords(t *testing.T) {
 		<-ended
 	}
 }
+
+func TestAnEndAtTheInstantOfTheExitIsReportedOnce(t *testing.T) {
+	f := NewForest()
+	for i := range 100 {
+		said := make(chan report, 10)
+		leader, exit := startReader(t, f, func(r report) { said <- r })
+		go exit()
+		go leader.End(time.Duration(i%3) * time.Millisecond)
+		leader.Watch()
+		leader.wait(patience)
+		close(said)
+		words := ""
+		for r := range said {
+			words += r.what + " "
+		}
+		if words != "over " && words != "exited ended " {
+			t.Errorf("reported: %s", words)
+		}
+	}
+	if left := f.EndAll(0); len(left) > 0 || len(f.trees)+len(f.unsaid) > 0 {
+		t.Errorf("%v, %d, %d are left", left, len(f.trees), len(f.unsaid))
+	}
+}
