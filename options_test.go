@@ -28,6 +28,11 @@ func TestAWrongOptionIsNamed(t *testing.T) {
 		"SessionOptions.Environment":   {Environment: messages.EnvironmentPolicy{Inherit: "some"}},
 		"Environment: \"A=B\"":         {Environment: messages.EnvironmentPolicy{Set: map[string]string{"A=B": "c"}}},
 		"use 1 to 50000":               {MaxProcesses: 50_001},
+
+		"approval policy":                 {Approval: messages.ApprovalPolicy{Mode: "sometimes"}},
+		"sandbox policy":                  {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
+		"SessionOptions.ApprovalDeadline": {ApprovalDeadline: -1},
+		"SessionOptions.OnDeadline":       {OnDeadline: messages.ApprovedForSession},
 	} {
 		_, err := rt.OpenSession(options)
 		wantError(t, err, messages.ErrInvalidRequest, "configure", field)

@@ -1,0 +1,339 @@
+package execbus_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// person is an Approver that gives prepared answers and keeps the questions. Without an answer left it denies.
+type person struct {
+	mu      sync.Mutex
+	answers []messages.Decision
+	asked   []messages.Question
+}
+
+func (p *person) Approve(_ context.Context, q messages.Question) (messages.Decision, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, q)
+	if len(p.answers) == 0 {
+		return messages.Decision{Kind: messages.Denied}, nil
+	}
+	answer := p.answers[0]
+	p.answers = p.answers[1:]
+	return answer, nil
+}
+
+// questions are those since the last call.
+func (p *person) questions() []messages.Question {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.asked
+	p.asked = nil
+	return asked
+}
+
+func (p *person) will(kinds ...messages.DecisionKind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = nil
+	for _, kind := range kinds {
+		p.answers = append(p.answers, messages.Decision{Kind: kind})
+	}
+}
+
+// cage plays a sandbox: what runs in it knows by CONFINED, and its failures are denials.
+type cage struct{ ptyio.Spawner }
+
+func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	if launch.Sandbox != nil {
+		events := launch.Events
+		launch.Sandbox, launch.Env = nil, append(slices.Clone(launch.Env), "CONFINED=1")
+		launch.Events = func(e ptyio.Event) {
+			if exit, ok := e.(ptyio.Exited); ok && exit.Status != messages.Exited(0) {
+				exit.Denial = &messages.Denial{Operation: "write"}
+				e = exit
+			}
+			events(e)
+		}
+	}
+	return c.Spawner.Spawn(ctx, launch)
+}
+
+// outside writes a file where a sandbox would not let it.
+const outside = `if [ -n "$CONFINED" ]; then echo "Read-only file system" >&2; exit 1; fi; echo written > out; cat out`
+
+func script(text string) messages.ExecCommand {
+	return messages.ExecCommand{Script: text, Shell: "/bin/bash", Login: new(bool), Yield: messages.MaxYield}
+}
+
+// unknown is a harmless command that is not among those known to be safe.
+func unknown() messages.ExecCommand { return messages.ExecCommand{Argv: []string{"sleep", "0"}} }
+
+func escalated(c messages.ExecCommand) messages.ExecCommand {
+	c.SandboxPermissions, c.Justification = messages.RequireEscalated, "it has to write"
+	return c
+}
+
+// TestWhoIsAskedAboutWhat goes through the policies with real plans and real commands.
+func TestWhoIsAskedAboutWhat(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{Spawner: cage{newSpawner(t, true)}})
+	open, readOnly := messages.SandboxPolicy{Type: messages.DangerFullAccess}, messages.SandboxPolicy{Type: messages.ReadOnly}
+	const ask, none = true, false
+	for name, c := range map[string]struct {
+		mode    messages.ApprovalMode
+		sandbox messages.SandboxPolicy
+		command messages.ExecCommand
+		answer  messages.DecisionKind
+		asked   bool
+		output  string // or what the error says
+		err     *messages.Error
+	}{
+		"full access, on-request":                {messages.OnRequest, open, script(outside), "", none, "written", nil},
+		"full access, never":                     {messages.Never, open, script(outside), "", none, "written", nil},
+		"full access, never, dangerous":          {messages.Never, open, script("rm -rf /nowhere"), "", none, "rm", messages.ErrRejected},
+		"full access, on-request, dangerous":     {messages.OnRequest, open, script("rm -rf ./nothing; echo done"), messages.Approved, ask, "done", nil},
+		"full access, untrusted, safe":           {messages.Untrusted, open, script("echo hi"), "", none, "hi", nil},
+		"full access, untrusted, safe, argv":     {messages.Untrusted, open, messages.ExecCommand{Argv: []string{"echo", "hi"}}, "", none, "hi", nil},
+		"full access, untrusted, redirect":       {messages.Untrusted, open, script("cat < /dev/null > out; echo done"), messages.Approved, ask, "done", nil},
+		"full access, untrusted, git":            {messages.Untrusted, open, script("git reset --hard"), messages.Denied, ask, "rejected by user", messages.ErrRejected},
+		"full access, untrusted, one not safe":   {messages.Untrusted, open, script("echo hi && touch it"), messages.Aborted, ask, "aborted", messages.ErrAborted},
+		"read-only, on-request":                  {messages.OnRequest, readOnly, script("echo in ${CONFINED}"), "", none, "in 1", nil},
+		"read-only, on-request, write":           {messages.OnRequest, readOnly, script(outside), "", none, "Read-only", nil},
+		"read-only, on-request, escalated":       {messages.OnRequest, readOnly, escalated(script(outside)), messages.Approved, ask, "written", nil},
+		"read-only, on-request, escalated, no":   {messages.OnRequest, readOnly, escalated(script(outside)), messages.Denied, ask, "rejected by user", messages.ErrRejected},
+		"read-only, never, write":                {messages.Never, readOnly, script(outside), "", none, "Read-only", nil},
+		"read-only, never, escalated":            {messages.Never, readOnly, escalated(script(outside)), "", none, "never", messages.ErrRejected},
+		"read-only, untrusted, write":            {messages.Untrusted, readOnly, script(outside), messages.Approved, ask, "written", nil},
+		"read-only, on-failure, write, approved": {messages.OnFailure, readOnly, script(outside), messages.Approved, ask, "written", nil},
+		"read-only, on-failure, write, denied":   {messages.OnFailure, readOnly, script(outside), messages.Denied, ask, "rejected by user", messages.ErrRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &person{}
+			p.will(c.answer)
+			session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &c.sandbox, Approver: p,
+				Approval: messages.ApprovalPolicy{Mode: c.mode}})
+			result, err := session.Exec(patient(t), c.command)
+			switch {
+			case c.err != nil:
+				wantError(t, err, c.err, c.output)
+			case err != nil:
+				t.Error(err)
+			case !strings.Contains(result.OutputText(), c.output):
+				t.Errorf("the output is %q", result.OutputText())
+			}
+			if asked := p.questions(); len(asked) > 1 || (len(asked) == 1) != c.asked {
+				t.Errorf("asked about %+v", asked)
+			}
+			if err := session.Close(patient(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestARuleThatAPersonMakesHoldsInEverySessionAndTheNextTime(t *testing.T) {
+	t.Parallel()
+	rules := t.TempDir()
+	options := execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
+	p := &person{}
+	untrusted := execbus.SessionOptions{Dir: t.TempDir(), Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}, Approver: p}
+	command := messages.ExecCommand{Argv: []string{"touch", "it"}}
+	rt := newRuntime(t, options)
+	one, two := openSession(t, rt, untrusted), openSession(t, rt, untrusted)
+	p.will(messages.ApprovedWithRule)
+	exec(t, one, command)
+	asked := p.questions()
+	if len(asked) != 1 || !slices.Equal(asked[0].Amendment, []string{"touch", "it"}) || !slices.ContainsFunc(asked[0].Choices, func(c messages.Choice) bool {
+		return c.Kind == messages.ApprovedWithRule && strings.Contains(c.Remembers, options.AmendmentFile)
+	}) {
+		t.Fatalf("asked %+v", asked)
+	}
+	exec(t, one, command)
+	exec(t, two, command)
+	text, err := os.ReadFile(options.AmendmentFile)
+	if want := `prefix_rule(pattern=["touch", "it"], decision="allow")` + "\n"; err != nil || string(text) != want {
+		t.Errorf("%q, %v", text, err)
+	}
+	exec(t, openSession(t, newRuntime(t, options), untrusted), command)
+	if asked := p.questions(); len(asked) > 0 {
+		t.Errorf("asked again: %+v", asked)
+	}
+	if _, err := one.Exec(patient(t), messages.ExecCommand{Argv: []string{"touch", "another"}}); !errors.Is(err, messages.ErrRejected) {
+		t.Errorf("what the rule does not allow: %v", err)
+	}
+}
+
+func TestARuleFileForbids(t *testing.T) {
+	t.Parallel()
+	rules := t.TempDir()
+	for name, text := range map[string]string{
+		"a.rules": `prefix_rule(pattern=["echo"], decision="forbidden", justification="it is too loud")`,
+		"b.rules": "prefix_rule(",
+	} {
+		if err := os.WriteFile(filepath.Join(rules, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rt := newRuntime(t, execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}})
+	if errs := rt.RuleErrors(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "b.rules:1") {
+		t.Errorf("the errors are %v", errs)
+	}
+	session := openSession(t, rt, execbus.SessionOptions{})
+	for _, command := range []messages.ExecCommand{{Argv: []string{"echo", "hi"}}, script("true && echo hi")} {
+		_, err := session.Exec(patient(t), command)
+		wantError(t, err, messages.ErrRejected, "too loud")
+	}
+	exec(t, session, messages.ExecCommand{Argv: []string{"true"}})
+}
+
+func TestAnotherSubscriberMayAnswer(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}) // sees it, and does nothing
+	all := watch(t, session, execbus.Watch{})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := session.Exec(patient(t), unknown())
+		answered <- err
+	}()
+	await[messages.ApprovalRequested](t, all, nil)
+	waiting, err := session.Questions(patient(t))
+	if err != nil || len(waiting) != 1 {
+		t.Fatalf("%v, %v", waiting, err)
+	}
+	if err := session.Decide(patient(t), waiting[0].ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	wantError(t, session.Decide(patient(t), waiting[0].ID, messages.Decision{Kind: messages.Denied}), messages.ErrAlreadyResolved)
+	granted, err := session.Grants(patient(t))
+	if err != nil || len(granted) != 1 {
+		t.Fatalf("%v, %v", granted, err)
+	}
+	if err := session.Revoke(patient(t), granted[0].ID); err != nil {
+		t.Error(err)
+	}
+	wantError(t, session.Revoke(patient(t), granted[0].ID), messages.ErrUnknownGrant)
+}
+
+func TestWithNobodyToAsk(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	watch(t, session, execbus.Watch{}) // everything is nobody's duty
+	_, err := session.Exec(patient(t), unknown())
+	wantError(t, err, messages.ErrRejected, "SessionOptions.Approver", "Session.Decide")
+	_, err = session.Run(patient(t), messages.RunCommand{Argv: []string{"touch", "it"}})
+	wantError(t, err, messages.ErrRejected, "nobody is there")
+}
+
+func TestACallerThatGivesUpIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	ears := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
+	quick := unknown()
+	quick.NoWait = true
+	for name, call := range map[string]func(context.Context) error{
+		"exec":  func(ctx context.Context) error { _, err := session.Exec(ctx, unknown()); return err },
+		"start": func(ctx context.Context) error { _, err := session.Exec(ctx, quick); return err },
+		"spawn": func(ctx context.Context) error {
+			_, err := session.Executor().Spawn(ctx, execbus.SpawnRequest{Argv: unknown().Argv, Dir: "/"})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(patient(t))
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		asked := await[messages.ApprovalRequested](t, ears, nil)
+		cancel()
+		if err := <-ended; !errors.Is(err, messages.ErrCancelled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if resolved := await[messages.ApprovalResolved](t, ears, nil); resolved.Question != asked.ID || resolved.Decision != "" {
+			t.Errorf("%s: %+v", name, resolved)
+		}
+	}
+	eventually(t, "nothing is left", func() bool { return len(listed(t, session)) == 0 })
+}
+
+func TestMalformedPermissionsAreNoCommand(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	all := watch(t, session, execbus.Watch{})
+	for field, p := range map[string]messages.CommandPolicy{
+		"justification":          {Justification: "because"},
+		"sandbox_permissions":    {SandboxPermissions: "all"},
+		"additional_permissions": {SandboxPermissions: messages.WithAdditionalPermissions},
+	} {
+		command := messages.ExecCommand{Argv: []string{"true"}, CommandPolicy: p}
+		_, err := session.Exec(patient(t), command)
+		wantError(t, err, messages.ErrInvalidRequest, field)
+	}
+	exec(t, session, messages.ExecCommand{Argv: []string{"true"}, Call: "first"})
+	if event, err := all.Next(patient(t)); err != nil || event.From().Call != "first" {
+		t.Errorf("%v, %v", event, err)
+	}
+}
+
+func TestShutdownWithAQuestionOpen(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	rt := newRuntime(t, execbus.Options{})
+	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+		Approver: execbus.ApproverFunc(func(ctx context.Context, _ messages.Question) (messages.Decision, error) {
+			close(asked)
+			<-ctx.Done()
+			return messages.Decision{}, ctx.Err()
+		})})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := session.Exec(patient(t), unknown())
+		ended <- err
+	}()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("nobody was asked: %v", err)
+	}
+	began := time.Now()
+	if err := rt.Shutdown(patient(t)); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the command ran")
+	}
+}
+
+func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	dangerous := script("rm -rf ./nothing && echo done")
+	_, err := session.Exec(patient(t), dangerous)
+	wantError(t, err, messages.ErrRejected)
+	readOnly := messages.SandboxPolicy{Type: messages.ReadOnly}
+	if err := session.Executor().UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &readOnly}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = session.Exec(patient(t), unknown())
+	wantError(t, err, messages.ErrUnsupported, "sandbox")
+	bad := messages.ApprovalPolicy{Mode: "sometimes"}
+	wantError(t, session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Approval: &bad}), messages.ErrInvalidRequest, "sometimes")
+}
