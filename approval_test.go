@@ -322,6 +322,31 @@ func TestShutdownWithAQuestionOpen(t *testing.T) {
 	}
 }
 
+func TestTheProgramThatWasAskedAboutIsTheOneThatRuns(t *testing.T) {
+	t.Parallel()
+	first, second := t.TempDir(), t.TempDir()
+	tool := func(dir string) {
+		if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho "+filepath.Base(dir)), 0o700); err != nil {
+			t.Error(err)
+		}
+	}
+	tool(second)
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+		Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": first + ":" + second + ":" + os.Getenv("PATH")}},
+		Approver: execbus.ApproverFunc(func(context.Context, messages.Question) (messages.Decision, error) {
+			tool(first)
+			return messages.Decision{Kind: messages.Approved}, nil
+		})})
+	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted}})
+	result := exec(t, session, messages.ExecCommand{Argv: []string{"tool"}})
+	if result.OutputText() != filepath.Base(second)+"\n" {
+		t.Errorf("it was %q, want the one in %q", result.OutputText(), second)
+	}
+	if started := await[messages.ExecStarted](t, events, nil); !slices.Equal(started.Argv, []string{"tool"}) {
+		t.Errorf("started as %q", started.Argv)
+	}
+}
+
 func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})

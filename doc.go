@@ -57,6 +57,28 @@
 // [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
 // (10 s by default, exit code 124), and at most 1 MiB of each stream.
 //
+// # Who may run what
+//
+// Every command gets a plan before it runs: package policy says how, from SessionOptions.Approval and Sandbox, from the
+// rule files in Options.Rules, and from what is known of the command. A plan says run, ask or reject. With the zero options
+// only what is known to be dangerous, such as a forced rm, is asked about.
+//
+// A question goes to SessionOptions.Approver, and to whoever watches messages.KindApprovalRequested by name and answers
+// with [Session.Decide]; the first answer counts. With neither, or if the last one goes, the command is rejected at once. A
+// session puts one question at a time; [Session.Questions] lists what waits. Yields and the timeout of a run do not go on
+// while a question is open. A question waits for ever unless SessionOptions.ApprovalDeadline says otherwise.
+//
+//	approved                        it runs, this once
+//	approved_for_session            and equal ones are not asked about; see Session.Grants and Session.Revoke
+//	approved_execpolicy_amendment   and what begins with the same words is allowed, in every session
+//	denied                          the command is rejected with a text for the model
+//	abort                           the same, and the host should stop the turn
+//
+// A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. A command
+// that its sandbox stops during the call that asked for it may run again without one, if the plan or a person says so; an
+// answer then has the output of the last attempt, and the events and the transcript that of all. No spawner of this module
+// has a sandbox yet. [Session.UpdateEnvironment] changes the policies for later commands.
+//
 // # Ids and records
 //
 // A process id is a number from 1000 to 99999, unique in its session and never the kernel's pid. A call id is the caller's
@@ -81,9 +103,9 @@
 // # Events
 //
 // [Session.Events] opens a subscription: subscribe before Exec to miss nothing. Each process publishes, in this order,
-// ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
-// OutputClosed when no more output can come. A command that could not be started has an ExecEnded only, and one that was
-// refused as malformed has no events.
+// ToolDecision, ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
+// OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
+// one that was refused as malformed has no events. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and finds a Gap in its place. With
 // [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
@@ -123,7 +145,8 @@
 //
 // # What you may not assume
 //
-// That a command is confined, or that anybody is asked: every command runs with all rights of the host.
+// That a command is confined: it runs with all rights of the host. That what was approved is all that happens: a plan looks at
+// the words of a command, not at what the program does with them.
 //
 // That arguments are quoted, or looked into: Argv goes to the program as it is, Script to the shell as it is.
 //

@@ -109,7 +109,7 @@ func ExampleRuntime_RuleErrors() {
 	fmt.Println(err.(*messages.Error).Detail)
 	// Output:
 	// files with errors: 1
-	// `sleep 0` rejected: policy forbids commands starting with `sleep`
+	// `sleep 0` rejected: a rule of the policy forbids commands that begin with `sleep`
 }
 
 // Policies change for later commands.

@@ -31,9 +31,9 @@ const (
 
 // Options of a runtime. The zero value is useful.
 type Options struct {
-	// Logger gets everything the runtime has to say: beginnings and ends of processes at the level Debug, what could not be
-	// ended and failures of single processes at Warn, and at Error what took more with it: a dead warden, a crashed actor.
-	// Nil means that nothing is logged.
+	// Logger gets everything the runtime has to say: beginnings and ends of processes and decisions about them at the level
+	// Debug, refusals at Info, what could not be ended and failures of single processes at Warn, and at Error what took more
+	// with it: a dead warden, a crashed actor. Nil means that nothing is logged.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner

@@ -1,5 +1,5 @@
-// Package actors is how execbus behaves: one actor for the runtime, one for each session (the supervisor), one for each
-// command (the process). They share nothing and coordinate by messages; the requests and replies that a host sees are in
+// Package actors is how execbus behaves: one actor for the runtime, one that keeps its rules, one for each session (the
+// supervisor), one in each session that asks a person (approval), and one for each command (the process). They share nothing and coordinate by messages; the requests and replies that a host sees are in
 // package messages.
 //
 //	system := actors.NewSystem(logger)
@@ -10,10 +10,27 @@
 // # One command
 //
 // The supervisor gives it an id and an actor and passes the message on with its sender. The actor makes a plan (in a
-// goroutine: it looks at the file system), asks the supervisor for a slot, and lets the spawner start the child (in a
+// goroutine where it looks at the file system). If somebody has to be asked it consults the approval actor, which answers
+// with a verdict. Then it asks the supervisor for a slot, and lets the spawner start the child (in a
 // goroutine). Output arrives as messages under credit, goes into the unread buffer and the log, and onto the bus. Calls
 // that wait for output queue inside the actor; only the first one's clock runs. The end is told to the supervisor, which
 // publishes it, keeps the record and lets the actor go.
+//
+// # Questions
+//
+// The approval actor alone knows what was approved for the session, so a plan is made without that at first, and again by
+// the approval actor when it is consulted, and whenever something was decided. It queues questions, puts the first, and
+// merges equal ones. It watches who asks, so nobody has to tell it that a process has crashed. It tells the supervisor when
+// questions are open, which then holds the deadlines of calls.
+//
+// Rules are values. The one that keeps them hands new ones to the runtime's actor, which sends them to every session before
+// the answer goes on its way: whoever has seen the answer finds them in force.
+//
+// # Second attempts
+//
+// The exit of a sandboxed leader is held back until its output is here. If the sandbox has stopped it, and the call that
+// asked for the command still waits, the plan may say to try again without one, at once or after a question. The actor then
+// goes back to starting, when everything of the first attempt has ended. The slot stays.
 //
 // # Rules of the house
 //
@@ -25,11 +42,13 @@
 //
 // The supervisor learns of every child from the child itself. If a process's actor panics, the supervisor answers the
 // calls that waited in it, kills the tree, and publishes the end with cause runtime_failure; other processes do not
-// notice. Nothing is restarted.
+// notice. If the approval actor panics, what waits for an answer is rejected, and so is what would have to be asked from
+// then on. Nothing is restarted.
 //
 // # Bounds
 //
-// A session has at most MaxProcesses slots and 256 commands before them; records are at most 64, 16 MiB and 10 minutes
-// old. A mailbox has no bound of its own: output is bounded by credit (four batches of 64 KiB for each command), and every
+// A session has at most MaxProcesses slots and 256 commands before them, asks at most 256 questions at once, and remembers
+// 1,024 approvals; records are at most 64, 16 MiB and 10 minutes old. A mailbox has no bound of its own: output is bounded
+// by credit (four batches of 64 KiB for each command), and every
 // other message is one of a caller's.
 package actors
