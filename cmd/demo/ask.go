@@ -103,7 +103,7 @@ func (a *asked) keys() string {
 			keys = append(keys, string(k.key))
 		}
 	}
-	return fmt.Sprintf("%s? [%s] ", a.ID, strings.Join(keys, "/"))
+	return fmt.Sprintf("%s? [%s, or another key to see it again] ", a.ID, strings.Join(keys, "/"))
 }
 
 // show is the question as a person reads it. What a program wrote is escaped.

@@ -55,7 +55,7 @@ func (i interview) written() string {
 	return string(text)
 }
 
-const keysShown = `\? \[y/a/p/n/x\]$`
+const keysShown = `\? \[y/a/p/n/x, or another key to see it again\]$`
 
 func TestOnceInTmux(t *testing.T) {
 	t.Parallel()
@@ -218,7 +218,7 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 			s.begin(nil, "--approval", "untrusted")
 			s.expect("demo> ")
 			s.send("true; sleep 0; mkdir " + file + "\r")
-			s.expect(`q1\? \[y/a/p/n/x\]`)
+			s.expect(`q1\? \[y/a/p/n/x,`)
 			c.end(s)
 			s.ends(c.code)
 			s.restored()
@@ -347,7 +347,7 @@ func TestTheUsersOwnRules(t *testing.T) {
 		s := open(t, 24, 100)
 		s.begin([]string{"XDG_CONFIG_HOME=" + dir + "/config"}, "--approval", "untrusted", "--", "mkdir", "-p", dir+"/new")
 		if asked {
-			s.expect(`q1\? \[y/a/p/n/x\]`)
+			s.expect(`q1\? \[y/a/p/n/x,`)
 			s.send("p")
 			s.expect(`q1: yes, always`)
 		}

@@ -160,13 +160,16 @@ func (c *command) ask(question *asked, input <-chan []byte) {
 	}
 	asks := make(chan *asked, 1)
 	asks <- question
-	keys := &keyboard{chunks: input, asks: asks, idle: "one moment: ", once: true}
+	keys := &keyboard{chunks: input, asks: asks, out: os.Stdout, idle: "one moment: ", once: true}
 	e := newEditor(c.terminal, keys, func(string) {})
 	for {
 		text, err := e.ReadLine()
 		if keys.explained(text) || err != nil {
 			break
 		}
+	}
+	if keys.asked != nil { // the terminal is gone, or Ctrl-D
+		keys.answer(messages.Decision{Kind: messages.Aborted})
 	}
 	e.SetPrompt("")
 	_, _ = e.Write(nil) // takes the prompt away

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"golang.org/x/term"
 
@@ -20,7 +19,7 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 	e := editor{term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{k, os.Stdout}, k.idle)}
+	}{k, k.out}, k.idle)}
 	k.editor = e
 	e.History = &history{keyboard: k}
 	e.AutoCompleteCallback = func(typed string, pos int, key rune) (string, int, bool) {

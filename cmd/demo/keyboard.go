@@ -14,7 +14,8 @@ import (
 type keyboard struct {
 	chunks <-chan []byte // what was typed; closed at its end
 	asks   <-chan *asked
-	editor editor // to write to
+	out    io.Writer // the terminal
+	editor editor
 	idle   string // the prompt while there is no question
 	once   bool   // nothing more is read when the question is over
 

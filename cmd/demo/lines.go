@@ -41,7 +41,7 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 		return fail(err)
 	}
 	asker.session = h.session
-	keys := &keyboard{chunks: typed(), asks: asker.asks, idle: prompt}
+	keys := &keyboard{chunks: typed(), asks: asker.asks, out: os.Stdout, idle: prompt}
 	e := newEditor(t, keys, func(typed string) { h.tell(func() { h.interrupt(typed) }) })
 	h.view = newScreen(e, coloured(os.Stdout))
 	if err := t.cbreak(); err != nil {

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// desk is a keyboard with a line editor, without a terminal. It lives in a bubble of synctest.
+type desk struct {
+	t      *testing.T
+	chunks chan []byte
+	asks   chan *asked
+	out    bytes.Buffer // of the editor's goroutine, which waits whenever this is read
+	lines  []string
+}
+
+// atDesk runs a test with a desk.
+func atDesk(t *testing.T, test func(d *desk)) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t, chunks: make(chan []byte), asks: make(chan *asked)}
+		keys := &keyboard{chunks: d.chunks, asks: d.asks, out: &d.out, idle: prompt}
+		e := newEditor(nil, keys, func(string) {})
+		go func() {
+			for {
+				text, err := e.ReadLine()
+				if err != nil {
+					return
+				}
+				if !keys.explained(text) {
+					d.lines = append(d.lines, text)
+				}
+			}
+		}()
+		defer close(d.chunks)
+		test(d)
+	})
+}
+
+// press sends keys, each for itself.
+func (d *desk) press(keys string) {
+	for _, key := range []byte(keys) {
+		d.paste(string(key))
+	}
+}
+
+// paste sends keys at once.
+func (d *desk) paste(keys string) {
+	d.chunks <- []byte(keys)
+	synctest.Wait()
+}
+
+// ask puts a question. over withdraws it.
+func (d *desk) ask(id messages.QuestionID, kinds ...messages.DecisionKind) (a *asked, over func()) {
+	done := make(chan struct{})
+	a = &asked{Question: messages.Question{ID: id, Display: "rm -rf /", Amendment: []string{"rm"}}, over: done,
+		answer: make(chan messages.Decision, 1)}
+	for _, kind := range kinds {
+		a.Choices = append(a.Choices, messages.Choice{Kind: kind})
+	}
+	d.asks <- a
+	synctest.Wait()
+	return a, func() { close(done); synctest.Wait() }
+}
+
+// quiet lets so much time go by.
+func (d *desk) quiet(long time.Duration) { time.Sleep(long); synctest.Wait() }
+
+// unanswered says that there is no answer.
+func (d *desk) unanswered(a *asked, after string) {
+	d.t.Helper()
+	select {
+	case answer := <-a.answer:
+		d.t.Errorf("%s has been answered after %s: %+v", a.ID, after, answer)
+	default:
+	}
+}
+
+func (d *desk) answered(a *asked, want messages.Decision) {
+	d.t.Helper()
+	select {
+	case answer := <-a.answer:
+		if answer.Kind != want.Kind || answer.Rejection != want.Rejection {
+			d.t.Errorf("%s has the answer %+v, want %+v", a.ID, answer, want)
+		}
+	default:
+		d.t.Errorf("%s has no answer, want %+v; shown: %q", a.ID, want, d.out.String())
+	}
+}
+
+// entered says which lines have been entered.
+func (d *desk) entered(want ...string) {
+	d.t.Helper()
+	if !slices.Equal(d.lines, want) {
+		d.t.Errorf("entered %q, want %q", d.lines, want)
+	}
+}
+
+var allKinds = []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule, messages.Denied,
+	messages.Aborted}
+
+// Nobody approves by what they were typing when the question came.
+func TestWhatWasBeingTypedIsNoAnswer(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.press("echo ")
+		a, _ := d.ask("q1", allKinds...)
+		d.press("yap")
+		d.quiet(quietTime - time.Millisecond)
+		d.press("y")
+		d.quiet(quietTime - time.Millisecond)
+		d.unanswered(a, "keys for the line")
+		d.press("\rls")
+		d.entered("echo yapy")
+		if strings.Contains(d.out.String(), "q1? [") {
+			t.Errorf("the question took the keyboard from who was typing: %q", d.out.String())
+		}
+		d.quiet(quietTime)
+		if !strings.Contains(d.out.String(), "q1? [y/a/p/n/x, or another key to see it again] ") {
+			t.Errorf("the question does not have the keyboard: %q", d.out.String())
+		}
+		d.press("y")
+		d.answered(a, messages.Decision{Kind: messages.Approved})
+		d.press("\r")
+		d.entered("echo yapy", "ls")
+	})
+}
+
+func TestKeysThatAnswer(t *testing.T) {
+	for keys, want := range map[string]messages.Decision{
+		"y": {Kind: messages.Approved}, "a": {Kind: messages.ApprovedForSession}, "p": {Kind: messages.ApprovedWithRule},
+		"x": {Kind: messages.Aborted}, "\x03": {Kind: messages.Aborted}, "n\r": {Kind: messages.Denied},
+		"nnot y\r": {Kind: messages.Denied, Rejection: "not y"}, "nnot\x03": {Kind: messages.Aborted},
+		"zy": {Kind: messages.Approved},
+	} {
+		atDesk(t, func(d *desk) {
+			d.press("li\x1b[D") // the cursor between them
+			a, _ := d.ask("q1", allKinds...)
+			d.quiet(quietTime)
+			d.press(keys)
+			d.answered(a, want)
+			d.press("e-\r")
+			d.entered("le-i")
+			d.press("\x1b[A\r") // an answer is not among what was entered
+			d.entered("le-i", "le-i")
+		})
+	}
+}
+
+func TestKeysThatDoNotAnswer(t *testing.T) {
+	for _, keys := range []string{"yes\r", "\x1b[A", "\r", "Y", "yy", "\x04", "\x00", " ", "q", "\u0443", "a", "p", "\x1e", "\x1f"} {
+		atDesk(t, func(d *desk) {
+			a, _ := d.ask("q1", messages.Approved, messages.Denied)
+			d.quiet(quietTime)
+			d.paste(keys)
+			d.unanswered(a, keys)
+			if n := strings.Count(d.out.String(), "may this run?"); n != 2 {
+				t.Errorf("%q: the question was shown %d times", keys, n)
+			}
+			d.press("n") // it still waits
+			d.press("no\r")
+			d.answered(a, messages.Decision{Kind: messages.Denied, Rejection: "no"})
+			d.entered()
+		})
+	}
+}
+
+// Ctrl-C answers a question as soon as it is shown: to refuse is never an accident that matters.
+func TestCtrlCAnswersAtOnce(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.press("line")
+		a, _ := d.ask("q1", allKinds...)
+		d.press("\x03")
+		d.answered(a, messages.Decision{Kind: messages.Aborted})
+		d.press("\r")
+		d.entered("line")
+	})
+}
+
+// A second question does not take the key that was meant for the first.
+func TestQuestionsInARow(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		d.press("line")
+		first, _ := d.ask("q1", allKinds...)
+		d.quiet(quietTime)
+		d.press("y")
+		second, _ := d.ask("q2", allKinds...)
+		d.press("y")
+		d.answered(first, messages.Decision{Kind: messages.Approved})
+		d.unanswered(second, "a key for the line")
+		d.quiet(quietTime)
+		d.press("a")
+		d.answered(second, messages.Decision{Kind: messages.ApprovedForSession})
+		d.press("\r")
+		d.entered("liney")
+	})
+}
+
+func TestQuestionIsWithdrawn(t *testing.T) {
+	for name, keys := range map[string]string{"while it chooses": "", "while it explains": "nbecause"} {
+		atDesk(t, func(d *desk) {
+			d.press("line")
+			a, over := d.ask("q1", allKinds...)
+			d.quiet(quietTime)
+			d.press(keys)
+			over()
+			d.press("y\r")
+			d.unanswered(a, name)
+			d.entered("liney")
+			if !strings.Contains(d.out.String(), "nobody waits for the answer") {
+				t.Errorf("%s: %q", name, d.out.String())
+			}
+		})
+	}
+}
