@@ -158,8 +158,7 @@ func TestWhyNotInTmux(t *testing.T) {
 func TestStopInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.enter("mkdir one")
-	i.enter("mkdir two")
+	i.keys("-l", "--", "mkdir one\rmkdir two\r") // at once: when the question is there it gets the keys
 	i.expect("^q1" + keysShown)
 	i.keys("x")
 	i.expect(`aborted(?s:.*)aborted`)
@@ -172,7 +171,7 @@ func TestStopInTmux(t *testing.T) {
 	i.over()
 }
 
-// Keys that were meant for the line are no answers, and the line is there afterwards, while another command goes on talking.
+// While another command goes on talking a question can be answered, and the line that was begun is there afterwards.
 func TestQuestionWhileOutputStreams(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
@@ -180,9 +179,7 @@ func TestQuestionWhileOutputStreams(t *testing.T) {
 	i.expect("^q1" + keysShown)
 	i.keys("y")
 	i.expect(`^tick$`)
-	i.enter("sleep 1 && mkdir one")
-	i.enter("mkdir two")
-	i.keys("-l", "echo y") // while the question comes
+	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // at once: when the question is there it gets the keys
 	i.expect(`q2: may this run`)
 	i.expect("^q2" + keysShown)
 	i.has("one", false)

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +16,26 @@ type desk struct {
 	t      *testing.T
 	chunks chan []byte
 	asks   chan *asked
-	out    bytes.Buffer // of the editor's goroutine, which waits whenever this is read
+	out    shown
 	lines  []string
+}
+
+// shown is what the editor has written.
+type shown struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *shown) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shown) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // atDesk runs a test with a desk.
