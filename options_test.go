@@ -100,6 +100,8 @@ func TestUpdateEnvironment(t *testing.T) {
 	says("me in /")
 	err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: dir("a\x00")})
 	wantError(t, err, messages.ErrInvalidRequest, "dir")
+	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Environment: &messages.EnvironmentPolicy{Inherit: "some"}})
+	wantError(t, err, messages.ErrInvalidRequest, "some")
 	says("me in /")
 
 	result, err := session.Write(patient(t), messages.WriteStdin{Process: older, Bytes: []byte("\n"), Yield: 30 * time.Second})

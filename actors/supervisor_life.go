@@ -223,6 +223,11 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		v.ctx.Respond(err)
 		return
 	}
-	v.settings = next.built()
+	next = next.built()
+	if m.Environment != nil && next.envError != nil { // every later command would fail
+		v.ctx.Respond(next.envError)
+		return
+	}
+	v.settings = next
 	v.ctx.Respond(messages.Done{})
 }
