@@ -2,11 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 )
 
 // interview is the interactive demo in tmux, in a directory of its own, with questions.
@@ -354,5 +359,38 @@ func TestTheUsersOwnRules(t *testing.T) {
 	text, err := os.ReadFile(dir + "/config/execbus/rules/default.rules")
 	if want := ruleLine([]string{"mkdir", "-p", dir + "/new"}) + "\n"; err != nil || string(text) != want {
 		t.Errorf("the file has %q, want %q; %v", text, want, err)
+	}
+}
+
+// What a question shows is one row for each thing, and nothing in it moves the cursor or hides.
+func TestQuestionShowsEverything(t *testing.T) {
+	t.Parallel()
+	const evil = "/tmp/\x1b[2J\r\n  y  no\u202e\u200b"
+	a := asked{Question: messages.Question{ID: "q1", Display: "true", Dir: evil, Amendment: []string{evil},
+		Additional: &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
+			FileSystem: &messages.FileSystemPermissions{Read: []string{evil}, Write: []string{"/data"}}},
+		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.ApprovedWithRule, Remembers: "much"}}}}
+	text := a.show()
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 6 {
+		t.Errorf("%q", text)
+	}
+	for _, part := range []string{"q1: may this run?\n    true\n", "the network", "writing /data", "with NAME=value", "p  yes, and always: much"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+}
+
+// The rule that is shown is the one that is written.
+func TestRuleLine(t *testing.T) {
+	t.Parallel()
+	for i, prefix := range [][]string{{"ls"}, {"git", "commit", "-m", "it's \"so\" <&> \\ \u2028 \u00e9\n"}, {"a b", ""}} {
+		file := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		if err := policy.AppendAmendment(file, prefix); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != ruleLine(prefix)+"\n" {
+			t.Errorf("%q: shown %q, written %q; %v", prefix, ruleLine(prefix), text, err)
+		}
 	}
 }

@@ -63,6 +63,9 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 			}
 		}
 	}()
+	if p.sandbox.Confined() {
+		h.view.note(cannotConfine)
+	}
 	h.view.note("Each line is run by your shell. :help lists what else there is, :quit or Ctrl-D ends the demo.")
 	return h.run(signals)
 }

@@ -33,11 +33,11 @@ const usage = `Usage:
 
   --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (if you do not say), never,
                       granular, or a policy in JSON
-  --sandbox POLICY    what commands may do: danger-full-access (if you do not say) or external-sandbox, if the demo itself
-                      is confined. Nothing here can enforce read-only or workspace-write yet: under these a command that
-                      would have to be confined is refused
-  --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. If you do not say: the files
-                      *.rules in execbus/rules in your configuration directory
+  --sandbox POLICY    what commands may do: danger-full-access (if you do not say), or external-sandbox if the demo
+                      itself is confined. Nothing here can enforce read-only or workspace-write yet: under these a
+                      command that would have to be confined is refused
+  --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. If you do not say: the
+                      files *.rules in execbus/rules in your configuration directory
   --yield DURATION    see below; not with --
 
 On a terminal each line is a script for your shell. What it says is shown while it runs. Lines with a colon in front
@@ -48,9 +48,10 @@ in front, Ctrl-D or :quit ends the demo with everything that runs. Colours are u
 If standard input or output is no terminal, each line of the input is run to its end, without a prompt. The exit code is
 the last command's. Nobody is asked: a command that needs an answer is rejected.
 
-A question is answered with one key: y runs the command this once, a also does not ask again in this session, p allows
-everything that begins like it by a rule that is written to the last FILE, or to default.rules in your own, n rejects it with
-a word why, x or Ctrl-C stops it and what else waits for an answer. Keys count half a second after you have stopped typing.
+A question is answered with one key: y runs the command this once; a also does not ask for it again in this session; p
+allows everything that begins like it, by a rule that is written to the last FILE, or else to default.rules in your own
+directory; n rejects it with a word why; x or Ctrl-C rejects it with everything else that waits for an answer. Keys count
+half a second after you have stopped typing.
 
 With -- one command runs: on a terminal if standard input and output are one, on pipes otherwise. Input, output and
 window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.

@@ -20,6 +20,9 @@ type policies struct {
 	rules    []string // files, by absolute paths; none: the user's own
 }
 
+// cannotConfine is what to know about a sandbox policy that nobody can enforce.
+const cannotConfine = "Nothing here can confine a command yet: one that has to be confined is refused."
+
 // policyFlags adds the flags to a set.
 func policyFlags(flags *flag.FlagSet) *policies {
 	p := &policies{sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}}
@@ -126,7 +129,7 @@ func (p *policies) String() string {
 	}
 	text := fmt.Sprintf("approval: %s\nsandbox: %s\n", approval, p.sandbox)
 	if p.sandbox.Confined() {
-		text += "         nothing here can confine a command yet: one that has to be confined is refused\n"
+		text += "         " + cannotConfine + "\n"
 	}
 	for _, file := range p.rules {
 		text += "rules: " + visible(file) + "\n"

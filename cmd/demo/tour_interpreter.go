@@ -53,8 +53,8 @@ type subscription interface {
 }
 
 func chooseInterpreter() *interpreter {
-	if python, err := exec.LookPath("python3"); err == nil {
-		return &interpreter{name: "python3", argv: []string{python, "-q", "-i"},
+	if python, err := exec.LookPath("python3"); err == nil { // -I: it keeps no history of what is typed
+		return &interpreter{name: "python3", argv: []string{python, "-I", "-q", "-i"},
 			set: "answer = 6 * 7", get: "print('the answer is', answer)", got: "the answer is 42",
 			sleep: "import time; print('now', 'asleep'); time.sleep(1000)", survived: "KeyboardInterrupt"}
 	}

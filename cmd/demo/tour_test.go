@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -14,7 +15,10 @@ const longestTour = 30 * time.Second
 
 func TestTour(t *testing.T) {
 	began := time.Now()
-	got := finish(t, demo(t, "tour"))
+	c := demo(t, "tour")
+	dir := t.TempDir()
+	c.Env = append(c.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	got := finish(t, c)
 	t.Logf("the tour took %v", time.Since(began))
 	if got.code != 0 || strings.Contains(got.stdout, "DOES NOT HOLD") || got.stderr != "" {
 		t.Errorf("ended with %d\n%s%s", got.code, got.stdout, got.stderr)
@@ -29,6 +33,9 @@ func TestTour(t *testing.T) {
 	}
 	if time.Since(began) > longestTour {
 		t.Errorf("it took %v", time.Since(began))
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v; %v", left, err)
 	}
 }
 
