@@ -459,6 +459,44 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	s.neverStarted()
 }
 
+func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one := s.call(shell("echo 1"))
+	q := s.question()
+	untrusted := messages.ApprovalPolicy{Mode: messages.Untrusted} // so that the two are not merged
+	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	two := s.call(shell("echo 1"))
+	s.waits(2)
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, one.result(), 0)
+	wantCode(t, two.result(), 0)
+	s.decidedBy(messages.ByPerson, messages.ByCache)
+	s.nothingLeft()
+}
+
+func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
+	p := always()
+	s := newAsker(t, p, hostOptions{plan: nil}, nil)
+	asked := s.call(shell("echo 1"))
+	s.question()
+	for _, pid := range s.actors("/approval$") {
+		s.system.Send(pid, workPanicked{"deliberate"}) // it can do nothing about it itself
+	}
+	_, err := asked.reply()
+	wantError(t, "nobody to ask", err, messages.ErrRejected)
+	p.Decision = policy.Run
+	began := time.Now()
+	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield}); !result.Running {
+		t.Errorf("%+v", result)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v", took)
+	}
+	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+}
+
 func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 	p := &planner{Plan: policy.Plan{Decision: policy.Run}}
 	ask := always()

@@ -182,18 +182,20 @@ func TestAPersonDecidesAboutAnotherAttempt(t *testing.T) {
 }
 
 func TestWhatWasApprovedIsNotAskedAboutAgainAfterADenial(t *testing.T) {
-	s, sandbox := inSandbox(t, both, noWrite)
-	call := s.call(shell(stoppable))
-	if q := s.answer(messages.Approved); q.Retry || q.Unsandboxed {
-		t.Errorf("the question is %+v", q.Question)
+	for _, plan := range []policy.Plan{both, {Decision: policy.Ask, OnDenial: policy.AskTo}} {
+		s, sandbox := inSandbox(t, plan, noWrite)
+		call := s.call(shell(stoppable))
+		if q := s.answer(messages.Approved); q.Retry || q.Unsandboxed {
+			t.Errorf("the question is %+v", q.Question)
+		}
+		if result := call.result(); string(result.Output) != "second\n" {
+			t.Errorf("answered %q", result.Output)
+		}
+		if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 || len(sandbox.launches()) != 2 {
+			t.Errorf("%d questions, %d attempts", len(put), len(sandbox.launches()))
+		}
+		s.theEnd()
 	}
-	if result := call.result(); string(result.Output) != "second\n" {
-		t.Errorf("answered %q", result.Output)
-	}
-	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 || len(sandbox.launches()) != 2 {
-		t.Errorf("%d questions, %d attempts", len(put), len(sandbox.launches()))
-	}
-	s.theEnd()
 }
 
 func TestAnApprovedRetryIsRemembered(t *testing.T) {
