@@ -314,6 +314,9 @@ func (p *process) end(record *messages.EndRecord, failure error) {
 			p.answer(p.waiters[0], failure)
 		}
 	}
+	// What is left of the actor may be kept for a while, and commands can be long.
+	p.launch, p.plan, p.consultation = ptyio.Launch{}, policy.Plan{}, consult{}
+	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 
 // leave is the actor's own end. It comes before the process's only if the supervisor is gone, so that nobody else is left
