@@ -109,3 +109,18 @@ func TestUpdateEnvironment(t *testing.T) {
 		t.Errorf("the older command says %v, %v; want what it began with", result, err)
 	}
 }
+
+func TestTheLongestScriptRunsAndALongerOneIsRefused(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	longest := "echo it ran\n" + strings.Repeat("#", messages.MaxScript-len("echo it ran\n"))
+	command := messages.ExecCommand{Script: longest, Shell: "bash", Login: new(bool)}
+	if got := exec(t, session, command).OutputText(); strings.TrimSpace(got) != "it ran" {
+		t.Errorf("it says %q", got)
+	}
+	command.Script += "#"
+	_, err := session.Exec(patient(t), command)
+	wantError(t, err, messages.ErrInvalidRequest, "too long", "file")
+	_, err = session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true", strings.Repeat("a", 7<<20)}})
+	wantError(t, err, messages.ErrInvalidRequest, "argv")
+}

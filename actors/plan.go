@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -97,11 +98,24 @@ func (s settings) check(o order) error {
 		return badField("shell", "a shell is only used for a script", "set Script instead of Argv")
 	case o.Login != nil && *o.Login && s.noLogin:
 		return badField("login", "login shell is disabled by config", "omit `login` or set it to false")
+	case len(o.Script) > messages.MaxScript:
+		return badField("script", fmt.Sprintf("it is too long: %d bytes", len(o.Script)),
+			fmt.Sprintf("the kernel takes %d; write it to a file, or to the input of a shell", messages.MaxScript))
+	case o.arguments() > ptyio.MaxArguments:
+		return badField("argv", fmt.Sprintf("it has more than %d bytes", ptyio.MaxArguments), "pass large data by file or input")
 	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
 		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
 	default:
 		return policy.CheckCommand(o.CommandPolicy, s.approval)
 	}
+}
+
+// arguments is how many bytes the arguments have.
+func (o order) arguments() (total int) {
+	for _, word := range o.Argv {
+		total += len(word) + 1
+	}
+	return total
 }
 
 func badField(field, detail, hint string) error {

@@ -13,7 +13,7 @@ type ExecCommand struct {
 	Argv []string `json:"argv,omitempty"`
 	// Argv0, if not empty, is what the program sees as its own name.
 	Argv0 string `json:"argv0,omitempty"`
-	// Script is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
+	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
 	// makes it a login shell (-lc instead of -c); nil means what the session allows.
 	Script string `json:"script,omitempty"`
 	Shell  string `json:"shell,omitempty"`
@@ -40,6 +40,9 @@ type ExecCommand struct {
 	// holds, too.
 	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
 }
+
+// MaxScript bounds a script, in bytes: Linux takes no longer argument (MAX_ARG_STRLEN, with its terminating NUL).
+const MaxScript = 128<<10 - 1
 
 // How long calls wait for output.
 const (

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"path/filepath"
@@ -94,8 +96,16 @@ func (m *maker) key(plan Plan) string {
 	if err != nil {
 		panic(err) // strings and booleans
 	}
+	if len(text) > longKey {
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:])
+	}
 	return string(text)
 }
+
+// longKey is the length, in bytes, from which on a key is a hash: it is remembered with the grant, and commands may have
+// megabytes.
+const longKey = 4 << 10
 
 // canonical is the command without what does not matter. A program of somebody else's is known by its path.
 func (m *maker) canonical() []string {

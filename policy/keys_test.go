@@ -248,3 +248,14 @@ func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 		}
 	}
 }
+
+func TestLongCommandsHaveShortKeysOfTheirOwn(t *testing.T) {
+	key := func(word string) string {
+		return MakePlan(Request{Argv: []string{"cat", word}, Dir: "/"}, Snapshot{}).CacheKey
+	}
+	long := strings.Repeat("a", 1<<20)
+	one, other := key(long+"b"), key(long+"c")
+	if one == other || len(one) > longKey || key(long+"b") != one {
+		t.Errorf("keys of %d and %d bytes: %.80s, %.80s", len(one), len(other), one, other)
+	}
+}

@@ -28,7 +28,8 @@
 // Judged, at quiet points only; one that is above the baseline there has drifted:
 //
 //   - descriptors: open ones of this process, the host, and "warden descriptors" those of the warden.
-//   - goroutines: of the host, those of this program included; they are the same at every quiet point.
+//   - goroutines: of the host, those of this program included, but without those that the actors keep for reuse, which are
+//     at most 64; they are the same at every quiet point.
 //   - zombies: dead children of the host and of the warden that nobody has reaped. None may be there. Under load there
 //     are some: a leader is reaped when its tree has ended.
 //   - descendants: living processes below the warden, and any elsewhere that carry this run's environment variable,
