@@ -3,6 +3,7 @@ package execbus_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -361,4 +362,42 @@ func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
 	wantError(t, err, messages.ErrUnsupported, "sandbox")
 	bad := messages.ApprovalPolicy{Mode: "sometimes"}
 	wantError(t, session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Approval: &bad}), messages.ErrInvalidRequest, "sometimes")
+}
+
+func TestEachDecisionIsLoggedWithoutTheCommand(t *testing.T) {
+	t.Parallel()
+	var log logged
+	rt := newRuntime(t, execbus.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	exec(t, session, messages.ExecCommand{Argv: []string{"echo", "secret"}})
+	_, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"sleep", "0secret"}})
+	wantError(t, err, messages.ErrRejected)
+	text := log.String()
+	for _, want := range []string{"level=DEBUG msg=\"decision about a command\"", "allowed=true source=policy",
+		"level=INFO msg=\"decision about a command\"", "allowed=false source=absence"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is in the log %d times:\n%s", want, strings.Count(text, want), text)
+		}
+	}
+	if strings.Contains(text, "secret") {
+		t.Errorf("the log tells what was to run:\n%s", text)
+	}
+}
+
+// logged is a log that several goroutines write.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

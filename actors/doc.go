@@ -49,6 +49,5 @@
 //
 // A session has at most MaxProcesses slots and 256 commands before them, asks at most 256 questions at once, and remembers
 // 1,024 approvals; records are at most 64, 16 MiB and 10 minutes old. A mailbox has no bound of its own: output is bounded
-// by credit (four batches of 64 KiB for each command), and every
-// other message is one of a caller's.
+// by credit (four batches of 64 KiB for each command), and every other message is one of a caller's.
 package actors
