@@ -28,7 +28,6 @@ const (
 	CodeOutputUnretained Code = "output_unretained" // a read outside of what is retained
 	CodeRejected         Code = "rejected"          // a policy, a rule or a person did not allow the command
 	CodeAborted          Code = "aborted"           // a person did not allow it and wants the turn to stop
-	CodeSandboxDenied    Code = "sandbox_denied"    // the sandbox stopped the command; Denial says what is known
 	CodeAlreadyResolved  Code = "already_resolved"  // the question has been answered or withdrawn
 	CodeUnknownQuestion  Code = "unknown_question"  // no such question in this session
 	CodeUnknownGrant     Code = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
@@ -72,7 +71,6 @@ var (
 	ErrOutputUnretained = &Error{Code: CodeOutputUnretained}
 	ErrRejected         = &Error{Code: CodeRejected}
 	ErrAborted          = &Error{Code: CodeAborted}
-	ErrSandboxDenied    = &Error{Code: CodeSandboxDenied}
 	ErrAlreadyResolved  = &Error{Code: CodeAlreadyResolved}
 	ErrUnknownQuestion  = &Error{Code: CodeUnknownQuestion}
 	ErrUnknownGrant     = &Error{Code: CodeUnknownGrant}

@@ -22,8 +22,11 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return plan
 	}
 	plan.Amendment = m.amendment(plan)
+	if plan.Decision == Run && plan.OnDenial != AskTo {
+		return plan // there will be no question, and making a key takes a third of the time
+	}
 	plan.CacheKey = m.key(plan)
-	if snapshot.Granted == nil || plan.Decision == Run && plan.OnDenial != AskTo || !snapshot.Granted(plan.CacheKey) {
+	if snapshot.Granted == nil || !snapshot.Granted(plan.CacheKey) {
 		return plan
 	}
 	// The key says what was approved: this attempt, with this answer to a denial.

@@ -221,12 +221,17 @@ func TestKeysTellApart(t *testing.T) {
 		"relative paths in other places": {base.permitted(wider(false, []string{"x"}, nil)), base.permitted(wider(false,
 			[]string{"/x"}, nil))},
 	} {
+		keyed := false
 		for _, approval := range []messages.ApprovalPolicy{untrusted, onRequest} {
 			snapshot := under(approval, workspace, nil)
 			first, second := MakePlan(pair[0].request(), snapshot), MakePlan(pair[1].request(), snapshot)
-			if first.Decision != Reject && first.CacheKey == second.CacheKey {
+			keyed = keyed || first.CacheKey != ""
+			if first.CacheKey != "" && first.CacheKey == second.CacheKey {
 				t.Errorf("%s: %q and %q have one key, %s", name, pair[0].request().Argv, pair[1].request().Argv, first.CacheKey)
 			}
+		}
+		if !keyed {
+			t.Errorf("%s: nobody is asked about %q", name, pair[0].request().Argv)
 		}
 	}
 }
@@ -251,7 +256,7 @@ func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 
 func TestLongCommandsHaveShortKeysOfTheirOwn(t *testing.T) {
 	key := func(word string) string {
-		return MakePlan(Request{Argv: []string{"cat", word}, Dir: "/"}, Snapshot{}).CacheKey
+		return MakePlan(Request{Argv: []string{"cat", word}, Dir: "/"}, Snapshot{Approval: untrusted}).CacheKey
 	}
 	long := strings.Repeat("a", 1<<20)
 	one, other := key(long+"b"), key(long+"c")

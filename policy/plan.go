@@ -72,6 +72,6 @@ type Plan struct {
 	OnDenial     OnDenial
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
-	// CacheKey is equal for commands that one approval for the session covers.
+	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question.
 	CacheKey string
 }

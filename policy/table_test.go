@@ -181,8 +181,8 @@ func wellFormed(t interface{ Errorf(string, ...any) }, plan Plan) {
 		t.Errorf("a rejection is more than that, or has no reason: %+v", plan)
 	case plan.Decision == Ask && plan.Reason == "":
 		t.Errorf("asked without a reason: %+v", plan)
-	case plan.Decision != Reject && plan.CacheKey == "":
-		t.Errorf("there is no key: %+v", plan)
+	case (plan.Decision == Ask || plan.OnDenial == AskTo) != (plan.CacheKey != "") && plan.Source != messages.ByCache:
+		t.Errorf("a question without a key, or the reverse: %+v", plan)
 	case plan.FirstAttempt == Unsandboxed && plan.OnDenial != Return:
 		t.Errorf("without a sandbox there is no denial: %+v", plan)
 	case plan.Source == "":
