@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
@@ -231,36 +230,12 @@ func (c *Context) Spawn(prefix string, receive Receive) *PID {
 // once. A parent need not watch its children.
 func (c *Context) Watch(pid *PID) { c.lib.Watch(pid) }
 
+// Unwatch undoes Watch. Who watches something that outlives it must do so before it ends: nobody else does, and what is
+// watched holds on to its watchers.
+func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
+
 // Stop stops an actor, itself or a child, with all its children, before any other message it has not handled yet.
 func (c *Context) Stop(pid *PID) { c.lib.Stop(pid) }
-
-// Timer is a message to come.
-type Timer struct {
-	owner   *Context
-	clock   *time.Timer
-	message any
-}
-
-// fired is what a Timer sends to its actor.
-type fired struct{ timer *Timer }
-
-// After delivers message to this actor after d, unless the timer is cancelled or the actor ends before.
-func (c *Context) After(d time.Duration, message any) *Timer {
-	t := &Timer{owner: c, message: message}
-	c.timers[t] = struct{}{}
-	self := c.Self()
-	t.clock = time.AfterFunc(d, func() { c.sys.Send(self, fired{t}) })
-	return t
-}
-
-// Cancel takes the message back, even if it waits in the mailbox already. Like After it belongs to the actor. On a nil,
-// fired or cancelled timer it does nothing.
-func (t *Timer) Cancel() {
-	if t != nil {
-		t.clock.Stop()
-		delete(t.owner.timers, t)
-	}
-}
 
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this
 // actor. Its context ends with the actor; a result that then comes too late and owns something should be a Discarder.

@@ -317,6 +317,7 @@ func (a *approval) finish(q *question, v verdict) {
 
 // leave is the actor's own end.
 func (a *approval) leave() {
+	a.ctx.Unwatch(a.keeper)
 	refusal := rejected("its session has ended, or nobody can be asked any more")
 	for _, q := range slices.Clone(a.queue) {
 		if q.closed {

@@ -582,3 +582,25 @@ func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
 	s.answeredOnce()
 	s.neverStarted()
 }
+
+// TestClosedSessionsHoldNoMemory: what outlives them, such as the keeper of the rules, must not hold on to them.
+func TestClosedSessionsHoldNoMemory(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	some := func(count int) int64 {
+		for range count {
+			s := request[*PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			request[messages.Done](h, s, CloseSession{})
+		}
+		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })
+		var memory goruntime.MemStats
+		goruntime.GC()
+		goruntime.GC()
+		goruntime.ReadMemStats(&memory)
+		return int64(memory.HeapAlloc)
+	}
+	const count, most = 500, 2 << 10
+	before := some(count)
+	if grown := some(count) - before; grown > count*most {
+		t.Errorf("%d closed sessions hold %d KiB", count, grown>>10)
+	}
+}
