@@ -147,7 +147,8 @@ func (p *process) withdraw() {
 	}
 }
 
-// verdict goes on as the answer says. What was approved once is not asked about again after a denial.
+// verdict goes on as the answer says. What a person approved is not asked about again after a denial; what a rule or a
+// grant for something else has let through meanwhile is.
 func (p *process) verdict(v verdict) {
 	if !p.asking {
 		return
@@ -161,7 +162,7 @@ func (p *process) verdict(v verdict) {
 		p.refused(v)
 	default:
 		p.plan = v.plan
-		if p.plan.OnDenial == policy.AskTo {
+		if v.decision.Approves() && p.plan.OnDenial == policy.AskTo {
 			p.plan.OnDenial = policy.Retry
 		}
 		p.armRun()

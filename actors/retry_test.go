@@ -446,3 +446,25 @@ func TestDenialOf(t *testing.T) {
 		t.Errorf("what the spawner knows: %v", got)
 	}
 }
+
+func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
+	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
+	s := &asker{talk: newHost(t, hostOptions{seam: seam{Spawner: sandbox}}).open(func(c *SessionConfig) {
+		c.Sandbox, c.Approval = messages.SandboxPolicy{Type: messages.ReadOnly}, messages.ApprovalPolicy{Mode: messages.Untrusted}
+	})}
+	s.listen()
+	dir := t.TempDir()
+	s.call(messages.RunCommand{Argv: []string{"mkdir", dir + "/one"}})
+	first := s.question()
+	call := s.call(messages.RunCommand{Argv: []string{"/bin/bash", "-c", "mkdir -p " + dir + "/two && ls " + dir}})
+	s.waits(2)
+	if err := s.decide(first.ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"mkdir"}}); err != nil {
+		t.Fatal(err)
+	}
+	if q := s.answer(messages.Denied); !q.Retry || !q.Unsandboxed {
+		t.Errorf("asked: %+v", q.Question)
+	}
+	_, err := call.reply()
+	wantError(t, "a retry that nobody has approved", err, messages.ErrRejected)
+	s.nothingLeft()
+}
