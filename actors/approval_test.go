@@ -604,3 +604,32 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 		t.Errorf("%d closed sessions hold %d KiB", count, grown>>10)
 	}
 }
+
+func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
+	planning, goOn := make(chan struct{}), make(chan struct{})
+	s := &asker{talk: newHost(t, hostOptions{plan: func(policy.Request, policy.Snapshot) policy.Plan {
+		planning <- struct{}{}
+		<-goOn
+		return policy.Plan{Decision: policy.Ask}
+	}}).open(nil)}
+	s.listen()
+	for _, noWait := range []bool{false, true} {
+		command := shell("echo 1")
+		command.NoWait = noWait
+		call := s.call(command)
+		<-planning
+		call.cancel()
+		s.list() // the supervisor has passed it on
+		goOn <- struct{}{}
+		_, err := call.reply()
+		wantError(t, "taken back", err, messages.ErrCancelled)
+		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseAborted {
+			t.Errorf("ended as %+v", end.EndRecord)
+		}
+	}
+	s.neverStarted()
+	s.nothingLeft()
+	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 0 {
+		t.Errorf("%d questions were put", len(put))
+	}
+}

@@ -34,6 +34,7 @@ type process struct {
 	plan         policy.Plan
 	consultation consult // what there is to be asked about
 	asking       bool    // a verdict is awaited
+	unwanted     bool    // the call that asked for the command was taken back
 	attempts
 
 	initial *waiter    // the call that asked for the command, if it waits

@@ -123,6 +123,10 @@ func (p *process) consult(denial *messages.Denial) {
 	p.advance(messages.StateAwaitingApproval)
 	p.asking = true
 	p.holdRun()
+	if p.unwanted { // while the plan was made
+		p.unasked(true)
+		return
+	}
 	if p.approval == nil {
 		p.approvalLost(errNoApproval)
 		return
@@ -181,8 +185,10 @@ func (p *process) refused(v verdict) {
 	p.end(record, &refusal)
 }
 
-// unasked ends a command about which a question is open, because the call that asked for it was taken back.
+// unasked ends a command about which a question is open, or is about to be, because the call that asked for it was taken
+// back.
 func (p *process) unasked(initial bool) {
+	p.unwanted = p.unwanted || initial
 	if !initial || !p.asking {
 		return
 	}

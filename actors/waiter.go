@@ -192,7 +192,7 @@ func (p *process) cancel(asker string) {
 			return
 		}
 	}
-	if p.asking && p.starter != nil && p.starter.Id == asker {
+	if p.starter != nil && p.starter.Id == asker {
 		p.unasked(true)
 		return
 	}
