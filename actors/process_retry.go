@@ -51,7 +51,7 @@ func (p *process) suspected(e ptyio.Exited) {
 // judge decides what a held back exit is.
 func (p *process) judge() {
 	e := *p.suspect
-	denial := denialOf(e, p.said())
+	denial := denialOf(e, p.output.log.Transcript(ptyio.DefaultBufferSize)) // only a first attempt is confined: it is all its own
 	early := denial != nil && (!denial.FromText || p.exitedAt.Sub(p.spawnedAt) <= earlyDenial)
 	switch {
 	case denial == nil || p.endWanted || !p.initialCall():
@@ -68,18 +68,6 @@ func (p *process) judge() {
 		p.denial = denial
 		p.settle()
 	}
-}
-
-// said is what the attempt has said so far.
-func (p *process) said() []byte {
-	if p.run != nil {
-		return append(append([]byte{}, p.run.stdout...), p.run.stderr...)
-	}
-	var text []byte
-	for _, part := range p.output.unread.Snapshot() {
-		text = append(text, part...)
-	}
-	return text
 }
 
 // stopped ends what is left of an attempt that was denied.

@@ -468,3 +468,19 @@ func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	wantError(t, "a retry that nobody has approved", err, messages.ErrRejected)
 	s.nothingLeft()
 }
+
+// A run may keep hundreds of megabytes; an actor must not search them all.
+func TestADenialIsSoughtAtBothEndsOfTheOutput(t *testing.T) {
+	for name, script := range map[string]string{
+		"beginning": `if [ -n "$CONFINED" ]; then echo Operation not permitted; head -c 3000000 /dev/zero; exit 7; fi; echo second`,
+		"end":       `if [ -n "$CONFINED" ]; then head -c 3000000 /dev/zero; echo Operation not permitted >&2; exit 7; fi; echo second`,
+	} {
+		s, _ := inSandbox(t, asks, nil)
+		call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Full: true})
+		s.answer(messages.Approved)
+		if reply, err := call.reply(); err != nil || string(reply.(*messages.RunResult).Stdout) != "second\n" {
+			t.Errorf("%s: answered %v, %v", name, reply, err)
+		}
+		s.theEnd()
+	}
+}
