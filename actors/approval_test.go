@@ -633,3 +633,19 @@ func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
 		t.Errorf("%d questions were put", len(put))
 	}
 }
+
+func TestAQuestionShowsTheNameThatAProgramIsTold(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	for argv0, want := range map[string]string{
+		"":         "/bin/busybox -f x",
+		"rm\u202e": `exec -a $'rm\u202e' /bin/busybox -f x`,
+		"rm":       "exec -a rm /bin/busybox -f x",
+	} {
+		call := s.call(messages.ExecCommand{Argv: []string{"/bin/busybox", "-f", "x"}, Argv0: argv0})
+		if q := s.answer(messages.Denied); q.Display != want {
+			t.Errorf("%q is shown as %q", argv0, q.Display)
+		}
+		_, err := call.reply()
+		wantError(t, "denied", err, messages.ErrRejected)
+	}
+}

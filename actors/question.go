@@ -61,7 +61,7 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 // ask is the question about a command, for a person's eyes.
 func (a *approval) ask(c consult) messages.Question {
 	r := c.request
-	q := messages.Question{Argv: r.Argv, Display: policy.Display(r.Argv), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
+	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
 		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
 		Amendment:   c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
 	switch {
@@ -80,6 +80,14 @@ func (a *approval) ask(c consult) messages.Question {
 		}
 	}
 	return q
+}
+
+// display is a command for a person's eyes. A program may do something else under another name.
+func display(r policy.Request) string {
+	if r.Argv0 == "" || r.Argv0 == r.Argv[0] {
+		return policy.Display(r.Argv)
+	}
+	return "exec -a " + policy.Display([]string{r.Argv0}) + " " + policy.Display(r.Argv)
 }
 
 func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Sprint("q", n)) }

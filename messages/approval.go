@@ -48,7 +48,8 @@ type Choice struct {
 type Question struct {
 	ID QuestionID `json:"id"`
 	// Argv is the command as it will run, and Display the same for a person's eyes: one line, quoted as a shell reads it,
-	// with control, bidirectional and invisible characters escaped.
+	// with control, bidirectional and invisible characters escaped. Where the program is told another name than Argv[0],
+	// Display begins with "exec -a NAME".
 	Argv    []string `json:"argv"`
 	Display string   `json:"display"`
 	Dir     string   `json:"dir"`
