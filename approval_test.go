@@ -334,7 +334,10 @@ func TestTheProgramThatWasAskedAboutIsTheOneThatRuns(t *testing.T) {
 	tool(second)
 	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
 		Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": first + ":" + second + ":" + os.Getenv("PATH")}},
-		Approver: execbus.ApproverFunc(func(context.Context, messages.Question) (messages.Decision, error) {
+		Approver: execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
+			if q.Program != filepath.Join(second, "tool") {
+				t.Errorf("the question is about %q", q.Program)
+			}
 			tool(first)
 			return messages.Decision{Kind: messages.Approved}, nil
 		})})

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -71,6 +73,9 @@ func (a *approval) ask(c consult) messages.Question {
 		q.Reason = r.Justification
 	}
 	q.Reason = policy.Visible(q.Reason)
+	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {
+		q.Program = r.Program
+	}
 	if r.SandboxPermissions == messages.WithAdditionalPermissions {
 		q.Additional = r.AdditionalPermissions
 	}

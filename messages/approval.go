@@ -52,7 +52,9 @@ type Question struct {
 	// Display begins with "exec -a NAME".
 	Argv    []string `json:"argv"`
 	Display string   `json:"display"`
-	Dir     string   `json:"dir"`
+	// Program is the file that Argv[0] was found as, where that is a bare name. It is this file that runs.
+	Program string `json:"program,omitempty"`
+	Dir     string `json:"dir"`
 	// Reason says why there is a question: a denial by the sandbox, a rule, or the caller's justification.
 	Reason string `json:"reason,omitempty"`
 	// Unsandboxed says that an approved command runs without a sandbox, Retry that it has run and was stopped by it.
