@@ -162,6 +162,8 @@ func (p *process) receive(ctx *Context) {
 		p.expired(m.waiter)
 	case wrote:
 		p.wrote(m)
+	case judgeIt:
+		p.judge()
 	case runTimeout, runDrained:
 		p.runTimer(m)
 	case pause:

@@ -32,9 +32,7 @@ func (p *process) childEvent(event ptyio.Event) {
 	case ptyio.Drained:
 		p.drained = true
 		p.flushAll()
-		if p.suspect != nil {
-			p.judge()
-		}
+		p.judge()
 		p.answerExit()
 	case ptyio.Closed:
 		p.noOutput = true

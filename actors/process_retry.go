@@ -46,10 +46,19 @@ func (p *process) initialCall() bool {
 func (p *process) suspected(e ptyio.Exited) {
 	p.suspect, p.exitedAt = &e, time.Now()
 	p.holdRun()
+	if p.run != nil {
+		p.ctx.After(messages.RunDrain, judgeIt{}) // as long as a run waits for output that nobody takes
+	}
 }
 
-// judge decides what a held back exit is.
+// judgeIt is a timer's message.
+type judgeIt struct{}
+
+// judge decides what a held back exit is, once.
 func (p *process) judge() {
+	if p.suspect == nil || p.denied != nil {
+		return
+	}
 	e := *p.suspect
 	denial := denialOf(e, p.output.log.Transcript(ptyio.DefaultBufferSize)) // only a first attempt is confined: it is all its own
 	early := denial != nil && (!denial.FromText || p.exitedAt.Sub(p.spawnedAt) <= earlyDenial)

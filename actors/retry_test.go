@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -483,4 +484,20 @@ func TestADenialIsSoughtAtBothEndsOfTheOutput(t *testing.T) {
 		}
 		s.theEnd()
 	}
+}
+
+func TestARunInASandboxDoesNotWaitForAReaderForEver(t *testing.T) {
+	s, _ := inSandbox(t, asks, nil)
+	stuck, err := s.bus.Subscribe(bus.Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, bus.SubscribeOptions{Lossless: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each line is a batch of its own; when no more may be on their way the rest stays in the pipe.
+	script := `for i in $(seq 60); do echo $i; sleep 0.01; done; exit 7`
+	reply, err := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}}).reply()
+	if err != nil || reply.(*messages.RunResult).ExitCode != 7 {
+		t.Errorf("answered %v, %v", reply, err)
+	}
+	stuck.Close()
+	s.theEnd()
 }
