@@ -44,8 +44,8 @@ func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
 		g.forget(g.all[0])
 	}
 	g.last++
-	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: q.Display, Dir: q.Dir,
-		Granted: time.Now(), Remembers: q.remembers(messages.ApprovedForSession)}}
+	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: clip(q.Display), Dir: q.Dir,
+		Granted: time.Now(), Remembers: clip(q.remembers(messages.ApprovedForSession))}}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
 		added.expiry = ctx.After(expires, grantDue{added})

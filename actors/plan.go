@@ -72,10 +72,15 @@ func (o order) label() string {
 		}
 		b.WriteString(quote(word[:min(len(word), maxLabel)]))
 	}
-	if label := b.String(); len(label) < maxLabel {
-		return label
+	return clip(b.String())
+}
+
+// clip is the beginning of a text, in a memory of its own, if it is long.
+func clip(text string) string {
+	if len(text) < maxLabel {
+		return text
 	}
-	return strings.ToValidUTF8(b.String()[:maxLabel], "") + "…"
+	return strings.ToValidUTF8(text[:maxLabel], "") + "…"
 }
 
 // quote writes a word so that a shell reads it as one.

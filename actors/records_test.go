@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -158,4 +159,14 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestLongTextsAreClipped(t *testing.T) {
+	long := strings.Repeat("ä", maxLabel)
+	if got := clip(long); len(got) > maxLabel+len("…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %.20q…", len(got), got)
+	}
+	if got := clip("short"); got != "short" {
+		t.Errorf("%q", got)
+	}
 }

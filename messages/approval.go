@@ -91,7 +91,7 @@ type GrantID string
 // Grant is something remembered for a session: commands equal to it are not asked about.
 type Grant struct {
 	ID      GrantID   `json:"id"`
-	Display string    `json:"display"` // the command, escaped
+	Display string    `json:"display"` // the command, escaped: the first 4 KiB
 	Dir     string    `json:"dir"`
 	Granted time.Time `json:"granted"`
 	Expires time.Time `json:"expires,omitzero"` // the zero time: with the session

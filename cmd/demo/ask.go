@@ -110,6 +110,9 @@ func (a *asked) keys() string {
 func (a *asked) show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: may this run?\n    %s\n", a.ID, a.Display)
+	if a.Program != "" {
+		fmt.Fprintf(&b, "  which is %s\n", visible(a.Program))
+	}
 	fmt.Fprintf(&b, "  in %s, %s\n", visible(a.Dir), a.confinement())
 	if a.Reason != "" {
 		fmt.Fprintf(&b, "  because: %s\n", a.Reason)
