@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -88,8 +89,9 @@ func trustedShells() []string {
 // loginShell is the shell that the user database names for us, or else SHELL.
 func loginShell() string { return cmp.Or(userShell(), os.Getenv("SHELL")) }
 
-// userShell is the shell that the user database names for us, if it does. The standard library does not tell it.
-func userShell() string {
+// userShell is the shell that the user database names for us, if it does. The standard library does not tell it. It is
+// looked up once: many commands that start at once would each take a thread to read the file.
+var userShell = sync.OnceValue(func() string {
 	file, err := os.Open("/etc/passwd")
 	if err != nil {
 		return ""
@@ -102,4 +104,4 @@ func userShell() string {
 		}
 	}
 	return ""
-}
+})
