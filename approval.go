@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 )
 
 // Approver answers questions about commands on a person's behalf.
@@ -44,3 +45,6 @@ func (s *Session) Revoke(ctx context.Context, id messages.GrantID) error {
 	_, err := ask[messages.Done](ctx, s, messages.RevokeGrant{Grant: id})
 	return err
 }
+
+// RuleLine is the line that an approval with a rule writes for a prefix.
+func RuleLine(prefix []string) string { return policy.RuleLine(prefix) }

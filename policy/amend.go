@@ -35,8 +35,8 @@ func AppendAmendment(path string, prefix []string) error {
 	return nil
 }
 
-// amendment is the line of an allow rule. JSON's strings are Starlark's too.
-func amendment(prefix []string) string {
+// RuleLine is the line of a rule file that allows what begins with a prefix. JSON's strings are Starlark's too.
+func RuleLine(prefix []string) string {
 	words := make([]string, len(prefix))
 	for i, word := range prefix {
 		var text bytes.Buffer
@@ -64,7 +64,7 @@ func appendRule(path string, prefix []string) error {
 	if err != nil {
 		return err
 	}
-	line := amendment(prefix)
+	line := RuleLine(prefix)
 	for known := range bytes.Lines(old) {
 		if string(bytes.TrimSuffix(known, []byte("\n"))) == line {
 			return nil

@@ -151,9 +151,9 @@ func TestManyProcessesAppend(t *testing.T) {
 	got := slices.Sorted(strings.Lines(read(t, path)))
 	want := []string{"# no newline\n"}
 	for n := range appended {
-		want = append(want, amendment([]string{"all", strconv.Itoa(n)})+"\n")
+		want = append(want, RuleLine([]string{"all", strconv.Itoa(n)})+"\n")
 		for i := range appenders {
-			want = append(want, amendment([]string{strconv.Itoa(i), strconv.Itoa(n)})+"\n")
+			want = append(want, RuleLine([]string{strconv.Itoa(i), strconv.Itoa(n)})+"\n")
 		}
 	}
 	if slices.Sort(want); !slices.Equal(got, want) {
@@ -198,7 +198,7 @@ func TestAppendingFollowsAReplacedFile(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got, want := read(t, path), "# new\n"+amendment([]string{"a"})+"\n"; got != want {
+	if got, want := read(t, path), "# new\n"+RuleLine([]string{"a"})+"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -276,7 +276,7 @@ func TestAmendmentsMeanThePrefix(t *testing.T) {
 		if checkPrefix(prefix) != nil {
 			t.Skip("not a prefix")
 		}
-		line := amendment(prefix)
+		line := RuleLine(prefix)
 		if strings.ContainsAny(line, "\n\r") {
 			t.Fatalf("more than a line: %q", line)
 		}

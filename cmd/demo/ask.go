@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -127,7 +125,7 @@ func (a *asked) show() string {
 			}
 		}
 		if k.kind == messages.ApprovedWithRule && a.offers(k.kind) {
-			fmt.Fprintf(&b, "     %s\n", visible(ruleLine(a.Amendment)))
+			fmt.Fprintf(&b, "     %s\n", visible(execbus.RuleLine(a.Amendment)))
 		}
 	}
 	return b.String()
@@ -179,19 +177,6 @@ func answered(id messages.QuestionID, d messages.Decision) string {
 	default:
 		return fmt.Sprintf("%s: no", id)
 	}
-}
-
-// ruleLine is the line of a rule file that allows what begins with a prefix.
-func ruleLine(prefix []string) string {
-	words := make([]string, len(prefix))
-	for i, word := range prefix {
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(word) // a string into memory
-		words[i] = strings.TrimSuffix(text.String(), "\n")
-	}
-	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
 }
 
 // visible is a text in which everything can be seen: quoted, if something in it could not.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -357,7 +358,7 @@ func TestTheUsersOwnRules(t *testing.T) {
 		s.restored()
 	}
 	text, err := os.ReadFile(dir + "/config/execbus/rules/default.rules")
-	if want := ruleLine([]string{"mkdir", "-p", dir + "/new"}) + "\n"; err != nil || string(text) != want {
+	if want := execbus.RuleLine([]string{"mkdir", "-p", dir + "/new"}) + "\n"; err != nil || string(text) != want {
 		t.Errorf("the file has %q, want %q; %v", text, want, err)
 	}
 }
@@ -389,8 +390,8 @@ func TestRuleLine(t *testing.T) {
 		if err := policy.AppendAmendment(file, prefix); err != nil {
 			t.Fatal(err)
 		}
-		if text, err := os.ReadFile(file); err != nil || string(text) != ruleLine(prefix)+"\n" {
-			t.Errorf("%q: shown %q, written %q; %v", prefix, ruleLine(prefix), text, err)
+		if text, err := os.ReadFile(file); err != nil || string(text) != execbus.RuleLine(prefix)+"\n" {
+			t.Errorf("%q: shown %q, written %q; %v", prefix, execbus.RuleLine(prefix), text, err)
 		}
 	}
 }

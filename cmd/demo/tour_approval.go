@@ -229,7 +229,7 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 	s.say("What is in the rule file now:")
 	s.quote(string(text))
 	s.fact("rule", string(text))
-	s.check(first.questions == 1 && string(text) == ruleLine(command.PrefixRule)+"\n", "it is the line that the question has shown")
+	s.check(first.questions == 1 && string(text) == execbus.RuleLine(command.PrefixRule)+"\n", "it is the line that the question has shown")
 	s.say("Another command that begins with these words:")
 	second, _, err := o.run(ctx, t, makeDir("two", "three"))
 	if err != nil {
