@@ -82,6 +82,7 @@ type mix struct {
 	scenarios []scenario
 	steps     []int // taken so far, by worker
 	began     time.Time
+	warmed    atomic.Bool // began is set: the sampler, another goroutine, may read it
 }
 
 // Bounds of a round.
@@ -121,6 +122,7 @@ func (m *mix) warm(ctx context.Context) {
 	})
 	m.hung = !ok
 	m.began = time.Now()
+	m.warmed.Store(true)
 }
 
 // sessions is how many are shared.
@@ -167,7 +169,7 @@ func (m *mix) step(ctx context.Context, p *pool, worker int) {
 }
 
 func (m *mix) progress() string {
-	if m.began.IsZero() {
+	if !m.warmed.Load() {
 		return fmt.Sprintf("warm-up, %d steps", m.crew.done.Load())
 	}
 	return fmt.Sprintf("%v to go, %d steps", max(m.duration-time.Since(m.began), 0).Round(time.Second), m.crew.done.Load())

@@ -82,10 +82,7 @@ func (p *sampler) watch() {
 
 // line says how things stand.
 func (p *sampler) line(one sample) string {
-	what := "starting"
-	if load := p.soak.load; load != nil {
-		what = load.progress()
-	}
+	what := p.soak.load.progress()
 	if step, age := p.soak.crew.slowest(); age > slow {
 		what += fmt.Sprintf(", %v in %s", age.Round(time.Second), step)
 	}

@@ -63,6 +63,7 @@ func newSoak(a arguments, progress io.Writer) (*soak, error) {
 		return nil, err
 	}
 	s.crew = newCrew(a.parallel)
+	s.load = s.chooseLoad()
 	s.sampler = startSampler(s)
 	s.before, _ = s.sampler.take()
 	if s.host, err = newHost(s.faults, mark); err != nil {
@@ -75,7 +76,6 @@ func newSoak(a arguments, progress io.Writer) (*soak, error) {
 		s.sampler.stop()
 		return nil, err
 	}
-	s.load = s.chooseLoad()
 	return s, nil
 }
 
