@@ -55,11 +55,15 @@
 // a blocking Read in one goroutine. Ours is Child.Write to the Output event that completes the 17 bytes, on a child of the
 // warden. echo-session is the same through Session.Write, without waiting, and a lossless subscription.
 //
-// echo-loaded: the same as echo while 8 times yes floods pipes; a turn is a second. In bare's turns each flood is read by a
-// loop of blocking Reads of 64 KiB in a goroutine of the same process, in ours by a Session to which nobody subscribes, while
-// the echo is a child of a warden of its own. The ways take turns; the other's floods are ended before. "floods" is how much
-// flows: yes writes as fast as it is read, so the faster reader has more load. echo-loaded-session has the echo of
-// echo-session, in a runtime of its own.
+// echo-loaded: the same as echo beside 8 times yes, which flood their pipes and are read by a Session to which nobody
+// subscribes; a turn is 50 round trips of each way, so both have the same load. The echoes are no part of that runtime: bare
+// is as above, ours is a child of a warden of its own. echo-loaded-session has the echo of echo-session, in a runtime of its
+// own. "floods" is how much flows.
+//
+// echo-loaded-apart: each way beside floods that it reads itself, a second at a time: bare in loops of blocking Reads of
+// 64 KiB, a goroutine each. It is for information, because the ways do not have the same load: yes writes as fast as it is
+// read. Bare loops keep both cores busy without a pause, and a core that never sleeps answers a blocking Read faster than an
+// idle one does; the runtime lets floods rest, which leaves most of the machine to others.
 //
 // flood: a program writes a pattern to a PTY in raw mode as fast as it is read; each byte is compared. First 512 MiB go
 // through one PTY, untimed; a turn is then 64 MiB through a PTY of its own. Bare is a loop of blocking Reads of 64 KiB. Ours
@@ -67,12 +71,12 @@
 // this process for each GiB. flood-runtime is a Session without a subscriber.
 //
 // memory-floods: 100 times yes floods pipes for 20 s, through a Session in a process of its own, without a subscriber and with
-// one that reads an event every 10 ms. "rss grown" is from the resident memory of the host before the floods to the most
-// that was seen in them, every 100 ms; "beyond what is kept" is that without a subscriber, less the 2.5 MiB that the runtime
-// keeps of each process's output: 1 MiB that nobody has polled, and the log. "of it later" is the part that came after the
-// first third of the time: it shows a leak. With a subscriber every event is a copy, and Go lets such garbage grow to the size
-// of what is live before it collects it. "live heap at the end" is what is in use while the
-// floods go on, after a collection. A run is made for every third pair asked for.
+// one that reads an event every 10 ms. "rss grown" is from the resident memory of the host before the floods to the most that
+// was seen in them, every 100 ms. The runtime keeps 2.5 MiB of each process's output, 1 MiB that nobody has polled and the log,
+// so 250 MiB in all; and Go lets a heap grow to twice what lives before it collects it, unless the host sets GOGC or GOMEMLIMIT.
+// Judged are the rest, and what lives beyond what is kept: the heap that is in use after a collection while the floods go on.
+// It shows a leak. With a subscriber every event is a copy, of which its ring keeps some. A run is made for every third pair
+// asked for.
 //
 // shells: 1,000 interactive shells on PTYs that have printed their prompts, through the whole runtime, in a process of its
 // own; up to 100 were started at once. "rss" is what the resident memory of the host (all mappings, by the kernel's exact

@@ -25,54 +25,105 @@ const (
 var floodProgram = []string{"yes"}
 
 func loadedCases() []benchCase {
-	loaded := func(name, about string, typical, tail metric, open func(ctx context.Context) (echoer, error)) benchCase {
+	loaded := func(name, about string, typical, tail metric, open opener, sample sampler) benchCase {
 		typical.name, typical.unit, tail.name, tail.unit = "median", microseconds, "p99", microseconds
 		return benchCase{name: name, about: about, metrics: []metric{typical, tail, {name: "floods", unit: megabytes}},
-			run: func(ctx context.Context, h *harness) ([]value, error) { return compareLoadedEchoes(ctx, h, open) }}
+			run: func(ctx context.Context, h *harness) ([]value, error) {
+				return compareLoadedEchoes(ctx, h, open, sample)
+			}}
 	}
 	return []benchCase{
-		loaded("echo-loaded", "echo while 8 floods are read, by a runtime or by bare loops",
-			metric{judge: atMost, limit: 1.5}, metric{judge: atMost, limit: 2}, openChildEcho),
-		loaded("echo-loaded-session", "echo-session while the same floods are read", metric{}, metric{}, openSessionEcho),
+		loaded("echo-loaded", "echo while a runtime reads 8 floods",
+			metric{judge: atMost, limit: 1.5}, metric{judge: atMost, limit: 2}, openChildEcho, (*loadedPair).beside),
+		loaded("echo-loaded-session", "echo-session while a runtime reads 8 floods", metric{}, metric{}, openSessionEcho, (*loadedPair).beside),
+		loaded("echo-loaded-apart", "echo while 8 floods are read the same way as the echo", metric{}, metric{}, openChildEcho, (*loadedPair).apart),
 	}
 }
 
-// compareLoadedEchoes gives each way its own floods, one way after the other.
-func compareLoadedEchoes(ctx context.Context, h *harness, open func(ctx context.Context) (echoer, error)) ([]value, error) {
+// loadedPair is what one pair of samples needs.
+type loadedPair struct {
+	session    *execbus.Session // of the floods
+	bare, ours echoer
+	lasts      time.Duration // of a sample
+	turns      int           // in a sample
+}
+
+type (
+	opener  func(ctx context.Context) (echoer, error)
+	sampler func(p *loadedPair, ctx context.Context) (b, o []float64, err error)
+)
+
+func compareLoadedEchoes(ctx context.Context, h *harness, open opener, sample sampler) ([]value, error) {
 	runtime, err := execbus.Start(execbus.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer shutDown(runtime)
-	session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/"})
-	if err != nil {
+	p := &loadedPair{lasts: time.Duration(h.some(3000, 700)) * time.Millisecond, turns: h.some(3, 1)}
+	if p.session, err = runtime.OpenSession(execbus.SessionOptions{Dir: "/"}); err != nil {
 		return nil, err
 	}
-	bare, err := openBareEcho(ctx)
-	if err != nil {
+	if p.bare, err = openBareEcho(ctx); err != nil {
 		return nil, wrap("bare", err)
 	}
-	defer bare.close()
-	ours, err := open(ctx)
-	if err != nil {
+	defer p.bare.close()
+	if p.ours, err = open(ctx); err != nil {
 		return nil, wrap("ours", err)
 	}
-	defer ours.close()
-	turns, lasts := h.some(3, 1), time.Duration(h.some(1000, 700))*time.Millisecond
-	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var bares, echoes loadedTurns
-		for range turns {
-			if err := bares.add(ctx, bare, bareFloods, lasts); err != nil {
-				return nil, nil, wrap("bare", err)
+	defer p.ours.close()
+	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) { return sample(p, ctx) })
+}
+
+// beside lets both echoes take short turns beside the same floods.
+func (p *loadedPair) beside(ctx context.Context) (b, o []float64, err error) {
+	var bares, echoes []float64
+	speed, err := during(ctx, p.floods, func() error {
+		for began := time.Now(); time.Since(began) < 2*p.lasts; {
+			if bares, err = echoTurn(ctx, p.bare, bares); err != nil {
+				return wrap("bare", err)
 			}
-			floods := func(ctx context.Context) (floods, error) { return sessionFloods(ctx, session) }
-			if err := echoes.add(ctx, ours, floods, lasts); err != nil {
-				return nil, nil, wrap("ours", err)
+			if echoes, err = echoTurn(ctx, p.ours, echoes); err != nil {
+				return wrap("ours", err)
 			}
 		}
-		return bares.values(), echoes.values(), nil
+		return nil
 	})
+	return loadedValues(bares, speed), loadedValues(echoes, speed), err
 }
+
+// apart gives each way its own floods, one way after the other.
+func (p *loadedPair) apart(ctx context.Context) (b, o []float64, err error) {
+	var bares, echoes, bareSpeeds, speeds []float64
+	turn := func(e echoer, start starter, took, speeds *[]float64) error {
+		speed, err := during(ctx, start, func() (err error) {
+			for began := time.Now(); time.Since(began) < p.lasts/time.Duration(p.turns) && err == nil; {
+				*took, err = echoTurn(ctx, e, *took)
+			}
+			return err
+		})
+		*speeds = append(*speeds, speed)
+		return err
+	}
+	for range p.turns {
+		if err := turn(p.bare, bareFloods, &bares, &bareSpeeds); err != nil {
+			return nil, nil, wrap("bare", err)
+		}
+		if err := turn(p.ours, p.floods, &echoes, &speeds); err != nil {
+			return nil, nil, wrap("ours", err)
+		}
+	}
+	return loadedValues(bares, median(bareSpeeds)), loadedValues(echoes, median(speeds)), nil
+}
+
+func (p *loadedPair) floods(ctx context.Context) (floods, error) {
+	return sessionFloods(ctx, p.session)
+}
+
+func loadedValues(took []float64, speed float64) []float64 {
+	return []float64{median(took), quantile(took, 0.99), speed}
+}
+
+type starter func(ctx context.Context) (floods, error)
 
 // floods are programs that flood while something else is measured.
 type floods interface {
@@ -81,37 +132,28 @@ type floods interface {
 	end()
 }
 
-// loadedTurns are the turns of one way in one pair: the round trips, and MB/s of the floods.
-type loadedTurns struct{ took, speeds []float64 }
-
-func (t *loadedTurns) values() []float64 {
-	return []float64{median(t.took), quantile(t.took, 0.99), median(t.speeds)}
-}
-
-func (t *loadedTurns) add(ctx context.Context, e echoer, start func(ctx context.Context) (floods, error), lasts time.Duration) error {
+// during does something beside floods and returns how much of them flowed meanwhile, in MB/s.
+func during(ctx context.Context, start starter, do func() error) (speed float64, err error) {
 	f, err := start(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.end()
 	time.Sleep(loadSettle)
 	before, err := f.bytes(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	began := time.Now()
-	for time.Since(began) < lasts {
-		if t.took, err = echoTurn(ctx, e, t.took); err != nil {
-			return err
-		}
+	if err := do(); err != nil {
+		return 0, err
 	}
 	took := time.Since(began)
 	after, err := f.bytes(ctx)
 	if err == nil && after == before {
 		err = errors.New("the floods did not flow")
 	}
-	t.speeds = append(t.speeds, float64(after-before)/1e6/took.Seconds())
-	return err
+	return float64(after-before) / 1e6 / took.Seconds(), err
 }
 
 // bareLoad reads each flood in a loop.
