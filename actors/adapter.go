@@ -82,6 +82,9 @@ func shrink(registry *actor.ProcessRegistryValue) {
 	all := registry.LocalPIDs.LocalPIDs
 	registry.LocalPIDs = &actor.SliceMap{LocalPIDs: slices.Clone(all[:registryBuckets])}
 	for _, bucket := range all {
+		if bucket.IsEmpty() { // Items starts a goroutine for each of its 32 maps
+			continue
+		}
 		for name, process := range bucket.Items() {
 			registry.LocalPIDs.GetBucket(name).Set(name, process)
 		}

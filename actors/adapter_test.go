@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	goruntime "runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -221,6 +222,19 @@ func TestAsksLeaveNothingInTheRegistry(t *testing.T) {
 	}
 	if after := registered(s); after != before {
 		t.Errorf("%d processes registered before 100,000 asks, %d after", before, after)
+	}
+}
+
+func TestASystemStartsFewGoroutines(t *testing.T) {
+	created := func() uint64 {
+		sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := created()
+	newTestSystem(t)
+	if n := created() - before; n > 1000 { // others' tests may run beside; the library's registry alone would take 32,768
+		t.Errorf("%d goroutines", n)
 	}
 }
 
