@@ -29,12 +29,14 @@
 // (see the README), kills and counts it; each child reports Exited with Lost set and status none. The next spawn starts a
 // new warden. Options.Lost is told.
 //
+// A command may stop its warden with SIGSTOP. It goes on at the next thing the host says, at the host's death, or after a
+// second at most. If that is of no use five times in a row the host kills it.
+//
 // # What you may not assume
 //
 // That an inherited file stays in non-blocking mode: what a child gets is put into blocking mode, as os/exec does.
 //
 // That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limit that marks its
 // tree; its daemons are then ended with the last running command, and named as survivors until then. A process of
-// another user (sudo) may not be killable by the host; it is named, too. A command can stop its warden with SIGSTOP, which
-// then ends nothing until it is continued, whatever happens to the host.
+// another user (sudo) may not be killable by the host; it is named, too.
 package sandbox

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -109,21 +110,26 @@ func TestALeaderWhoseFirstThreadEndedCanBeEnded(t *testing.T) {
 
 func TestSignalsReachTheirScope(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		child, record := run(t, spawner, bash(tty, `set -m
-			bash -c 'trap "echo inner" USR1; echo up; while :; do sleep 0.02; done' &
-			trap "echo outer" USR1; echo ready; while :; do sleep 0.02; done`))
+		// The inner shell has a group of its own; the outer one waits without forking, so that its group is the foreground.
+		child, record := run(t, spawner, bash(tty, `
+			(set -m; bash -c 'trap "echo inner 1" USR1; trap "echo inner 2" USR2; echo up; while :; do sleep 0.02; done' </dev/null &)
+			trap "echo outer 1" USR1; trap "echo outer 2" USR2; echo ready; while :; do read -t 0.02 x; done`))
 		record.awaitOutput(t, "up")
 		record.awaitOutput(t, "ready")
+		heard := func(what string) bool { return strings.Contains(record.output.String(), what) }
 		if err := child.Signal(syscall.SIGUSR1, ptyio.Foreground); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "something ends or answers", func() bool {
-			record.mu.Lock()
-			defer record.mu.Unlock()
-			return record.output.Len() > len("up ready  ") || len(record.events) > 1
-		})
+		record.awaitOutput(t, "outer 1")
+		if err := child.Signal(syscall.SIGUSR2, ptyio.Tree); err != nil {
+			t.Fatal(err)
+		}
+		record.await(t, "both hear of it", func() bool { return heard("outer 2") && heard("inner 2") })
 		child.EndTree(0)
 		record.awaitEnd(t)
+		if heard("inner 1") {
+			t.Errorf("the foreground's signal reached another group")
+		}
 		if err := child.Signal(syscall.SIGUSR1, ptyio.Tree); err == nil {
 			t.Error("a signal after the end was accepted")
 		}

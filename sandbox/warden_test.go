@@ -138,27 +138,6 @@ func TestATerminatedWardenEndsItsTreesAndExits(t *testing.T) {
 	}
 }
 
-func TestASuspendedWardenDoesNotHangClose(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes the whole patience of Close")
-	}
-	if !*full {
-		t.Skip("takes six seconds; see -full")
-	}
-	spawner, _ := lossy(t)
-	token := newToken()
-	child, record := run(t, spawner, shapes[5].launch(false, token))
-	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
-	_ = syscall.Kill(wardenAbove(child.PID()), syscall.SIGSTOP)
-	begin := time.Now()
-	_ = spawner.Close()
-	if took := time.Since(begin); took > patience {
-		t.Errorf("took %v", took)
-	}
-	record.awaitEnd(t)
-	noneLeft(t, token)
-}
-
 func TestAWardenHasNothingOfTheHost(t *testing.T) {
 	t.Setenv("EXECBUS_TEST_SECRET", "hidden")
 	spawner, _ := lossy(t)

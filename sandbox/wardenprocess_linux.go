@@ -44,6 +44,8 @@ type wardenProcess struct {
 	leaders map[uint64]*wardenLeader
 	closing bool
 	dead    bool
+	tended  bool // it is looked at again and again
+	stops   int  // how often it was found stopped, in a row
 }
 
 // wardenLeader is one leader in the table, from the request to start it until its tree has ended.
@@ -154,6 +156,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	p.nextID++
 	l.id = p.nextID
 	p.leaders[l.id] = l
+	p.tendLater()
 	p.mu.Unlock()
 	if err := p.conn.Send(&wire.Request{ID: l.id, Start: request}, files...); err != nil {
 		p.forget(l)

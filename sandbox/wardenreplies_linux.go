@@ -153,12 +153,8 @@ func (p *wardenProcess) await() messages.ExitStatus {
 	return status
 }
 
-// kill ends the warden at once. It goes through the pidfd: a late timer must not hit a stranger.
-func (p *wardenProcess) kill() {
-	if raw, err := p.pidfd.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
-	}
-}
+// kill ends the warden at once.
+func (p *wardenProcess) kill() { p.signal(unix.SIGKILL) }
 
 // close lets the warden end everything and waits for it.
 func (p *wardenProcess) close() {

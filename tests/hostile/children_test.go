@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -91,9 +90,12 @@ var badChildren = []child{
 		cause: messages.CauseRuntimeFailure, status: unknown, weak: true},
 	{name: "asks its warden to end", script: `sleep $1 & kill -TERM $PPID; sleep $1`, status: append(asked, unknown...),
 		cause: "any", weak: true},
-	{name: "kills its warden while that has mail", script: `read x; kill -STOP $PPID; read x; kill -KILL $PPID; sleep $1`, drive: leaveMail,
+	{name: "stops its warden", script: `(setsid sleep $1 &); read x; kill -STOP $PPID; exit 3`, drive: leave, status: three,
+		descendants: 1},
+	{name: "stops its warden and is terminated", script: `read x; kill -STOP $PPID; sleep $1`, drive: terminateUnderStopped,
+		cause: terminated, status: asked},
+	{name: "stops its warden again and again", script: `(setsid sleep $1 &); while :; do kill -STOP $PPID; done`,
 		cause: messages.CauseRuntimeFailure, status: unknown, weak: true},
-	{name: "stops its warden", script: `read x; kill -STOP $PPID; sleep $1`, drive: continueWarden, cause: terminated, status: asked, weak: true},
 }
 
 func TestChildren(t *testing.T) {
@@ -326,46 +328,11 @@ func terminateBomb(p *program) {
 	p.terminate()
 }
 
-func (p *program) stoppedWarden() (warden seen) {
-	p.t.Helper()
+func terminateUnderStopped(p *program) {
 	p.write("\n")
 	eventually(p.t, "the warden is stopped", func() bool {
 		all := wardens(os.Getpid())
-		if len(all) == 1 {
-			warden = all[0]
-		}
-		return warden.state == 'T'
+		return len(all) == 1 && all[0].state == 'T'
 	})
-	return warden
-}
-
-// leaveMail lets the program kill a warden that has not read everything. Our side of the socket is then reset.
-func leaveMail(p *program) {
-	p.stoppedWarden()
-	if err := p.Signal(p.ctx, messages.Signal{Process: p.id, Number: int(syscall.SIGCONT)}); err != nil {
-		p.t.Errorf("signal: %v", err)
-	}
-	p.write("\n")
-}
-
-// continueWarden lets a stopped warden go on after the host has got used to it.
-func continueWarden(p *program) {
-	warden := p.stoppedWarden()
-	terminating := make(chan error)
-	go func() {
-		_, err := p.Terminate(p.ctx, messages.Terminate{Process: p.id})
-		terminating <- err
-	}()
-	select {
-	case err := <-terminating:
-		p.t.Errorf("terminated although the warden stands still: %v", err)
-		return
-	case <-time.After(300 * time.Millisecond):
-	}
-	if err := syscall.Kill(warden.pid, syscall.SIGCONT); err != nil {
-		p.t.Error(err)
-	}
-	if err := <-terminating; err != nil {
-		p.t.Errorf("terminate: %v", err)
-	}
+	p.terminate()
 }

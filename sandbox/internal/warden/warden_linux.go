@@ -97,6 +97,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
+	continueOnMail()
 	conn, err := wire.NewConn(os.NewFile(socketFD, "host"), 0) // a suspended host is not a dead one
 	if err != nil {
 		return fmt.Errorf("take over the host's socket: %w", err)
@@ -132,6 +133,17 @@ func closeOnExec() {
 	}
 	for fd := 3; fd < 1<<16; fd++ { // before Linux 5.11
 		unix.CloseOnExec(fd)
+	}
+}
+
+// continueOnMail has the kernel send us SIGCONT whenever something comes from the host, its death included: a command may
+// have stopped us. Where the kernel refuses, the host still does it every second.
+func continueOnMail() {
+	for _, set := range []struct{ command, to int }{{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, os.Getpid()},
+		{unix.F_SETFL, unix.O_RDWR | unix.O_ASYNC}} {
+		if _, err := unix.FcntlInt(socketFD, set.command, set.to); err != nil {
+			return
+		}
 	}
 }
 

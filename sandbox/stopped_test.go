@@ -1,0 +1,155 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+func TestACommandThatStopsItsWardenEndsAllTheSame(t *testing.T) {
+	spawner, lost := lossy(t)
+	for _, tty := range []bool{false, true} {
+		token := newToken()
+		_, record := run(t, spawner, bash(tty, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &); kill -STOP $PPID; exit 3`))
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(3) {
+			t.Errorf("status %v", status)
+		}
+		if report := record.awaitEnd(t); len(report.Survivors) > 0 || !report.Airtight {
+			t.Errorf("%+v", report)
+		}
+		noneLeft(t, token)
+	}
+	if len(lost) > 0 {
+		t.Errorf("the warden was given up: %+v", <-lost)
+	}
+}
+
+func TestAStoppedWardenDoesWhatItIsTold(t *testing.T) {
+	spawner, _ := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, shapes[5].launch(false, token))
+	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
+	warden := stopWarden(t, child.PID())
+	begin := time.Now()
+	other, otherRecord := run(t, spawner, launch(false, "cat"))
+	if next := wardenAbove(other.PID()); next != warden {
+		t.Errorf("warden %d after %d", next, warden)
+	}
+	stopWarden(t, child.PID())
+	child.EndTree(0)
+	record.awaitEnd(t)
+	stopWarden(t, other.PID())
+	other.EndTree(0)
+	otherRecord.awaitEnd(t)
+	if took := time.Since(begin); took > patience {
+		t.Errorf("took %v", took)
+	}
+	noneLeft(t, token)
+}
+
+func TestAStoppedWardenNoticesTheHostsDeath(t *testing.T) {
+	token := newToken()
+	host := exec.Command(self(t))
+	host.Env = environment(roleVariable+"=host", "SHAPE=5", "TTY=pipes", "TOKEN="+token)
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.Wait() }()
+	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
+	warden := stopWarden(t, sleepers(token)[0].pid)
+	_ = host.Process.Kill()
+	noneLeft(t, token)
+	eventually(t, "the warden ends", func() bool { _, alive := look(warden); return !alive })
+}
+
+func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	spawner, lost := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, bash(false, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &)
+		while :; do kill -STOP $PPID; done`))
+	warden := wardenAbove(child.PID())
+	exited := awaitEvent[ptyio.Exited](t, record)
+	if exited.Status != messages.NoStatus || !errors.Is(exited.Lost, messages.ErrWardenLost) {
+		t.Errorf("%+v", exited)
+	}
+	record.awaitEnd(t)
+	noneLeft(t, token)
+	if l := receive(t, "WardenLost", lost); l.PID != warden || l.Status != messages.Signaled(int(syscall.SIGKILL)) {
+		t.Errorf("%+v", l)
+	}
+}
+
+// stopWarden stops the warden above a process and returns its pid.
+func stopWarden(t *testing.T, below int) int {
+	t.Helper()
+	warden := wardenAbove(below)
+	if err := syscall.Kill(warden, syscall.SIGSTOP); err != nil {
+		t.Fatalf("stop warden %d: %v", warden, err)
+	}
+	eventually(t, "the warden is stopped", func() bool { p, _ := look(warden); return p.state == 'T' })
+	return warden
+}
+
+func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
+	if !*full {
+		t.Skip("takes six seconds; see -full")
+	}
+	spawner, _ := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, shapes[5].launch(false, token))
+	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
+	hang(t, wardenAbove(child.PID()))
+	begin := time.Now()
+	_ = spawner.Close()
+	if took := time.Since(begin); took > patience {
+		t.Errorf("took %v", took)
+	}
+	record.awaitEnd(t)
+	noneLeft(t, token)
+}
+
+// hang keeps every thread of a process from running until it is killed, as a debugger does: SIGCONT does not help.
+func hang(t *testing.T, pid int) {
+	t.Helper()
+	stopped := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread is the tracer, and must end for the dead to be buried
+		stopped <- trace(pid)
+		for p, alive := look(pid); alive && p.isWarden(); p, alive = look(pid) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	if err := <-stopped; err != nil {
+		t.Skipf("this system lets nobody trace: %v", err)
+	}
+}
+
+func trace(pid int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		id, _ := strconv.Atoi(thread.Name())
+		if err == nil {
+			err = unix.PtraceSeize(id)
+		}
+		if err == nil {
+			err = unix.PtraceInterrupt(id)
+		}
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A command may stop the warden: both belong to the same user. The kernel continues it for everything that comes from the
+// host, but an exit comes from elsewhere. So it is tended while it has leaders.
+const (
+	tendPause = time.Second
+	// maxStops is how often in a row the warden may be found stopped. Then something stops it again and again, and it is
+	// given up as if it had died.
+	maxStops = 5
+)
+
+// tendLater sees to it that the warden is looked at while it has leaders. It is called with p.mu held.
+func (p *wardenProcess) tendLater() {
+	if !p.tended {
+		p.tended, p.stops = true, 0
+		time.AfterFunc(tendPause, p.tend)
+	}
+}
+
+// tend continues the warden, and kills one that does not get to work.
+func (p *wardenProcess) tend() {
+	stopped := hasStopped(p.pidfd)
+	p.mu.Lock()
+	p.tended = !p.dead && len(p.leaders) > 0
+	again := p.tended
+	if stopped {
+		p.stops++
+	} else {
+		p.stops = 0
+	}
+	hopeless := p.stops >= maxStops
+	p.mu.Unlock()
+	switch {
+	case hopeless:
+		p.signal(unix.SIGKILL)
+	case again:
+		p.signal(unix.SIGCONT)
+		time.AfterFunc(tendPause, p.tend)
+	}
+}
+
+// hasStopped reports whether a child was stopped since the last call and still is.
+func hasStopped(pidfd *os.File) (stopped bool) {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PIDFD, int(fd), &info, unix.WSTOPPED|unix.WNOHANG, nil)
+		stopped = err == nil && info.Signo == int32(syscall.SIGCHLD)
+	})
+	return stopped
+}
+
+// signal goes through the pidfd: a late timer must not hit a stranger.
+func (p *wardenProcess) signal(sig unix.Signal) {
+	if raw, err := p.pidfd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	}
+}
