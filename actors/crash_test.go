@@ -296,7 +296,8 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 	if err := syscall.Kill(parentOf(t, started.PID), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if got := poll.result(); got.Running || got.Status != messages.NoStatus || string(got.Output) != "begun\n" {
+	if got := poll.result(); got.Running || got.Status != messages.NoStatus || string(got.Output) != "begun\n" ||
+		!strings.Contains(got.Text(), "warden") {
 		t.Errorf("the call that waited: %+v", got)
 	}
 	end := s.ended(started.Process)

@@ -45,7 +45,7 @@ type process struct {
 	endWanted  bool                // somebody asked for the end, be it after the leader's exit
 	ending     *messages.Terminate // the first request to end it
 	status     messages.ExitStatus
-	lost       error // why there is no status
+	lost       string // why there is no status
 	exitedAt   time.Time
 	background *messages.Background
 	drained    bool
@@ -279,8 +279,8 @@ func (p *process) endIfOver() {
 	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status, Tree: joined(p.trees, p.tree), Denial: p.denial,
 		Duration: p.exitedAt.Sub(p.began)}
 	switch {
-	case p.lost != nil:
-		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost.Error()
+	case p.lost != "":
+		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost
 	case p.ending != nil:
 		record.Cause, record.By = messages.CauseTerminated, p.ending.By
 	case p.refusal != nil && p.refusal.Code == messages.CodeAborted:

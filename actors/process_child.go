@@ -86,7 +86,10 @@ func (p *process) spawned(child ptyio.Child) {
 }
 
 func (p *process) exited(e ptyio.Exited, at time.Time) {
-	p.status, p.lost, p.exitedAt = e.Status, e.Lost, at
+	p.status, p.exitedAt = e.Status, at
+	if e.Lost != nil {
+		p.lost = e.Lost.Error()
+	}
 	p.advance(messages.StateExited)
 	p.bus.Publish(messages.ExecExited{Origin: p.origin(), Status: e.Status})
 	p.exitedRun()

@@ -117,8 +117,8 @@ func (p *process) noMore() {
 		return
 	}
 	r := p.run
-	result := &messages.RunResult{Process: p.id, Status: p.status, TimedOut: r.timedOut, Cancelled: r.cancelled, Denial: p.denial,
-		Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: p.exitedAt.Sub(p.began)}
+	result := &messages.RunResult{Process: p.id, Status: p.status, Lost: p.lost, TimedOut: r.timedOut, Cancelled: r.cancelled,
+		Denial: p.denial, Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: p.exitedAt.Sub(p.began)}
 	limit := messages.MaxRunOutput
 	if p.order.run.Full {
 		limit = len(r.stdout) + len(r.stderr)

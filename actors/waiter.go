@@ -123,7 +123,7 @@ func (p *process) tell(asker *PID, reply any) {
 
 // result takes the output.
 func (p *process) result(w *waiter) *messages.Result {
-	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status, Background: p.background,
+	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status, Lost: p.lost, Background: p.background,
 		ChunkID: chunkID(), WallTime: time.Since(w.began), MaxOutputTokens: w.maxTokens,
 		Taken: w.taken, InputErr: w.inputErr, Denial: p.denial}
 	if w.writing {

@@ -86,6 +86,8 @@ type Result struct {
 	Running bool `json:"running"`
 	// Status is how the leader exited, if it has.
 	Status ExitStatus `json:"status"`
+	// Lost says why Status is none although the leader has ended: the kernel's word was lost.
+	Lost string `json:"lost,omitempty"`
 	// Background says what is done with the children that outlived the leader; nil if there are none.
 	Background *Background `json:"background,omitempty"`
 	// ChunkID is six random hexadecimal digits, new for every answer.

@@ -43,6 +43,7 @@ type RunResult struct {
 	// otherwise the leader's own or 128+n for signal n. Status is what the kernel said in any case.
 	ExitCode  int        `json:"exitCode"`
 	Status    ExitStatus `json:"status"`
+	Lost      string     `json:"lost,omitempty"` // why Status is none although the leader has ended
 	TimedOut  bool       `json:"timedOut"`
 	Cancelled bool       `json:"cancelled"`
 	Stdout    []byte     `json:"stdout"`

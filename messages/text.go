@@ -26,6 +26,9 @@ func (r *Result) Text() string {
 	if code, known := r.Status.Code(); known {
 		fmt.Fprintf(&b, "Process exited with code %d\n", code)
 	}
+	if r.Lost != "" {
+		fmt.Fprintf(&b, "Process ended, its exit code is not known: %s\n", r.Lost)
+	}
 	if r.Running {
 		fmt.Fprintf(&b, "Process running with session ID %d\n", r.Process)
 	}

@@ -31,6 +31,9 @@ func TestTextTellsEverythingInOrder(t *testing.T) {
 		{"a signal", messages.Result{Status: messages.Signaled(9), Background: &messages.Background{Count: 1}},
 			"Wall time: 0.0000 seconds\nProcess exited with code 137\nBackground processes: 1 being ended\n" +
 				"Original token count: 0\nOutput:\n"},
+		{"an end without the kernel's word", messages.Result{Status: messages.NoStatus, Lost: "the warden process died"},
+			"Wall time: 0.0000 seconds\nProcess ended, its exit code is not known: the warden process died\n" +
+				"Original token count: 0\nOutput:\n"},
 		{"a running process without output", messages.Result{Process: 99999, Running: true, Status: messages.NoStatus, ChunkID: "a"},
 			"Chunk ID: a\nWall time: 0.0000 seconds\nProcess running with session ID 99999\nOriginal token count: 0\nOutput:\n"},
 		{"nothing", messages.Result{}, "Wall time: 0.0000 seconds\nOriginal token count: 0\nOutput:\n"},
