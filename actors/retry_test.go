@@ -351,6 +351,7 @@ func TestACrashWhileARetryIsAskedAbout(t *testing.T) {
 	if ended.Cause != messages.CauseRuntimeFailure {
 		t.Errorf("the end is %+v", ended.EndRecord)
 	}
+	s.waits(0) // nobody withdraws the question of a crashed actor: its end is noticed, a moment later
 	s.nothingLeft()
 }
 
