@@ -137,13 +137,14 @@ func (m *mix) round(ctx context.Context, n int) bool {
 		return false
 	}
 	var chaos sync.WaitGroup
-	if dice := m.dice(maxParallel+1, n); dice.IntN(3) == 0 {
+	dice := m.dice(maxParallel+1, n)
+	if disturb := [...]func(){nil, m.host.killWarden, m.host.stopWarden}[dice.IntN(3)]; disturb != nil {
 		pause := time.Duration(dice.Int64N(int64(length)))
 		chaos.Go(func() {
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
-				m.host.killWarden()
+				disturb()
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/execbus/execbus"
@@ -105,7 +106,7 @@ func (h *host) killWarden() {
 	}
 	h.epoch.Add(1)
 	defer h.epoch.Add(1)
-	switch killed, err := killChild(warden, os.Getpid(), wardenName); {
+	switch killed, err := signalChild(syscall.SIGKILL, warden, os.Getpid(), wardenName); {
 	case err != nil:
 		h.faults.add("chaos", "kill the warden: %v", err)
 	case killed:
@@ -115,6 +116,16 @@ func (h *host) killWarden() {
 		case <-time.After(patience):
 			h.faults.add("chaos", "the runtime did not notice in %v that its warden was killed", patience)
 		}
+	}
+}
+
+// stopWarden stops it, as a command may. The runtime has it go on, and no step may notice more than a delay.
+func (h *host) stopWarden() {
+	switch stopped, err := signalChild(syscall.SIGSTOP, newestWarden(), os.Getpid(), wardenName); {
+	case err != nil:
+		h.faults.add("chaos", "stop the warden: %v", err)
+	case stopped:
+		h.tally.add("wardens stopped")
 	}
 }
 

@@ -2,13 +2,14 @@ package main
 
 import (
 	"errors"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// killChild kills a process if it is still the child of that parent, and called that if a name is given. Looking happens
-// behind the opening of the pidfd, so no stranger with the same number can be hit.
-func killChild(pid, parent int, name string) (killed bool, err error) {
+// signalChild signals a process if it is still the child of that parent, and called that if a name is given. Looking
+// happens behind the opening of the pidfd, so no stranger with the same number can be hit.
+func signalChild(sig syscall.Signal, pid, parent int, name string) (sent bool, err error) {
 	if pid == 0 || parent == 0 {
 		return false, nil
 	}
@@ -21,7 +22,7 @@ func killChild(pid, parent int, name string) (killed bool, err error) {
 	if err != nil || p.dead() || p.ppid != parent || name != "" && p.name != name {
 		return false, nil // it is gone
 	}
-	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	return err == nil, ignoreGone(err)
 }
 

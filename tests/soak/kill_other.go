@@ -2,8 +2,11 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
-func killChild(int, int, string) (bool, error) {
+func signalChild(syscall.Signal, int, int, string) (bool, error) {
 	return false, errors.New("there are no pidfds on this platform")
 }

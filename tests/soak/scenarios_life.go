@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -86,7 +87,7 @@ func (st *step) kill() {
 	if st.dice.IntN(3) == 0 {
 		victim, parent = childOf(leader), leader
 	}
-	switch killed, err := killChild(victim, parent, ""); {
+	switch killed, err := signalChild(syscall.SIGKILL, victim, parent, ""); {
 	case err != nil:
 		st.fault("kill: %v", err)
 	case killed:
