@@ -329,3 +329,27 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	_, err := ask[any](h, s.supervisor, messages.UpdateEnvironment{Dir: &nul})
 	wantError(t, "a directory that cannot be", err, messages.ErrInvalidRequest)
 }
+
+func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
+	stubborn.Grace = time.Hour
+	old := s.exec(stubborn).Process
+	s.said(old, "deaf")
+	all := s.call(messages.TerminateAll{})
+	s.said(old, "asked")
+	later := s.exec(quick(idle)).Process
+	if all.answered(100 * time.Millisecond) {
+		t.Error("it was answered before all had ended")
+	}
+	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: -1}); err != nil {
+		t.Error(err)
+	}
+	if _, err := all.reply(); err != nil {
+		t.Error(err)
+	}
+	if live := s.list(); len(live) != 1 || live[0].Process != later {
+		t.Errorf("list: %+v", live)
+	}
+}

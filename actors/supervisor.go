@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -34,8 +36,15 @@ type supervisor struct {
 	rules    newRules
 	asking   bool // a question is open: deadlines are held
 
-	emptied []*PID // who waits until all processes have ended
-	closing bool   // nothing new is started, and the end of the last process is ours
+	sweeps  []sweep // not over yet
+	closing bool    // nothing new is started, and the end of the last process is ours
+}
+
+// sweep is a caller that waits for the end of all the processes that there were when it came. Later ones are no business of
+// its own: where commands keep coming it would wait for ever.
+type sweep struct {
+	asker *PID
+	left  map[messages.ProcessID]*entry
 }
 
 // entry is what a supervisor knows of a process that has not ended.
@@ -266,18 +275,20 @@ func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	for id, e := range v.entries {
 		v.ctx.Send(e.actor, messages.Terminate{Process: id, By: by})
 	}
-	v.emptied = append(v.emptied, v.ctx.Sender())
-	v.ifEmpty()
+	v.sweeps = append(v.sweeps, sweep{v.ctx.Sender(), maps.Clone(v.entries)})
+	v.swept()
 }
 
-// ifEmpty answers those who wait for the end of all processes.
-func (v *supervisor) ifEmpty() {
-	if len(v.entries) > 0 {
-		return
-	}
-	answerAll(v.ctx, v.emptied, messages.Done{})
-	v.emptied = nil
-	if v.closing {
+// swept answers those whose processes have all ended.
+func (v *supervisor) swept() {
+	v.sweeps = slices.DeleteFunc(v.sweeps, func(s sweep) bool {
+		over := len(s.left) == 0
+		if over {
+			answerAll(v.ctx, []*PID{s.asker}, messages.Done{})
+		}
+		return over
+	})
+	if v.closing && len(v.entries) == 0 {
 		v.ctx.Stop(v.ctx.Self())
 	}
 }

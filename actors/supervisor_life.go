@@ -112,7 +112,10 @@ func (v *supervisor) close(e *entry, end messages.EndRecord, out output, told bo
 	if e.slot {
 		v.freeSlot()
 	}
-	v.ifEmpty()
+	for _, s := range v.sweeps {
+		delete(s.left, id)
+	}
+	v.swept()
 }
 
 func (v *supervisor) logEnd(id messages.ProcessID, end messages.EndRecord) {
@@ -177,8 +180,10 @@ func (v *supervisor) leave() {
 		}
 		v.telemetry.ended(e.span, messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 	}
-	answerAll(v.ctx, v.emptied, failure)
-	v.entries, v.emptied = nil, nil
+	for _, s := range v.sweeps {
+		answerAll(v.ctx, []*PID{s.asker}, failure)
+	}
+	v.entries, v.sweeps = nil, nil
 	v.records = nil // the library's parent keeps a stale reference to an ended child until it has as many again
 }
 
