@@ -254,16 +254,24 @@ func (c *Context) Go(work func(context.Context) any) {
 
 func (s *System) run(ctx context.Context, owner *PID, work func(context.Context) any) {
 	defer s.Send(s.root, workEnded{owner.Id})
+	returned := false
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.Send(owner, workPanicked{reason})
 			s.logCrash(owner, "work", reason)
+		} else if !returned {
+			s.Send(owner, workLeft{})
 		}
 	}()
-	if result := work(ctx); result != nil {
+	result := work(ctx)
+	returned = true
+	if result != nil {
 		s.Send(owner, result)
 	}
 }
+
+// workLeft is delivered instead of the result of work that ended its goroutine.
+type workLeft struct{}
 
 // workPanicked is delivered instead of the result of work.
 type workPanicked struct{ reason any }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	goruntime "runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,6 +176,30 @@ func TestASpawnerThatPanicsIsContained(t *testing.T) {
 	_, err := ask[any](h, s.supervisor, messages.ExecCommand{Argv: []string{"panic"}})
 	wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
 	wantCrash(t, s, bystander+1, bystander)
+}
+
+func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
+	var o hostOptions
+	o.seam.before = func(_ context.Context, launch ptyio.Launch) error {
+		if launch.Argv[0] == "leave" {
+			goruntime.Goexit()
+		}
+		return nil
+	}
+	h := newHost(t, o)
+	s := h.open(nil)
+	bystander := cat(s)
+	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, messages.ExecCommand{Argv: []string{"leave"}, NoWait: true},
+		messages.RunCommand{Argv: []string{"leave"}, Timeout: -1}} {
+		_, err := ask[any](h, s.supervisor, command)
+		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
+		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseSpawnFailed {
+			t.Errorf("the end: %v", &end.EndRecord)
+		}
+	}
+	if live := s.list(); len(live) != 1 || live[0].Process != bystander {
+		t.Errorf("list: %+v", live)
+	}
 }
 
 // brittle is a child that panics where it is told to.

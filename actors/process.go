@@ -149,6 +149,8 @@ func (p *process) receive(ctx *Context) {
 		p.approvalLost(m.Err)
 	case spawnFailed:
 		p.failed(m.err)
+	case workLeft:
+		p.spawnerLeft()
 	case childEvent:
 		p.childEvent(m.event)
 	case flushHeld:
@@ -239,6 +241,14 @@ func (p *process) spawn() {
 		born = true
 		return nil
 	})
+}
+
+// spawnerLeft ends a command whose spawner, a host's own, has ended its goroutine and so will never say what became of it.
+func (p *process) spawnerLeft() {
+	if p.state == messages.StateStarting {
+		p.failed(&messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: p.id.String(),
+			Detail: "the spawner ended its goroutine"})
+	}
 }
 
 // advance moves the state forward and tells the supervisor.
