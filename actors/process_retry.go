@@ -71,8 +71,7 @@ func (p *process) judge() {
 	case p.plan.OnDenial == policy.Retry && early:
 		p.stopped(denial)
 		p.decided(verdict{plan: p.plan, source: p.plan.Source})
-		p.again = true
-		p.tryAgain()
+		p.runAgain()
 	default:
 		p.denial = denial
 		p.settle()
@@ -89,8 +88,7 @@ func (p *process) stopped(denial *messages.Denial) {
 // retryDecided goes on as a person, or what they said before, decided about another attempt.
 func (p *process) retryDecided(v verdict) {
 	if v.refusal == nil {
-		p.again = true
-		p.tryAgain()
+		p.runAgain()
 		return
 	}
 	refusal := *v.refusal
@@ -118,6 +116,14 @@ func (p *process) settle() {
 	p.closedOutput()
 	p.answerExit()
 	p.endIfOver()
+}
+
+// runAgain makes sure of another attempt. The timeout of a run goes on at once: the output of the attempt before may wait
+// for its reader for ever.
+func (p *process) runAgain() {
+	p.again = true
+	p.armRun()
+	p.tryAgain()
 }
 
 // tryAgain begins the next attempt, unsandboxed, when everything of the one before has ended. The slot is kept.

@@ -502,3 +502,29 @@ func TestARunInASandboxDoesNotWaitForAReaderForEver(t *testing.T) {
 	stuck.Close()
 	s.theEnd()
 }
+
+func TestARunThatIsToRunAgainDoesNotWaitForAReaderForEver(t *testing.T) {
+	for name, plan := range map[string]policy.Plan{"as planned": retries, "as somebody says": asks} {
+		t.Run(name, func(t *testing.T) {
+			s, sandbox := inSandbox(t, plan, noWrite)
+			stuck, err := s.bus.Subscribe(bus.Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, bus.SubscribeOptions{Lossless: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := `for i in $(seq 20); do echo $i; sleep 0.01; done; exit 7`
+			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: time.Second})
+			if plan.OnDenial == policy.AskTo {
+				s.answer(messages.Approved)
+			}
+			reply, err := call.reply()
+			if err != nil || !reply.(*messages.RunResult).TimedOut || reply.(*messages.RunResult).Denial == nil {
+				t.Errorf("answered %+v, %v", reply, err)
+			}
+			stuck.Close()
+			s.theEnd()
+			if got := sandbox.launches(); len(got) != 1 {
+				t.Errorf("sandboxed: %v", got)
+			}
+		})
+	}
+}
