@@ -351,6 +351,21 @@ func TestTheProgramThatWasAskedAboutIsTheOneThatRuns(t *testing.T) {
 	}
 }
 
+func TestAProgramThatComesLaterIsNotTheOneThatWasAskedAbout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+		Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": dir + ":" + os.Getenv("PATH")}},
+		Approver: execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
+			t.Errorf("asked about %q, found as %q", q.Argv, q.Program)
+			return messages.Decision{Kind: messages.Approved}, os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho planted"), 0o700)
+		})})
+	result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"tool"}})
+	if !errors.Is(err, messages.ErrNoSuchProgram) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})

@@ -18,6 +18,7 @@ type planned struct {
 	snapshot policy.Snapshot
 	plan     policy.Plan
 	err      error
+	missing  error // the program was found nowhere
 }
 
 // approvalLost says that nobody can be asked any more.
@@ -31,8 +32,8 @@ func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) pol
 	}
 	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
 	if s.looks(o) {
-		if p.request.Program, p.err = ptyio.FindProgram(p.launch); p.err != nil {
-			p.request.Program, p.err = policy.NotFound, nil // the spawner says what is wrong, if it still is
+		if p.request.Program, p.missing = ptyio.FindProgram(p.launch); p.missing != nil {
+			p.request.Program = policy.NotFound
 		}
 		p.snapshot.TrustedShells = trustedShells()
 	}
@@ -86,11 +87,13 @@ func (p *process) planned(m planned) {
 		return
 	}
 	p.launch, p.plan, p.consultation = m.launch, m.plan, consult{request: m.request, snapshot: m.snapshot}
-	switch m.plan.Decision {
-	case policy.Run:
+	switch {
+	case m.plan.Decision != policy.Reject && m.missing != nil: // what comes to be found under its name later was never looked at
+		p.failed(m.missing)
+	case m.plan.Decision == policy.Run:
 		p.decided(verdict{plan: m.plan, source: m.plan.Source})
 		p.allow()
-	case policy.Ask:
+	case m.plan.Decision == policy.Ask:
 		p.consult(nil)
 	default:
 		v := verdict{plan: m.plan, source: m.plan.Source, refusal: rejected(m.plan.Reason)}
