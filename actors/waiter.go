@@ -40,12 +40,15 @@ func (p *process) await(w *waiter) {
 	p.answerExit() // of which nobody may have been told yet
 }
 
-// serve starts the first waiter's clock.
+// serve starts the first waiter's clock, or ends it if it is a poll and a write waits behind it.
 func (p *process) serve() {
-	if len(p.waiters) == 0 || p.paused > 0 {
+	if len(p.waiters) == 0 || p.paused > 0 || p.state == messages.StateClosed { // at the end all are answered anyway
 		return
 	}
-	if w := p.waiters[0]; w.clock == nil && !w.endless && !w.late {
+	switch w := p.waiters[0]; {
+	case w.poll && slices.ContainsFunc(p.waiters, func(other *waiter) bool { return !other.poll }):
+		p.finish(w)
+	case w.clock == nil && !w.endless && !w.late:
 		w.since = time.Now()
 		w.clock = p.ctx.After(w.left, deadline{w})
 	}
@@ -86,13 +89,12 @@ func (p *process) lastWait(w *waiter) {
 	w.clock = p.ctx.After(ptyio.DrainWait, deadline{w})
 }
 
-// remove takes a waiter out of the queue; false if it is not in it.
+// remove takes a waiter out of the queue; false if it is not in it. The next is served when this one has its answer.
 func (p *process) remove(w *waiter) bool {
 	for i, other := range p.waiters {
 		if other == w {
 			w.clock.Cancel()
 			p.waiters = append(p.waiters[:i:i], p.waiters[i+1:]...)
-			p.serve()
 			return true
 		}
 	}
@@ -103,6 +105,7 @@ func (p *process) remove(w *waiter) bool {
 func (p *process) answer(w *waiter, failure error) {
 	if p.remove(w) {
 		p.tell(w.asker, failure)
+		p.serve()
 	}
 }
 
@@ -110,6 +113,7 @@ func (p *process) answer(w *waiter, failure error) {
 func (p *process) finish(w *waiter) {
 	if p.remove(w) {
 		p.tell(w.asker, p.result(w))
+		p.serve()
 	}
 }
 

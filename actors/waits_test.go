@@ -298,3 +298,19 @@ func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
 		t.Errorf("%v, %v", &end.EndRecord, s.events.Seen())
 	}
 }
+
+func TestAWriteEndsAPollThatWaitsBetweenItAndAnother(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("while read x; do :; done")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	calls := []waiting{s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: messages.MinYield}),
+		s.call(messages.Poll{Process: id, NoTimeout: true}),
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n"), Yield: messages.MinYield})}
+	for _, call := range calls {
+		if got := call.result(); !got.Running {
+			t.Errorf("%+v", got)
+		}
+	}
+}
