@@ -151,13 +151,13 @@ func (a *approval) plan(c consult) policy.Plan {
 	return a.makePlan(c.request, c.snapshot)
 }
 
-// equal finds a question whose answer is an answer to c, too.
+// equal finds a question whose answer is an answer to c, too. Who listens to one call only would not be asked about another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
 		first := q.consult
 		if c.plan.CacheKey != "" && !q.closed && c.plan.CacheKey == first.plan.CacheKey && c.plan.FirstAttempt == first.plan.FirstAttempt &&
 			(c.denial == nil) == (first.denial == nil) && c.snapshot.Approval == first.snapshot.Approval &&
-			reflect.DeepEqual(c.snapshot.Sandbox, first.snapshot.Sandbox) {
+			reflect.DeepEqual(c.snapshot.Sandbox, first.snapshot.Sandbox) && a.audience(messages.Origin{Session: a.session}, q.failed) {
 			return q
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -648,4 +649,41 @@ func TestAQuestionShowsTheNameThatAProgramIsTold(t *testing.T) {
 		_, err := call.reply()
 		wantError(t, "denied", err, messages.ErrRejected)
 	}
+}
+
+func TestWhoListensToOneCallIsAskedAboutThatCall(t *testing.T) {
+	p := always()
+	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p}
+	listen := func(call messages.CallID) *bus.Subscription {
+		ears, err := s.bus.Subscribe(bus.Filter{Calls: []messages.CallID{call}, Kinds: []messages.EventKind{messages.KindApprovalRequested}},
+			bus.SubscribeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(ears.Close)
+		return ears
+	}
+	one, two := listen("one"), listen("two")
+	command := shell("echo 1")
+	command.Call = "one"
+	first := s.call(command)
+	s.question()
+	command.Call = "two"
+	second := s.call(command)
+	awaitThat(t, "both have asked", func() bool { return s.planner.made.Load() >= 4 })
+	first.cancel()
+	first.reply()
+	one.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for event, err := range two.All(ctx) {
+		if asked, ok := event.(messages.ApprovalRequested); ok {
+			s.decide(asked.ID, messages.Decision{Kind: messages.Approved})
+			break
+		} else if err != nil {
+			t.Fatal("the one who listens to the second call is not asked")
+		}
+	}
+	wantCode(t, second.result(), 0)
+	s.nothingLeft()
 }
