@@ -22,8 +22,8 @@ const (
 //
 // It catches accidents, not intent: a program name that is a variable or is put together is not seen. Beyond the bounds
 // the answer is the careful one: what is wrapped more often than eight times is dangerous, and so is what would take too
-// long to search; a script that is too long to parse is, if a line of it has the words rm and -f. In a script with a
-// syntax error only the lines before it count, which is what a shell would have run.
+// long to search; a script that is too long to parse is, if a line of it has the words rm and -f. So is one with what is a
+// syntax error here: it need not be one to the shell. zsh has its own syntax, and bash finds some errors when it gets there.
 func Dangerous(argv []string) bool {
 	s := search{left: maxLooks}
 	return s.command(argv, 0)
@@ -114,8 +114,11 @@ func (s *search) script(text string, level int) bool {
 		return true
 	}
 	file, err := parseScript(strings.ToValidUTF8(text, "?"))
+	if err != nil && looksForced(text) {
+		return true
+	}
 	if errors.Is(err, errUnparsed) {
-		return looksForced(text)
+		return false
 	}
 	found := false
 	for _, statement := range before(file.Stmts, err) {
@@ -171,7 +174,7 @@ func (s *search) node(node syntax.Node, level int) bool {
 	return false
 }
 
-// looksForced looks at a script that is too long to parse, line by line.
+// looksForced looks at a script that cannot be parsed, line by line.
 func looksForced(text string) bool {
 	for line := range strings.Lines(text) {
 		if !strings.Contains(line, "rm") || !strings.Contains(line, "f") {
