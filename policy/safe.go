@@ -91,18 +91,11 @@ func safeSed(args []string) bool {
 
 func lineNumber(text string) bool { return text != "" && strings.Trim(text, digits) == "" }
 
-// safeUniq refuses a second operand, because uniq writes to it.
+// safeUniq knows options and at most one operand after them, because uniq writes to a second one. Where options end at the
+// first operand, as on macOS or with POSIXLY_CORRECT, all that follows it are operands.
 func safeUniq(args []string) bool {
-	operands := 0
-	for _, arg := range args {
-		if arg == "--" {
-			return false
-		}
-		if arg == "-" || !strings.HasPrefix(arg, "-") {
-			operands++
-		}
-	}
-	return operands <= 1
+	operand := slices.IndexFunc(args, func(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") })
+	return !slices.Contains(args, "--") && (operand < 0 || operand == len(args)-1)
 }
 
 var (

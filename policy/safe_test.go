@@ -138,6 +138,8 @@ func TestNotKnownToBeSafe(t *testing.T) {
 		uniq - out
 		uniq -- -a -b
 		uniq a -c b
+		uniq a -c
+		uniq - -d
 		git
 		git fetch
 		git commit
