@@ -66,6 +66,7 @@ var (
 	bannedInterpreters = wordSet(`python pythonw py pyw pypy node nodejs bun deno perl php ruby lua julia Rscript osascript`)
 	bannedWindows      = wordSet(`cmd powershell pwsh`)
 	bannedOthers       = wordSet(`env git sudo rm eval find ssh su watch`)
+	codeFollows        = wordSet(`-c -e -E -r --eval`) // to interpreters
 	bannedPairs        = []string{"npm run", "pnpm run", "yarn run", "bun run", "deno eval"}
 )
 
@@ -93,8 +94,11 @@ func allowsAll(program string, words []string) bool {
 	onlyOptions := !slices.ContainsFunc(words, func(word string) bool { return !strings.HasPrefix(word, "-") })
 	pair := len(words) == 1 && slices.Contains(bannedPairs, name+" "+words[0])
 	switch {
-	case bannedShells[name] || bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
-		return onlyOptions || pair
+	case bannedShells[name]:
+		script, _ := shellScript(words) // past the values of options: bash -o pipefail -c
+		return script == ""
+	case bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
+		return onlyOptions || pair || codeFollows[words[len(words)-1]]
 	case bannedWindows[strings.ToLower(name)]:
 		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
 	case bannedOthers[name]:

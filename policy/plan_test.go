@@ -257,7 +257,9 @@ func TestBannedPrefixes(t *testing.T) {
 	}
 	for _, prefix := range []string{"bash -l -c", "python3 -u -c", "sudo bash", "sudo -u root bash -c", "env A=b python3",
 		"env -i", "timeout 5",
-		"nice -n 5 sh", "xargs -n 1 sh -c", "busybox sh", "/usr/bin/env node", "nohup sudo env perl -e"} {
+		"nice -n 5 sh", "xargs -n 1 sh -c", "busybox sh", "/usr/bin/env node", "nohup sudo env perl -e",
+		"bash -o pipefail -c", "bash -euo pipefail -c", "zsh -o extendedglob", "bash --rcfile x -ic", "sudo bash -O extglob -c",
+		"python3 -W ignore -c", "node -r esbuild-register -e", "perl -I lib -e"} {
 		expectBanned(t, true, strings.Fields(prefix)...)
 	}
 	for _, prefix := range []string{"sudo make install", "env A=b cargo test", "timeout 5 make", "python3 -m pytest",
