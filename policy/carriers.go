@@ -19,7 +19,7 @@ type carrier struct {
 var carriers = map[string]carrier{
 	"builtin": {}, "busybox": {}, "command": {}, "nocorrect": {}, "noglob": {}, "nohup": {}, "setsid": {}, "toybox": {},
 	"doas":   {valued: "Cu"},
-	"env":    {valued: "Cu", long: []string{"--chdir", "--unset"}, assigns: true},
+	"env":    {valued: "CPau", long: []string{"--argv0", "--chdir", "--unset"}, assigns: true},
 	"exec":   {valued: "a"},
 	"ionice": {valued: "cn", long: []string{"--class", "--classdata"}},
 	"nice":   {valued: "n", long: []string{"--adjustment"}},
@@ -59,19 +59,20 @@ func (c carrier) takesNext(word string) bool {
 
 // splitString is what env -S makes a command of.
 func splitString(args []string) (line string, found bool) {
-	for i, arg := range args {
-		name, value, glued := strings.Cut(arg, "=")
+	env := carriers["env"]
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		arg, rest, skip := args[0], args[1:], 1
+		name, value, _ := strings.Cut(arg, "=")
+		letter := strings.IndexAny(arg, env.valued+"S") // what follows it is its value
 		switch {
-		case !strings.HasPrefix(arg, "-"):
-			return "", false
-		case option(name, "--split-string") && glued:
-			return strings.Join(append([]string{value}, args[i+1:]...), " "), true
 		case option(name, "--split-string"):
-			return strings.Join(args[i+1:], " "), true
-		case !strings.HasPrefix(arg, "--") && strings.Contains(arg, "S"):
-			_, value, _ := strings.Cut(arg, "S")
-			return strings.Join(append([]string{value}, args[i+1:]...), " "), true
+			return strings.Join(append([]string{value}, rest...), " "), true
+		case !strings.HasPrefix(arg, "--") && letter >= 0 && arg[letter] == 'S':
+			return strings.Join(append([]string{arg[letter+1:]}, rest...), " "), true
+		case env.takesNext(arg):
+			skip = 2
 		}
+		args = args[min(skip, len(args)):]
 	}
 	return "", false
 }

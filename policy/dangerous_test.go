@@ -35,6 +35,11 @@ func TestDangerousCommands(t *testing.T) {
 		env -S rm -f x
 		env -Srm -f x
 		env -iS rm -f x
+		env -uSHELL rm -f x
+		env --unset SHELL -S rm -f x
+		env -iC /tmp --split-string=rm -f x
+		env -a name rm -f x
+		env --argv0 name rm -f x
 		env --split-string=rm -f x
 		nice rm -f x
 		nice -n 5 rm -f x
@@ -102,6 +107,7 @@ func TestDangerousScripts(t *testing.T) {
 		// What is an error to our parser, and not to zsh, or to bash only when it gets there.
 		"rm -rf build(N)", "for f (a b) rm -f $f", "rm -f ${(f)names}", "names=(${(f)x})\nrm -rf $names", "[[ a ]] && { rm -f x }",
 		"rm -f x; echo ${a b}", "rm -f x; echo $((1 2))", "sudo rm -rf x; ((1 2))", "sh -c 'rm -f x'; let a+",
+		"env -u A -S 'rm -f x'", "env -iu A -vS 'rm -f x'", "env -C /tmp --split 'rm -f x'", "env -S 'rm -f x'",
 	} {
 		for _, shell := range [][]string{{"bash", "-lc"}, {"/bin/sh", "-c"}, {"./bash", "-c"}} {
 			if !Dangerous(append(shell, text)) {
