@@ -113,8 +113,9 @@
 // revoked. Equal are those with the same [Plan.CacheKey]: the same command, in the same directory, with the same environment
 // from the request, the same permissions, under the same sandbox policy, and with the same consequence of an approval, so
 // that one for a confined attempt never becomes one without a sandbox. A plain script of a single command equals that
-// command, and the path of a trusted shell does not matter. Terminal, yield time, output limits and justification do not
-// matter either. A grant answers a question; it never changes a rejection.
+// command, unless the request brings variables of its own or another argv[0], which mean something else to the shell. The
+// path of a trusted shell does not matter, nor do terminal, yield time, output limits and justification. A grant answers a
+// question; it never changes a rejection.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
 // words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the

@@ -72,7 +72,7 @@ type environment struct {
 func (m *maker) key(plan Plan) string {
 	a := approved{Command: texts(m.canonical()), Dir: exact(tidy(m.request.Dir)), Attempt: plan.FirstAttempt,
 		OnDenial: plan.OnDenial}
-	if m.altered {
+	if len(m.request.Argv) > 0 && m.request.Argv0 != m.request.Argv[0] {
 		a.Argv0 = exact(m.request.Argv0)
 	}
 	if changes(m.request.Environment) {
@@ -107,10 +107,14 @@ func (m *maker) key(plan Plan) string {
 // megabytes.
 const longKey = 4 << 10
 
-// canonical is the command without what does not matter. A program of somebody else's is known by its path.
+// canonical is the command without what does not matter. A program of somebody else's is known by its path. Variables and
+// another argv[0] mean something else to a shell than to the program in its script.
 func (m *maker) canonical() []string {
-	if m.foreign() {
+	switch {
+	case m.foreign():
 		return m.commands[0]
+	case m.altered && m.understood.Script:
+		return canonicalScript(m.request.Argv)
 	}
 	return m.understood.Canonical
 }

@@ -52,6 +52,14 @@ func (a asked) permitted(p messages.CommandPolicy) asked {
 	return a
 }
 
+func told(argv0 string) func(*messages.ExecCommand) {
+	return func(e *messages.ExecCommand) { e.Argv0 = argv0 }
+}
+
+func variable(e *messages.ExecCommand) {
+	e.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"A": "b"}}
+}
+
 func noLogin(e *messages.ExecCommand) { login := false; e.Login = &login }
 
 func wider(network bool, read, write []string) messages.CommandPolicy {
@@ -126,7 +134,9 @@ func equivalents() [][2]asked {
 		{run("npm 'a b' x"), run(`npm "a b" x`)},
 		{run("npm 'a b' x"), run(`npm a\ b x`)},
 		{run("npm 'a b' x"), argv("npm", "a b", "x")},
-		{argv("npm", "test"), argv("npm", "test").with(func(e *messages.ExecCommand) { e.Argv0 = "npm" })},
+		{argv("npm", "test"), argv("npm", "test").with(told("npm"))},
+		{argv("npm", "test").with(variable), argv("npm", "test").with(variable).with(told("npm"))},
+		{base.with(variable), in("/usr/bin/bash", "npm test").with(variable)},
 		{argv("npm", "test"), argv("npm", "test").with(func(e *messages.ExecCommand) { e.TTY = true })},
 		{base.permitted(escalated), base.permitted(messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
 			Justification: "x"})},
@@ -187,11 +197,16 @@ func TestKeysTellApart(t *testing.T) {
 		"the parent of what may be a link": {base, base.with(func(e *messages.ExecCommand) { e.Dir = "/work/x/.." })},
 		"paths through such a parent": {base.permitted(wider(false, []string{"x/../y"}, nil)), base.permitted(wider(false,
 			[]string{"y"}, nil))},
-		"variables":                   {base, base.with(set("A", "b"))},
-		"values":                      {base.with(set("A", "b")), base.with(set("A", "c"))},
-		"values that are no UTF-8":    {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},
-		"names":                       {base.with(set("A", "b")), base.with(set("B", "b"))},
-		"argv[0]":                     {argv("npm"), argv("npm").with(func(e *messages.ExecCommand) { e.Argv0 = "sh" })},
+		"variables":                {base, base.with(set("A", "b"))},
+		"values":                   {base.with(set("A", "b")), base.with(set("A", "c"))},
+		"values that are no UTF-8": {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},
+		"names":                    {base.with(set("A", "b")), base.with(set("B", "b"))},
+		"argv[0]":                  {argv("npm"), argv("npm").with(told("sh"))},
+		// What a shell reads from its start files, and functions, are nothing to a program; a shell's own name is not the program's.
+		"variables for a shell":       {argv("npm", "test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
+		"variables for one shell":     {in("/bin/sh", "npm test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
+		"variables for a login shell": {base.with(set("HOME", "x")), base.with(set("HOME", "x")).with(noLogin)},
+		"a shell's argv[0]":           {base.with(told("npm-x")), argv("npm", "test").with(told("npm-x"))},
 		"programs of somebody else's": {argv("npm"), asked{exec: argv("npm").exec, program: "/work/npm"}},
 		"programs that are not there": {asked{exec: argv("a", "x").exec, program: NotFound}, asked{exec: argv("b", "x").exec,
 			program: NotFound}},
