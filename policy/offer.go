@@ -102,7 +102,7 @@ func allowsAll(program string, words []string) bool {
 	case bannedWindows[strings.ToLower(name)]:
 		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
 	case bannedOthers[name]:
-		return len(words) == 0
+		return onlyOptions
 	}
 	return pair
 }

@@ -259,11 +259,12 @@ func TestBannedPrefixes(t *testing.T) {
 		"env -i", "timeout 5",
 		"nice -n 5 sh", "xargs -n 1 sh -c", "busybox sh", "/usr/bin/env node", "nohup sudo env perl -e",
 		"bash -o pipefail -c", "bash -euo pipefail -c", "zsh -o extendedglob", "bash --rcfile x -ic", "sudo bash -O extglob -c",
-		"python3 -W ignore -c", "node -r esbuild-register -e", "perl -I lib -e"} {
+		"python3 -W ignore -c", "node -r esbuild-register -e", "perl -I lib -e",
+		"git -c", "git -C", "su -c", "rm -rf", "ssh -t", "sudo rm -rf", "find -L"} {
 		expectBanned(t, true, strings.Fields(prefix)...)
 	}
 	for _, prefix := range []string{"sudo make install", "env A=b cargo test", "timeout 5 make", "python3 -m pytest",
-		"bash -c ls", "git -C",
+		"bash -c ls", "git -C x",
 		"xargs grep x", "find . -name"} {
 		expectBanned(t, false, strings.Fields(prefix)...)
 	}
