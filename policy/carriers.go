@@ -79,7 +79,7 @@ func splitString(args []string) (line string, found bool) {
 
 func isShell(program string) bool {
 	switch filepath.Base(program) {
-	case "ash", "bash", "dash", "ksh", "mksh", "sh", "zsh":
+	case "ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh":
 		return true
 	}
 	return false
@@ -97,7 +97,7 @@ func shellScript(args []string) (script string, found bool) {
 			}
 			return "", false
 		case strings.HasPrefix(arg, "--"):
-			if arg == "--rcfile" || arg == "--init-file" {
+			if arg == "--rcfile" || arg == "--init-file" || arg == "--emulate" {
 				i++
 			}
 		case strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+"):

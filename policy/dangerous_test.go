@@ -107,6 +107,8 @@ func TestDangerousScripts(t *testing.T) {
 		// What is an error to our parser, and not to zsh, or to bash only when it gets there.
 		"rm -rf build(N)", "for f (a b) rm -f $f", "rm -f ${(f)names}", "names=(${(f)x})\nrm -rf $names", "[[ a ]] && { rm -f x }",
 		"rm -f x; echo ${a b}", "rm -f x; echo $((1 2))", "sudo rm -rf x; ((1 2))", "sh -c 'rm -f x'; let a+",
+		"fish -c 'rm -rf x'", "fish -lc 'if test -e x; rm -rf x; end'", "csh -c 'rm -f x'", "tcsh -fc 'rm -f x'",
+		"zsh --emulate sh -c 'rm -f x'", "fish <<E\nrm -f x\nE",
 		"env -u A -S 'rm -f x'", "env -iu A -vS 'rm -f x'", "env -C /tmp --split 'rm -f x'", "env -S 'rm -f x'",
 	} {
 		for _, shell := range [][]string{{"bash", "-lc"}, {"/bin/sh", "-c"}, {"./bash", "-c"}} {
