@@ -102,7 +102,8 @@ var (
 	// gitGlobals are the options before the sub-command that lead to no other repository and no other program.
 	gitGlobals = wordSet(`-P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
 		--glob-pathspecs --noglob-pathspecs --icase-pathspecs`)
-	gitActs     = []string{"--exec", "--ext-diff", "--output", "--textconv"}
+	gitActs     = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
+	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // fields of formats for which gpg runs
 	gitLooks    = wordSet(`status log diff show branch`)
 	gitBranches = wordSet(`--list -l --show-current -a --all -r --remotes -v -vv --verbose`)
 )
@@ -115,6 +116,9 @@ func safeGit(args []string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(args[1:], func(arg string) bool {
+		if slices.ContainsFunc(gitSigned, func(field string) bool { return strings.Contains(arg, field) }) {
+			return true
+		}
 		if args[0] == "branch" {
 			return !gitBranches[arg] && !strings.HasPrefix(arg, "--format=")
 		}

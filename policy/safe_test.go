@@ -168,6 +168,15 @@ func TestNotKnownToBeSafe(t *testing.T) {
 		git show --textconv
 		git show --textc
 		git log --exec=x
+		git log --help
+		git status --help
+		git log --show-signature
+		git log --format=%G?
+		git show --pretty format:%h%x20%GS
+		git log --format=%+GG
+		git log --format=x%-GK
+		git branch --format=%(signature:key)
+		git branch --format=%(*signature)
 		git branch new
 		git branch -D x
 		git branch --list x
@@ -179,7 +188,8 @@ func TestNotKnownToBeSafe(t *testing.T) {
 			t.Errorf("%q is safe", words)
 		}
 	}
-	for _, words := range [][]string{{""}, {"ls "}, {"", "ls"}, {"ｌｓ"}, {"l\u200bs"}, {"ls\x00"}, {"sed", "-n", "1p;e x"},
+	for _, words := range [][]string{{""}, {"ls "}, {"", "ls"}, {"ｌｓ"}, {"l\u200bs"}, {"ls\x00"},
+		{"sed", "-n", "1p;e x"}, {"git", "log", "--format=% GS"},
 		{"sed", "-n", "1\np"}} {
 		if Safe(words) {
 			t.Errorf("%q is safe", words)
