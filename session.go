@@ -166,7 +166,7 @@ func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (
 	return ask[*messages.EndRecord](ctx, s, terminate)
 }
 
-// TerminateAll ends all processes of the session and waits until that has come about.
+// TerminateAll ends all processes that the session has now and waits until that has come about. Later ones go on.
 func (s *Session) TerminateAll(ctx context.Context) error {
 	_, err := ask[messages.Done](ctx, s, messages.TerminateAll{By: messages.ByUser})
 	return err

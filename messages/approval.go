@@ -44,7 +44,8 @@ type Choice struct {
 	Remembers string `json:"remembers,omitempty"`
 }
 
-// Question is what a person is asked about one command. Equal commands that wait share one.
+// Question is what a person is asked about one command. Equal commands that wait share one, unless only those who listen to
+// single calls could answer.
 type Question struct {
 	ID QuestionID `json:"id"`
 	// Argv is the command as it will run, and Display the same for a person's eyes: one line, quoted as a shell reads it,

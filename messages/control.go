@@ -10,7 +10,8 @@ type Terminate struct {
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// TerminateAll ends all processes of a session. It is answered with Done when that has come about.
+// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about; it
+// does not wait for later ones.
 type TerminateAll struct {
 	By TerminatedBy `json:"by,omitempty"`
 }
