@@ -29,10 +29,11 @@
 // heap-*: spawn-pty in two processes of their own that hold 50 MiB ("bare") and 2 GiB ("ours") of touched memory in their
 // heaps, with the garbage collector off. The ratio says what a big host pays.
 //
-// exec-result: /bin/true on pipes. Bare is that of spawn-pipes-*. Ours is a call of Session.Exec, to its Result; the row
-// "ended" is to the event exec_ended, which is waited for between the turns. exec-64 is 64 of each way at once, in
-// goroutines, to the last of them: as many as a session may have by default. Every pair has a new session, and after each
-// turn its list of processes must be empty, so that the next one finds all slots free.
+// exec-result: /bin/true on pipes. Bare is that of spawn-pipes-*, with the environment that a command of the session finds.
+// Ours is a call of Session.Exec, to its Result; the row "ended" is to the event exec_ended, which is waited for between the
+// turns. exec-64 is 64 of each way at once, in goroutines, to the last of them: as many as a session may have by default.
+// Every pair has a new session, and after each turn its list of processes must be empty, so that the next one finds all
+// slots free.
 //
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor, from there to the process,
 // and the answer comes straight back. Judged is the median.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ func compareExecs(ctx context.Context, h *harness, count int) ([]value, error) {
 		defer s.close()
 		var bares, ours, ends []float64
 		for range turns {
-			took, err := bareExecs(count)
+			took, err := bareExecs(count, s.env)
 			if err != nil {
 				return nil, nil, wrap("bare", err)
 			}
@@ -61,10 +62,10 @@ func compareExecs(ctx context.Context, h *harness, count int) ([]value, error) {
 	})
 }
 
-func bareExecs(count int) (time.Duration, error) {
+func bareExecs(count int, env []string) (time.Duration, error) {
 	began := time.Now()
 	err := together(count, func() error {
-		_, err := bareOnPipes()
+		_, err := bareWith(env)
 		return err
 	})
 	return time.Since(began), err
@@ -85,6 +86,7 @@ func together(count int, do func() error) error {
 type execs struct {
 	session *execbus.Session
 	ends    *bus.Subscription
+	env     []string // of its commands
 }
 
 // newExecs includes a first turn, which may start the warden.
@@ -95,6 +97,9 @@ func newExecs(ctx context.Context, runtime *execbus.Runtime, count int) (*execs,
 	}
 	s := &execs{session: session}
 	if s.ends, err = session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}}); err == nil {
+		s.env, err = s.environment(ctx)
+	}
+	if err == nil {
 		_, _, err = s.once(ctx, count)
 	}
 	if err != nil {
@@ -102,6 +107,19 @@ func newExecs(ctx context.Context, runtime *execbus.Runtime, count int) (*execs,
 		return nil, err
 	}
 	return s, nil
+}
+
+// environment is what a command of the session finds, so that the bare way can have the same.
+func (s *execs) environment(ctx context.Context) ([]string, error) {
+	result, err := s.session.Exec(ctx, messages.ExecCommand{Argv: []string{"env", "-0"}})
+	if err != nil {
+		return nil, err
+	}
+	if result.Running || result.Status != messages.Exited(0) {
+		return nil, fmt.Errorf("env ended with %s, running: %v", result.Status, result.Running)
+	}
+	_, err = s.ends.Next(ctx)
+	return strings.Split(strings.TrimSuffix(string(result.Output), "\x00"), "\x00"), err
 }
 
 func (s *execs) close() {

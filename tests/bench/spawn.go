@@ -91,10 +91,12 @@ func bareOnPTY() (time.Duration, error) {
 	return time.Since(began), err
 }
 
-func bareOnPipes() (time.Duration, error) {
+func bareOnPipes() (time.Duration, error) { return bareWith(environment()) }
+
+func bareWith(env []string) (time.Duration, error) {
 	began := time.Now()
 	cmd := exec.Command(program)
-	cmd.Env, cmd.Dir = environment(), "/"
+	cmd.Env, cmd.Dir = env, "/"
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
