@@ -57,7 +57,10 @@ var opening = make(chan struct{}, 2)
 
 // Spawn starts a child through a starter. Spawners are made with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
-	start, err := prepare(launch)
+	if err := validate(launch); err != nil {
+		return nil, err
+	}
+	start, err := prepared(ctx, launch)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +86,27 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	return c, nil
 }
 
-// prepare checks a launch and finds its program.
-func prepare(launch Launch) (Start, error) {
-	if err := validate(launch); err != nil {
-		return Start{}, err
+// prepared prepares in a goroutine of its own, which is left alone if ctx ends first: file systems may not answer.
+func prepared(ctx context.Context, launch Launch) (Start, error) {
+	type result struct {
+		start Start
+		err   error
 	}
+	done := make(chan result, 1)
+	go func() {
+		start, err := prepare(launch)
+		done <- result{start, err}
+	}()
+	select {
+	case r := <-done:
+		return r.start, r.err
+	case <-ctx.Done():
+		return Start{}, startError(launch, launch.Argv[0], ctx.Err())
+	}
+}
+
+// prepare finds the program of a launch.
+func prepare(launch Launch) (Start, error) {
 	if err := checkDir(launch.Dir); err != nil {
 		return Start{}, err
 	}
@@ -95,6 +114,7 @@ func prepare(launch Launch) (Start, error) {
 	if err != nil {
 		return Start{}, err
 	}
+	reach(program)
 	argv := slices.Clone(launch.Argv)
 	if launch.Argv0 != "" {
 		argv[0] = launch.Argv0
@@ -172,6 +192,24 @@ func checkDir(dir string) error {
 	return nil
 }
 
+// reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
+// all that it has to do for other commands. What is wrong with the file, the kernel will say.
+func reach(program string) {
+	var info unix.Stat_t
+	if unix.Stat(program, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	for {
+		fd, err := unix.Open(program, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
 // FindProgram is the file that a spawner would execute for a launch: what execvp would find with its PATH and directory. It
 // looks at the file system. Symbolic links are not followed.
 func FindProgram(l Launch) (string, error) {
@@ -232,6 +270,9 @@ func startError(launch Launch, program string, err error) error {
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed
 	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &messages.Error{Code: messages.CodeCancelled, Op: "spawn", Subject: program, Detail: err.Error()}
+	}
 	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
 		return err
 	}
@@ -242,8 +283,6 @@ func spawnError(program string, err error) error {
 	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err), Hint: scarcity(err)}
 	info, statErr := os.Stat(program)
 	switch {
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		e.Code = messages.CodeCancelled
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
 		e.Detail, e.Hint = "its interpreter does not exist", "look at the first line of the script, or the loader of the binary"
 	case errors.Is(err, syscall.ENOENT):

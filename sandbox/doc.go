@@ -32,6 +32,15 @@
 // A command may stop its warden with SIGSTOP. It goes on at the next thing the host says, at the host's death, or after a
 // second at most. If that is of no use five times in a row the host kills it.
 //
+// # When a file system does not answer
+//
+// The kernel executes a program while whoever forks waits. So Spawn opens the program first, in a goroutine that nobody
+// else waits for and that a cancelled Spawn leaves alone. Where a fork hangs all the same, because a script's interpreter
+// does not answer or a command has stopped the newborn, the warden does nothing else meanwhile; after five seconds at most
+// the host kills the newborn, and the spawn has failed. A warden that still hangs then is killed, too. The direct spawner
+// has nobody who could do that: the fork, and with it a thread of the host that Go's garbage collector waits for, hangs as
+// long as the file system does.
+//
 // # What you may not assume
 //
 // That an inherited file stays in non-blocking mode: what a child gets is put into blocking mode, as os/exec does.

@@ -44,8 +44,9 @@ type wardenProcess struct {
 	leaders map[uint64]*wardenLeader
 	closing bool
 	dead    bool
-	tended  bool // it is looked at again and again
-	stops   int  // how often it was found stopped, in a row
+	tended  bool     // it is looked at again and again
+	stops   int      // how often it was found stopped, in a row
+	hung    hungFork // killed is guarded; the rest belongs to tend
 }
 
 // wardenLeader is one leader in the table, from the request to start it until its tree has ended.
@@ -53,6 +54,7 @@ type wardenLeader struct {
 	process *wardenProcess
 	id      uint64
 	spec    ptyio.Start
+	asked   time.Time
 	reply   chan error // the answer to the start; room for one
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
@@ -145,7 +147,7 @@ func (p *wardenProcess) alive() bool {
 
 // start asks for one leader and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
-	l := &wardenLeader{process: p, spec: spec, reply: make(chan error, 1), over: make(chan struct{})}
+	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec)
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
 	p.mu.Lock()

@@ -42,6 +42,11 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
 	}
 	l.exited = l.exited || reply.Exited != nil
+	hung := reply.Started != nil && !l.abandoned && p.hung.took(l.pid)
+	if hung {
+		l.abandoned = true
+		l.reply <- errHung(l.spec.Program)
+	}
 	abandoned, exited := l.abandoned, l.exited
 	p.mu.Unlock()
 	switch {

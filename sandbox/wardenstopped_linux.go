@@ -25,8 +25,9 @@ func (p *wardenProcess) tendLater() {
 	}
 }
 
-// tend continues the warden, and kills one that does not get to work.
+// tend continues the warden, and kills what keeps it from its work, or itself if it does not get to that.
 func (p *wardenProcess) tend() {
+	p.tendFork()
 	stopped := hasStopped(p.pidfd)
 	p.mu.Lock()
 	p.tended = !p.dead && len(p.leaders) > 0

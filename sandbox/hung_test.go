@@ -1,0 +1,183 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// leased is a copy of a program that nobody can open until the lease is given back: a file system that does not answer, for
+// which one needs not be root. The kernel ends a lease after /proc/sys/fs/lease-break-time, 45 s by default.
+func leased(t *testing.T, program string) (path string, giveBack func()) {
+	t.Helper()
+	bytes, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "leased")
+	if err := os.WriteFile(path, bytes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases in %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
+	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+}
+
+func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		program, giveBack := leased(t, "/bin/true")
+		events, started := newRecorder(), make(chan error, 1)
+		l := launch(tty, program)
+		l.Events = events.receive
+		go func() { _, err := spawner.Spawn(context.Background(), l); started <- err }()
+		time.Sleep(100 * time.Millisecond)
+		_, other := run(t, spawner, launch(tty, "true"))
+		other.awaitEnd(t)
+		select {
+		case err := <-started:
+			t.Fatalf("the program was reached: %v", err)
+		default:
+		}
+		giveBack()
+		if err := receive(t, "the start", started); err != nil {
+			t.Fatal(err)
+		}
+		events.awaitEnd(t)
+		if status := awaitEvent[ptyio.Exited](t, events).Status; status != messages.Exited(0) {
+			t.Errorf("status %v", status)
+		}
+	})
+}
+
+func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		program, giveBack := leased(t, "/bin/true")
+		l := launch(tty, program)
+		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := spawner.Spawn(ctx, l)
+		if took := time.Since(begin); !errors.Is(err, messages.ErrCancelled) || took > patience {
+			t.Errorf("%v after %v", err, took)
+		}
+		giveBack()
+	})
+}
+
+func TestAForkThatHangsIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	t.Run("it waits", func(t *testing.T) { hangingFork(t, ``) })
+	t.Run("it is stopped", func(t *testing.T) {
+		hangingFork(t, `for child in $(cat /proc/$PPID/task/$PPID/children); do [ $child = $$ ] || kill -STOP $child; done; `)
+	})
+}
+
+// hangingFork starts something that is not executed, beside a command that ends meanwhile.
+func hangingFork(t *testing.T, meanwhile string) {
+	spawner, lost := lossy(t)
+	token := newToken()
+	_, sleeping := run(t, spawner, bash(false, `(sleep `+token+` &); sleep 1; `+meanwhile+`exit 3`))
+	interpreter, _ := leased(t, "/bin/sh")
+	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+	begin := time.Now()
+	l := launch(false, script)
+	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	_, err := spawner.Spawn(context.Background(), l)
+	if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Code != messages.CodeSpawnFailed || failure.Subject != script {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(begin); took > patience {
+		t.Errorf("took %v", took)
+	}
+	if status := awaitEvent[ptyio.Exited](t, sleeping).Status; status != messages.Exited(3) {
+		t.Errorf("status %v", status)
+	}
+	sleeping.awaitEnd(t)
+	noneLeft(t, token)
+	_, other := run(t, spawner, launch(false, "true"))
+	other.awaitEnd(t)
+	if len(lost) > 0 {
+		t.Errorf("the warden was given up: %+v", <-lost)
+	}
+}
+
+func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	spawner, _ := lossy(t)
+	child, record := run(t, spawner, launch(false, "cat"))
+	warden := wardenAbove(child.PID())
+	interpreter, _ := leased(t, "/bin/sh")
+	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err := spawner.Spawn(ctx, l)
+	if !errors.Is(err, messages.ErrCancelled) {
+		t.Errorf("%v", err)
+	}
+	if left := childrenOf(t, warden); len(left) != 1 {
+		t.Errorf("besides %d the warden has a child: %v", child.PID(), left)
+	}
+	child.EndTree(0)
+	record.awaitEnd(t)
+}
+
+func TestAHangingForkDoesNotHangClose(t *testing.T) {
+	if !*full {
+		t.Skip("takes six seconds; see -full")
+	}
+	spawner, err := sandbox.New(sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, record := run(t, spawner, launch(false, "cat"))
+	interpreter, _ := leased(t, "/bin/sh")
+	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	failed := make(chan error, 1)
+	go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
+	time.Sleep(300 * time.Millisecond)
+	begin := time.Now()
+	_ = spawner.Close()
+	if took := time.Since(begin); took > patience {
+		t.Errorf("took %v", took)
+	}
+	if err := receive(t, "the start", failed); err == nil {
+		t.Error("it started")
+	}
+	record.awaitEnd(t)
+}
+
+// childrenOf lists the children of a warden.
+func childrenOf(t *testing.T, pid int) []string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}

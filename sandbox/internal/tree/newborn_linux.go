@@ -1,0 +1,62 @@
+package tree
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Newborn is a child between its fork and the execution of its program. Its parent's thread waits for it.
+type Newborn struct {
+	PID   int
+	start uint64
+}
+
+// FindNewborn looks for a newborn among the children of a process's first thread that does not run: one that waits, be it
+// for a file system, or is stopped. It needs to be allowed to trace both.
+func FindNewborn(parent int) (newborn Newborn, found bool) {
+	ours, err := layout(parent)
+	if err != nil {
+		return Newborn{}, false
+	}
+	base := "/proc/" + strconv.Itoa(parent) + "/task/" + strconv.Itoa(parent)
+	children, _ := childrenOfThread(parent, base, nil)
+	for _, pid := range slices.Backward(children) { // the youngest comes last
+		theirs, err := layout(pid)
+		if err != nil || theirs != ours {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil && !p.dead() && p.state != 'R' {
+			return Newborn{p.pid, p.start}, true
+		}
+	}
+	return Newborn{}, false
+}
+
+// Kill kills exactly this one.
+func (n Newborn) Kill() error { return send(process{pid: n.PID, start: n.start}, unix.SIGKILL) }
+
+// layout is where a process has its program, its stack, its arguments and its environment, and how long these are: equal
+// in two processes only if one has not executed anything since the other forked it.
+func layout(pid int) (at [5]uint64, err error) {
+	var room [1024]byte
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	if err != nil {
+		return at, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 49 {
+		return at, errMalformed
+	}
+	for i, field := range []int{26, 28, 48, 50, 51} { // as proc(5) numbers them; the state is the third
+		if at[i], err = strconv.ParseUint(string(fields[field-3]), 10, 64); err != nil {
+			return at, errMalformed
+		}
+	}
+	if at[1] == 0 { // we may not see it
+		return at, unix.EPERM
+	}
+	return at, nil
+}
