@@ -11,8 +11,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// settings are what a session's commands start from. They are replaced, never changed: a process keeps those it began
-// with.
+// settings are what a session's commands start from. Once a supervisor has them they are replaced, never changed: processes
+// share those they began with.
 type settings struct {
 	dir          string
 	environment  messages.EnvironmentPolicy
@@ -30,12 +30,12 @@ type settings struct {
 }
 
 // built fills in the environment, once for all the commands that start with these settings.
-func (s settings) built() settings {
+func (s settings) built() *settings {
 	s.env, s.envError = s.buildEnvironment(s.environment)
-	return s
+	return &s
 }
 
-func (s settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
+func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
 	overrides := ptyio.Overrides()
 	if policy.Exact {
 		policy.Inherit, overrides = messages.InheritNone, nil
@@ -58,7 +58,7 @@ func orderOf(m *messages.RunCommand) order {
 const maxLabel = 4 << 10
 
 // label is how a command is listed: its beginning, if it is long.
-func (o order) label() string {
+func (o *order) label() string {
 	var b strings.Builder
 	if o.Script != "" {
 		b.WriteString(o.Script[:min(len(o.Script), maxLabel)])
@@ -93,7 +93,7 @@ func quote(word string) string {
 }
 
 // check finds what is wrong with a command without looking at the file system.
-func (s settings) check(o order) error {
+func (s *settings) check(o *order) error {
 	switch {
 	case len(o.Argv) == 0 && o.Script == "":
 		return badField("argv", "there is no command", "set Argv or Script")
@@ -116,7 +116,7 @@ func (s settings) check(o order) error {
 }
 
 // arguments is how many bytes the arguments have.
-func (o order) arguments() (total int) {
+func (o *order) arguments() (total int) {
 	for _, word := range o.Argv {
 		total += len(word) + 1
 	}
@@ -128,7 +128,7 @@ func badField(field, detail, hint string) error {
 }
 
 // launch turns a command into a launch without a sandbox. It looks at the file system for a script's shell, and only then.
-func (s settings) launch(o order) (ptyio.Launch, error) {
+func (s *settings) launch(o *order) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
 	var err error
@@ -152,7 +152,7 @@ func (s settings) launch(o order) (ptyio.Launch, error) {
 }
 
 // tokens is the bound for a result's text.
-func (s settings) tokens(requested int) int {
+func (s *settings) tokens(requested int) int {
 	if requested <= 0 {
 		requested = messages.DefaultOutputTokens
 	}

@@ -19,7 +19,7 @@ type process struct {
 	id         messages.ProcessID
 	supervisor *PID
 	order      order
-	settings   settings
+	settings   *settings
 	state      messages.ProcessState
 	began      time.Time
 	launch     ptyio.Launch
@@ -30,11 +30,12 @@ type process struct {
 	paused     int       // PauseYields not yet resumed
 	stopSpawn  func()    // ends the spawner's work; nil before it begins
 
-	approval     *PID // asks a person; nil when it has crashed
-	plan         policy.Plan
-	consultation consult // what there is to be asked about
-	asking       bool    // a verdict is awaited
-	unwanted     bool    // the call that asked for the command was taken back
+	approval *PID           // asks a person; nil when it has crashed
+	command  policy.Request // with snapshot, what the plan was made from
+	snapshot policy.Snapshot
+	plan     policy.Plan
+	asking   bool // a verdict is awaited
+	unwanted bool // the call that asked for the command was taken back
 	attempts
 
 	initial *waiter    // the call that asked for the command, if it waits
@@ -59,13 +60,8 @@ type process struct {
 
 // Messages from the supervisor to a process.
 type (
-	// begin starts the actor's one command; its sender is the caller.
-	begin struct {
-		id       messages.ProcessID
-		order    order
-		settings settings
-		paused   int
-	}
+	// begin starts the actor's one command, which it was made with; its sender is the caller.
+	begin struct{}
 	// slot is the answer to wantSlot; err says why there is none.
 	slot struct{ err error }
 	// pause and resume hold and release deadlines.
@@ -136,9 +132,9 @@ func (p *process) receive(ctx *Context) {
 	case Stopping:
 		p.leave()
 	case begin:
-		p.begin(m)
-	case planned:
-		p.planned(m)
+		p.begin()
+	case *planned:
+		p.proceed(m)
 	case slot:
 		p.start(m.err)
 	case verdict:
@@ -184,19 +180,18 @@ func (p *process) receive(ctx *Context) {
 }
 
 // begin notes what is to be done and who waits for it.
-func (p *process) begin(m begin) {
-	p.id, p.order, p.settings, p.paused, p.began = m.id, m.order, m.settings, m.paused, time.Now()
-	p.state, p.status, p.output = messages.StatePlanning, messages.NoStatus, newOutput()
+func (p *process) begin() {
+	p.state, p.status, p.output, p.began = messages.StatePlanning, messages.NoStatus, newOutput(), time.Now()
 	switch {
-	case m.order.run != nil:
+	case p.order.run != nil:
 		p.beginRun()
-	case m.order.NoWait:
+	case p.order.NoWait:
 		p.starter = p.ctx.Sender()
 	default:
-		p.initial = &waiter{left: messages.ExecYield(m.order.Yield), maxTokens: m.settings.tokens(m.order.MaxOutputTokens)}
+		p.initial = &waiter{left: messages.ExecYield(p.order.Yield), maxTokens: p.settings.tokens(p.order.MaxOutputTokens)}
 		p.await(p.initial)
 	}
-	p.startPlan(m)
+	p.startPlan()
 }
 
 // start takes the slot, or the reason why there is none.
@@ -328,7 +323,7 @@ func (p *process) end(record *messages.EndRecord, failure error) {
 		}
 	}
 	// What is left of the actor may be kept for a while, and commands can be long.
-	p.launch, p.plan, p.consultation = ptyio.Launch{}, policy.Plan{}, consult{}
+	p.launch, p.command, p.snapshot, p.plan = ptyio.Launch{}, policy.Request{}, policy.Snapshot{}, policy.Plan{}
 	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 

@@ -74,7 +74,7 @@ func (p *process) spawned(child ptyio.Child) {
 	p.child, p.stopSpawn, p.spawnedAt = child, nil, time.Now()
 	p.advance(messages.StateRunning)
 	if p.attempt == 1 { // AttemptEnded has announced the others
-		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: p.consultation.request.Argv, Dir: p.launch.Dir, TTY: p.launch.TTY, PID: child.PID()})
+		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: p.command.Argv, Dir: p.launch.Dir, TTY: p.launch.TTY, PID: child.PID()})
 	}
 	if p.starter != nil {
 		p.tell(p.starter, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.NoStatus})

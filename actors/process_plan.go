@@ -25,7 +25,7 @@ type planned struct {
 type approvalLost struct{}
 
 // decide makes the plan for an order. It looks at the file system if looks says so.
-func (s settings) decide(o order, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
+func (s *settings) decide(o *order, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
 	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
 	if p.launch, p.err = s.launch(o); p.err != nil {
 		return p
@@ -57,7 +57,7 @@ func (p *planned) bind() {
 // looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one; where it
 // matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
 // file. Looking may wait for the file system.
-func (s settings) looks(o order) bool {
+func (s *settings) looks(o *order) bool {
 	asks := s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
 		o.SandboxPermissions != "" || policy.Dangerous(o.Argv)
 	if o.Script != "" || s.rules != nil || asks {
@@ -68,17 +68,21 @@ func (s settings) looks(o order) bool {
 }
 
 // startPlan makes the plan, in a goroutine where that looks at the file system.
-func (p *process) startPlan(m begin) {
-	if !m.settings.looks(m.order) {
-		p.planned(m.settings.decide(m.order, p.surroundings.makePlan))
+func (p *process) startPlan() {
+	if !p.settings.looks(&p.order) {
+		m := p.settings.decide(&p.order, p.makePlan)
+		p.proceed(&m)
 		return
 	}
-	plan := p.surroundings.makePlan
-	p.ctx.Go(func(context.Context) any { return m.settings.decide(m.order, plan) })
+	settings, order, plan := p.settings, p.order, p.makePlan // the goroutine must not touch the actor
+	p.ctx.Go(func(context.Context) any {
+		m := settings.decide(&order, plan)
+		return &m
+	})
 }
 
-// planned goes where the plan says.
-func (p *process) planned(m planned) {
+// proceed goes where the plan says.
+func (p *process) proceed(m *planned) {
 	if p.state != messages.StatePlanning {
 		return // it was terminated meanwhile
 	}
@@ -86,7 +90,7 @@ func (p *process) planned(m planned) {
 		p.failed(m.err)
 		return
 	}
-	p.launch, p.plan, p.consultation = m.launch, m.plan, consult{request: m.request, snapshot: m.snapshot}
+	p.launch, p.command, p.snapshot, p.plan = m.launch, m.request, m.snapshot, m.plan
 	switch {
 	case m.plan.Decision != policy.Reject && m.missing != nil: // what comes to be found under its name later was never looked at
 		p.failed(m.missing)
@@ -110,13 +114,12 @@ func (p *process) allow() {
 
 // confinement is what the first attempt may do; nil: everything.
 func (p *process) confinement() *ptyio.Confinement {
-	c := p.consultation
-	if p.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined() {
+	if p.plan.FirstAttempt == policy.Unsandboxed || !p.snapshot.Sandbox.Confined() {
 		return nil
 	}
-	confinement := &ptyio.Confinement{Policy: c.snapshot.Sandbox}
-	if c.request.SandboxPermissions == messages.WithAdditionalPermissions {
-		confinement.Additional = c.request.AdditionalPermissions
+	confinement := &ptyio.Confinement{Policy: p.snapshot.Sandbox}
+	if p.command.SandboxPermissions == messages.WithAdditionalPermissions {
+		confinement.Additional = p.command.AdditionalPermissions
 	}
 	return confinement
 }
@@ -134,9 +137,7 @@ func (p *process) consult(denial *messages.Denial) {
 		p.approvalLost(errNoApproval)
 		return
 	}
-	c := p.consultation
-	c.plan, c.denial, c.origin = p.plan, denial, p.origin()
-	p.ctx.Request(p.approval, c)
+	p.ctx.Request(p.approval, consult{p.command, p.snapshot, p.plan, denial, p.origin()})
 }
 
 // approvalLost refuses for want of anybody who could be asked.
@@ -208,7 +209,7 @@ func (p *process) unasked(initial bool) {
 // decided tells everyone of a decision about the attempt to come.
 func (p *process) decided(v verdict) {
 	d := messages.ToolDecision{Origin: p.origin(), Attempt: p.attempt + 1, Allowed: v.refusal == nil, Source: v.source,
-		Decision: v.decision, Unsandboxed: p.denied != nil || v.plan.FirstAttempt == policy.Unsandboxed || !p.consultation.snapshot.Sandbox.Confined(),
+		Decision: v.decision, Unsandboxed: p.denied != nil || v.plan.FirstAttempt == policy.Unsandboxed || !p.snapshot.Sandbox.Confined(),
 		Reason: v.plan.Reason}
 	if v.refusal != nil {
 		d.Reason = v.refusal.Detail

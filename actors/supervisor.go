@@ -19,7 +19,7 @@ type supervisor struct {
 	ctx      *Context
 	runtime  *PID
 	config   SessionConfig
-	settings settings
+	settings *settings
 	paused   int    // by the host
 	clock    uint64 // counts uses
 
@@ -66,10 +66,10 @@ type entry struct {
 }
 
 func newSupervisor(config SessionConfig, around Surroundings, runtime, keeper *PID, rules newRules) *supervisor {
-	v := &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config, keeper: keeper, rules: rules,
-		settings: config.settings().built(), entries: map[messages.ProcessID]*entry{}}
-	v.settings.rules = rules.rules
-	return v
+	settings := config.settings()
+	settings.rules = rules.rules
+	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config, keeper: keeper, rules: rules,
+		settings: settings.built(), entries: map[messages.ProcessID]*entry{}}
 }
 
 func (v *supervisor) receive(ctx *Context) {
@@ -170,7 +170,7 @@ func (v *supervisor) exec(o order) {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
 		return
 	}
-	if err := v.settings.check(o); err != nil {
+	if err := v.settings.check(&o); err != nil {
 		v.ctx.Respond(err)
 		return
 	}
@@ -179,14 +179,15 @@ func (v *supervisor) exec(o order) {
 		return
 	}
 	id := v.reserve()
-	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), approval: v.approval}
+	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), approval: v.approval, id: id, order: o,
+		settings: v.settings, paused: v.pauses()}
 	e := &entry{actor: v.ctx.Spawn("process", p.receive), open: map[string]*PID{}, status: messages.NoStatus, span: v.telemetry.began()}
 	now := time.Now()
 	e.info = messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY, State: messages.StatePlanning,
 		Began: now, LastUsed: now}
 	v.entries[id] = e
 	v.use(e)
-	v.forward(e, begin{id, o, v.settings, v.pauses()})
+	v.forward(e, begin{})
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or have not come that far.

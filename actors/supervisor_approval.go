@@ -54,7 +54,9 @@ func (v *supervisor) newRules(m newRules) {
 	if m.version <= v.rules.version {
 		return
 	}
-	v.rules, v.settings.rules = m, m.rules
+	settings := *v.settings
+	settings.rules = m.rules
+	v.rules, v.settings = m, &settings
 	if v.approval != nil {
 		v.ctx.Send(v.approval, m)
 	}

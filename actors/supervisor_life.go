@@ -203,7 +203,7 @@ func (v *supervisor) list(m messages.ListProcesses) messages.Processes {
 
 // update replaces the settings of later commands.
 func (v *supervisor) update(m messages.UpdateEnvironment) {
-	next := v.settings
+	next := *v.settings
 	if m.Dir != nil {
 		next.dir = *m.Dir
 		if !filepath.IsAbs(next.dir) {
@@ -228,11 +228,11 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		v.ctx.Respond(err)
 		return
 	}
-	next = next.built()
-	if m.Environment != nil && next.envError != nil { // every later command would fail
-		v.ctx.Respond(next.envError)
+	built := next.built()
+	if m.Environment != nil && built.envError != nil { // every later command would fail
+		v.ctx.Respond(built.envError)
 		return
 	}
-	v.settings = next
+	v.settings = built
 	v.ctx.Respond(messages.Done{})
 }
