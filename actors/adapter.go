@@ -187,7 +187,7 @@ type Context struct {
 	sender   *PID
 	closed   bool // stopped or crashed: Receive gets nothing any more
 	timers   map[*Timer]struct{}
-	work     context.Context // of the goroutines started with Go; nil before the first
+	work     context.Context // of the goroutines started with Go; nil if there is none
 	endWork  context.CancelFunc
 }
 
@@ -240,9 +240,9 @@ func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
 // Stop stops an actor, itself or a child, with all its children, before any other message it has not handled yet.
 func (c *Context) Stop(pid *PID) { c.lib.Stop(pid) }
 
-// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this
-// actor. Its context ends with the actor; a result that then comes too late and owns something should be a Discarder.
-// A panic in work crashes the actor. The goroutine is used again: work must not leave it locked to a thread.
+// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor. Its
+// context ends with the actor or by EndWork; a result that comes when the actor has ended and owns something should be a
+// Discarder. A panic in work crashes the actor. The goroutine is used again: work must not leave it locked to a thread.
 func (c *Context) Go(work func(context.Context) any) {
 	if c.work == nil {
 		c.work, c.endWork = context.WithCancel(context.Background())
@@ -250,6 +250,14 @@ func (c *Context) Go(work func(context.Context) any) {
 	self, ctx, sys := c.Self(), c.work, c.sys
 	c.Send(sys.root, workStarted{self.Id})
 	sys.pool.Schedule(func() { sys.run(ctx, self, work) })
+}
+
+// EndWork ends the context of all work that is under way. Work that begins later gets another.
+func (c *Context) EndWork() {
+	if c.work != nil {
+		c.endWork()
+		c.work = nil
+	}
 }
 
 func (s *System) run(ctx context.Context, owner *PID, work func(context.Context) any) {
@@ -351,9 +359,7 @@ func (c *Context) close() {
 	for t := range c.timers {
 		t.Cancel()
 	}
-	if c.work != nil {
-		c.endWork()
-	}
+	c.EndWork()
 }
 
 // mailbox is the library's unbounded mailbox with a door in front of the actor.

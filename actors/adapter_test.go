@@ -437,6 +437,36 @@ func TestWorkEndsWithItsActorAndItsLateResultIsDiscarded(t *testing.T) {
 	mustReceive(t, discarded)
 }
 
+func TestEndedWorkDoesNotEndWhatBeginsLater(t *testing.T) {
+	s := newTestSystem(t)
+	first, later := make(chan error, 1), make(chan error, 1)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		if ctx.Message() == "go" {
+			ctx.EndWork() // there is none
+			ctx.Go(func(ctx context.Context) any {
+				<-ctx.Done()
+				first <- ctx.Err()
+				return nil
+			})
+			ctx.EndWork()
+			ctx.Go(func(ctx context.Context) any {
+				later <- ctx.Err()
+				return nil
+			})
+			ctx.Respond(done{})
+		}
+	})
+	if _, err := Ask[done](t.Context(), s, pid, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err == nil {
+		t.Error("the work was not ended")
+	}
+	if err := <-later; err != nil {
+		t.Errorf("later work: %v", err)
+	}
+}
+
 func TestShutdownNamesWhatIsLeftAndCanBeRepeated(t *testing.T) {
 	s := newTestSystem(t)
 	g, workStarted, workEnd := newGated(), make(chan struct{}), make(chan struct{})

@@ -28,7 +28,6 @@ type process struct {
 	waiters    []*waiter
 	writes     []*waiter // whose bytes the child has not answered for; those that wait for nothing else included
 	paused     int       // PauseYields not yet resumed
-	stopSpawn  func()    // ends the spawner's work; nil before it begins
 
 	approval *PID           // asks a person; nil when it has crashed
 	command  policy.Request // with snapshot, what the plan was made from
@@ -212,25 +211,22 @@ func (p *process) spawn() {
 	self, supervisor, id, sys := p.ctx.Self(), p.supervisor, p.id, p.ctx.sys // the goroutines must not touch the actor
 	launch := p.launch
 	launch.Events = func(e ptyio.Event) {
+		var event any = childEvent{id, e} // made once for both
 		switch e.(type) {
 		case ptyio.Spawned, ptyio.Exited, ptyio.TreeEnded:
-			sys.Send(supervisor, childEvent{id, e})
+			sys.Send(supervisor, event)
 		}
-		sys.Send(self, childEvent{id, e})
+		sys.Send(self, event)
 	}
 	spawner := p.spawner
-	wanted, stop := context.WithCancel(context.Background())
-	p.stopSpawn = stop
 	p.ctx.Go(func(ctx context.Context) any {
-		defer stop()
-		defer context.AfterFunc(ctx, stop)()
 		born := false
 		defer func() { // also where a host's own spawner panics
 			if !born {
 				sys.Send(supervisor, unborn{id})
 			}
 		}()
-		if _, err := spawner.Spawn(wanted, launch); err != nil {
+		if _, err := spawner.Spawn(ctx, launch); err != nil {
 			return spawnFailed{err}
 		}
 		born = true

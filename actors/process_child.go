@@ -71,7 +71,7 @@ func (p *process) limitOutput() {
 }
 
 func (p *process) spawned(child ptyio.Child) {
-	p.child, p.stopSpawn, p.spawnedAt = child, nil, time.Now()
+	p.child, p.spawnedAt = child, time.Now()
 	p.advance(messages.StateRunning)
 	if p.attempt == 1 { // AttemptEnded has announced the others
 		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: p.command.Argv, Dir: p.launch.Dir, TTY: p.launch.TTY, PID: child.PID()})

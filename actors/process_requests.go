@@ -159,8 +159,8 @@ func (p *process) terminate(m messages.Terminate) {
 		p.settle()
 	case p.child != nil:
 		p.child.EndTree(p.grace(m))
-	case p.stopSpawn != nil:
-		p.stopSpawn()
+	case p.state == messages.StateStarting:
+		p.ctx.EndWork() // the spawner's: there is no other now
 	default:
 		p.failed(nil)
 	}
