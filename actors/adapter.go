@@ -57,11 +57,14 @@ type System struct {
 	logger *slog.Logger
 	root   *PID // the parent of all top-level actors
 	pool   workers
+
+	dispatcher actor.PropsOption // hands actors to the pool
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else. Goroutines wait for its work until Shutdown.
 func NewSystem(logger *slog.Logger) *System {
 	s := &System{logger: logger, pool: newWorkers()}
+	s.dispatcher = actor.WithDispatcher(s.pool)
 	s.lib = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }))
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for a
 	// second to throttle that, and answer senders with a reply that does not say who is gone.
@@ -131,13 +134,13 @@ func (s *System) Shutdown(ctx context.Context) error {
 
 // props is how the library starts an actor of ours.
 func (s *System) props(receive Receive) *actor.Props {
-	c := &Context{sys: s, timers: map[*Timer]struct{}{}}
-	c.Become(receive)
-	return actor.PropsFromProducer(
-		func() actor.Actor { return adapted{c} },
-		actor.WithDispatcher(s.pool), actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }),
-	)
+	c := &Context{sys: s, receive: receive}
+	return actor.PropsFromProducer(func() actor.Actor { return adapted{c} },
+		s.dispatcher, actor.WithMailbox(func() actor.Mailbox { return mailbox{unbounded(), c} }))
 }
+
+// unbounded makes the library's own mailboxes.
+var unbounded = actor.Unbounded()
 
 // deadLetter gets every message that cannot be delivered any more.
 func (s *System) deadLetter(event any) {
@@ -180,15 +183,15 @@ func unanswered(to *PID, message any) Unanswered {
 
 // Context is an actor's hold on the world. There is one per actor; it must only be used inside of its Receive.
 type Context struct {
-	sys      *System
-	lib      actor.Context
-	behavior actor.Behavior
-	message  any
-	sender   *PID
-	closed   bool // stopped or crashed: Receive gets nothing any more
-	timers   map[*Timer]struct{}
-	work     context.Context // of the goroutines started with Go; nil if there is none
-	endWork  context.CancelFunc
+	sys     *System
+	lib     actor.Context
+	receive Receive
+	message any
+	sender  *PID
+	closed  bool            // stopped or crashed: Receive gets nothing any more
+	timers  []*Timer        // that are to come
+	work    context.Context // of the goroutines started with Go; nil if there is none
+	endWork context.CancelFunc
 }
 
 // Self is the actor.
@@ -201,7 +204,7 @@ func (c *Context) Message() any { return c.message }
 func (c *Context) Sender() *PID { return c.sender }
 
 // Become replaces the behaviour, from the next message on.
-func (c *Context) Become(next Receive) { c.behavior.Become(func(actor.Context) { next(c) }) }
+func (c *Context) Become(next Receive) { c.receive = next }
 
 // Respond sends a reply to the sender, if the message has one.
 func (c *Context) Respond(reply any) {
@@ -305,8 +308,7 @@ func (a adapted) Receive(lib actor.Context) {
 			c.Send(c.Self(), Terminated{m.Who})
 		}
 	case fired:
-		if _, live := c.timers[m.timer]; live {
-			delete(c.timers, m.timer)
+		if c.forget(m.timer) {
 			c.deliver(m.timer.message, nil)
 		}
 	case workPanicked:
@@ -330,7 +332,7 @@ func (c *Context) deliver(message any, sender *PID) {
 		}
 		c.message, c.sender = nil, nil
 	}()
-	c.behavior.Receive(c.lib)
+	c.receive(c)
 }
 
 // crash ends the actor, and tells those who have to know: the parent, and the sender of the message at hand.
@@ -356,8 +358,8 @@ func (s *System) logCrash(pid *PID, at string, reason any) {
 
 func (c *Context) close() {
 	c.closed = true
-	for t := range c.timers {
-		t.Cancel()
+	for len(c.timers) > 0 {
+		c.timers[0].Cancel()
 	}
 	c.EndWork()
 }

@@ -1,6 +1,9 @@
 package actors
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Timer is a message to come.
 type Timer struct {
@@ -15,7 +18,7 @@ type fired struct{ timer *Timer }
 // After delivers message to this actor after d, unless the timer is cancelled or the actor ends before.
 func (c *Context) After(d time.Duration, message any) *Timer {
 	t := &Timer{owner: c, message: message}
-	c.timers[t] = struct{}{}
+	c.timers = append(c.timers, t)
 	self := c.Self()
 	t.clock = time.AfterFunc(d, func() { c.sys.Send(self, fired{t}) })
 	return t
@@ -26,6 +29,16 @@ func (c *Context) After(d time.Duration, message any) *Timer {
 func (t *Timer) Cancel() {
 	if t != nil {
 		t.clock.Stop()
-		delete(t.owner.timers, t)
+		t.owner.forget(t)
 	}
+}
+
+// forget reports whether the timer was still to come. There are few: a list is smaller than a map.
+func (c *Context) forget(t *Timer) bool {
+	i := slices.Index(c.timers, t)
+	if i < 0 {
+		return false
+	}
+	c.timers = slices.Delete(c.timers, i, i+1)
+	return true
 }
