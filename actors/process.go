@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -87,7 +88,7 @@ type (
 	// answered says that a call of an asker has been answered.
 	answered struct {
 		id    messages.ProcessID
-		asker string
+		asker *PID
 	}
 	// ended is the last word of a process. The output becomes the supervisor's.
 	ended struct {
@@ -95,8 +96,9 @@ type (
 		record *messages.EndRecord
 		output output
 		told   bool
-		// unheard publishes the end if the supervisor is gone.
-		unheard func()
+		// With origin, bus says the word if the supervisor is gone.
+		bus    *bus.Bus
+		origin messages.Origin
 	}
 	// childEvent is what a child reports to both. It comes from the child itself, so that the supervisor knows of it
 	// even if the process's actor crashes.
@@ -121,7 +123,7 @@ func (e childEvent) Discard() {
 }
 
 // Discard says the last word instead of a supervisor that cannot any more.
-func (m ended) Discard() { m.unheard() }
+func (m ended) Discard() { m.bus.Publish(execEnded(m.origin, m.record, m.output)) }
 
 // receive is the actor's behaviour.
 func (p *process) receive(ctx *Context) {
@@ -306,10 +308,7 @@ func (p *process) end(record *messages.EndRecord, failure error) {
 		p.endRun(nil)
 		p.answerEnd(record)
 	}
-	bus, last, out := p.bus, p.origin(), p.output
-	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, func() {
-		bus.Publish(execEnded(last, record, out))
-	}})
+	p.ctx.Send(p.supervisor, ended{p.id, record, p.output, p.told || failure != nil, p.bus, p.origin()})
 	p.output = output{}
 	if failure != nil {
 		p.endRun(failure)

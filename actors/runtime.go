@@ -98,8 +98,11 @@ type (
 	}
 	// giveSlot comes as a request, because the sender is whose slot it was; it is not answered.
 	giveSlot struct{}
-	// counted tells of an end.
-	counted struct{ cause messages.Cause }
+	// counted tells of an end. It is a giveSlot, too, if the process had a slot.
+	counted struct {
+		cause messages.Cause
+		slot  bool
+	}
 )
 
 // runtime is the actor that owns the sessions and the limit over all of them.
@@ -132,10 +135,12 @@ func (r *runtime) receive(ctx *Context) {
 	case takeSlot:
 		r.takeSlot(ctx, m)
 	case giveSlot:
-		r.slots[ctx.Sender().GetId()]--
-		r.stats.Processes--
+		r.giveSlot(ctx.Sender())
 	case counted:
 		r.stats.Ended[m.cause]++
+		if m.slot {
+			r.giveSlot(ctx.Sender())
+		}
 	case GetStats:
 		stats := r.stats
 		stats.Sessions, stats.Ended = len(r.sessions), maps.Clone(r.stats.Ended)
@@ -182,6 +187,11 @@ func (r *runtime) takeSlot(ctx *Context, m takeSlot) {
 	r.stats.Processes++
 	r.stats.Started++
 	ctx.Respond(slotTaken{id: m.id})
+}
+
+func (r *runtime) giveSlot(session *PID) {
+	r.slots[session.Id]--
+	r.stats.Processes--
 }
 
 // terminated forgets a session. One that crashed has not given its slots back; its processes end with it.

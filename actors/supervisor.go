@@ -56,7 +56,7 @@ type entry struct {
 	granted bool // the runtime counts it
 	pruned  bool
 	child   ptyio.Child         // nil before it is born
-	open    map[string]*PID     // callers that wait for an answer, by name
+	open    []*PID              // callers that wait for an answer
 	enders  []*PID              // callers that wait for the end
 	span    span                // of the process, for tracing
 	unborn  bool                // there will be no child
@@ -142,7 +142,7 @@ func (v *supervisor) internal(message any) {
 		v.progress(m)
 	case answered:
 		if e := v.entries[m.id]; e != nil {
-			delete(e.open, m.asker)
+			e.open = slices.DeleteFunc(e.open, m.asker.Equal)
 		}
 	case childEvent:
 		v.childEvent(m)
@@ -181,7 +181,7 @@ func (v *supervisor) exec(o order) {
 	id := v.reserve()
 	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), approval: v.approval, id: id, order: o,
 		settings: v.settings, paused: v.pauses()}
-	e := &entry{actor: v.ctx.Spawn("process", p.receive), open: map[string]*PID{}, status: messages.NoStatus, span: v.telemetry.began()}
+	e := &entry{actor: v.ctx.Spawn("process", p.receive), status: messages.NoStatus, span: v.telemetry.began()}
 	now := time.Now()
 	e.info = messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY, State: messages.StatePlanning,
 		Began: now, LastUsed: now}
@@ -202,7 +202,7 @@ func (v *supervisor) use(e *entry) {
 // forward passes on a call whose answer may come late, and remembers who waits.
 func (v *supervisor) forward(e *entry, message any) {
 	if asker := v.ctx.Sender(); asker != nil {
-		e.open[asker.Id] = asker
+		e.open = append(e.open, asker)
 	}
 	v.ctx.Forward(e.actor, message)
 }
@@ -315,7 +315,7 @@ func (v *supervisor) hold(more bool) {
 
 func (v *supervisor) cancel(m messages.CancelWait) {
 	for _, e := range v.entries {
-		if e.open[m.Waiter] != nil {
+		if slices.ContainsFunc(e.open, func(asker *PID) bool { return asker.Id == m.Waiter }) {
 			v.ctx.Send(e.actor, cancelWait{m.Waiter})
 			return
 		}

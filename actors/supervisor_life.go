@@ -2,7 +2,9 @@ package actors
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -89,23 +91,19 @@ func (v *supervisor) ended(m ended) {
 	if e == nil {
 		return
 	}
-	v.close(e, *m.record, m.output, m.told)
+	v.close(e, m.record, m.output, m.told)
 	v.ctx.Send(e.actor, retire{})
 }
 
 // close is the one place where a process leaves the list: it publishes the end, answers those who wait for it, frees the
 // slot and keeps the record.
-func (v *supervisor) close(e *entry, end messages.EndRecord, out output, told bool) {
+func (v *supervisor) close(e *entry, end *messages.EndRecord, out output, told bool) {
+	v.ctx.Request(v.runtime, counted{end.Cause, e.granted}) // whoever learns of the end must find the slot free
 	id := e.info.Process
 	delete(v.entries, id)
-	e.info.State, e.info.End = messages.StateClosed, &end
-	// Whoever learns of the end must find the slot free.
-	if e.granted {
-		v.ctx.Request(v.runtime, giveSlot{})
-	}
-	v.ctx.Send(v.runtime, counted{end.Cause})
-	v.bus.Publish(execEnded(v.origin(e), &end, out))
-	answerAll(v.ctx, e.enders, &end)
+	e.info.State, e.info.End = messages.StateClosed, end
+	v.bus.Publish(execEnded(v.origin(e), end, out))
+	answerAll(v.ctx, e.enders, end)
 	v.telemetry.ended(e.span, end)
 	v.logEnd(id, end)
 	v.remember(&record{info: e.info, output: out, told: told})
@@ -118,13 +116,15 @@ func (v *supervisor) close(e *entry, end messages.EndRecord, out output, told bo
 	v.swept()
 }
 
-func (v *supervisor) logEnd(id messages.ProcessID, end messages.EndRecord) {
-	log := v.logger.Debug
+func (v *supervisor) logEnd(id messages.ProcessID, end *messages.EndRecord) {
+	level := slog.LevelDebug
 	if end.Cause == messages.CauseRuntimeFailure || len(end.Tree.Survivors) > 0 {
-		log = v.logger.Warn
+		level = slog.LevelWarn
 	}
-	log("process ended", "process", int(id), "cause", string(end.Cause), "by", string(end.By), "status", end.Status.String(),
-		"ended", end.Tree.Ended, "survivors", end.Tree.Survivors, "detail", end.Detail)
+	if v.logger.Enabled(context.Background(), level) {
+		v.logger.Log(context.Background(), level, "process ended", "process", int(id), "cause", string(end.Cause), "by", string(end.By),
+			"status", end.Status.String(), "ended", end.Tree.Ended, "survivors", end.Tree.Survivors, "detail", end.Detail)
+	}
 }
 
 // crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. The others do not notice.
@@ -141,7 +141,7 @@ func (v *supervisor) crashed(m Crashed) {
 		for _, asker := range e.open {
 			v.ctx.Send(asker, failure)
 		}
-		e.open = map[string]*PID{}
+		e.open = nil
 		e.crashed = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: failure.Detail}
 		if e.child != nil {
 			e.child.Abandon()
@@ -166,7 +166,7 @@ func (v *supervisor) closeCrashed(e *entry) {
 	if e.tree != nil {
 		e.crashed.Tree = *e.tree
 	}
-	v.close(e, *e.crashed, newOutput(), true)
+	v.close(e, e.crashed, newOutput(), true)
 }
 
 // leave is the supervisor's own end. If processes are left it crashed or was stopped by force; those whose actors live
@@ -178,7 +178,7 @@ func (v *supervisor) leave() {
 		if e.crashed != nil {
 			v.bus.Publish(execEnded(v.origin(e), e.crashed, newOutput()))
 		}
-		v.telemetry.ended(e.span, messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
+		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 	}
 	for _, s := range v.sweeps {
 		answerAll(v.ctx, []*PID{s.asker}, failure)

@@ -57,7 +57,7 @@ func (t *Telemetry) began() span {
 	return span{s}
 }
 
-func (t *Telemetry) ended(s span, end messages.EndRecord) {
+func (t *Telemetry) ended(s span, end *messages.EndRecord) {
 	if t == nil {
 		return
 	}

@@ -121,7 +121,7 @@ func (p *process) finish(w *waiter) {
 func (p *process) tell(asker *PID, reply any) {
 	if asker != nil {
 		p.ctx.Send(asker, reply)
-		p.ctx.Send(p.supervisor, answered{p.id, asker.Id})
+		p.ctx.Send(p.supervisor, answered{p.id, asker})
 	}
 }
 
