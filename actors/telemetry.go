@@ -21,12 +21,45 @@ type Telemetry struct {
 	live          metric.Int64UpDownCounter
 	bytes         metric.Int64Counter
 	decisions     metric.Int64Counter
+
+	// Labels that most commands come to. To make and sort them takes 1 KiB for each command.
+	usualEnds      map[messages.Cause][]metric.AddOption
+	usualDecisions map[decisionLabels][]metric.AddOption
+}
+
+// decisionLabels are what decisions are counted by.
+type decisionLabels struct {
+	allowed     bool
+	source      messages.DecisionSource
+	decision    messages.DecisionKind
+	unsandboxed bool
+	retry       bool
+}
+
+func (l decisionLabels) options() []metric.AddOption {
+	return []metric.AddOption{metric.WithAttributes(attribute.Bool("allowed", l.allowed),
+		attribute.String("source", string(l.source)), attribute.String("decision", string(l.decision)),
+		attribute.Bool("unsandboxed", l.unsandboxed), attribute.Bool("retry", l.retry))}
+}
+
+func endOptions(cause messages.Cause) []metric.AddOption {
+	return []metric.AddOption{metric.WithAttributes(attribute.String("cause", string(cause)))}
 }
 
 // NewTelemetry makes the instruments.
 func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider) (*Telemetry, error) {
 	meter := meters.Meter(scope)
-	t := &Telemetry{tracer: tracers.Tracer(scope)}
+	t := &Telemetry{tracer: tracers.Tracer(scope), usualEnds: map[messages.Cause][]metric.AddOption{},
+		usualDecisions: map[decisionLabels][]metric.AddOption{}}
+	for _, cause := range []messages.Cause{messages.CauseExited, messages.CauseTerminated} {
+		t.usualEnds[cause] = endOptions(cause)
+	}
+	for _, source := range []messages.DecisionSource{messages.ByPolicy, messages.ByRule} {
+		for _, unsandboxed := range []bool{false, true} {
+			labels := decisionLabels{allowed: true, source: source, unsandboxed: unsandboxed}
+			t.usualDecisions[labels] = labels.options()
+		}
+	}
 	var err error
 	if t.started, err = meter.Int64Counter("execbus.processes.started", metric.WithDescription("commands accepted")); err != nil {
 		return nil, err
@@ -61,10 +94,15 @@ func (t *Telemetry) ended(s span, end *messages.EndRecord) {
 	if t == nil {
 		return
 	}
-	cause := attribute.String("cause", string(end.Cause))
-	t.done.Add(context.Background(), 1, metric.WithAttributes(cause))
+	options, usual := t.usualEnds[end.Cause]
+	if !usual {
+		options = endOptions(end.Cause)
+	}
+	t.done.Add(context.Background(), 1, options...)
 	t.live.Add(context.Background(), -1)
-	s.SetAttributes(cause, attribute.String("status", string(end.Status.Kind)))
+	if s.IsRecording() {
+		s.SetAttributes(attribute.String("cause", string(end.Cause)), attribute.String("status", string(end.Status.Kind)))
+	}
 	s.End()
 }
 
@@ -72,9 +110,12 @@ func (t *Telemetry) decided(d messages.ToolDecision) {
 	if t == nil {
 		return
 	}
-	t.decisions.Add(context.Background(), 1, metric.WithAttributes(attribute.Bool("allowed", d.Allowed),
-		attribute.String("source", string(d.Source)), attribute.String("decision", string(d.Decision)),
-		attribute.Bool("unsandboxed", d.Unsandboxed), attribute.Bool("retry", d.Attempt > 1)))
+	labels := decisionLabels{d.Allowed, d.Source, d.Decision, d.Unsandboxed, d.Attempt > 1}
+	options, usual := t.usualDecisions[labels]
+	if !usual {
+		options = labels.options()
+	}
+	t.decisions.Add(context.Background(), 1, options...)
 }
 
 func (t *Telemetry) output(n int) {
