@@ -8,19 +8,23 @@ import (
 // output is what a process has said: what no answer has taken yet, and what is remembered. It belongs to the process's
 // actor, and to the supervisor after the end.
 type output struct {
-	unread    *ptyio.HeadTailBuffer
-	log       *ptyio.OutputLog
+	unread *ptyio.HeadTailBuffer
+	log    *ptyio.OutputLog
+
+	// Both are nil until there is output.
 	splitters map[messages.Stream]*ptyio.Splitter
 	holding   map[messages.Stream]*Timer // of held beginnings of characters
 }
 
 func newOutput() output {
-	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog(),
-		splitters: map[messages.Stream]*ptyio.Splitter{}, holding: map[messages.Stream]*Timer{}}
+	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog()}
 }
 
 // split cuts a batch into deltas.
 func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []byte)) {
+	if o.splitters == nil {
+		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*Timer{}
+	}
 	s := o.splitters[stream]
 	if s == nil {
 		s = &ptyio.Splitter{}

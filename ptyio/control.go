@@ -59,7 +59,8 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 	if err != nil {
 		return nil, openError("stdin", err)
 	}
-	theirs = append(theirs, in)
+	theirs = append(make([]*os.File, 0, 3), in)
+	c.streams = make([]*stream, 0, 2)
 	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
 		read, write, err := openPipe(false)
 		if err != nil {
@@ -74,8 +75,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 // openInput is the null device, from which the child reads end-of-file, unless a pipe was asked for.
 func (c *child) openInput() (*os.File, error) {
 	if !c.launch.OpenStdin {
-		c.input = &input{refusal: &messages.Error{Code: messages.CodeStdinClosed,
-			Detail: "the process was started without input", Hint: "start it with open input or on a terminal"}}
+		c.input = &input{refusal: noInput}
 		return openNull()
 	}
 	read, write, err := openPipe(true)

@@ -265,6 +265,13 @@ func (in *input) end(item *inputItem) error {
 	return in.put(character)
 }
 
+// What is refused is told in a copy, so that all children can share the reasons.
+var (
+	noInput = &messages.Error{Code: messages.CodeStdinClosed, Detail: "the process was started without input",
+		Hint: "start it with open input or on a terminal"}
+	inputOver = closedError("")
+)
+
 // refuse refuses further input.
 func (in *input) refuse(why *messages.Error) {
 	in.mu.Lock()
@@ -274,7 +281,7 @@ func (in *input) refuse(why *messages.Error) {
 
 // close is called when the child takes nothing any more. A pipe is closed here, a terminal by its reader.
 func (in *input) close() {
-	in.refuse(closedError(""))
+	in.refuse(inputOver)
 	if in.file != nil && !in.terminal {
 		_ = in.file.Close()
 	}
