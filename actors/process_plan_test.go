@@ -31,7 +31,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := s.decide(&order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, policy.MakePlan)
+		got := s.decide(&order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, true, policy.MakePlan)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}

@@ -60,7 +60,7 @@ func (v *supervisor) progress(m progress) {
 		e.child, e.tree, e.unborn, e.status = nil, nil, false, messages.NoStatus
 	}
 	if m.state == messages.StateRunning {
-		v.logger.Debug("process started", "process", int(m.id), "pid", m.pid)
+		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))
 	}
 }
 

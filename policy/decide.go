@@ -70,14 +70,14 @@ const (
 	forbid
 )
 
-func newMaker(request Request, snapshot Snapshot) *maker {
+func newMaker(request Request, snapshot Snapshot) maker {
 	switch {
 	case filepath.IsAbs(request.Program):
 		request.Program = tidy(request.Program) // a PATH may say /usr/bin/
 	case request.Program != "":
 		request.Program = NotFound
 	}
-	m := &maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
+	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
 		understood: Understand(request, snapshot.TrustedShells)}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
 	m.commands = m.understood.Commands
@@ -125,11 +125,12 @@ func (m *maker) judge(command []string) segment {
 	if m.altered {
 		matches = slices.DeleteFunc(matches, Match.allows)
 	}
-	if rule, found := Strictest(matches); found {
-		s.rule, s.verdict = &rule, rule.verdict()
-	} else {
+	if len(matches) == 0 {
 		s.verdict, s.danger = m.guess(command)
+		return s
 	}
+	rule, _ := Strictest(matches)
+	s.rule, s.verdict = &rule, rule.verdict()
 	return s
 }
 
