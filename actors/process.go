@@ -54,8 +54,8 @@ type process struct {
 	noOutput   bool // the output has ended
 
 	outputDropped bool // because a subscriber would not take it
-	tree          messages.TreeReport
 	treeEnded     bool
+	tree          messages.TreeReport
 }
 
 // Messages from the supervisor to a process.
