@@ -21,6 +21,7 @@ import (
 type Forest struct {
 	subreaper bool
 	marker    *Marker // nil where orphans do not come to us
+	children  *childrenFile
 
 	// forking is held from before a fork until its leader is in the table, and while the table is compared with the
 	// kernel's list of our children.
@@ -65,7 +66,7 @@ func NewSubreaper() (*Forest, error) {
 		return nil, err
 	}
 	f := NewForest()
-	f.subreaper, f.marker = true, NewMarker()
+	f.subreaper, f.marker, f.children = true, NewMarker(), openChildren()
 	return f, nil
 }
 
@@ -119,8 +120,8 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 		return nil, err
 	}
 	t.pid = pid
-	t.spec.Argv, t.spec.Env, t.spec.Files = nil, nil, nil
-	if pidfd < 0 { // before Linux 5.4
+	t.spec.Program, t.spec.Argv, t.spec.Env, t.spec.Dir, t.spec.Files = "", nil, nil, "", nil // they may be large
+	if pidfd < 0 {                                                                            // before Linux 5.4
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		_, _ = syscall.Wait4(pid, nil, 0, nil)
 		return nil, syscall.ENOSYS
@@ -160,8 +161,8 @@ func (f *Forest) orphans() []orphan {
 }
 
 func (f *Forest) walk() []orphan {
-	children, err := childrenOf(os.Getpid())
-	if err != nil { // no descriptor is free: nothing can be said, so everything must be looked at again
+	children, err := f.children.list()
+	if err != nil { // nothing can be said, so everything must be looked at again
 		return []orphan{{process: process{state: 'X'}}}
 	}
 	var found []orphan

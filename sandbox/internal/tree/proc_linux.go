@@ -52,12 +52,17 @@ func readFile(path string, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	return readWhole(fd, buf)
+}
+
+// readWhole reads an open file from its beginning.
+func readWhole(fd int, buf []byte) ([]byte, error) {
 	n := 0
 	for {
 		if n == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
-		m, err := unix.Read(fd, buf[n:])
+		m, err := unix.Pread(fd, buf[n:], int64(n))
 		if err == unix.EINTR {
 			continue
 		}
@@ -110,9 +115,6 @@ func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err,
 // reaped; nobody but us reaps our own. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
 func childrenOf(pid int) ([]int, error) {
 	base := "/proc/" + strconv.Itoa(pid) + "/task"
-	if pid == os.Getpid() { // orphans come to the first thread, and Start is called on it
-		return childrenOfThread(pid, base+"/"+strconv.Itoa(pid), nil)
-	}
 	threads, err := os.ReadDir(base)
 	if err != nil {
 		return nil, err
@@ -135,12 +137,38 @@ func childrenOfThread(pid int, base string, pids []int) ([]int, error) {
 		}
 		return pids, err
 	}
+	return appendPIDs(pids, text), nil
+}
+
+func appendPIDs(pids []int, text []byte) []int {
 	for _, field := range bytes.Fields(text) {
 		if child, err := strconv.Atoi(string(field)); err == nil {
 			pids = append(pids, child)
 		}
 	}
-	return pids, nil
+	return pids
+}
+
+// childrenFile is the kernel's list of the children of this process's first thread, kept open: orphans come to that
+// thread, and Start is called on it. Nil is a system without such lists, where all of /proc is read.
+type childrenFile struct{ fd int }
+
+func openChildren() *childrenFile {
+	pid := strconv.Itoa(os.Getpid())
+	fd, err := unix.Open("/proc/"+pid+"/task/"+pid+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return &childrenFile{fd}
+}
+
+func (f *childrenFile) list() ([]int, error) {
+	if f == nil {
+		return childrenByScan(os.Getpid()), nil
+	}
+	var room [1024]byte
+	text, err := readWhole(f.fd, room[:])
+	return appendPIDs(nil, text), err
 }
 
 var hasChildrenFiles = sync.OnceValue(func() bool {

@@ -90,9 +90,6 @@ func run() error {
 	// A signal we ignored, or inherited as ignored, would be ignored in every command; a handled one is reset by exec.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
-	died := make(chan os.Signal, 1)
-	signal.Notify(died, syscall.SIGCHLD)
-
 	forest, err := tree.NewSubreaper()
 	if err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -113,7 +110,7 @@ func run() error {
 		w.serve()
 		time.AfterFunc(endWait, func() { os.Exit(1) })
 	}()
-	go reap(forest, died)
+	go reap(forest)
 	for {
 		select {
 		case s := <-w.starts:
@@ -147,12 +144,15 @@ func continueOnMail() {
 	}
 }
 
-func reap(forest *tree.Forest, died <-chan os.Signal) {
-	pause := time.NewTimer(reapPause)
-	for range died {
-		pause.Reset(reapPause)
-		<-pause.C
+// reap reaps the dead orphans. It asks for the signals between two searches only: a burst of exits would wake it for each.
+func reap(forest *tree.Forest) {
+	died := make(chan os.Signal, 1)
+	for {
+		signal.Notify(died, syscall.SIGCHLD)
 		forest.ReapOrphans()
+		<-died
+		signal.Stop(died)
+		time.Sleep(reapPause)
 	}
 }
 
@@ -201,14 +201,15 @@ func (w *warden) fork(s start) {
 			files[i] = uintptr(s.files[position])
 		}
 	}
+	id := s.id // what follows lives as long as the tree, and must not keep the request
 	t, err := w.forest.Start(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
-		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(&wire.Reply{ID: s.id, Exited: &status}) },
-		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: s.id, Left: count}) },
-		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: s.id, Ended: &report}) },
+		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
+		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
+		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: id, Ended: &report}) },
 		Over: func(status messages.ExitStatus, report messages.TreeReport) {
-			w.ended(wire.Reply{ID: s.id, Exited: &status, Ended: &report})
+			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
 		},
 	})
 	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
@@ -221,7 +222,11 @@ func (w *warden) fork(s start) {
 	w.mu.Lock()
 	w.trees[s.id] = t
 	w.mu.Unlock()
-	_ = w.conn.Send(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	say := w.conn.Later
+	if len(w.starts) == 0 { // otherwise the next answer comes soon
+		say = func(reply wire.Message) error { return w.conn.Send(reply) }
+	}
+	_ = say(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
 }
 

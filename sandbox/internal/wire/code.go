@@ -17,6 +17,7 @@ type coder struct {
 	bytes   []byte
 	reading bool
 	bad     bool
+	rest    string // reading: a copy of what there was when the first string came, which all strings are parts of
 }
 
 // number is a signed integer of any size.
@@ -51,7 +52,11 @@ func text[T ~string](c *coder, s *T) {
 	case n < 0 || n > len(c.bytes):
 		c.bad, c.bytes = true, nil
 	default:
-		*s, c.bytes = T(c.bytes[:n]), c.bytes[n:]
+		if c.rest == "" {
+			c.rest = string(c.bytes)
+		}
+		at := len(c.rest) - len(c.bytes)
+		*s, c.bytes = T(c.rest[at:at+n]), c.bytes[n:]
 	}
 }
 

@@ -33,7 +33,8 @@ type Conn struct {
 	// sending keeps a message and its descriptors together and the stream's order; a message to a goroutine would only
 	// move the wait for the socket there and need a second queue with a second bound.
 	sending sync.Mutex
-	out     []byte
+	out     []byte // what Later has left for the next Send; its room is used again
+	left    int    // how many messages these are
 
 	reader  *bufio.Reader
 	in      []byte
@@ -65,23 +66,53 @@ func NewConn(file *os.File, patience time.Duration) (*Conn, error) {
 	return c, nil
 }
 
-// Send writes one message; the files stay the caller's. An error that Broken denies concerns only this message.
+// maxLater bounds the messages that wait for the next.
+const maxLater = 4
+
+// Send writes one message, behind those that wait; the files stay the caller's. An error that Broken denies concerns only
+// these.
 func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
 		defer c.sending.Unlock()
-		coder := coder{bytes: append(c.out[:0], make([]byte, prefix)...)}
-		message.code(&coder)
-		if cap(coder.bytes) <= keptBuffer {
-			c.out = coder.bytes
+		if err := c.encode(message); err != nil {
+			return err
 		}
-		size := len(coder.bytes) - prefix
-		if size > maxMessage {
-			return unix.EMSGSIZE
-		}
-		binary.LittleEndian.PutUint32(coder.bytes, uint32(size))
-		return c.write(coder.bytes, fds)
+		return c.flush(fds)
 	})
+}
+
+// Later writes a message together with the next one. Who calls it knows that another comes soon.
+func (c *Conn) Later(message Message) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	err := c.encode(message)
+	if err != nil || c.left < maxLater {
+		return err
+	}
+	return c.flush(nil)
+}
+
+func (c *Conn) encode(message Message) error {
+	before := len(c.out)
+	coder := coder{bytes: append(c.out, make([]byte, prefix)...)}
+	message.code(&coder)
+	size := len(coder.bytes) - before - prefix
+	if size > maxMessage {
+		return unix.EMSGSIZE
+	}
+	binary.LittleEndian.PutUint32(coder.bytes[before:], uint32(size))
+	c.out, c.left = coder.bytes, c.left+1
+	return nil
+}
+
+func (c *Conn) flush(fds []int) error {
+	text := c.out
+	c.out, c.left = nil, 0
+	if cap(text) <= keptBuffer {
+		c.out = text[:0]
+	}
+	return c.write(text, fds)
 }
 
 func (c *Conn) write(text []byte, fds []int) error {

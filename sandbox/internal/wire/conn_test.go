@@ -160,6 +160,42 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 	}
 }
 
+func TestMessagesThatWaitComeBeforeTheNext(t *testing.T) {
+	a, b := pair(t, 0)
+	next := uint64(0)
+	expect := func(count int) {
+		t.Helper()
+		for range count {
+			var reply Reply
+			if err := b.Receive(&reply); err != nil || reply.ID != next {
+				t.Fatalf("reply %d, %v, instead of %d", reply.ID, err, next)
+			}
+			next++
+		}
+		_ = b.socket.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if err := b.Receive(&Reply{}); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("more than %d replies, or %v", count, err)
+		}
+		_ = b.socket.SetReadDeadline(time.Time{})
+	}
+	send := func(say func(Message) error, id uint64) {
+		t.Helper()
+		if err := say(&Reply{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sendNow := func(m Message) error { return a.Send(m) }
+	send(a.Later, 0)
+	send(a.Later, 1)
+	expect(0)
+	send(sendNow, 2)
+	expect(3)
+	for id := range uint64(maxLater) {
+		send(a.Later, 3+id)
+	}
+	expect(maxLater)
+}
+
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
 	a, _ := pair(t, 20*time.Millisecond)
 	err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
