@@ -16,7 +16,7 @@ import (
 // cold disk takes less. A warden that even then has not come back is given up as if it had died.
 const (
 	maxHungLooks = 4
-	maxDeadLooks = maxHungLooks + 2
+	maxDeadLooks = 10
 )
 
 // hungFork is a newborn that was met again and again.
