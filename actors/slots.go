@@ -101,6 +101,7 @@ func (v *supervisor) slotTaken(m slotTaken) {
 		v.ctx.Send(e.actor, slot{m.err})
 	default:
 		e.granted = true
+		v.granted++
 		v.warn(e)
 		v.ctx.Send(e.actor, slot{})
 	}
@@ -108,9 +109,9 @@ func (v *supervisor) slotTaken(m slotTaken) {
 
 // warn tells the host when a session comes near its limit.
 func (v *supervisor) warn(e *entry) {
-	if v.slots >= v.config.WarnProcesses {
-		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots, Max: v.config.MaxProcesses,
-			Text: warningText(v.config.WarnProcesses, v.slots)})
+	if v.granted >= v.config.WarnProcesses {
+		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.granted, Max: v.config.MaxProcesses,
+			Text: warningText(v.config.WarnProcesses, v.granted)})
 	}
 }
 

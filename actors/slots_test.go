@@ -199,6 +199,24 @@ func TestAWarningNearTheCap(t *testing.T) {
 	}
 }
 
+func TestABurstIsWarnedAboutAsOftenAsItsCommandsOneByOne(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.WarnProcesses = 8, 7 })
+	for range 8 {
+		s.call(shell("sleep 60"))
+	}
+	for range 8 {
+		probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	}
+	var counts []int
+	for _, w := range probe.Of[messages.ProcessWarning](s.events, nil) {
+		counts = append(counts, w.Processes)
+	}
+	if !slices.Equal(counts, []int{7, 8}) {
+		t.Errorf("warned of %v processes", counts)
+	}
+}
+
 func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 	h := newHost(t, hostOptions{max: 3})
 	one, other := h.open(nil), h.open(nil)

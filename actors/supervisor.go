@@ -25,6 +25,7 @@ type supervisor struct {
 
 	entries map[messages.ProcessID]*entry
 	slots   int                  // taken by entries
+	granted int                  // of these, by the runtime
 	queue   []messages.ProcessID // wait for a slot that is being freed
 
 	records     []*record // the oldest first

@@ -107,6 +107,9 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, out output, told b
 	v.telemetry.ended(e.span, end)
 	v.logEnd(id, end)
 	v.remember(&record{info: e.info, output: out, told: told})
+	if e.granted {
+		v.granted--
+	}
 	if e.slot {
 		v.freeSlot()
 	}
