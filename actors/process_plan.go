@@ -25,14 +25,14 @@ type planned struct {
 type approvalLost struct{}
 
 // decide makes the plan for an order. If look is set, which is what looks says, it looks at the file system.
-func (s *settings) decide(o *order, look bool, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
+func (s *settings) decide(ctx context.Context, o *order, look bool, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
 	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
 	if p.launch, p.err = s.launch(o); p.err != nil {
 		return p
 	}
 	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
 	if look {
-		if p.request.Program, p.missing = ptyio.FindProgram(p.launch); p.missing != nil {
+		if p.request.Program, p.missing = ptyio.FindProgram(ctx, p.launch); p.missing != nil {
 			p.request.Program = policy.NotFound
 		}
 		p.snapshot.TrustedShells = trustedShells()
@@ -70,13 +70,13 @@ func (s *settings) looks(o *order) bool {
 // startPlan makes the plan, in a goroutine where that looks at the file system.
 func (p *process) startPlan() {
 	if !p.settings.looks(&p.order) {
-		m := p.settings.decide(&p.order, false, p.makePlan)
+		m := p.settings.decide(context.Background(), &p.order, false, p.makePlan)
 		p.proceed(&m)
 		return
 	}
 	settings, order, plan := p.settings, p.order, p.makePlan // the goroutine must not touch the actor
-	p.ctx.Go(func(context.Context) any {
-		m := settings.decide(&order, true, plan)
+	p.ctx.Go(func(ctx context.Context) any {
+		m := settings.decide(ctx, &order, true, plan)
 		return &m
 	})
 }

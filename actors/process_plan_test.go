@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,7 +32,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := s.decide(&order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, true, policy.MakePlan)
+		got := s.decide(context.Background(), &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, true, policy.MakePlan)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}

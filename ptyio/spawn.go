@@ -60,7 +60,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err := validate(launch); err != nil {
 		return nil, err
 	}
-	start, err := prepared(ctx, launch)
+	start, err := look(ctx, launch, func() (Start, error) { return prepare(launch) })
 	if err != nil {
 		return nil, err
 	}
@@ -86,22 +86,30 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	return c, nil
 }
 
-// prepared prepares in a goroutine of its own, which is left alone if ctx ends first: file systems may not answer.
-func prepared(ctx context.Context, launch Launch) (Start, error) {
-	type result struct {
-		start Start
-		err   error
-	}
-	done := make(chan result, 1)
+// looking bounds the looks at file systems that are under way: one that does not answer takes a thread, and nobody can end
+// it. When so many do not, all others have to wait, too.
+var looking = make(chan struct{}, 256)
+
+// look runs what may wait for a file system in a goroutine of its own, which is left alone if ctx ends first.
+func look[T any](ctx context.Context, launch Launch, at func() (T, error)) (seen T, err error) {
+	done := make(chan struct{})
+	var found T
+	var failed error
 	go func() {
-		start, err := prepare(launch)
-		done <- result{start, err}
+		select {
+		case looking <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer close(done)
+		defer func() { <-looking }()
+		found, failed = at()
 	}()
 	select {
-	case r := <-done:
-		return r.start, r.err
+	case <-done:
+		return found, failed
 	case <-ctx.Done():
-		return Start{}, startError(launch, launch.Argv[0], ctx.Err())
+		return seen, startError(launch, launch.Argv[0], ctx.Err())
 	}
 }
 
@@ -211,12 +219,12 @@ func reach(program string) {
 }
 
 // FindProgram is the file that a spawner would execute for a launch: what execvp would find with its PATH and directory. It
-// looks at the file system. Symbolic links are not followed.
-func FindProgram(l Launch) (string, error) {
+// looks at the file system, and gives up with messages.ErrCancelled when ctx ends. Symbolic links are not followed.
+func FindProgram(ctx context.Context, l Launch) (string, error) {
 	if len(l.Argv) == 0 {
 		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program"}
 	}
-	return findProgram(l.Argv[0], l.Dir, l.Env)
+	return look(ctx, l, func() (string, error) { return findProgram(l.Argv[0], l.Dir, l.Env) })
 }
 
 // findProgram does what execvp does, with the child's own PATH and directory.

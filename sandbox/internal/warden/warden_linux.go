@@ -152,7 +152,7 @@ func reap(forest *tree.Forest) {
 		forest.ReapOrphans()
 		<-died
 		signal.Stop(died)
-		time.Sleep(reapPause)
+		<-time.After(reapPause)
 	}
 }
 
