@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -98,6 +99,39 @@ func TestHeadTailPushBufferKeepsOmissionsAndTotal(t *testing.T) {
 	sum.PushBuffer(other)
 	expectHeadTail(t, sum, "xy012", "789ab", 4)
 	expectHeadTail(t, other, "01234", "789ab", 2)
+}
+
+func TestHeadTailOfTheDefaultSizeKeepsBothEnds(t *testing.T) {
+	const half = DefaultBufferSize / 2
+	for _, c := range []struct {
+		b          *HeadTailBuffer
+		head, tail string
+		omitted    int64
+	}{
+		{headTailOf(DefaultBufferSize, strings.Repeat("a", DefaultBufferSize), "b"),
+			strings.Repeat("a", half), strings.Repeat("a", half-1) + "b", 1},
+		{headTailOf(DefaultBufferSize, "first\n", strings.Repeat("x", 2*DefaultBufferSize), "last\n"),
+			"first\n" + strings.Repeat("x", half-6), strings.Repeat("x", half-5) + "last\n", DefaultBufferSize + 11},
+	} {
+		if got := string(c.b.Bytes()); got != c.head+c.tail || c.b.Retained() != DefaultBufferSize || c.b.Omitted() != c.omitted {
+			t.Errorf("%.10q to %q, retained %d, omitted %d", got, got[max(len(got)-10, 0):], c.b.Retained(), c.b.Omitted())
+		}
+	}
+}
+
+func TestHeadTailCollectedFromDrainsIsTheOneThatGotEverything(t *testing.T) {
+	whole, collected, drained := NewHeadTailBuffer(DefaultBufferSize), NewHeadTailBuffer(DefaultBufferSize), NewHeadTailBuffer(DefaultBufferSize)
+	for i := range 3 {
+		chunk := bytes.Repeat([]byte{'a' + byte(i), '\n'}, DefaultBufferSize/2)
+		whole.Push(chunk)
+		drained.Push(chunk)
+		collected.PushBuffer(drained.Drain())
+	}
+	if !bytes.Equal(collected.WithMarker(), whole.WithMarker()) || collected.Retained() != DefaultBufferSize ||
+		collected.Omitted() != 2*DefaultBufferSize || collected.Total() != whole.Total() {
+		t.Errorf("retained %d, omitted %d, total %d; whole: %d, %d, %d", collected.Retained(), collected.Omitted(), collected.Total(),
+			whole.Retained(), whole.Omitted(), whole.Total())
+	}
 }
 
 func TestHeadTailChunkLargerThanTheTailLeavesItsLastBytes(t *testing.T) {
