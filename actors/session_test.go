@@ -56,7 +56,8 @@ func TestAPollGetsWhatAWriteSetOffLater(t *testing.T) {
 	s := h.open(nil)
 	id := s.exec(interactive()).Process
 	began := time.Now()
-	first := s.write(id, "stty -echo; until [ -e gate ]; do sleep 0.01; done; echo la''ter\n")
+	first := request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Yield: 10 * time.Millisecond,
+		Bytes: []byte("stty -echo; until [ -e gate ]; do sleep 0.01; done; echo la''ter\n")})
 	if took := time.Since(began); !first.Running || strings.Contains(string(first.Output), "later") || took < messages.MinYield {
 		t.Errorf("the write answered %q after %v", first.Output, took)
 	}
@@ -185,6 +186,37 @@ func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 	}
 }
 
+func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do read -r -t 0.01 x && echo got $x; done")
+	stubborn.OpenStdin, stubborn.Grace = true, time.Hour
+	id := s.exec(stubborn).Process
+	s.said(id, "deaf")
+	first := s.call(messages.Terminate{Process: id})
+	s.said(id, "asked")
+	if got := s.write(id, "input\n"); !got.Running {
+		t.Errorf("while it runs: %+v", got)
+	}
+	s.said(id, "got input\n")
+	if first.answered(0) {
+		t.Error("it was answered while the process runs")
+	}
+	if live := s.list(); len(live) != 1 || live[0].Process != id || live[0].State != messages.StateRunning {
+		t.Errorf("list: %+v", live)
+	}
+	second, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: -1})
+	if err != nil || second.Cause != messages.CauseTerminated || second.Status != messages.Signaled(9) {
+		t.Errorf("%v, %v", second, err)
+	}
+	if reply, err := first.reply(); err != nil || reply.(*messages.EndRecord).String() != second.String() {
+		t.Errorf("the first caller was told %v, %v", reply, err)
+	}
+	if live := s.list(); len(live) != 0 {
+		t.Errorf("list: %+v", live)
+	}
+}
+
 func TestACommandOnPipesByDefaultAndOnATerminalIfAsked(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
@@ -247,6 +279,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		if !strings.HasSuffix(string(got.Output), "trapped\n") || got.Taken != 1 {
 			t.Errorf("%+v", got)
 		}
+		s.ended(id)
 		id = s.exec(quick("echo set; " + idle)).Process
 		s.said(id, "set")
 		got = request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
@@ -255,6 +288,9 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		}
 		if end := s.ended(id); end.Cause != messages.CauseExited {
 			t.Errorf("the cause is %v", end.Cause)
+		}
+		if live := s.list(); len(live) != 0 {
+			t.Errorf("list: %+v", live)
 		}
 		id = s.exec(quick(idle)).Process
 		_, err := ask[any](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("other input")})

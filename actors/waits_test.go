@@ -74,6 +74,22 @@ func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
 	running.result()
 }
 
+func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: messages.MinYield})
+	if call.answered(2 * messages.MinYield) {
+		t.Error("the deadline was not held")
+	}
+	gate(t, s, "gate")
+	got := call.result()
+	wantCode(t, got, 0)
+	if string(got.Output) != "done\n" || strings.Contains(got.Text(), "session ID") {
+		t.Errorf("%q", got.Text())
+	}
+}
+
 func TestACancelledCallTakesNothingAndItsTurnPassesOn(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
@@ -229,6 +245,24 @@ func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
 	second.result()
 	if took := time.Since(began); took > yield+yield/2 {
 		t.Errorf("both took %v", took)
+	}
+}
+
+func TestTwoProcessesOfASessionDoNotWaitForEachOther(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	ids := []messages.ProcessID{s.exec(interactive()).Process, s.exec(interactive()).Process}
+	for i, id := range ids {
+		other := ids[1-i]
+		held := s.call(messages.WriteStdin{Process: other, Bytes: []byte("true\n"), Yield: messages.MaxYield})
+		if got := s.write(id, "echo la''st\n"); !got.Running || got.Process != id {
+			t.Errorf("%+v", got)
+		}
+		s.said(id, "last\r\n")
+		if held.answered(0) {
+			t.Error("the other call did not wait: then this test shows nothing")
+		}
+		held.cancel()
 	}
 }
 
