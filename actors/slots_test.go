@@ -156,6 +156,34 @@ func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 	wantCode(t, s.exec(shell("exit 0")), 0)
 }
 
+func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
+	kept := quick("sleep 1000 & exit 5")
+	kept.OnLeaderExit = messages.KeepTree
+	exited := s.exec(kept).Process
+	request[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
+	poll := s.call(messages.Poll{Process: exited, NoTimeout: true})
+	living := fill(s, 3)
+	_, err := ask[any](h, s.supervisor, shell("echo never"))
+	wantError(t, "one too many", err, messages.ErrLimitReached)
+	if live := s.list(); len(live) != 4 || poll.answered(0) {
+		t.Errorf("somebody was harmed: %+v", live)
+	}
+	poll.cancel()
+	_, err = poll.reply()
+	wantError(t, "the poll", err, messages.ErrCancelled)
+	next := s.exec(quick(idle)).Process
+	s.ended(exited)
+	var live []messages.ProcessID
+	for _, info := range s.list() {
+		live = append(live, info.Process)
+	}
+	if want := append(living, next); !slices.Equal(live, want) {
+		t.Errorf("live: %v, want %v", live, want)
+	}
+}
+
 func TestCommandsWaitForSlotsThatAreBeingFreed(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 0 })
