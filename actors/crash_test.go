@@ -326,8 +326,9 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 		t.Errorf("the call that waited: %+v", got)
 	}
 	end := s.ended(started.Process)
-	if end.Cause != messages.CauseRuntimeFailure || end.Status != messages.NoStatus || !strings.Contains(end.Detail, "warden") {
-		t.Errorf("%v", &end.EndRecord)
+	if end.Cause != messages.CauseRuntimeFailure || end.Status != messages.NoStatus || !strings.Contains(end.Detail, "warden") ||
+		string(end.Transcript) != "begun\n" {
+		t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 	}
 	probe.Expect[sandbox.WardenLost](lost, patience, nil)
 	_, err := ask[any](h, s.supervisor, messages.Poll{Process: started.Process})

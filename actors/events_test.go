@@ -71,6 +71,9 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 			if ends := s.endsOf(id); len(ends) != 1 {
 				t.Errorf("%d ends", len(ends))
 			}
+			if starts := probe.Of(s.events, func(e messages.ExecStarted) bool { return e.Process == id }); len(starts) != 1 {
+				t.Errorf("%d starts", len(starts))
+			}
 		}
 	})
 }
@@ -144,6 +147,23 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	}
 	if !slices.Equal(inputs, []string{"", "x"}) {
 		t.Errorf("interactions: %q", inputs)
+	}
+}
+
+func TestAPollThatTellsOfTheEndIsNoInteraction(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	during, after := cat(s), cat(s)
+	poll := s.call(messages.Poll{Process: during, NoTimeout: true})
+	for _, id := range []messages.ProcessID{during, after} {
+		request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	}
+	wantCode(t, poll.result(), 0)
+	awaitThat(t, "both have ended", func() bool { return len(s.endsOf(during)) > 0 && len(s.endsOf(after)) > 0 })
+	wantCode(t, request[*messages.Result](h, s.supervisor, messages.Poll{Process: after}), 0)
+	s.ended(s.exec(shell("true")).Process) // behind all that the polls could have published
+	if told := probe.Of[messages.TerminalInteraction](s.events, nil); len(told) != 0 {
+		t.Errorf("interactions: %+v", told)
 	}
 }
 
