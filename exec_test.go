@@ -3,6 +3,7 @@ package execbus_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -107,7 +108,10 @@ func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
 		t.Fatalf("the command is answered with %+v, want a running process", first)
 	}
 	since := time.Now()
-	result := finish(t, session, first.Process)
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: first.Process, NoTimeout: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if took := time.Since(since); took < 600*time.Millisecond {
 		t.Errorf("the poll took %v, want at least 0.6 s", took)
 	}
@@ -115,6 +119,32 @@ func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
 	if result.Running || result.Status != messages.Exited(0) || result.OutputText() != "done at last\n" ||
 		!strings.Contains(text, "\nProcess exited with code 0\n") || strings.Contains(text, "session ID") {
 		t.Errorf("the poll is answered with %q", text)
+	}
+}
+
+func TestNoTimeoutIsNoneOfTheBoundsOfPolls(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	session := newSession(t, execbus.SessionOptions{LongestPoll: messages.MinPoll})
+	id := launch(t, session, bash(`until [ -e "`+gate+`" ]; do sleep 0.05; done; echo over`))
+	results := make(chan *messages.Result, 1)
+	go func() {
+		result, err := session.Write(patient(t), messages.WriteStdin{Process: id, NoTimeout: true})
+		if err != nil {
+			t.Errorf("write: %v", err)
+		}
+		results <- result
+	}()
+	select {
+	case result := <-results:
+		t.Fatalf("it was answered while the process runs: %+v", result)
+	case <-time.After(messages.MinPoll + 250*time.Millisecond):
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-results; result != nil && (result.Running || result.OutputText() != "over\n") {
+		t.Errorf("the result is %+v", result)
 	}
 }
 
@@ -171,13 +201,33 @@ func TestTheSessionsBoundForTextHolds(t *testing.T) {
 	if got, want := result.OutputText(), cut(lines.String(), 6); got != want {
 		t.Errorf("the text of a command with a bound of its own is %q, want %q", got, want)
 	}
-	if result.OriginalTokens() <= 6 || result.Process == 0 || result.WallTime < 0 || result.Running ||
+	if result.OriginalTokens() <= 6 || result.Process == 0 || result.WallTime < 0 || result.Running || result.Status != messages.Exited(0) ||
 		!regexp.MustCompile(`^[0-9a-f]{6}$`).MatchString(result.ChunkID) {
 		t.Errorf("the result is %+v", result)
 	}
 	if text := result.Text(); strings.Contains(text, "session ID") ||
 		!strings.HasPrefix(text, "Chunk ID: "+result.ChunkID+"\nWall time: ") {
 		t.Errorf("the text is %q", text)
+	}
+}
+
+func TestADefaultSessionsBoundForTextHoldsOnATerminalWithItsEcho(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	var want strings.Builder
+	want.WriteString("go\r\n")
+	for i := 1; i <= 10_000; i++ {
+		fmt.Fprintf(&want, "line %d\r\n", i)
+	}
+	command := bash(`read go; for ((i = 1; i <= 10000; i++)); do echo "line $i"; done`)
+	command.TTY = true
+	id := launch(t, session, command)
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("go\n"), MaxOutputTokens: 70_000, Yield: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := result.OutputText(), cut(want.String(), messages.DefaultOutputTokens); got != want {
+		t.Errorf("the text begins with %.200q, want %.200q", got, want)
 	}
 }
 
