@@ -59,8 +59,8 @@ func (r *Result) OutputText() string {
 		return truncate(lossy(r.Output), budget, r.OriginalTokens())
 	}
 	marker := OmissionMarker(r.Omitted)
-	head := min(max(r.Head, 0), len(r.Output))
-	text := lossy(r.Output[:head]) + marker + lossy(r.Output[head:])
+	cut := min(max(r.Head, 0), len(r.Output))
+	text := lossy(r.Output[:cut]) + marker + lossy(r.Output[cut:])
 	if len(text) <= budget {
 		return text
 	}
@@ -79,6 +79,18 @@ func Truncate(text string, maxTokens int) string {
 	return truncate(text, budgetOf(maxTokens), int64(Tokens(len(text))))
 }
 
+// TruncateBytes does the same to a text of more than maxBytes bytes, for a conversation that is measured in bytes; the mark
+// in the middle then counts characters.
+func TruncateBytes(text string, maxBytes int) string {
+	budget := max(maxBytes, 0)
+	if len(text) <= budget {
+		return text
+	}
+	left, right := middle(text, budget)
+	mark := fmt.Sprintf("…%d chars truncated…", utf8.RuneCountInString(text[left:right]))
+	return head(text, int64(Tokens(len(text)))) + text[:left] + mark + text[right:]
+}
+
 // budgetOf is how many bytes so many tokens are. A bound too large to be counted in bytes is none.
 func budgetOf(tokens int) int {
 	return min(max(tokens, 0), math.MaxInt/BytesPerToken) * BytesPerToken
@@ -88,7 +100,12 @@ func truncate(text string, budget int, original int64) string {
 	if len(text) <= budget {
 		return text
 	}
-	return fmt.Sprintf("%sTotal output lines: %d\n\n%s", warning(original), lines(text), truncateMiddle(text, budget))
+	return head(text, original) + truncateMiddle(text, budget)
+}
+
+// head stands in front of a text that was cut.
+func head(text string, original int64) string {
+	return fmt.Sprintf("%sTotal output lines: %d\n\n", warning(original), lines(text))
 }
 
 func warning(original int64) string {
@@ -104,17 +121,23 @@ func lines(text string) int {
 	return n
 }
 
-// truncateMiddle keeps the first and the last half of budget bytes of a longer text, cut back to whole characters.
+// truncateMiddle keeps the first and the last half of budget bytes of a longer text.
 func truncateMiddle(text string, budget int) string {
-	left := budget / 2
-	right := len(text) - (budget - left)
+	left, right := middle(text, budget)
+	return fmt.Sprintf("%s…%d tokens truncated…%s", text[:left], Tokens(len(text)-budget), text[right:])
+}
+
+// middle is what goes if budget bytes of a longer text stay, half of them at each end and cut back to whole characters.
+func middle(text string, budget int) (left, right int) {
+	left = budget / 2
+	right = len(text) - (budget - left)
 	for left > 0 && !utf8.RuneStart(text[left]) {
 		left--
 	}
 	for right < len(text) && !utf8.RuneStart(text[right]) {
 		right++
 	}
-	return fmt.Sprintf("%s…%d tokens truncated…%s", text[:left], Tokens(len(text)-budget), text[right:])
+	return left, right
 }
 
 // lossy makes bytes a text.

@@ -91,6 +91,29 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+func TestTruncateBytes(t *testing.T) {
+	const long = "this is an example of a long output that should be truncated"
+	for _, c := range []struct {
+		name, text string
+		bytes      int
+		want       string
+	}{
+		{"thirty bytes", long, 30, truncated("15", "1", "this is an exam…30 chars truncated…ld be truncated")},
+		{"no budget", long, 0, truncated("15", "1", "…60 chars truncated…")},
+		{"a negative budget is none", long, -1, truncated("15", "1", "…60 chars truncated…")},
+		{"exactly the budget", long, 60, long},
+		{"one byte less", long, 59, truncated("15", "1", long[:29]+"…1 chars truncated…"+long[30:])},
+		{"characters, not bytes, are counted", "😀😀😀😀😀", 10, truncated("5", "1", "😀…3 chars truncated…😀")},
+		{"lines are the original's", "a\nb\nc\nd\n", 4, truncated("2", "4", "a\n…4 chars truncated…d\n")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := messages.TruncateBytes(c.text, c.bytes); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
 // dropped is a result whose middle was dropped.
 func dropped(head, tail string, omitted int64, tokens int) messages.Result {
 	return messages.Result{Output: []byte(head + tail), Head: len(head), Omitted: omitted, MaxOutputTokens: tokens}
