@@ -94,7 +94,8 @@
 // A session has at most 64 processes. One more ends the least recently used that no call waits for and that is not among
 // the 8 most recently used. Where there is none the new command is refused with messages.ErrLimitReached, which names
 // the ids in the way. From 60 on, each start publishes a warning. A runtime has at most 1,024 processes and ends none for
-// another. [SessionOptions] and [Options] set other limits.
+// another: one more waits for 250 ms, in case one is just ending, and is then refused. [SessionOptions] and [Options] set
+// other limits.
 //
 // Of the output that no answer has taken yet the first and the last 512 KiB are kept, and what was dropped is counted; of
 // all output the first 512 KiB and the last 1 MiB can be read again. The text of a result is cut in the middle to 10,000

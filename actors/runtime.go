@@ -3,6 +3,7 @@ package actors
 import (
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/bus"
@@ -96,6 +97,8 @@ type (
 		id  messages.ProcessID
 		err error
 	}
+	// refuse tells one that has waited long enough.
+	refuse struct{ applicant *applicant }
 	// giveSlot comes as a request, because the sender is whose slot it was; it is not answered.
 	giveSlot struct{}
 	// counted tells of an end. It is a giveSlot, too, if the process had a slot.
@@ -111,9 +114,21 @@ type runtime struct {
 	sessions map[string]*PID // by the actor's name
 	slots    map[string]int  // taken, by session
 	stats    Stats
-	keeper   *PID     // of the rules
-	rules    newRules // the newest, for sessions to come
-	closing  []*PID   // who waits for the end; not nil: nothing new is opened
+	waiting  []*applicant // the first come first
+	keeper   *PID         // of the rules
+	rules    newRules     // the newest, for sessions to come
+	closing  []*PID       // who waits for the end; not nil: nothing new is opened
+}
+
+// slotPatience is how long a start waits for a slot of whichever session before it is refused: that of a command that has
+// just ended, or could not begin, may be on its way.
+const slotPatience = 250 * time.Millisecond
+
+// applicant is a process that waits for a slot.
+type applicant struct {
+	session *PID
+	id      messages.ProcessID
+	timer   *Timer
 }
 
 // StartRuntime starts the runtime actor.
@@ -134,12 +149,14 @@ func (r *runtime) receive(ctx *Context) {
 		r.spread(ctx, m)
 	case takeSlot:
 		r.takeSlot(ctx, m)
+	case refuse:
+		r.refuse(ctx, m.applicant)
 	case giveSlot:
-		r.giveSlot(ctx.Sender())
+		r.giveSlot(ctx)
 	case counted:
 		r.stats.Ended[m.cause]++
 		if m.slot {
-			r.giveSlot(ctx.Sender())
+			r.giveSlot(ctx)
 		}
 	case GetStats:
 		stats := r.stats
@@ -177,21 +194,43 @@ func (r *runtime) spread(ctx *Context, m spread) {
 }
 
 func (r *runtime) takeSlot(ctx *Context, m takeSlot) {
-	if r.stats.Processes >= r.around.MaxProcesses {
-		ctx.Respond(slotTaken{m.id, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-			Detail: "all sessions together have as many processes as the runtime may have",
-			Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
+	if len(r.waiting) == 0 && r.stats.Processes < r.around.MaxProcesses {
+		r.grant(ctx, ctx.Sender(), m.id)
 		return
 	}
-	r.slots[ctx.Sender().GetId()]++
-	r.stats.Processes++
-	r.stats.Started++
-	ctx.Respond(slotTaken{id: m.id})
+	a := &applicant{session: ctx.Sender(), id: m.id}
+	a.timer = ctx.After(slotPatience, refuse{a})
+	r.waiting = append(r.waiting, a)
 }
 
-func (r *runtime) giveSlot(session *PID) {
-	r.slots[session.Id]--
+func (r *runtime) grant(ctx *Context, session *PID, id messages.ProcessID) {
+	r.slots[session.Id]++
+	r.stats.Processes++
+	r.stats.Started++
+	ctx.Send(session, slotTaken{id: id})
+}
+
+// serve gives what slots there are to those who wait.
+func (r *runtime) serve(ctx *Context) {
+	for len(r.waiting) > 0 && r.stats.Processes < r.around.MaxProcesses {
+		a := r.waiting[0]
+		r.waiting = slices.Delete(r.waiting, 0, 1)
+		a.timer.Cancel()
+		r.grant(ctx, a.session, a.id)
+	}
+}
+
+func (r *runtime) refuse(ctx *Context, a *applicant) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(other *applicant) bool { return other == a })
+	ctx.Send(a.session, slotTaken{a.id, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+		Detail: "all sessions together have as many processes as the runtime may have",
+		Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
+}
+
+func (r *runtime) giveSlot(ctx *Context) {
+	r.slots[ctx.Sender().Id]--
 	r.stats.Processes--
+	r.serve(ctx)
 }
 
 // terminated forgets a session. One that crashed has not given its slots back; its processes end with it.
@@ -199,6 +238,14 @@ func (r *runtime) terminated(ctx *Context, session string) {
 	r.stats.Processes -= r.slots[session]
 	delete(r.slots, session)
 	delete(r.sessions, session)
+	r.waiting = slices.DeleteFunc(r.waiting, func(a *applicant) bool {
+		gone := a.session.Id == session
+		if gone {
+			a.timer.Cancel()
+		}
+		return gone
+	})
+	r.serve(ctx)
 	r.stopIfEmpty(ctx)
 }
 

@@ -271,6 +271,31 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 	}
 }
 
+func TestASlotOnItsWayBackIsWaitedFor(t *testing.T) {
+	h := newHost(t, hostOptions{max: 1})
+	one, other := h.open(nil), h.open(nil)
+	for n := range 100 {
+		_, err := ask[any](h, one.supervisor, messages.ExecCommand{Argv: []string{"/nonexistent/program"}})
+		wantError(t, "a command that cannot begin", err, messages.ErrNoSuchProgram)
+		wantCode(t, other.exec(shell(fmt.Sprint("exit ", n%3))), n%3)
+	}
+}
+
+func TestASessionThatEndsWaitsForNoSlot(t *testing.T) {
+	h := newHost(t, hostOptions{max: 1})
+	one, other, third := h.open(nil), h.open(nil), h.open(nil)
+	mine := fill(one, 1)
+	waits := other.call(quick(idle))
+	request[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
+	_, err := waits.reply()
+	wantError(t, "the one that waited", err, messages.ErrProcessEnded)
+	if _, err := one.terminate(mine[0]); err != nil {
+		t.Error(err)
+	}
+	wantCode(t, third.exec(shell("exit 3")), 3)
+	awaitThat(t, "no slot is taken", func() bool { return h.stats().Processes == 0 })
+}
+
 func TestIdsAreDeterministicIfAskedAndOtherwiseInTheirRange(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
