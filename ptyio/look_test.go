@@ -16,8 +16,8 @@ func TestLooksAreBoundedAndCanBeLeft(t *testing.T) {
 	var waiting sync.WaitGroup
 	for range cap(looking) {
 		waiting.Go(func() {
-			if got, err := look(context.Background(), launch, func() (int, error) { <-answer; return 7, nil }); got != 7 || err != nil {
-				t.Errorf("%d, %v", got, err)
+			if got, err := look(context.Background(), launch, func(name, _, _ string) (string, error) { <-answer; return name, nil }); got != "program" || err != nil {
+				t.Errorf("%q, %v", got, err)
 			}
 		})
 	}
@@ -26,12 +26,12 @@ func TestLooksAreBoundedAndCanBeLeft(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := look(ctx, launch, func() (int, error) { t.Error("one too many"); return 0, nil }); !errors.Is(err, messages.ErrCancelled) {
+	if _, err := look(ctx, launch, func(_, _, _ string) (string, error) { t.Error("one too many"); return "", nil }); !errors.Is(err, messages.ErrCancelled) {
 		t.Errorf("%v", err)
 	}
 	close(answer)
 	waiting.Wait()
-	if got, err := look(context.Background(), launch, func() (int, error) { return 8, errors.New("why") }); got != 8 || err == nil {
-		t.Errorf("%d, %v", got, err)
+	if got, err := look(context.Background(), launch, func(_, dir, _ string) (string, error) { return dir, errors.New("why") }); got != "/" || err == nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -60,10 +60,11 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err := validate(launch); err != nil {
 		return nil, err
 	}
-	start, err := look(ctx, launch, func() (Start, error) { return prepare(launch) })
+	program, err := look(ctx, launch, reached)
 	if err != nil {
 		return nil, err
 	}
+	start := prepare(launch, program)
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
@@ -90,10 +91,12 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 // it. When so many do not, all others have to wait, too.
 var looking = make(chan struct{}, 256)
 
-// look runs what may wait for a file system in a goroutine of its own, which is left alone if ctx ends first.
-func look[T any](ctx context.Context, launch Launch, at func() (T, error)) (seen T, err error) {
+// look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
+// answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
+func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
+	name, dir, path := launch.Argv[0], launch.Dir, searchPath(launch.Env)
 	done := make(chan struct{})
-	var found T
+	var program string
 	var failed error
 	go func() {
 		select {
@@ -103,26 +106,30 @@ func look[T any](ctx context.Context, launch Launch, at func() (T, error)) (seen
 		}
 		defer close(done)
 		defer func() { <-looking }()
-		found, failed = at()
+		program, failed = at(name, dir, path)
 	}()
 	select {
 	case <-done:
-		return found, failed
+		return program, failed
 	case <-ctx.Done():
-		return seen, startError(launch, launch.Argv[0], ctx.Err())
+		return "", startError(launch, name, ctx.Err())
 	}
 }
 
-// prepare finds the program of a launch.
-func prepare(launch Launch) (Start, error) {
-	if err := checkDir(launch.Dir); err != nil {
-		return Start{}, err
+// reached finds a program, and returns when its file system and that of the directory have answered.
+func reached(name, dir, path string) (string, error) {
+	if err := checkDir(dir); err != nil {
+		return "", err
 	}
-	program, err := findProgram(launch.Argv[0], launch.Dir, launch.Env)
+	program, err := findProgram(name, dir, path)
 	if err != nil {
-		return Start{}, err
+		return "", err
 	}
 	reach(program)
+	return program, nil
+}
+
+func prepare(launch Launch, program string) Start {
 	argv := slices.Clone(launch.Argv)
 	if launch.Argv0 != "" {
 		argv[0] = launch.Argv0
@@ -132,7 +139,7 @@ func prepare(launch Launch) (Start, error) {
 		grace = DefaultGrace
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
-		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}, nil
+		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}
 }
 
 func invalid(field, detail, hint string) error {
@@ -224,15 +231,14 @@ func FindProgram(ctx context.Context, l Launch) (string, error) {
 	if len(l.Argv) == 0 {
 		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program"}
 	}
-	return look(ctx, l, func() (string, error) { return findProgram(l.Argv[0], l.Dir, l.Env) })
+	return look(ctx, l, findProgram)
 }
 
 // findProgram does what execvp does, with the child's own PATH and directory.
-func findProgram(name, dir string, env []string) (string, error) {
+func findProgram(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		return within(dir, name), nil
 	}
-	path := searchPath(env)
 	var denied string
 	for _, folder := range filepath.SplitList(path) {
 		candidate := within(dir, folder+"/"+name)

@@ -80,6 +80,7 @@ func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 		if took := time.Since(begin); !errors.Is(err, messages.ErrCancelled) || took > patience {
 			t.Errorf("%v after %v", err, took)
 		}
+		l.Argv[0], l.Env[0] = "another", "PATH=" // they are ours again
 		giveBack()
 	})
 }
