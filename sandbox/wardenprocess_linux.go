@@ -183,8 +183,8 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 // this start may live.
 func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	l.process.mu.Lock()
-	l.abandoned = l.pid == 0
-	alive := !l.abandoned
+	alive := l.pid != 0 && !l.abandoned // a killed newborn has been abandoned before
+	l.abandoned = !alive
 	l.process.mu.Unlock()
 	if alive {
 		return l, nil

@@ -42,7 +42,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
 	}
 	l.exited = l.exited || reply.Exited != nil
-	hung := reply.Started != nil && !l.abandoned && p.hung.took(l.pid)
+	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // took first: the pid may come again
 	if hung {
 		l.abandoned = true
 		l.reply <- errHung(l.spec.Program)

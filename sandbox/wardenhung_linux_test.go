@@ -1,0 +1,68 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// killedNewborn is a warden whose newborn of this pid was killed, and one start that it has not answered. What is said to
+// the warden is lost.
+func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(pair[1])
+	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"), sendWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	p := &wardenProcess{conn: conn, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}, hung: hungFork{killed: pid}}
+	return p, p.expect(t, 1)
+}
+
+// expect puts a start into the table whose leader must not report anything.
+func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
+	l := &wardenLeader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
+		Exited:    func(status messages.ExitStatus, _ error) { t.Errorf("start %d: exited, %v", id, status) },
+		TreeEnded: func(messages.TreeReport) { t.Errorf("start %d: ended", id) },
+	}}
+	p.leaders[id] = l
+	return l
+}
+
+func (p *wardenProcess) say(id uint64, pid int) {
+	p.dispatch(wire.Reply{ID: id, Started: &wire.Started{PID: pid}})
+}
+
+func TestAKilledNewbornIsNoLeaderForWhoGivesUpAtThatInstant(t *testing.T) {
+	p, l := killedNewborn(t, 7)
+	p.say(1, 7)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if leader, err := l.abandon(ctx); leader != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", leader, err)
+	}
+	p.dispatch(wire.Reply{ID: 1, Exited: &messages.NoStatus, Ended: &messages.TreeReport{}})
+}
+
+func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
+	p, l := killedNewborn(t, 7)
+	l.abandoned = true
+	p.say(1, 7)
+	later := p.expect(t, 2)
+	p.say(2, 7) // the pid has come round
+	if err := <-later.reply; err != nil {
+		t.Error(err)
+	}
+}
