@@ -124,6 +124,40 @@ func hangingFork(t *testing.T, meanwhile string) {
 	}
 }
 
+func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes nine seconds")
+	}
+	spawner, _ := lossy(t)
+	interpreter, _ := leased(t, "/bin/sh")
+	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	between, record := launch(false, "cat"), newRecorder()
+	between.Events = record.receive
+	var failed [2]chan error
+	started := make(chan ptyio.Child, 1)
+	for i := range failed {
+		failed[i] = make(chan error, 1)
+		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed[i] <- err }()
+		time.Sleep(300 * time.Millisecond) // for the order
+		if i == 0 {
+			go func() { child, _ := spawner.Spawn(context.Background(), between); started <- child }()
+			time.Sleep(300 * time.Millisecond)
+		}
+	}
+	child := receive(t, "the start between", started)
+	if len(failed[1]) > 0 {
+		t.Error("the start between was answered after the fork behind it")
+	}
+	child.EndTree(0)
+	for _, c := range failed {
+		if err := receive(t, "the failure", c); !errors.Is(err, messages.ErrSpawnFailed) {
+			t.Errorf("error %v", err)
+		}
+	}
+	record.awaitEnd(t)
+}
+
 func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")

@@ -93,6 +93,16 @@ func (c *Conn) Later(message Message) error {
 	return c.flush(nil)
 }
 
+// Flush writes the messages that wait, if there are any.
+func (c *Conn) Flush() error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if c.left == 0 {
+		return nil
+	}
+	return c.flush(nil)
+}
+
 func (c *Conn) encode(message Message) error {
 	before := len(c.out)
 	coder := coder{bytes: append(c.out, make([]byte, prefix)...)}

@@ -194,6 +194,11 @@ func TestMessagesThatWaitComeBeforeTheNext(t *testing.T) {
 		send(a.Later, 3+id)
 	}
 	expect(maxLater)
+	send(a.Later, next)
+	if err := errors.Join(a.Flush(), a.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	expect(1)
 }
 
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
