@@ -34,8 +34,6 @@ const (
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
-	// slowFork is what a fork takes that no answer should wait for.
-	slowFork = 20 * time.Millisecond
 )
 
 func init() {
@@ -73,7 +71,7 @@ type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
 	starts chan start
-	quick  string // the last program, if its fork was not slow; the main goroutine's
+	last   string // the program that was forked last; the main goroutine's
 
 	mu    sync.Mutex // guards trees, which requests, forks and endings touch
 	trees map[uint64]*tree.Tree
@@ -205,10 +203,10 @@ func (w *warden) fork(s start) {
 			files[i] = uintptr(s.files[position])
 		}
 	}
-	if s.spec.Program != w.quick { // it may hang, and with it the answers that wait
+	if s.spec.Program != w.last { // it may hang, and with it the answers that wait
 		_ = w.conn.Flush()
+		w.last = strings.Clone(s.spec.Program) // which is a part of the request
 	}
-	began := time.Now()
 	id := s.id // what follows lives as long as the tree, and must not keep the request
 	t, err := w.forest.Start(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
@@ -223,7 +221,6 @@ func (w *warden) fork(s start) {
 	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
 		_ = unix.Close(fd)
 	}
-	w.took(s.spec.Program, time.Since(began))
 	if err != nil {
 		w.fail(s.id, err)
 		return
@@ -232,21 +229,11 @@ func (w *warden) fork(s start) {
 	w.trees[s.id] = t
 	w.mu.Unlock()
 	say := w.conn.Later
-	if len(w.starts) == 0 || w.quick == "" { // otherwise the next answer comes soon
+	if len(w.starts) == 0 { // otherwise the next answer comes soon
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
 	_ = say(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
-}
-
-// took notes a program whose next fork will be quick, too.
-func (w *warden) took(program string, long time.Duration) {
-	switch {
-	case long >= slowFork:
-		w.quick = ""
-	case program != w.quick:
-		w.quick = strings.Clone(program) // which is a part of the request
-	}
 }
 
 func (w *warden) ended(last wire.Reply) {
