@@ -35,11 +35,12 @@
 // # When a file system does not answer
 //
 // The kernel executes a program while whoever forks waits. So Spawn opens the program first, in a goroutine that nobody
-// else waits for and that a cancelled Spawn leaves alone. Where a fork hangs all the same, because a script's interpreter
-// does not answer or a command has stopped the newborn, the warden does nothing else meanwhile; after five seconds at most
-// the host kills the newborn, and the spawn has failed. A warden that still hangs then is killed, too. The direct spawner
-// has nobody who could do that: the fork, and with it a thread of the host that Go's garbage collector waits for, hangs as
-// long as the file system does.
+// else waits for and that a cancelled Spawn leaves alone; at most 256 such looks are under way at once in a host.
+//
+// Where a fork hangs all the same, because a script's interpreter does not answer or a command has stopped the newborn, the
+// warden does nothing else meanwhile. After five seconds at most for each such spawn the host kills the newborn, and the
+// spawn has failed. A warden that still hangs then is killed, too. The direct spawner has nobody who could do that: the
+// fork, and with it a thread of the host that Go's garbage collector waits for, hangs as long as the file system does.
 //
 // # What you may not assume
 //

@@ -124,16 +124,31 @@ func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
 func hang(t *testing.T, pid int) {
 	t.Helper()
 	stopped := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread is the tracer, and must end for the dead to be buried
+	go onAThreadThatEnds(func() { // the thread is the tracer, and must end for the dead to be buried
 		stopped <- trace(pid)
 		for p, alive := look(pid); alive && p.isWarden(); p, alive = look(pid) {
 			time.Sleep(10 * time.Millisecond)
 		}
-	}()
+	})
 	if err := <-stopped; err != nil {
 		t.Skipf("this system lets nobody trace: %v", err)
 	}
+}
+
+// onAThreadThatEnds calls do on a thread that ends with it, which the main thread never does.
+func onAThreadThatEnds(do func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		do()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		onAThreadThatEnds(do)
+	}()
+	<-over
 }
 
 func trace(pid int) error {

@@ -34,6 +34,8 @@ const (
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
+	// slowFork is what a fork took if the next one may be slow, too: then no answer waits for that.
+	slowFork = 20 * time.Millisecond
 )
 
 func init() {
@@ -207,6 +209,7 @@ func (w *warden) fork(s start) {
 		_ = w.conn.Flush()
 		w.last = strings.Clone(s.spec.Program) // which is a part of the request
 	}
+	began := time.Now()
 	id := s.id // what follows lives as long as the tree, and must not keep the request
 	t, err := w.forest.Start(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
@@ -229,7 +232,7 @@ func (w *warden) fork(s start) {
 	w.trees[s.id] = t
 	w.mu.Unlock()
 	say := w.conn.Later
-	if len(w.starts) == 0 { // otherwise the next answer comes soon
+	if len(w.starts) == 0 || time.Since(began) > slowFork { // otherwise the next answer comes soon
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
 	_ = say(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
