@@ -136,9 +136,7 @@ func (s *asker) decidedBy(want ...messages.DecisionSource) {
 func (s *asker) nothingLeft() {
 	s.t.Helper()
 	awaitThat(s.t, "no process is left", func() bool { return len(s.list()) == 0 && s.stats().Processes == 0 })
-	if left := s.questions(); len(left) > 0 {
-		s.t.Errorf("%d questions are left", len(left))
-	}
+	awaitThat(s.t, "no question is left", func() bool { return len(s.questions()) == 0 })
 	s.answeredOnce()
 }
 

@@ -120,10 +120,11 @@ func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
 		}
 		wantCode(t, call.result(), 0)
 	}
+	s.nothingLeft()
+	awaitThat(t, "the warnings", func() bool { return len(probe.Of[messages.ExecNotice](s.events, nil)) >= 2 })
 	if warned := probe.Of[messages.ExecNotice](s.events, nil); len(warned) != 2 || !strings.Contains(warned[0].Text, "could not be remembered") {
 		t.Errorf("the warnings are %v", warned)
 	}
-	s.nothingLeft()
 }
 
 func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
@@ -435,8 +436,8 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
 	s.question()
-	s.system.Send(pid, planned{err: nil, plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
-	s.system.Send(pid, childEvent{event: nil})                                     // ignored
+	s.system.Send(pid, &planned{plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
+	s.system.Send(pid, childEvent{event: nil})                            // ignored
 	s.system.Send(pid, workPanicked{"deliberate"})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)

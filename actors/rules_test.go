@@ -21,11 +21,12 @@ func TestWithoutTheKeeperOfTheRulesACommandRunsOnce(t *testing.T) {
 		}
 		wantCode(t, call.result(), 0)
 	}
+	s.nothingLeft()
+	awaitThat(t, "the warnings", func() bool { return len(probe.Of[messages.ExecNotice](s.events, nil)) >= 2 })
 	warned := probe.Of[messages.ExecNotice](s.events, nil)
 	if len(warned) != 2 || !strings.Contains(warned[1].Text, "could not be remembered") {
 		t.Errorf("the warnings are %v", warned)
 	}
-	s.nothingLeft()
 }
 
 // A session that is opened later, and one that was open, have a rule as soon as the answer that made it was acted on.

@@ -211,6 +211,9 @@ func TestAWarningNearTheCap(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.WarnProcesses = 5, 3 })
 	fill(s, 5)
+	for range 5 {
+		probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	}
 	warnings := probe.Of[messages.ProcessWarning](s.events, nil)
 	if len(warnings) != 3 {
 		t.Fatalf("%+v", warnings)
