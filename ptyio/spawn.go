@@ -91,6 +91,23 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 // it. When so many do not, all others have to wait, too.
 var looking = make(chan struct{}, 256)
 
+// lookers are few for the threads' sake. Who has waited for lookWait looks without being one of them.
+var lookers = make(chan struct{}, 2)
+
+const lookWait = 50 * time.Millisecond
+
+// queue reports whether the caller has become one of the lookers.
+func queue() bool {
+	late := time.NewTimer(lookWait)
+	defer late.Stop()
+	select {
+	case lookers <- struct{}{}:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
 // look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
 // answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
 func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
@@ -106,6 +123,9 @@ func look(ctx context.Context, launch Launch, at func(name, dir, path string) (s
 		}
 		defer close(done)
 		defer func() { <-looking }()
+		if queue() {
+			defer func() { <-lookers }()
+		}
 		program, failed = at(name, dir, path)
 	}()
 	select {
