@@ -51,9 +51,11 @@ type Leader interface {
 // MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
 const MaxArguments = 6 << 20
 
-// opening bounds the spawns that open their terminals and pipes at once: each can take a thread, which Go never gives
-// back. None of these calls can hang; those that look at a user's files are made outside.
+// opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
+// thread, which Go never gives back. Opening cannot hang; a look that takes longer than longLook no longer counts.
 var opening = make(chan struct{}, 2)
+
+const longLook = 50 * time.Millisecond
 
 // Spawn starts a child through a starter. Spawners are made with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
@@ -91,23 +93,6 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 // it. When so many do not, all others have to wait, too.
 var looking = make(chan struct{}, 256)
 
-// lookers are few for the threads' sake. Who has waited for lookWait looks without being one of them.
-var lookers = make(chan struct{}, 2)
-
-const lookWait = 50 * time.Millisecond
-
-// queue reports whether the caller has become one of the lookers.
-func queue() bool {
-	late := time.NewTimer(lookWait)
-	defer late.Stop()
-	select {
-	case lookers <- struct{}{}:
-		return true
-	case <-late.C:
-		return false
-	}
-}
-
 // look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
 // answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
 func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
@@ -123,10 +108,12 @@ func look(ctx context.Context, launch Launch, at func(name, dir, path string) (s
 		}
 		defer close(done)
 		defer func() { <-looking }()
-		if queue() {
-			defer func() { <-lookers }()
-		}
+		opening <- struct{}{}
+		long := time.AfterFunc(longLook, func() { <-opening })
 		program, failed = at(name, dir, path)
+		if long.Stop() {
+			<-opening
+		}
 	}()
 	select {
 	case <-done:
