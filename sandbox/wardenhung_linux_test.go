@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -64,5 +68,67 @@ func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
 	p.say(2, 7) // the pid has come round
 	if err := <-later.reply; err != nil {
 		t.Error(err)
+	}
+}
+
+// hangingWarden is a bash in the place of a warden. Its subshell has executed nothing, as a newborn, and waits.
+func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
+	t.Helper()
+	pidfd := -1
+	bash := exec.Command("bash", "-c", "(echo waits; read line); exit 7")
+	bash.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
+	input, err := bash.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := bash.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bash.Start(); err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(pidfd), "pidfd")
+	t.Cleanup(func() { _ = bash.Process.Kill(); _ = input.Close(); _ = file.Close() })
+	if _, err := output.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	p = &wardenProcess{pid: bash.Process.Pid, pidfd: file, leaders: map[uint64]*wardenLeader{}}
+	p.expect(t, 1).asked = time.Now().Add(-time.Hour)
+	for late := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, found := tree.FindNewborn(p.pid); found {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the subshell was not found waiting")
+		}
+	}
+	return p, bash.Wait
+}
+
+func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
+	p, end := hangingWarden(t)
+	for range maxHungLooks - 1 {
+		p.tendFork()
+	}
+	if _, found := tree.FindNewborn(p.pid); !found || p.hung.killed != 0 {
+		t.Fatal("it was killed before its time")
+	}
+	p.tendFork()
+	if failed, ok := errors.AsType[*exec.ExitError](end()); !ok || failed.ExitCode() != 7 || p.hung.killed == 0 {
+		t.Errorf("the parent, which lives on: %v", failed)
+	}
+}
+
+func TestAWardenThatHangsOnIsKilled(t *testing.T) {
+	p, end := hangingWarden(t)
+	p.hung.newborn, _ = tree.FindNewborn(p.pid)
+	p.hung.looks = maxHungLooks // killed in vain, as one that waits for a disk
+	for range maxDeadLooks - maxHungLooks {
+		p.tendFork()
+	}
+	failed, ok := errors.AsType[*exec.ExitError](end())
+	if !ok || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("%v", failed)
 	}
 }

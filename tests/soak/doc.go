@@ -18,10 +18,11 @@
 // else, so the same seed makes the same choices; how they fall together in time it does not repeat. A complaint names
 // worker, step and scenario.
 //
-// Time is cut into rounds. In some of them the warden is killed, in some it is stopped. After each round comes a quiet point: everything is let
-// end, all sessions but one are closed, and when the counts are back where they were, or have not come back within ten
-// seconds, they are taken down. The first quiet point, after a warm-up in which every scenario had its turn, is the
-// baseline. In between, every second, the same is sampled under load: for the plot and for the columns MIN to LATE.
+// Time is cut into rounds. In some of them the warden is killed, in some it is stopped. After each round comes a quiet
+// point: everything is let end, all sessions but one are closed, and when the counts are back where they were, or have not
+// come back within ten seconds, they are taken down. The first quiet point, after a warm-up in which every scenario had its
+// turn, is the baseline. In between, every second, the same is sampled under load: for the plot and for the columns MIN to
+// LATE.
 //
 // # What the numbers mean
 //
