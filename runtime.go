@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -78,9 +79,9 @@ func badOption(field string, value any, hint string) error {
 
 // Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
 type Runtime struct {
-	system *actors.System
+	system *kernel.System
 	around actors.Surroundings
-	actor  *actors.PID
+	actor  *kernel.PID
 
 	ruleErrors []error
 
@@ -113,8 +114,8 @@ func Start(options Options) (*Runtime, error) {
 	for _, err := range r.ruleErrors {
 		options.Logger.Warn("a rule file was not read", "reason", err.Error())
 	}
-	r.system = actors.NewSystem(options.Logger)
-	if r.actor, err = r.system.StartRuntime(r.around); err != nil {
+	r.system = kernel.NewSystem(options.Logger, kernel.Options{})
+	if r.actor, err = actors.StartRuntime(r.system, r.around); err != nil {
 		return nil, errors.Join(err, r.around.Spawner.Close())
 	}
 	return r, nil
@@ -140,7 +141,7 @@ type Stats struct {
 // Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
 // closing of a session was answered all its ends are.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
-	counted, err := actors.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
+	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
 	return Stats{Stats: counted, Bus: r.around.Bus.Stats()}, plain(ctx, err, r.actor, errShutDown)
 }
 
@@ -165,7 +166,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		config.Approver = options.Approver.Approve
 	}
 	ctx := context.Background() // it is answered at once
-	s.supervisor, err = actors.Ask[*actors.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
+	s.supervisor, err = kernel.Ask[*kernel.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
 	if err != nil {
 		return nil, plain(ctx, err, r.actor, errShutDown)
 	}
@@ -176,7 +177,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 // ends first, the end goes on, the error says what is left, and Shutdown may be called again. A call after the end does
 // nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
-	_, err := actors.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
+	_, err := kernel.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {
 		return unfinished(ctx, r.left(ctx))
 	}

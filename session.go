@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
@@ -18,7 +19,7 @@ import (
 type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
-	supervisor *actors.PID
+	supervisor *kernel.PID
 }
 
 // ID names the session; its events carry it.
@@ -33,7 +34,7 @@ var (
 
 // ask is for requests that are answered at once, or whose answer does not matter to a caller that has given up.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
-	reply, err := actors.Ask[T](ctx, s.runtime.system, s.supervisor, message)
+	reply, err := kernel.Ask[T](ctx, s.runtime.system, s.supervisor, message)
 	return reply, plain(ctx, err, s.supervisor, errSessionClosed)
 }
 
@@ -93,7 +94,7 @@ func cancelled(ctx context.Context) error {
 }
 
 // plain makes errors of contexts ours, and names what is over instead of the actor that was asked.
-func plain(ctx context.Context, err error, asked *actors.PID, over error) error {
+func plain(ctx context.Context, err error, asked *kernel.PID, over error) error {
 	if err == nil {
 		return nil
 	}

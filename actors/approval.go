@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -20,9 +21,9 @@ const (
 // approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers.
 type approval struct {
 	*surroundings
-	ctx        *Context
-	supervisor *PID
-	keeper     *PID // of the rules
+	ctx        *kernel.Context
+	supervisor *kernel.PID
+	keeper     *kernel.PID // of the rules
 	approver   Approver
 	patience   time.Duration         // a question's deadline; zero for none
 	otherwise  messages.DecisionKind // what holds when it is over
@@ -31,8 +32,8 @@ type approval struct {
 	queue  []*question // the first is the one that is put
 	last   int         // number of the newest question
 	grants grants
-	held   bool   // the supervisor holds the deadlines of calls
-	look   *Timer // for listeners
+	held   bool          // the supervisor holds the deadlines of calls
+	look   *kernel.Timer // for listeners
 }
 
 // Messages to the approval actor.
@@ -46,7 +47,7 @@ type (
 		origin   messages.Origin
 	}
 	// withdraw says that a process does not want to know any more.
-	withdraw    struct{ asker *PID }
+	withdraw    struct{ asker *kernel.PID }
 	questionDue struct{ question *question }
 	listening   struct{}
 )
@@ -62,7 +63,7 @@ type verdict struct {
 // asking tells the supervisor that the deadlines of its calls are to be held, or not any more.
 type asking struct{ open bool }
 
-func (a *approval) receive(ctx *Context) {
+func (a *approval) receive(ctx *kernel.Context) {
 	a.ctx = ctx
 	crashed := true
 	defer func() {
@@ -76,11 +77,11 @@ func (a *approval) receive(ctx *Context) {
 
 func (a *approval) handle(message any) {
 	switch m := message.(type) {
-	case Started:
+	case kernel.Started:
 		a.ctx.Watch(a.keeper)
-	case Stopping:
+	case kernel.Stopping:
 		a.leave()
-	case Terminated:
+	case kernel.Terminated:
 		a.gone(m.PID)
 	case consult:
 		a.consulted(m)
@@ -109,7 +110,7 @@ func (a *approval) handle(message any) {
 		a.review()
 	case amended:
 		a.amended(m)
-	case Unanswered:
+	case kernel.Unanswered:
 		if lost, ok := m.Message.(amend); ok {
 			a.amended(amended{amend: lost, newRules: a.rules, err: m.Err})
 		}
@@ -133,7 +134,7 @@ func (a *approval) consulted(c consult) {
 		q.askers = append(q.askers, asker)
 	} else if len(a.queue) < maxQuestions {
 		a.last++
-		q := &question{Question: a.ask(c), consult: c, askers: []*PID{asker}}
+		q := &question{Question: a.ask(c), consult: c, askers: []*kernel.PID{asker}}
 		q.ID = questionID(a.last)
 		a.queue = append(a.queue, q)
 	} else {
@@ -253,7 +254,7 @@ func (a *approval) amended(m amended) {
 }
 
 // gone notes the end of a process that has asked, or of the keeper of the rules.
-func (a *approval) gone(pid *PID) {
+func (a *approval) gone(pid *kernel.PID) {
 	if !pid.Equal(a.keeper) {
 		a.withdraw(pid)
 		return
@@ -286,9 +287,9 @@ func (a *approval) review() {
 }
 
 // withdraw forgets one who asked, and the question if nobody else did.
-func (a *approval) withdraw(asker *PID) {
+func (a *approval) withdraw(asker *kernel.PID) {
 	for _, q := range slices.Clone(a.queue) {
-		q.askers = slices.DeleteFunc(q.askers, func(other *PID) bool { return other.Equal(asker) })
+		q.askers = slices.DeleteFunc(q.askers, func(other *kernel.PID) bool { return other.Equal(asker) })
 		if len(q.askers) == 0 && !q.closed {
 			a.finish(q, verdict{})
 		}

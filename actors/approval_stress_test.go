@@ -53,7 +53,7 @@ func (s *asker) disturb(calls []waiting) {
 		}
 	case 4:
 		if actors := s.actors("/process$"); len(actors) > 0 && rand.IntN(4) == 0 {
-			s.system.Send(actors[rand.IntN(len(actors))], workPanicked{"deliberate"})
+			s.system.Send(actors[rand.IntN(len(actors))], deliberate{})
 		}
 	case 5:
 		if granted := s.grants(); len(granted) > 0 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -163,7 +164,7 @@ func TestAGrantExpires(t *testing.T) {
 
 func TestTheOldestGrantIsForgotten(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	pid, err := h.system.Spawn("grants", func(ctx *Context) {
+	pid, err := h.system.Spawn("grants", func(ctx *kernel.Context) {
 		if _, ok := ctx.Message().(string); !ok {
 			return
 		}
@@ -438,7 +439,7 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	s.question()
 	s.system.Send(pid, &planned{plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
 	s.system.Send(pid, childEvent{event: nil})                            // ignored
-	s.system.Send(pid, workPanicked{"deliberate"})
+	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
 	s.nothingLeft()
@@ -484,7 +485,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	asked := s.call(shell("echo 1"))
 	s.question()
 	for _, pid := range s.actors("/approval$") {
-		s.system.Send(pid, workPanicked{"deliberate"}) // it can do nothing about it itself
+		s.system.Send(pid, deliberate{}) // it can do nothing about it itself
 	}
 	_, err := asked.reply()
 	wantError(t, "nobody to ask", err, messages.ErrRejected)
@@ -590,7 +591,7 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
 		for range count {
-			s := request[*PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			s := request[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
 			request[messages.Done](h, s, CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })

@@ -20,7 +20,7 @@ type approverSaid struct {
 
 // call lets the host's approver answer, in a goroutine.
 func (a *approval) call(q *question) {
-	self, sys, approver, shown := a.ctx.Self(), a.ctx.sys, a.approver, q.Question // the goroutine must not touch the actor
+	self, sys, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
 	wanted, leave := context.WithCancel(context.Background())
 	q.leave = leave
 	a.ctx.Go(func(ctx context.Context) any {

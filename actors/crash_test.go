@@ -14,9 +14,6 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// bomb is a message that crashes the actor of a process in whatever state it is.
-var bomb = deadline{}
-
 // alive says whether the leader of a process that was started still runs.
 func alive(started messages.ExecStarted) bool { return syscall.Kill(started.PID, 0) == nil }
 
@@ -66,7 +63,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: messages.MaxYield}),
 			s.call(messages.Terminate{Process: 99_999})}
 		calls[3].reply() // the supervisor has passed on the others
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		for _, call := range calls[:2] {
 			if reply, err := call.reply(); err != nil { // the write may have ended them with a result
 				wantError(t, "an open call", err, messages.ErrRuntimeFailure)
@@ -97,7 +94,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		var call waiting
 		actor := h.newActor(func() { call = s.call(shell("echo never")) })
 		s.said(old, "asked") // the new one waits for the slot of the old one
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
 		s.ended(bystander + 1)
@@ -118,7 +115,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		<-entered
 		end := s.call(messages.Terminate{Process: 99_999})
 		end.reply()
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
 		s.ended(bystander + 1) // its spawner was called off
@@ -139,7 +136,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		}
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.Terminate{Process: 99_999}).reply()
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		_, err := poll.reply()
 		wantError(t, "the poll", err, messages.ErrRuntimeFailure)
 		if end := wantCrash(t, s, id, bystander); end.Status != messages.Exited(5) || end.Tree.Ended != 1 {
@@ -154,7 +151,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 			actor := h.newActor(func() { id = cat(s) })
 			request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
-			h.system.Send(actor, bomb)
+			h.system.Send(actor, deliberate{})
 			s.ended(id)
 			probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id },
 				endOf(s.exec(shell("true"))))

@@ -2,10 +2,10 @@
 // supervisor), one in each session that asks a person (approval), and one for each command (the process). They share nothing and coordinate by messages; the requests and replies that a host sees are in
 // package messages.
 //
-//	system := actors.NewSystem(logger)
-//	runtime, err := system.StartRuntime(surroundings)
-//	supervisor, err := actors.Ask[*actors.PID](ctx, system, runtime, actors.OpenSession{Config: config})
-//	result, err := actors.Ask[*messages.Result](ctx, system, supervisor, messages.ExecCommand{Argv: []string{"make"}})
+//	system := kernel.NewSystem(logger, kernel.Options{})
+//	runtime, err := actors.StartRuntime(system, surroundings)
+//	supervisor, err := kernel.Ask[*kernel.PID](ctx, system, runtime, actors.OpenSession{Config: config})
+//	result, err := kernel.Ask[*messages.Result](ctx, system, supervisor, messages.ExecCommand{Argv: []string{"make"}})
 //
 // # One command
 //
@@ -36,7 +36,7 @@
 //
 // Nothing blocks in a Receive: blocking work runs in a goroutine started with Context.Go and comes back as a message.
 // Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. The library that runs
-// the actors is used through the adapter only; its rough edges are listed and tested there.
+// the actors is used through package kernel only; its rough edges are listed and tested there.
 //
 // # When an actor crashes
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -21,7 +22,7 @@ type grants struct {
 type grant struct {
 	messages.Grant
 	key    string
-	expiry *Timer
+	expiry *kernel.Timer
 }
 
 // grantDue is a timer's message.
@@ -34,7 +35,7 @@ func (g *grants) has(key string) bool {
 }
 
 // add remembers what a question was about.
-func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
+func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	key := q.consult.plan.CacheKey
 	if key == "" {
 		return

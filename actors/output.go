@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -13,7 +14,7 @@ type output struct {
 
 	// Both are nil until there is output.
 	splitters map[messages.Stream]*ptyio.Splitter
-	holding   map[messages.Stream]*Timer // of held beginnings of characters
+	holding   map[messages.Stream]*kernel.Timer // of held beginnings of characters
 }
 
 func newOutput() output {
@@ -23,7 +24,7 @@ func newOutput() output {
 // split cuts a batch into deltas.
 func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []byte)) {
 	if o.splitters == nil {
-		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*Timer{}
+		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*kernel.Timer{}
 	}
 	s := o.splitters[stream]
 	if s == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -16,9 +17,9 @@ import (
 // followed by another, for which it goes back to awaiting approval or starting.
 type process struct {
 	*surroundings
-	ctx        *Context
+	ctx        *kernel.Context
 	id         messages.ProcessID
-	supervisor *PID
+	supervisor *kernel.PID
 	order      order
 	settings   *settings
 	state      messages.ProcessState
@@ -30,7 +31,7 @@ type process struct {
 	writes     []*waiter // whose bytes the child has not answered for; those that wait for nothing else included
 	paused     int       // PauseYields not yet resumed
 
-	approval *PID           // asks a person; nil when it has crashed
+	approval *kernel.PID    // asks a person; nil when it has crashed
 	command  policy.Request // with snapshot, what the plan was made from
 	snapshot policy.Snapshot
 	plan     policy.Plan
@@ -38,10 +39,10 @@ type process struct {
 	unwanted bool // the call that asked for the command was taken back
 	attempts
 
-	initial *waiter    // the call that asked for the command, if it waits
-	starter *PID       // who waits for the start only (NoWait)
-	runner  *PID       // who waits for a run to the end
-	run     *runOutput // of a run to the end
+	initial *waiter     // the call that asked for the command, if it waits
+	starter *kernel.PID // who waits for the start only (NoWait)
+	runner  *kernel.PID // who waits for a run to the end
+	run     *runOutput  // of a run to the end
 
 	endWanted  bool                // somebody asked for the end, be it after the leader's exit
 	ending     *messages.Terminate // the first request to end it
@@ -88,7 +89,7 @@ type (
 	// answered says that a call of an asker has been answered.
 	answered struct {
 		id    messages.ProcessID
-		asker *PID
+		asker *kernel.PID
 	}
 	// ended is the last word of a process. The output becomes the supervisor's.
 	ended struct {
@@ -117,7 +118,7 @@ type (
 
 // Discard passes the discard of a message on to the event in it.
 func (e childEvent) Discard() {
-	if owner, ok := e.event.(Discarder); ok {
+	if owner, ok := e.event.(kernel.Discarder); ok {
 		owner.Discard()
 	}
 }
@@ -126,11 +127,11 @@ func (e childEvent) Discard() {
 func (m ended) Discard() { m.bus.Publish(execEnded(m.origin, m.record, m.output)) }
 
 // receive is the actor's behaviour.
-func (p *process) receive(ctx *Context) {
+func (p *process) receive(ctx *kernel.Context) {
 	p.ctx = ctx
 	switch m := ctx.Message().(type) {
-	case Started, Terminated:
-	case Stopping:
+	case kernel.Started, kernel.Terminated:
+	case kernel.Stopping:
 		p.leave()
 	case begin:
 		p.begin()
@@ -142,11 +143,11 @@ func (p *process) receive(ctx *Context) {
 		p.verdict(m)
 	case approvalLost:
 		p.approvalLost(errNoApproval)
-	case Unanswered: // by the approval actor
+	case kernel.Unanswered: // by the approval actor
 		p.approvalLost(m.Err)
 	case spawnFailed:
 		p.failed(m.err)
-	case workLeft:
+	case kernel.WorkLeft:
 		p.spawnerLeft()
 	case childEvent:
 		p.childEvent(m.event)
@@ -210,7 +211,7 @@ func (p *process) start(refused error) {
 func (p *process) spawn() {
 	p.attempt++
 	p.advance(messages.StateStarting)
-	self, supervisor, id, sys := p.ctx.Self(), p.supervisor, p.id, p.ctx.sys // the goroutines must not touch the actor
+	self, supervisor, id, sys := p.ctx.Self(), p.supervisor, p.id, p.ctx.System() // the goroutines must not touch the actor
 	launch := p.launch
 	launch.Events = func(e ptyio.Event) {
 		var event any = childEvent{id, e} // made once for both
@@ -332,7 +333,7 @@ func (p *process) leave() {
 		p.child.Abandon()
 	}
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Subject: p.id.String(), Detail: "its session has ended"}
-	askers := []*PID{p.starter, p.runner}
+	askers := []*kernel.PID{p.starter, p.runner}
 	for _, w := range slices.Concat(p.waiters, p.writes) {
 		askers = append(askers, w.asker)
 	}

@@ -43,7 +43,7 @@ func (p *process) request(message any) {
 	case messages.WriteStdin:
 		p.write(m)
 	case messages.CloseStdin:
-		asker, sys := p.ctx.Sender(), p.ctx.sys
+		asker, sys := p.ctx.Sender(), p.ctx.System()
 		p.child.CloseStdin(func(err error) {
 			if asker != nil {
 				sys.Send(asker, outcome("close stdin", err))
@@ -113,7 +113,7 @@ func (p *process) write(m messages.WriteStdin) {
 		patience = messages.DefaultPatience
 	}
 	p.writes = append(p.writes, w)
-	self, sys := p.ctx.Self(), p.ctx.sys
+	self, sys := p.ctx.Self(), p.ctx.System()
 	p.child.Write(m.Bytes, time.Now().Add(patience), func(taken int, err error) { sys.Send(self, wrote{w, taken, err}) })
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -13,7 +14,7 @@ type runOutput struct {
 	omitted        int64
 	timedOut       bool
 	cancelled      bool
-	clock          *Timer // of the timeout
+	clock          *kernel.Timer // of the timeout
 }
 
 // Timers of a run.

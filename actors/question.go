@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -17,11 +18,11 @@ import (
 type question struct {
 	messages.Question
 	consult consult // the first one
-	askers  []*PID
+	askers  []*kernel.PID
 	put     bool // it was published
 	closed  bool // it is decided, and the amendment is being made
 	verdict verdict
-	due     *Timer
+	due     *kernel.Timer
 	leave   func() // ends the approver's call
 	failed  string // why the approver will not answer
 }

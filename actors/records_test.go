@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -47,7 +48,7 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 
 // bare is a supervisor without a system, for its pure parts.
 func bare() *supervisor {
-	v := &supervisor{entries: map[messages.ProcessID]*entry{}, expiry: &Timer{}}
+	v := &supervisor{entries: map[messages.ProcessID]*entry{}, expiry: &kernel.Timer{}}
 	v.config.DeterministicIDs = true
 	return v
 }
@@ -107,14 +108,14 @@ func (refusing) Close() error { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		system := NewSystem(slog.New(slog.DiscardHandler))
+		system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{})
 		h := &host{t: t, system: system, bus: bus.New(bus.Options{})}
 		var err error
-		h.runtime, err = system.StartRuntime(Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
+		h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		supervisor := request[*PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
+		supervisor := request[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
 			for _, info := range request[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {

@@ -344,7 +344,7 @@ func TestACrashWhileARetryIsAskedAbout(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell(stoppable)) })
 	s.question()
-	s.system.Send(pid, workPanicked{"deliberate"})
+	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
 	ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)

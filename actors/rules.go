@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
 type rulesKeeper struct {
-	ctx     *Context
-	runtime *PID
+	ctx     *kernel.Context
+	runtime *kernel.PID
 	newest  newRules
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
@@ -31,7 +32,7 @@ type (
 	// appended is what became of the file.
 	appended struct {
 		amend
-		asker *PID
+		asker *kernel.PID
 		err   error
 	}
 	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
@@ -45,7 +46,7 @@ type (
 
 var errNoKeeper = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Detail: "the actor that keeps the rules has ended"}
 
-func (k *rulesKeeper) receive(ctx *Context) {
+func (k *rulesKeeper) receive(ctx *kernel.Context) {
 	k.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case amend:

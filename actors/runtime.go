@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -111,13 +112,13 @@ type (
 // runtime is the actor that owns the sessions and the limit over all of them.
 type runtime struct {
 	around   Surroundings
-	sessions map[string]*PID // by the actor's name
-	slots    map[string]int  // taken, by session
+	sessions map[string]*kernel.PID // by the actor's name
+	slots    map[string]int         // taken, by session
 	stats    Stats
-	waiting  []*applicant // the first come first
-	keeper   *PID         // of the rules
-	rules    newRules     // the newest, for sessions to come
-	closing  []*PID       // who waits for the end; not nil: nothing new is opened
+	waiting  []*applicant  // the first come first
+	keeper   *kernel.PID   // of the rules
+	rules    newRules      // the newest, for sessions to come
+	closing  []*kernel.PID // who waits for the end; not nil: nothing new is opened
 }
 
 // slotPatience is how long a start waits for a slot of whichever session before it is refused: that of a command that has
@@ -126,21 +127,21 @@ const slotPatience = 250 * time.Millisecond
 
 // applicant is a process that waits for a slot.
 type applicant struct {
-	session *PID
+	session *kernel.PID
 	id      messages.ProcessID
-	timer   *Timer
+	timer   *kernel.Timer
 }
 
 // StartRuntime starts the runtime actor.
-func (s *System) StartRuntime(around Surroundings) (*PID, error) {
-	r := &runtime{around: around, sessions: map[string]*PID{}, slots: map[string]int{},
+func StartRuntime(system *kernel.System, around Surroundings) (*kernel.PID, error) {
+	r := &runtime{around: around, sessions: map[string]*kernel.PID{}, slots: map[string]int{},
 		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: newRules{rules: around.Rules}}
-	return s.Spawn("runtime", r.receive)
+	return system.Spawn("runtime", r.receive)
 }
 
-func (r *runtime) receive(ctx *Context) {
+func (r *runtime) receive(ctx *kernel.Context) {
 	switch m := ctx.Message().(type) {
-	case Started:
+	case kernel.Started:
 		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
 		r.keeper = ctx.Spawn("rules", keeper.receive)
 	case OpenSession:
@@ -168,12 +169,12 @@ func (r *runtime) receive(ctx *Context) {
 			ctx.Send(session, CloseSession{By: messages.ByShutdown})
 		}
 		r.stopIfEmpty(ctx)
-	case Terminated:
+	case kernel.Terminated:
 		r.terminated(ctx, m.PID.Id)
 	}
 }
 
-func (r *runtime) open(ctx *Context, m OpenSession) {
+func (r *runtime) open(ctx *kernel.Context, m OpenSession) {
 	if r.closing != nil {
 		ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
@@ -185,7 +186,7 @@ func (r *runtime) open(ctx *Context, m OpenSession) {
 }
 
 // spread hands new rules to every session. Whatever is sent to a session from now on arrives behind them.
-func (r *runtime) spread(ctx *Context, m spread) {
+func (r *runtime) spread(ctx *kernel.Context, m spread) {
 	r.rules = m.newRules
 	for _, session := range r.sessions {
 		ctx.Send(session, m.newRules)
@@ -193,7 +194,7 @@ func (r *runtime) spread(ctx *Context, m spread) {
 	ctx.Respond(m.amended)
 }
 
-func (r *runtime) takeSlot(ctx *Context, m takeSlot) {
+func (r *runtime) takeSlot(ctx *kernel.Context, m takeSlot) {
 	if len(r.waiting) == 0 && r.stats.Processes < r.around.MaxProcesses {
 		r.grant(ctx, ctx.Sender(), m.id)
 		return
@@ -203,7 +204,7 @@ func (r *runtime) takeSlot(ctx *Context, m takeSlot) {
 	r.waiting = append(r.waiting, a)
 }
 
-func (r *runtime) grant(ctx *Context, session *PID, id messages.ProcessID) {
+func (r *runtime) grant(ctx *kernel.Context, session *kernel.PID, id messages.ProcessID) {
 	r.slots[session.Id]++
 	r.stats.Processes++
 	r.stats.Started++
@@ -211,7 +212,7 @@ func (r *runtime) grant(ctx *Context, session *PID, id messages.ProcessID) {
 }
 
 // serve gives what slots there are to those who wait.
-func (r *runtime) serve(ctx *Context) {
+func (r *runtime) serve(ctx *kernel.Context) {
 	for len(r.waiting) > 0 && r.stats.Processes < r.around.MaxProcesses {
 		a := r.waiting[0]
 		r.waiting = slices.Delete(r.waiting, 0, 1)
@@ -220,21 +221,21 @@ func (r *runtime) serve(ctx *Context) {
 	}
 }
 
-func (r *runtime) refuse(ctx *Context, a *applicant) {
+func (r *runtime) refuse(ctx *kernel.Context, a *applicant) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(other *applicant) bool { return other == a })
 	ctx.Send(a.session, slotTaken{a.id, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
 		Detail: "all sessions together have as many processes as the runtime may have",
 		Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
 }
 
-func (r *runtime) giveSlot(ctx *Context) {
+func (r *runtime) giveSlot(ctx *kernel.Context) {
 	r.slots[ctx.Sender().Id]--
 	r.stats.Processes--
 	r.serve(ctx)
 }
 
 // terminated forgets a session. One that crashed has not given its slots back; its processes end with it.
-func (r *runtime) terminated(ctx *Context, session string) {
+func (r *runtime) terminated(ctx *kernel.Context, session string) {
 	r.stats.Processes -= r.slots[session]
 	delete(r.slots, session)
 	delete(r.sessions, session)
@@ -249,7 +250,7 @@ func (r *runtime) terminated(ctx *Context, session string) {
 	r.stopIfEmpty(ctx)
 }
 
-func (r *runtime) stopIfEmpty(ctx *Context) {
+func (r *runtime) stopIfEmpty(ctx *kernel.Context) {
 	if r.closing == nil || len(r.sessions) > 0 {
 		return
 	}
@@ -258,7 +259,7 @@ func (r *runtime) stopIfEmpty(ctx *Context) {
 }
 
 // answerAll sends one reply to several callers; a message that asked for no reply has a nil sender.
-func answerAll(ctx *Context, askers []*PID, reply any) {
+func answerAll(ctx *kernel.Context, askers []*kernel.PID, reply any) {
 	for _, asker := range askers {
 		if asker != nil {
 			ctx.Send(asker, reply)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -16,8 +17,8 @@ type CloseSession struct{ By messages.TerminatedBy }
 // the ended ones.
 type supervisor struct {
 	*surroundings
-	ctx      *Context
-	runtime  *PID
+	ctx      *kernel.Context
+	runtime  *kernel.PID
 	config   SessionConfig
 	settings *settings
 	paused   int    // by the host
@@ -30,10 +31,10 @@ type supervisor struct {
 
 	records     []*record // the oldest first
 	recordBytes int64
-	expiry      *Timer
+	expiry      *kernel.Timer
 
-	approval *PID // asks a person; nil when it has crashed
-	keeper   *PID // of the rules
+	approval *kernel.PID // asks a person; nil when it has crashed
+	keeper   *kernel.PID // of the rules
 	rules    newRules
 	asking   bool // a question is open: deadlines are held
 
@@ -44,21 +45,21 @@ type supervisor struct {
 // sweep is a caller that waits for the end of all the processes that there were when it came. Later ones are no business of
 // its own: where commands keep coming it would wait for ever.
 type sweep struct {
-	asker *PID
+	asker *kernel.PID
 	left  map[messages.ProcessID]*entry
 }
 
 // entry is what a supervisor knows of a process that has not ended.
 type entry struct {
-	actor   *PID
+	actor   *kernel.PID
 	info    messages.ProcessInfo
 	used    uint64
 	slot    bool // it has one, or it is reserved for it
 	granted bool // the runtime counts it
 	pruned  bool
 	child   ptyio.Child         // nil before it is born
-	open    []*PID              // callers that wait for an answer
-	enders  []*PID              // callers that wait for the end
+	open    []*kernel.PID       // callers that wait for an answer
+	enders  []*kernel.PID       // callers that wait for the end
 	span    span                // of the process, for tracing
 	unborn  bool                // there will be no child
 	status  messages.ExitStatus // of the leader, as the child says
@@ -66,14 +67,14 @@ type entry struct {
 	crashed *messages.EndRecord // its actor is gone; this is published when its tree is, too
 }
 
-func newSupervisor(config SessionConfig, around Surroundings, runtime, keeper *PID, rules newRules) *supervisor {
+func newSupervisor(config SessionConfig, around Surroundings, runtime, keeper *kernel.PID, rules newRules) *supervisor {
 	settings := config.settings()
 	settings.rules = rules.rules
 	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config, keeper: keeper, rules: rules,
 		settings: settings.built(), entries: map[messages.ProcessID]*entry{}}
 }
 
-func (v *supervisor) receive(ctx *Context) {
+func (v *supervisor) receive(ctx *kernel.Context) {
 	v.ctx = ctx
 	crashed := true
 	defer func() {
@@ -87,10 +88,10 @@ func (v *supervisor) receive(ctx *Context) {
 
 func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
-	case Started:
+	case kernel.Started:
 		v.startApproval()
-	case Terminated:
-	case Stopping:
+	case kernel.Terminated:
+	case kernel.Stopping:
 		v.leave()
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
@@ -158,7 +159,7 @@ func (v *supervisor) internal(message any) {
 		}
 	case ended:
 		v.ended(m)
-	case Crashed:
+	case kernel.Crashed:
 		v.crashed(m)
 	case expireRecords:
 		v.expire()
@@ -286,7 +287,7 @@ func (v *supervisor) swept() {
 	v.sweeps = slices.DeleteFunc(v.sweeps, func(s sweep) bool {
 		over := len(s.left) == 0
 		if over {
-			answerAll(v.ctx, []*PID{s.asker}, messages.Done{})
+			answerAll(v.ctx, []*kernel.PID{s.asker}, messages.Done{})
 		}
 		return over
 	})
@@ -316,7 +317,7 @@ func (v *supervisor) hold(more bool) {
 
 func (v *supervisor) cancel(m messages.CancelWait) {
 	for _, e := range v.entries {
-		if slices.ContainsFunc(e.open, func(asker *PID) bool { return asker.Id == m.Waiter }) {
+		if slices.ContainsFunc(e.open, func(asker *kernel.PID) bool { return asker.Id == m.Waiter }) {
 			v.ctx.Send(e.actor, cancelWait{m.Waiter})
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -131,7 +132,7 @@ func (v *supervisor) logEnd(id messages.ProcessID, end *messages.EndRecord) {
 }
 
 // crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. The others do not notice.
-func (v *supervisor) crashed(m Crashed) {
+func (v *supervisor) crashed(m kernel.Crashed) {
 	if v.approval != nil && v.approval.Equal(m.PID) {
 		v.approvalCrashed()
 		return
@@ -184,7 +185,7 @@ func (v *supervisor) leave() {
 		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 	}
 	for _, s := range v.sweeps {
-		answerAll(v.ctx, []*PID{s.asker}, failure)
+		answerAll(v.ctx, []*kernel.PID{s.asker}, failure)
 	}
 	v.entries, v.sweeps = nil, nil
 	v.records = nil // the library's parent keeps a stale reference to an ended child until it has as many again

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -13,7 +14,7 @@ import (
 // waiter is a call that waits inside a process for output. Waiters are served one after the other: only the first one's
 // clock runs, and it takes the output.
 type waiter struct {
-	asker     *PID
+	asker     *kernel.PID
 	began     time.Time // when the call arrived
 	left      time.Duration
 	endless   bool // no deadline
@@ -25,8 +26,8 @@ type waiter struct {
 	taken     int
 	inputErr  *messages.Error
 
-	since time.Time // when its clock was started
-	clock *Timer    // nil while it does not run
+	since time.Time     // when its clock was started
+	clock *kernel.Timer // nil while it does not run
 }
 
 // deadline says that a waiter has waited long enough.
@@ -118,7 +119,7 @@ func (p *process) finish(w *waiter) {
 }
 
 // tell replies to a caller that the supervisor knows of.
-func (p *process) tell(asker *PID, reply any) {
+func (p *process) tell(asker *kernel.PID, reply any) {
 	if asker != nil {
 		p.ctx.Send(asker, reply)
 		p.ctx.Send(p.supervisor, answered{p.id, asker})

@@ -1,4 +1,4 @@
-package actors
+package kernel
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestGoroutinesAreKeptUpToABound(t *testing.T) {
 
 func TestAShutDownSystemKeepsNoGoroutines(t *testing.T) {
 	before := goruntime.NumGoroutine()
-	s := NewSystem(slog.New(slog.DiscardHandler))
+	s := NewSystem(slog.New(slog.DiscardHandler), Options{})
 	for range 10 {
 		if _, err := s.Spawn("idle", func(*Context) {}); err != nil {
 			t.Fatal(err)

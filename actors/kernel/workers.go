@@ -1,4 +1,4 @@
-package actors
+package kernel
 
 // maxKept is how many goroutines without work a system keeps, at a few KiB each.
 const maxKept = 64
