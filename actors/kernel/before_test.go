@@ -16,6 +16,9 @@ import (
 func TestBeforeSeesEveryMessageButStopping(t *testing.T) {
 	seen := make(chan string, 100)
 	s := NewSystem(slog.New(slog.DiscardHandler), Options{Before: func(self *PID, message any) {
+		if !strings.Contains(self.Id, "/") {
+			t.Errorf("seen: %T to the root", message)
+		}
 		if strings.Contains(self.Id, "test") && !strings.Contains(self.Id, "child") {
 			seen <- fmt.Sprintf("%T", message)
 		}

@@ -184,29 +184,36 @@ func TestNobodyWaitsForDetachedWorkThatNeverReturns(t *testing.T) {
 	}
 }
 
-// A goroutine that somebody left locked to a thread must not be given to others.
+// A goroutine that a host has left locked to a thread must not be given to others.
 func TestDetachedWorkTakesNoKeptGoroutine(t *testing.T) {
 	s := newTestSystem(t)
-	names := make(chan string, 2)
-	record := func(context.Context) any {
-		names <- goroutineName()
-		return nil
-	}
-	mustSpawn(t, s, func(ctx *Context) {
-		switch ctx.Message().(type) {
-		case Started:
-			ctx.Detach(record)
+	names, release := make(chan string, maxKept), make(chan struct{})
+	detached := make(chan string)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch ctx.Message() {
+		case "detach":
+			ctx.Detach(func(context.Context) any {
+				detached <- goroutineName()
+				return nil
+			})
+		case "work":
+			ctx.Go(func(context.Context) any {
+				names <- goroutineName()
+				<-release // so that nobody works twice
+				return nil
+			})
 		}
 	})
-	detached := mustReceive(t, names)
-	for range 3 * maxKept { // more than are kept
-		mustSpawn(t, s, func(ctx *Context) {
-			if _, ok := ctx.Message().(Started); ok {
-				ctx.Go(record)
-			}
-		})
-		if name := mustReceive(t, names); name == detached {
-			t.Fatalf("%s is used again", name)
+	s.Send(pid, "detach")
+	name := mustReceive(t, detached)
+	if _, err := s.Spawn("another", echo); err != nil { // meanwhile the goroutine would become one that waits
+		t.Fatal(err)
+	}
+	for range maxKept {
+		s.Send(pid, "work")
+		if mustReceive(t, names) == name {
+			t.Errorf("%s is used again", name)
 		}
 	}
+	close(release)
 }
