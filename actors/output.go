@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"bytes"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -17,7 +19,7 @@ type output struct {
 }
 
 func newOutput() output {
-	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog()}
+	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog(ptyio.Position{})}
 }
 
 // split cuts a batch into deltas.
@@ -35,8 +37,9 @@ func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []b
 
 func (o *output) held(stream messages.Stream) bool { return o.splitters[stream].Pending() > 0 }
 
-// keep remembers a delta and tells its number and place.
-func (o *output) keep(stream messages.Stream, delta []byte) (seq uint64, offset int64) {
+// keep remembers a copy of a delta, which is returned with its number and place and is shared by all who keep it.
+func (o *output) keep(stream messages.Stream, delta []byte) ptyio.Chunk {
+	delta = bytes.Clone(delta)
 	o.unread.Push(delta)
 	return o.log.Append(stream, delta)
 }
