@@ -17,6 +17,8 @@ type Spawner interface {
 	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later: whoever
 	// locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
+	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
+	Resolver() Resolver
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
 }
@@ -54,6 +56,21 @@ type Child interface {
 	// Abandon is for an owner that can take no more events: output is thrown away from now on, unreleased credit is
 	// forgotten, and the tree is killed without grace.
 	Abandon()
+}
+
+// Prompt marks children. A Child (or Leader) that has this method promises that its calls return at once and do not panic;
+// calls to others are made in goroutines.
+type Prompt interface{ Prompt() }
+
+// IsPrompt reports whether the calls to a child return at once: those to a child of this package if its Leader is a Prompt,
+// those to another if it has the method itself.
+func IsPrompt(c Child) bool {
+	var maker any = c
+	if own, ok := c.(*child); ok {
+		maker = own.leader
+	}
+	_, prompt := maker.(Prompt)
+	return prompt
 }
 
 // Scope says whom Child.Signal reaches.

@@ -17,8 +17,9 @@
 //	child.CloseStdin(func(err error) { ... })
 //
 // It knows no actor and no policy. [Child] and [Spawner] are what the rest of the house sees; a spawner brings a
-// [Starter], which forks and ends trees, and gets everything about bytes from [Spawn]. Beside them are the stores for
-// output, which know no child: [OutputLog], [HeadTailBuffer] and [Splitter], and [BuildEnvironment].
+// [Starter], which forks and ends trees, and gets everything about bytes from [Spawn]; and a [Resolver], which knows the
+// machine on which the children run: [Local] this one, or another of the host's. Beside them are the stores for output,
+// which know no child: [OutputLog], [HeadTailBuffer] and [Splitter], and [BuildEnvironment].
 //
 // # Starting
 //

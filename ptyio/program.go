@@ -24,12 +24,11 @@ const longLook = 50 * time.Millisecond
 // it. When so many do not, all others have to wait, too.
 var looking = make(chan struct{}, 256)
 
-// look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
-// answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
-func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
-	name, dir, path := launch.Argv[0], launch.Dir, searchPath(launch.Env)
+// look does what may have to wait for a file system in a goroutine of its own, which is left alone if ctx ends first: file
+// systems may not answer. So at must not use what is the caller's again then, such as the lists of a launch.
+func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, error) {
 	done := make(chan struct{})
-	var program string
+	var found T
 	var failed error
 	go func() {
 		select {
@@ -41,30 +40,34 @@ func look(ctx context.Context, launch Launch, at func(name, dir, path string) (s
 		defer func() { <-looking }()
 		opening <- struct{}{}
 		long := time.AfterFunc(longLook, func() { <-opening })
-		program, failed = at(name, dir, path)
+		found, failed = at()
 		if long.Stop() {
 			<-opening
 		}
 	}()
 	select {
 	case <-done:
-		return program, failed
+		return found, failed
 	case <-ctx.Done():
-		return "", startError(launch, name, ctx.Err())
+		var nothing T
+		return nothing, cancelled(subject, ctx.Err())
 	}
 }
 
-// reached finds a program, and returns when its file system and that of the directory have answered.
-func reached(name, dir, path string) (string, error) {
-	if err := checkDir(dir); err != nil {
-		return "", err
-	}
-	program, err := findProgram(name, dir, path)
-	if err != nil {
-		return "", err
-	}
-	reach(program)
-	return program, nil
+// reached finds the program of a launch, and returns when its file system and that of the directory have answered.
+func reached(ctx context.Context, launch Launch) (string, error) {
+	name, dir, path := launch.Argv[0], launch.Dir, SearchPath(launch.Env)
+	return look(ctx, name, func() (string, error) {
+		if err := checkDir(dir); err != nil {
+			return "", err
+		}
+		program, err := findProgram(name, dir, path)
+		if err != nil {
+			return "", err
+		}
+		reach(program)
+		return program, nil
+	})
 }
 
 func checkDir(dir string) error {
@@ -98,15 +101,6 @@ func reach(program string) {
 			return
 		}
 	}
-}
-
-// FindProgram is the file that a spawner would execute for a launch: what execvp would find with its PATH and directory. It
-// looks at the file system, and gives up with messages.ErrCancelled when ctx ends. Symbolic links are not followed.
-func FindProgram(ctx context.Context, l Launch) (string, error) {
-	if len(l.Argv) == 0 {
-		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program"}
-	}
-	return look(ctx, l, findProgram)
 }
 
 // findProgram does what execvp does, with the child's own PATH and directory.
@@ -144,8 +138,8 @@ func within(dir, path string) string {
 	return dir + "/" + path
 }
 
-// searchPath is the first PATH, which is the one a C library finds.
-func searchPath(env []string) string {
+// SearchPath is the PATH of an environment: the first, which is the one a C library finds, or a usual one if there is none.
+func SearchPath(env []string) string {
 	for _, entry := range env {
 		if value, found := strings.CutPrefix(entry, "PATH="); found {
 			return value

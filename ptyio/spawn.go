@@ -35,7 +35,8 @@ type Start struct {
 	TreeEnded  func(messages.TreeReport)
 }
 
-// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child.
+// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. One
+// whose calls return at once is also a Prompt.
 type Leader interface {
 	PID() int
 	// Signal reaches the members of the tree that are in the process group, or all of them if group is zero.
@@ -48,7 +49,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err := validate(launch); err != nil {
 		return nil, err
 	}
-	program, err := look(ctx, launch, reached)
+	program, err := reached(ctx, launch)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func startError(launch Launch, program string, err error) error {
 		return typed
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &messages.Error{Code: messages.CodeCancelled, Op: "spawn", Subject: program, Detail: err.Error()}
+		return cancelled(program, err)
 	}
 	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
 		return err
