@@ -1,7 +1,8 @@
 package actors
 
 import (
-	"github.com/execbus/execbus/actors/kernel"
+	"bytes"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -14,17 +15,17 @@ type output struct {
 
 	// Both are nil until there is output.
 	splitters map[messages.Stream]*ptyio.Splitter
-	holding   map[messages.Stream]*kernel.Timer // of held beginnings of characters
+	holding   map[messages.Stream]*Timer // of held beginnings of characters
 }
 
 func newOutput() output {
-	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog()}
+	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog(ptyio.Position{})}
 }
 
 // split cuts a batch into deltas.
 func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []byte)) {
 	if o.splitters == nil {
-		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*kernel.Timer{}
+		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*Timer{}
 	}
 	s := o.splitters[stream]
 	if s == nil {
@@ -36,8 +37,9 @@ func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []b
 
 func (o *output) held(stream messages.Stream) bool { return o.splitters[stream].Pending() > 0 }
 
-// keep remembers a delta and tells its number and place.
-func (o *output) keep(stream messages.Stream, delta []byte) (seq uint64, offset int64) {
+// keep remembers a copy of a delta, which is returned with its number and place and is shared by all who keep it.
+func (o *output) keep(stream messages.Stream, delta []byte) ptyio.Chunk {
+	delta = bytes.Clone(delta)
 	o.unread.Push(delta)
 	return o.log.Append(stream, delta)
 }

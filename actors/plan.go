@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -128,7 +129,7 @@ func badField(field, detail, hint string) error {
 }
 
 // launch turns a command into a launch without a sandbox. It looks at the file system for a script's shell, and only then.
-func (s *settings) launch(o *order) (ptyio.Launch, error) {
+func (s *settings) launch(ctx context.Context, o *order) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
 	var err error
@@ -137,7 +138,7 @@ func (s *settings) launch(o *order) (ptyio.Launch, error) {
 		if o.Login != nil {
 			login = *o.Login
 		}
-		if launch.Argv, err = shellArgv(o.Script, o.Shell, login); err != nil {
+		if launch.Argv, err = shellArgv(ctx, o.Script, o.Shell, login); err != nil {
 			return launch, err
 		}
 	}

@@ -27,15 +27,16 @@ type approvalLost struct{}
 // decide makes the plan for an order. If look is set, which is what looks says, it looks at the file system.
 func (s *settings) decide(ctx context.Context, o *order, look bool, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
 	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
-	if p.launch, p.err = s.launch(o); p.err != nil {
+	if p.launch, p.err = s.launch(ctx, o); p.err != nil {
 		return p
 	}
 	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
 	if look {
-		if p.request.Program, p.missing = ptyio.FindProgram(ctx, p.launch); p.missing != nil {
+		path := ptyio.SearchPath(p.launch.Env)
+		if p.request.Program, p.missing = ptyio.Local().Program(ctx, p.launch.Argv[0], p.launch.Dir, path); p.missing != nil {
 			p.request.Program = policy.NotFound
 		}
-		p.snapshot.TrustedShells = trustedShells()
+		p.snapshot.TrustedShells = trustedShells(ctx)
 	}
 	p.plan = plan(p.request, p.snapshot)
 	p.bind()

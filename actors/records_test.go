@@ -104,7 +104,8 @@ func (refusing) Spawn(context.Context, ptyio.Launch) (ptyio.Child, error) {
 	return nil, messages.ErrNoSuchProgram
 }
 
-func (refusing) Close() error { return nil }
+func (refusing) Resolver() ptyio.Resolver { return ptyio.Local() }
+func (refusing) Close() error             { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

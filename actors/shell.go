@@ -1,22 +1,21 @@
 package actors
 
 import (
-	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // shellArgv is the command line that runs a script. It looks at the file system.
-func shellArgv(script, shell string, login bool) ([]string, error) {
-	path, err := findShell(shell)
+func shellArgv(ctx context.Context, script, shell string, login bool) ([]string, error) {
+	path, err := findShell(ctx, shell)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +41,8 @@ func shellKind(path string) string {
 
 // findShell finds the program for a shell that was asked for by path or name; an empty one is the user's own. In this
 // order: the path itself, the user's own shell if it is of that kind, PATH, the usual places, and at last /bin/sh.
-func findShell(asked string) (string, error) {
-	own := loginShell()
+func findShell(ctx context.Context, asked string) (string, error) {
+	own := loginShell(ctx)
 	if asked == "" {
 		asked = own
 		if _, known := shellKinds[shellKind(own)]; !known {
@@ -79,29 +78,15 @@ func isFile(path string) bool {
 }
 
 // trustedShells are the shells, besides the system's own, that are believed to be what their names say.
-func trustedShells() []string {
-	if shell := userShell(); shell != "" {
+func trustedShells(ctx context.Context) []string {
+	if shell, err := ptyio.Local().UserShell(ctx); err == nil && shell != "" {
 		return []string{shell}
 	}
 	return nil
 }
 
 // loginShell is the shell that the user database names for us, or else SHELL.
-func loginShell() string { return cmp.Or(userShell(), os.Getenv("SHELL")) }
-
-// userShell is the shell that the user database names for us, if it does. The standard library does not tell it. It is
-// looked up once: many commands that start at once would each take a thread to read the file.
-var userShell = sync.OnceValue(func() string {
-	file, err := os.Open("/etc/passwd")
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	uid := strconv.Itoa(os.Getuid())
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if fields := strings.Split(lines.Text(), ":"); len(fields) == 7 && fields[2] == uid {
-			return fields[6]
-		}
-	}
-	return ""
-})
+func loginShell(ctx context.Context) string {
+	shell, _ := ptyio.Local().UserShell(ctx)
+	return cmp.Or(shell, os.Getenv("SHELL"))
+}
