@@ -145,8 +145,11 @@ func (s *Subscription) signal() {
 // behind the last queued event of a subscription that fell too far behind. The last two are final.
 func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 	s.handled()
-	for {
+	for woken := false; ; {
 		if ctx.Err() != nil {
+			if woken {
+				s.signal() // it may have been for an event that another reader waits for
+			}
 			return nil, cancelled("read events", ctx)
 		}
 		if ev, err := s.take(); ev != nil || err != nil {
@@ -154,6 +157,7 @@ func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 		}
 		select {
 		case <-s.wake:
+			woken = true
 		case <-s.done:
 		case <-ctx.Done():
 		}
