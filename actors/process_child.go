@@ -116,7 +116,8 @@ func (p *process) publish(stream messages.Stream, delta []byte, credit *bus.Cred
 	p.run.keep(stream, delta)
 	seq, offset := p.output.keep(stream, delta)
 	p.telemetry.output(len(delta))
-	p.bus.PublishOutput(messages.OutputDelta{Origin: p.origin(), Stream: stream, Seq: seq, Offset: offset, Bytes: delta}, credit)
+	p.bus.PublishOutput(messages.OutputDelta{Origin: p.origin(), Stream: stream, Seq: seq, Offset: offset,
+		Bytes: append(make([]byte, 0, len(delta)), delta...)}, credit)
 }
 
 // holdBack sees to it that the beginning of a character does not wait for its end for ever. A batch that was held as a
