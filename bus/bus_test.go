@@ -58,12 +58,29 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// Bytes are given up by the publisher, so nothing has to copy them.
+func TestSubscribersShareTheBytes(t *testing.T) {
+	b := newBus(t)
+	subs := []*Subscription{subscribe(t, b, Filter{}, SubscribeOptions{}), subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true})}
+	ev := output(1000, 1, 0, 10)
+	b.PublishOutput(ev)
+	for _, s := range subs {
+		if got := next(t, s).(messages.OutputDelta); &got.Bytes[0] != &ev.Bytes[0] {
+			t.Error("the bytes were copied")
+		}
+	}
+}
+
 func TestFilterIsCopied(t *testing.T) {
 	b := newBus(t)
 	kinds := append(make([]messages.EventKind, 0, 2), messages.KindOutputDelta)
 	processes := []messages.ProcessID{1000, 1001}
-	s := subscribe(t, b, Filter{Kinds: kinds, Processes: processes}, SubscribeOptions{})
-	kinds[0], processes[0] = messages.KindExecEnded, 1
+	sessions := []messages.SessionID{"t", "s"}
+	s := subscribe(t, b, Filter{Kinds: kinds, Processes: processes, Sessions: sessions}, SubscribeOptions{})
+	if sessions[0] != "t" {
+		t.Error("the caller's list was sorted")
+	}
+	kinds[0], processes[0], sessions[1] = messages.KindExecEnded, 1, "u"
 	b.Publish(output(1000, 1, 0, 1))
 	next(t, s)
 	if kinds[:2][1] != "" {

@@ -58,3 +58,54 @@ func TestReaderThatGivesUpPassesTheWakeUpOn(t *testing.T) {
 		}
 	})
 }
+
+func TestTryNextDoesNotWait(t *testing.T) {
+	b := newBus(t)
+	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true})
+	try := func(number int, is error) {
+		t.Helper()
+		ev, ok, err := s.TryNext()
+		if ok != (number > 0) || ok && numberOf(ev) != number || !ok && ev != nil {
+			t.Errorf("got %v, %t, want number %d", ev, ok, number)
+		}
+		if is != nil {
+			wantError(t, err, is)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	try(0, nil)
+	c := newTracked()
+	b.PublishOutput(output(1000, 1, 0, 1), c.Credit)
+	b.Publish(notice(1000, 2))
+	c.Release()
+	try(1, nil)
+	if c.released != 0 {
+		t.Error("released while the event is handled")
+	}
+	try(2, nil)
+	if c.released != 1 {
+		t.Error("asking for the next event did not release the credit")
+	}
+	try(0, nil)
+	b.Publish(notice(1000, 3))
+	b.Close()
+	try(3, nil)
+	try(0, messages.ErrClosed)
+	s.Close()
+	try(0, messages.ErrClosed)
+}
+
+// Who takes an event without waiting leaves the others to those who wait.
+func TestTryNextPassesTheWakeUpOn(t *testing.T) {
+	s := subscribe(t, newBus(t), Filter{}, SubscribeOptions{})
+	for i := range 2 { // published, and a reader who then gave up has taken the wake-up
+		s.queue.add(&publication{event: notice(1000, i+1), kind: messages.KindExecNotice})
+	}
+	if ev, ok, err := s.TryNext(); !ok || numberOf(ev) != 1 {
+		t.Fatal(ev, err)
+	}
+	if len(s.wake) != 1 {
+		t.Error("an event waits and nobody is told")
+	}
+}

@@ -65,7 +65,7 @@ func (q *queue) add(p *publication) (dropped int, fits bool) {
 			return dropped, false
 		}
 		if s.size > q.limits.bytes { // the queue is empty, and even so it does not fit
-			if !q.lose(s) {
+			if !q.lose(&s) {
 				return dropped, false
 			}
 			return dropped + 1, true
@@ -96,7 +96,7 @@ func (q *queue) full(size int) bool {
 // makeRoom drops the oldest until one of size bytes fits or nothing is left.
 func (q *queue) makeRoom(size int) (dropped int, fits bool) {
 	for q.outputs.count > 0 && q.full(size) {
-		if !q.lose(*q.outputs.at(0)) {
+		if !q.lose(q.outputs.at(0)) {
 			return dropped, false
 		}
 		q.bytes -= q.outputs.pop().size
@@ -106,15 +106,18 @@ func (q *queue) makeRoom(size int) (dropped int, fits bool) {
 }
 
 // lose turns an event into a gap, or into a part of one. It reports false where no gap can be added.
-func (q *queue) lose(s slot) bool {
-	from := s.event.From()
+func (q *queue) lose(s *slot) bool {
+	output, isOutput := s.event.(messages.OutputDelta)
+	from := &output.Origin
+	if !isOutput {
+		from = new(s.event.From())
+	}
 	key := processKey{from.Session, from.Process}
 	g := q.open[key]
-	output, isOutput := s.event.(messages.OutputDelta)
 	// A publisher that relays somebody else's gaps leaves holes between its outputs; a gap must not cover them. Lost output
 	// does not join a gap of inputs alone either: one that is relayed may stand between the two.
 	if g == nil || isOutput && (g.Deltas == 0 || g.End != output.Offset) {
-		g = &gap{number: s.number, Gap: messages.Gap{Origin: from, First: output.Offset}}
+		g = &gap{number: s.number, Gap: messages.Gap{Origin: *from, First: output.Offset}}
 		if q.gaps.count >= q.limits.gaps || q.tooHeavy(g.Weight()) {
 			return false
 		}
