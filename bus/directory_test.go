@@ -83,6 +83,7 @@ func (m *directoryMachine) publish(t *rapid.T) {
 		if over := want > s.queue.limits.lifecycle; over != s.ended.Load() {
 			t.Fatalf("ended: %t, want %t", s.ended.Load(), over)
 		} else if over {
+			s.Close() // as its owner does in the end; it has been taken out already
 			m.drop(i)
 			i--
 		} else if got := s.queue.lifecycle.count; got != want {

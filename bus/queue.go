@@ -57,7 +57,7 @@ func (q *queue) add(p *publication) (dropped int, fits bool) {
 	case q.lossless && p.credit.hold():
 		s.credit = p.credit
 	case q.lossless:
-		if q.outputs.count > 0 && q.full(s.size) {
+		if q.full(s.size) {
 			return 0, false
 		}
 	default:

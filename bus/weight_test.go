@@ -104,6 +104,17 @@ func TestTheMemoryBehindOutputCounts(t *testing.T) {
 	}
 }
 
+func TestOutputOverTheBoundEndsALosslessSubscription(t *testing.T) {
+	b := newBus(t)
+	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, OutputBytes: messages.MaxDelta})
+	b.Publish(output(1000, 1, 0, messages.MaxDelta+1))
+	events, err := drain(s)
+	wantError(t, err, messages.ErrSlowSubscriber)
+	if len(events) != 0 {
+		t.Errorf("%d events", len(events))
+	}
+}
+
 // In a lossless subscription inputs are neither lost nor under flow control: like lifecycle events they end it.
 func TestLosslessSubscriptionsKeepInputsUpToTheLimit(t *testing.T) {
 	for name, c := range map[string]struct{ size, fit int }{
