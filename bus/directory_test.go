@@ -150,17 +150,16 @@ func TestChangesLeaveOlderDirectoriesAlone(t *testing.T) {
 		subs = append(subs, subscribe(t, b, Filter{Sessions: []messages.SessionID{"s"}}, SubscribeOptions{}),
 			subscribe(t, b, Filter{}, SubscribeOptions{}))
 	}
-	before := b.directory.Load().candidates("s")
-	var was [2][]route
-	for i := range before {
-		was[i] = slices.Clone(before[i])
-	}
+	d := b.directory.Load()
+	before := d.candidates("s")
+	was := [2][]route{slices.Clone(before[0]), slices.Clone(before[1])}
 	for _, s := range subs[2:] {
 		s.Close()
 		subscribe(t, b, s.filter, SubscribeOptions{})
 	}
-	for i := range before {
-		if !slices.Equal(before[i], was[i]) {
+	after := d.candidates("s")
+	for i := range was {
+		if !slices.Equal(before[i], was[i]) || !slices.Equal(after[i], was[i]) {
 			t.Errorf("list %d has changed", i)
 		}
 	}
