@@ -49,8 +49,8 @@ func busWithFullQueues(t testing.TB, subscribers int, filter func(int) Filter) *
 	return bus
 }
 
-// BenchmarkPublishBesideOtherSessions publishes output of a session with one subscription to a bus with many of other sessions,
-// each of which wants the events of no session, too.
+// BenchmarkPublishBesideOtherSessions publishes output of a session with one subscription, beside many of other sessions, each
+// of which wants the events of no session, too.
 func BenchmarkPublishBesideOtherSessions(b *testing.B) {
 	for _, others := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(others), func(b *testing.B) {
@@ -68,7 +68,8 @@ func BenchmarkPublishBesideOtherSessions(b *testing.B) {
 
 func subscribeSessions(t testing.TB, b *Bus, count int) {
 	for i := range count {
-		subscribe(t, b, Filter{Sessions: []messages.SessionID{messages.SessionID(fmt.Sprint("other ", i)), ""}}, SubscribeOptions{})
+		other := messages.SessionID(fmt.Sprint("other ", i))
+		subscribe(t, b, Filter{Sessions: []messages.SessionID{other, ""}}, SubscribeOptions{})
 	}
 }
 
