@@ -108,8 +108,8 @@
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
 // one that was refused as malformed has no events. AttemptEnded and another ToolDecision come before a second attempt.
 //
-// A subscriber that does not read never slows a process: it loses the oldest output and finds a Gap in its place. With
-// [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
+// A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
+// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
 //
 // # Endings
 //

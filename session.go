@@ -209,18 +209,18 @@ type Watch struct {
 	Kinds     []messages.EventKind
 	Processes []messages.ProcessID
 	Calls     []messages.CallID
+	// Name says in errors whose subscription it is; it may be empty.
+	Name string
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
 	// reading stops the process, and with it whoever waits for its end: close the subscription when nobody reads it any more.
 	Lossless bool
-	// Context ends the subscription when it ends; nil means that only Close does.
-	Context context.Context
 }
 
 // Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller must close it; it
 // does not end with the session, but with the runtime.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
-	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Lossless: watch.Lossless, Context: watch.Context})
+	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: watch.Name, Lossless: watch.Lossless})
 }
 
 // Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop

@@ -102,11 +102,11 @@ func (s *asker) answer(kind messages.DecisionKind) messages.ApprovalRequested {
 }
 
 func (s *asker) questions() messages.Questions {
-	return request[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+	return must[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
 }
 
 func (s *asker) grants() messages.Grants {
-	return request[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
+	return must[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
 }
 
 // waits waits until so many questions wait.

@@ -127,9 +127,9 @@ func (s *asker) finishAsking(n int, calls []waiting) {
 		s.killApproval()
 	}
 	if n%3 == 0 {
-		request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+		must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	}
-	request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 	for _, call := range calls {
 		call.reply()
 	}

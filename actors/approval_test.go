@@ -138,7 +138,7 @@ func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
 	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
 		t.Fatalf("the grants are %+v", granted)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	must[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	_, err := ask[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
 	call = s.call(shell("echo 1"))
@@ -178,7 +178,7 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := request[[]bool](h, pid, "go"); slices.Contains(got, false) {
+	if got := must[[]bool](h, pid, "go"); slices.Contains(got, false) {
 		t.Errorf("%v", got)
 	}
 }
@@ -366,7 +366,7 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 		"taken back": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
 		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
 		"closed": func(s *asker, _ waiting, _ messages.Question) {
-			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -397,7 +397,7 @@ func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
 	for name, take := range map[string]func(waiting){
 		"cancel":        func(call waiting) { call.cancel() },
 		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
-		"terminate all": func(waiting) { request[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
+		"terminate all": func(waiting) { must[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
 	} {
 		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
 			call := s.call(command)
@@ -467,7 +467,7 @@ func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
 	one := s.call(shell("echo 1"))
 	q := s.question()
 	untrusted := messages.ApprovalPolicy{Mode: messages.Untrusted} // so that the two are not merged
-	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
 	two := s.call(shell("echo 1"))
 	s.waits(2)
 	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
@@ -497,7 +497,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 }
 
 func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
@@ -520,7 +520,7 @@ func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 		t.Error("a yield ended while the question was open")
 	}
 	// The host's own pauses do not undo it.
-	request[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
 	if short.answered(2 * messages.MinYield) {
 		t.Error("somebody else's resume let a yield end")
 	}
@@ -531,7 +531,7 @@ func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 	if result := short.result(); !result.Running {
 		t.Errorf("%+v", result)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	s.nothingLeft()
 }
 
@@ -555,7 +555,7 @@ func TestTooManyQuestions(t *testing.T) {
 	if over != 1 {
 		t.Errorf("%d were refused", over)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	limited := 0
 	for _, call := range calls {
 		if _, err := call.reply(); errors.Is(err, messages.ErrLimitReached) {
@@ -573,7 +573,7 @@ func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
 	began := time.Now()
-	request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -591,8 +591,8 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
 		for range count {
-			s := request[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
-			request[messages.Done](h, s, CloseSession{})
+			s := must[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			must[messages.Done](h, s, CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })
 		var memory goruntime.MemStats

@@ -130,7 +130,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		kept.OnLeaderExit = messages.KeepTree
 		var id messages.ProcessID
 		actor := h.newActor(func() { id = s.exec(kept).Process })
-		first := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+		first := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 		if !first.Running || first.Status != messages.Exited(5) || first.Background == nil || !first.Background.Kept {
 			t.Errorf("%+v", first)
 		}
@@ -149,7 +149,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		for range 8 { // whoever comes first, the actor's end or its crash: there is one end
 			var id messages.ProcessID
 			actor := h.newActor(func() { id = cat(s) })
-			request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+			must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
 			h.system.Send(actor, deliberate{})
 			s.ended(id)

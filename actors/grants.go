@@ -25,9 +25,6 @@ type grant struct {
 	expiry *kernel.Timer
 }
 
-// grantDue is a timer's message.
-type grantDue struct{ grant *grant }
-
 // has reports whether the command with this key was approved.
 func (g *grants) has(key string) bool {
 	found := g.keys[key]
@@ -36,7 +33,7 @@ func (g *grants) has(key string) bool {
 
 // add remembers what a question was about.
 func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
-	key := q.consult.plan.CacheKey
+	key := q.first().plan.CacheKey
 	if key == "" {
 		return
 	}
@@ -49,7 +46,7 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 		Granted: time.Now(), Remembers: clip(q.remembers(messages.ApprovedForSession))}}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
-		added.expiry = ctx.After(expires, grantDue{added})
+		added.expiry = ctx.After(expires, grantDue{added.ID})
 	}
 	if g.keys == nil {
 		g.keys = map[string]*grant{}
@@ -57,6 +54,9 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	g.keys[key] = added
 	g.all = append(g.all, added)
 }
+
+// expire forgets the grant with an id, if it is still there.
+func (g *grants) expire(id messages.GrantID) { _ = g.revoke(id) }
 
 // remembers is what the person was told that an answer would remember.
 func (q *question) remembers(kind messages.DecisionKind) string {

@@ -214,7 +214,7 @@ func (h *host) open(change func(*SessionConfig)) *talk {
 	}
 	s := &talk{host: h, id: config.Session, events: probe.New(h.t)}
 	follow(h.t, h.bus, s.id, s.events.Receive)
-	s.supervisor = request[*kernel.PID](h, h.runtime, OpenSession{config})
+	s.supervisor = must[*kernel.PID](h, h.runtime, OpenSession{config})
 	return s
 }
 
@@ -252,8 +252,8 @@ func ask[T any](h *host, to *kernel.PID, message any) (T, error) {
 	return reply, err
 }
 
-// request asks for what must succeed.
-func request[T any](h *host, to *kernel.PID, message any) T {
+// must asks for what must succeed.
+func must[T any](h *host, to *kernel.PID, message any) T {
 	h.t.Helper()
 	reply, err := ask[T](h, to, message)
 	if err != nil {
@@ -308,23 +308,23 @@ func (w waiting) cancel() { w.system.Send(w.supervisor, messages.CancelWait{Wait
 
 func (s *talk) exec(command messages.ExecCommand) *messages.Result {
 	s.t.Helper()
-	return request[*messages.Result](s.host, s.supervisor, command)
+	return must[*messages.Result](s.host, s.supervisor, command)
 }
 
 func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
 	s.t.Helper()
-	return request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
+	return must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
 }
 
 // typed sends input and does not wait for output.
 func (s *talk) typed(id messages.ProcessID, text string) {
 	s.t.Helper()
-	request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
+	must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
 }
 
 func (s *talk) list() messages.Processes {
 	s.t.Helper()
-	return request[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})
+	return must[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})
 }
 
 func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
@@ -333,7 +333,7 @@ func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
 
 func (h *host) stats() Stats {
 	h.t.Helper()
-	return request[Stats](h, h.runtime, GetStats{})
+	return must[Stats](h, h.runtime, GetStats{})
 }
 
 // said waits until a process's output contains text.

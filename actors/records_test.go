@@ -32,7 +32,7 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 		{messages.ReadOutput{Tail: 5_000}, "0123456789err"},
 	} {
 		test.read.Process = done.Process
-		page := request[*messages.OutputPage](h, s.supervisor, test.read)
+		page := must[*messages.OutputPage](h, s.supervisor, test.read)
 		var got strings.Builder
 		for _, c := range page.Chunks {
 			got.Write(c.Bytes)
@@ -116,10 +116,10 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		supervisor := request[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
+		supervisor := must[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
-			for _, info := range request[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {
+			for _, info := range must[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {
 				ids = append(ids, fmt.Sprint(info.Process))
 			}
 			return strings.Join(ids, " ")
@@ -156,7 +156,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if got := remembered(); got != "" {
 			t.Errorf("the timer was not set again: %s", got)
 		}
-		request[messages.Done](h, h.runtime, CloseRuntime{})
+		must[messages.Done](h, h.runtime, CloseRuntime{})
 		if err := system.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -287,7 +287,7 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 		},
 		"cancel": func(_ *asker, call waiting) { call.cancel() },
 		"close": func(s *asker, _ waiting) {
-			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 		},
 	} {
 		for shape := range shapes {
@@ -391,7 +391,7 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	never, readOnly := messages.ApprovalPolicy{Mode: messages.Never}, messages.SandboxPolicy{Type: messages.ExternalSandbox}
 	first := s.call(messages.ExecCommand{Argv: []string{"true"}})
 	q := s.question()
-	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
+	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
 	s.decide(q.ID, messages.Decision{Kind: messages.Approved})
 	first.result()
 	mu.Lock()

@@ -17,33 +17,6 @@ type rulesKeeper struct {
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
-// Messages about rules.
-type (
-	// amend asks for a rule that allows what begins with a prefix. It is answered with amended when every session has it.
-	amend struct {
-		question messages.QuestionID
-		prefix   []string
-	}
-	amended struct {
-		amend
-		newRules
-		err error // why there is no such rule
-	}
-	// appended is what became of the file.
-	appended struct {
-		amend
-		asker *kernel.PID
-		err   error
-	}
-	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
-	newRules struct {
-		version uint64
-		rules   *policy.Rules
-	}
-	// spread asks the runtime's actor to hand out new rules, and then to answer.
-	spread struct{ amended }
-)
-
 var errNoKeeper = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Detail: "the actor that keeps the rules has ended"}
 
 func (k *rulesKeeper) receive(ctx *kernel.Context) {

@@ -162,7 +162,7 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	kept := quick("sleep 1000 & exit 5")
 	kept.OnLeaderExit = messages.KeepTree
 	exited := s.exec(kept).Process
-	request[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
+	must[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
 	poll := s.call(messages.Poll{Process: exited, NoTimeout: true})
 	living := fill(s, 3)
 	_, err := ask[any](h, s.supervisor, shell("echo never"))
@@ -262,7 +262,7 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, other.exec(shell("exit 0")), 0)
-	request[messages.Done](h, one.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](h, one.supervisor, CloseSession{By: messages.BySessionClose})
 	awaitThat(t, "the slots came back", func() bool { got := h.stats(); return got.Processes == 1 && got.Sessions == 1 })
 	last := h.open(nil)
 	fill(last, 2)
@@ -289,7 +289,7 @@ func TestASessionThatEndsWaitsForNoSlot(t *testing.T) {
 	one, other, third := h.open(nil), h.open(nil), h.open(nil)
 	mine := fill(one, 1)
 	waits := other.call(quick(idle))
-	request[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
 	_, err := waits.reply()
 	wantError(t, "the one that waited", err, messages.ErrProcessEnded)
 	if _, err := one.terminate(mine[0]); err != nil {

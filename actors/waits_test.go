@@ -49,35 +49,35 @@ func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	for range 2 { // pauses nest
-		request[messages.Done](h, s.supervisor, messages.PauseYields{})
+		must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	}
 	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
 	if r := s.exec(shell("echo done")); string(r.Output) != "done\n" || r.Running {
 		t.Errorf("an exit during the pause: %+v", r)
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
 	if held.answered(messages.MinYield + 100*time.Millisecond) {
 		t.Error("the deadline was not held")
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
 	if r := held.result(); !r.Running || r.WallTime < 2*messages.MinYield {
 		t.Errorf("after the pause: %+v", r)
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
 	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
 	probe.Expect[messages.ExecStarted](s.events, patience, nil)
-	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	if running.answered(messages.MinYield + 100*time.Millisecond) {
 		t.Error("a deadline that ran already was not held")
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
 	running.result()
 }
 
 func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: messages.MinYield})
 	if call.answered(2 * messages.MinYield) {
 		t.Error("the deadline was not held")
@@ -297,7 +297,7 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 		_, err := ask[any](h, s.supervisor, message)
 		wantError(t, "while it starts", err, messages.ErrWrongState)
 	}
-	request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
+	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
 	if got := initial.result(); !got.Running || got.Status != messages.NoStatus {
 		t.Errorf("the initial call, while it starts: %+v", got)
 	}

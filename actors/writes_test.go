@@ -61,7 +61,7 @@ func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 	s := h.open(nil)
 	id := deaf(s, false)
 	began := time.Now()
-	got := request[*messages.Result](h, s.supervisor,
+	got := must[*messages.Result](h, s.supervisor,
 		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 400 * time.Millisecond})
 	if took := time.Since(began); !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || took > 2*time.Second {
 		t.Errorf("%+v, %v after %v", got, got.InputErr, took)
@@ -75,7 +75,7 @@ func TestACancelledWriteThatWasLateTakesNoOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := deaf(s, false)
-	request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
+	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
 	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: 500 * time.Millisecond})
 	if late.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
 		t.Error("it was answered before it was known what became of its bytes")
@@ -86,7 +86,7 @@ func TestACancelledWriteThatWasLateTakesNoOutput(t *testing.T) {
 	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: time.Millisecond})
 	behind.reply() // the late one has been given up by now
 	s.call(messages.Signal{Process: id, Number: 9})
-	got := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	if string(got.Output) != "deaf\n" {
 		t.Errorf("the output that nobody took: %q", got.Output)
 	}
@@ -101,7 +101,7 @@ func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
 		id := s.exec(command).Process
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), NoWait: true})
-		request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 		poll.result()
 		if end := s.ended(id); end.Status != messages.Exited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
@@ -198,7 +198,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 		t.Errorf("%+v, %v", got, got.InputErr)
 	}
 	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("late\n"), NoWait: true})
-	request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // the second is there
+	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // the second is there
 	if ends := s.endsOf(id); len(ends) != 0 {
 		t.Errorf("it ended while a write was open: %+v", ends)
 	}

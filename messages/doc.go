@@ -21,6 +21,7 @@
 //	input.go        writing to a process, polling, closing its input, resizing, signalling
 //	control.go      terminating, listing, reading remembered output, session-wide changes
 //	event.go        what is published on the bus
+//	weight.go       how much memory an event keeps alive
 //
 // # What you may not assume
 //

@@ -76,6 +76,9 @@ func (b *HeadTailBuffer) Drain() *HeadTailBuffer {
 // Retained is the number of bytes that are still there.
 func (b *HeadTailBuffer) Retained() int { return b.head.n + b.tail.n }
 
+// Head is the number of retained bytes that lie before what was dropped, or may come to.
+func (b *HeadTailBuffer) Head() int { return b.head.n }
+
 // Omitted is the number of bytes that were dropped since the last Drain.
 func (b *HeadTailBuffer) Omitted() int64 { return b.omitted }
 
