@@ -170,9 +170,9 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 		}
 		var g grants
 		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}, time.Hour)
+			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
 		}
-		g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: "2"}}}, 0) // anew
+		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // anew
 		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {
@@ -437,8 +437,8 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
 	s.question()
-	s.system.Send(pid, &planned{plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
-	s.system.Send(pid, childEvent{event: nil})                            // ignored
+	s.system.Send(pid, planned{&decision{plan: policy.Plan{Decision: policy.Run}}}) // ignored: it has a plan
+	s.system.Send(pid, childEvent{event: nil})                                      // ignored
 	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)

@@ -45,15 +45,27 @@ func (r *records) dropOldest() {
 	r.all = r.all[1:]
 }
 
-// remember adds a record and drops what is too much.
-func (v *supervisor) remember(added *record) {
-	r := &v.records
+// add adds a record and drops what is too much.
+func (r *records) add(added *record) {
 	added.at, added.weight = time.Now(), added.output.weight()
 	r.all = append(r.all, added)
 	r.bytes += added.weight
 	for len(r.all) > maxRecords || r.bytes > maxRecordBytes {
 		r.dropOldest()
 	}
+}
+
+// trim drops the oldest until so many bytes are gone.
+func (r *records) trim(bytes int64) {
+	for target := max(r.bytes-bytes, 0); len(r.all) > 0 && r.bytes > target; {
+		r.dropOldest()
+	}
+}
+
+// remember keeps an ended process.
+func (v *supervisor) remember(added *record) {
+	r := &v.records
+	r.add(added)
 	if r.expiry == nil {
 		r.expiry = v.ctx.After(recordAge, expireRecords{})
 	}
@@ -65,9 +77,7 @@ func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records
 
 // trimRecords makes room in the runtime's bound.
 func (v *supervisor) trimRecords(bytes int64) {
-	for target := v.records.bytes - bytes; len(v.records.all) > 0 && v.records.bytes > max(target, 0); {
-		v.records.dropOldest()
-	}
+	v.records.trim(bytes)
 	v.weighRecords()
 }
 

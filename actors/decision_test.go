@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // TestPlansKnowWhereProgramsAre: a name that leads nowhere now could lead to a planted program a moment later.
@@ -32,7 +33,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := s.decide(context.Background(), &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, true, policy.MakePlan)
+		got := s.decide(context.Background(), &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}

@@ -1,0 +1,89 @@
+package actors
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// settings are what a session's commands start from. Once a supervisor has them they are replaced, never changed: processes
+// share those they began with.
+type settings struct {
+	dir          string
+	environment  messages.EnvironmentPolicy
+	base         []string
+	noLogin      bool
+	longestPoll  time.Duration
+	outputTokens int
+	approval     messages.ApprovalPolicy
+	sandbox      messages.SandboxPolicy
+	rules        *policy.Rules
+
+	// The environment of commands that name no policy of their own, or why there is none; see built.
+	env      []string
+	envError error
+}
+
+// built fills in the environment, once for all the commands that start with these settings.
+func (s settings) built() *settings {
+	s.env, s.envError = s.buildEnvironment(s.environment)
+	return &s
+}
+
+func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
+	overrides := ptyio.Overrides()
+	if policy.Exact {
+		policy.Inherit, overrides = messages.InheritNone, nil
+	}
+	return ptyio.BuildEnvironment(s.base, policy, overrides)
+}
+
+// tokens is the bound for a result's text.
+func (s *settings) tokens(requested int) int {
+	if requested <= 0 {
+		requested = messages.DefaultOutputTokens
+	}
+	return min(requested, s.outputTokens)
+}
+
+// update replaces the settings of later commands.
+func (v *supervisor) update(m messages.UpdateEnvironment) {
+	next := *v.settings
+	if m.Dir != nil {
+		next.dir = *m.Dir
+		if !filepath.IsAbs(next.dir) {
+			next.dir = filepath.Join(v.settings.dir, next.dir)
+		}
+		if strings.ContainsRune(next.dir, 0) {
+			v.ctx.Respond(badField("dir", "it contains a NUL byte", "remove it"))
+			return
+		}
+	}
+	if m.Environment != nil {
+		next.environment = *m.Environment
+	}
+	if m.Approval != nil {
+		next.approval = *m.Approval
+	}
+	if m.Sandbox != nil {
+		next.sandbox = *m.Sandbox
+		next.sandbox.WritableRoots = slices.Clone(next.sandbox.WritableRoots)
+	}
+	if err := cmp.Or(next.approval.Check(), next.sandbox.Check()); err != nil {
+		v.ctx.Respond(err)
+		return
+	}
+	built := next.built()
+	if m.Environment != nil && built.envError != nil { // every later command would fail
+		v.ctx.Respond(built.envError)
+		return
+	}
+	v.settings = built
+	v.ctx.Respond(messages.Done{})
+}
