@@ -163,7 +163,10 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		Approval: options.Approval, Sandbox: *options.Sandbox, ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
 	}
 	if options.Approver != nil {
-		config.Approver = options.Approver.Approve
+		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {
+			decision, err := options.Approver.Approve(ctx, question)
+			return decision.Clone(), err
+		}
 	}
 	ctx := context.Background() // it is answered at once
 	s.supervisor, err = kernel.Ask[*kernel.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
