@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -34,7 +33,9 @@ const (
 type Options struct {
 	// Logger gets everything the runtime has to say: beginnings and ends of processes and decisions about them at the level
 	// Debug, refusals at Info, what could not be ended and failures of single processes at Warn, and at Error what took more
-	// with it: a dead warden, a crashed actor. Nil means that nothing is logged.
+	// with it: a dead warden, a crashed actor. Nil means that nothing is logged. Its handler is called in a goroutine of its
+	// own, in order, and nothing waits for it: where 1,024 records wait the next are dropped, and after a panic all are; see
+	// Stats. What it is enabled for is asked once a second. Shutdown gives it a second to take what waits.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
@@ -47,9 +48,11 @@ type Options struct {
 	// next time. If it is empty such rules last as long as the runtime.
 	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
-	// argument or a path.
+	// argument or a path. They are called like Logger, in another goroutine; spans begin and end there.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
+
+	patience time.Duration // zero means hostPatience; tests set it
 }
 
 // withDefaults fills in what is left open.
@@ -59,6 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = DefaultRuntimeProcesses
+	}
+	if o.patience == 0 {
+		o.patience = hostPatience
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -83,6 +89,9 @@ type Runtime struct {
 	around actors.Surroundings
 	actor  *kernel.PID
 
+	patience      time.Duration // with the host's code
+	logs, metrics *outlet
+
 	ruleErrors []error
 
 	freeing sync.Once
@@ -97,28 +106,37 @@ func Start(options Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	telemetry, err := actors.NewTelemetry(options.MeterProvider, options.TracerProvider)
-	if err != nil {
-		return nil, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "start", Subject: "telemetry", Detail: err.Error()}
+	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: newOutlet(), metrics: newOutlet()}
+	if err := r.start(options); err != nil {
+		closeAll(r.logs, r.metrics)
+		return nil, err
 	}
-	r := &Runtime{freed: make(chan struct{}), around: actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: options.Logger,
-		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}}
+	return r, nil
+}
+
+func (r *Runtime) start(options Options) error {
+	telemetry, err := options.newTelemetry(r.metrics)
+	if err != nil {
+		return err
+	}
+	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
+		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}
 	if r.around.Spawner == nil {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{Lost: r.wardenLost}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(options.Rules) > 0 {
 		r.around.Rules, r.ruleErrors = policy.LoadRules(options.Rules)
 	}
 	for _, err := range r.ruleErrors {
-		options.Logger.Warn("a rule file was not read", "reason", err.Error())
+		r.around.Logger.Warn("a rule file was not read", "reason", err.Error())
 	}
-	r.system = kernel.NewSystem(options.Logger, kernel.Options{})
+	r.system = kernel.NewSystem(r.around.Logger, kernel.Options{})
 	if r.actor, err = actors.StartRuntime(r.system, r.around); err != nil {
-		return nil, errors.Join(err, r.around.Spawner.Close())
+		return errors.Join(err, closeSpawner(r.around.Spawner))
 	}
-	return r, nil
+	return nil
 }
 
 // RuleErrors says which rule files hold nothing because they could not be read or understood, with file and line. A host
@@ -135,23 +153,34 @@ func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 // Stats counts what a runtime has done.
 type Stats struct {
 	actors.Stats
-	Bus bus.Stats
+	Bus     bus.Stats
+	Dropped Dropped
+}
+
+// Dropped counts what the host's own code did not take, because it was too slow or has panicked.
+type Dropped struct {
+	Logs      uint64 // records for Options.Logger
+	Telemetry uint64 // calls of instruments and spans
 }
 
 // Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
 // closing of a session was answered all its ends are.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
-	return Stats{Stats: counted, Bus: r.around.Bus.Stats()}, plain(ctx, err, r.actor, errShutDown)
+	dropped := Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()}
+	return Stats{Stats: counted, Bus: r.around.Bus.Stats(), Dropped: dropped}, plain(ctx, err, r.actor, errShutDown)
 }
 
-// OpenSession opens a session.
+// OpenSession opens a session. It asks the spawner's Resolver for the environment there, and fails if that does.
 func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	base := os.Environ()
+	base, err := environment(r.patience, r.around.Spawner)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkEnvironment(base, options.Environment); err != nil {
 		return nil, err
 	}
@@ -190,9 +219,10 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	}
 	r.freeing.Do(func() {
 		go func() {
-			r.spawnerErr = r.around.Spawner.Close()
+			defer close(r.freed)
+			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.around.Bus.Close()
-			close(r.freed)
+			closeAll(r.logs, r.metrics)
 		}()
 	})
 	select {

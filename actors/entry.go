@@ -17,7 +17,7 @@ type entry struct {
 	info  messages.ProcessInfo
 	used  uint64 // a counter: higher is more recent
 	open  int    // calls that concern it
-	span  span   // for tracing
+	span  *span  // for tracing
 	place place  // among the slots
 
 	begun   int                 // the latest attempt of which its actor has told
