@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,15 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// hostPatience is how long the host's code may take to answer what Start and OpenSession have to know.
-const hostPatience = 5 * time.Second
+// patience is how long the host's code may take; zero fields mean the defaults.
+type patience struct {
+	answer time.Duration // what Start and OpenSession have to know: 5 s
+	flush  time.Duration // what its logger and its instruments have not taken at Shutdown: 1 s
+}
+
+func (p patience) withDefaults() patience {
+	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
+}
 
 // guarded calls code of the host in a goroutine of its own, which is left alone when ctx ends. A panic is an error.
 func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
@@ -57,7 +65,7 @@ func asked[T any](patience time.Duration, op, subject string, do func(context.Co
 
 // newTelemetry makes the instruments, which is the host's code, too.
 func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
-	return asked(o.patience, "start", "telemetry", func(context.Context) (*actors.Telemetry, error) {
+	return asked(o.patience.answer, "start", "telemetry", func(context.Context) (*actors.Telemetry, error) {
 		return actors.NewTelemetry(o.MeterProvider, o.TracerProvider, out.submit)
 	})
 }

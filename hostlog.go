@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// levelAge is how long the level of the host's handler is taken to be what it was when it was last asked.
+// levelAge is hostLevel.age: a change of the host's level is noticed as late as that.
 const levelAge = time.Second
 
 // hostLog is a handler in front of the host's, every method of which is called in an outlet.
@@ -20,7 +20,7 @@ type hostLog struct {
 
 // newHostLogger is a logger that never waits for the host's and does not panic.
 func newHostLogger(host *slog.Logger, out *outlet) *slog.Logger {
-	h := hostLog{out, &hostLevel{out: out}, &hostHandler{make: host.Handler}}
+	h := hostLog{out, &hostLevel{out: out, age: levelAge}, &hostHandler{make: host.Handler}}
 	h.level.least.Store(math.MinInt64) // until the host has been asked everything is passed on
 	h.level.ask(h.host)
 	return slog.New(h)
@@ -72,6 +72,7 @@ func (h *hostHandler) get() slog.Handler {
 // hostLevel is the least level that the host's handler wants.
 type hostLevel struct {
 	out *outlet
+	age time.Duration // how long an answer of the host's is believed
 	// Whoever logs looks at these, in any goroutine and without waiting.
 	asked atomic.Int64 // when, in Unix nanoseconds
 	least atomic.Int64
@@ -80,7 +81,7 @@ type hostLevel struct {
 // ask asks the host's handler, not too often.
 func (l *hostLevel) ask(host *hostHandler) {
 	now, last := time.Now().UnixNano(), l.asked.Load()
-	if now-last < int64(levelAge) || !l.asked.CompareAndSwap(last, now) {
+	if now-last < int64(l.age) || !l.asked.CompareAndSwap(last, now) {
 		return
 	}
 	l.out.try(func() {

@@ -6,12 +6,8 @@ import (
 	"time"
 )
 
-const (
-	// outletQueue bounds what waits for one kind of the host's code.
-	outletQueue = 1024
-	// outletFlush is how long Shutdown lets the host's loggers and instruments take in what waits for them.
-	outletFlush = time.Second
-)
+// outletQueue bounds what waits for one kind of the host's code.
+const outletQueue = 1024
 
 // outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
 // order. Whoever submits never waits: what finds the queue full is dropped, and after a panic everything is. Code that
@@ -59,7 +55,7 @@ func (o *outlet) try(do func()) bool {
 
 func (o *outlet) run() {
 	defer close(o.ended)
-	defer o.broken.Store(true) // the host's code may end its goroutine
+	defer o.drop() // deferred, because the host's code may end its goroutine
 	for {
 		select {
 		case do := <-o.queue:
@@ -83,18 +79,25 @@ func (o *outlet) finish() {
 	}
 }
 
+// drop counts what is left as dropped.
+func (o *outlet) drop() {
+	o.broken.Store(true)
+	o.finish()
+}
+
 func (o *outlet) do(do func()) {
+	done := false
 	defer func() {
-		if recover() != nil {
+		_ = recover()
+		if !done {
 			o.broken.Store(true)
 			o.dropped.Add(1)
 		}
 	}()
-	if o.broken.Load() {
-		o.dropped.Add(1)
-		return
+	if !o.broken.Load() {
+		do()
+		done = true
 	}
-	do()
 }
 
 // close ends the outlet, which may be done once, and waits until what was submitted is done or ctx ends.
@@ -108,8 +111,8 @@ func (o *outlet) close(ctx context.Context) {
 }
 
 // closeAll is close for several at once, with a bound.
-func closeAll(outlets ...*outlet) {
-	ctx, cancel := context.WithTimeout(context.Background(), outletFlush)
+func closeAll(patience time.Duration, outlets ...*outlet) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, o := range outlets {
 		o.close(ctx)

@@ -52,7 +52,7 @@ type Options struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
-	patience time.Duration // zero means hostPatience; tests set it
+	patience patience // tests set it
 }
 
 // withDefaults fills in what is left open.
@@ -63,9 +63,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = DefaultRuntimeProcesses
 	}
-	if o.patience == 0 {
-		o.patience = hostPatience
-	}
+	o.patience = o.patience.withDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -89,7 +87,7 @@ type Runtime struct {
 	around actors.Surroundings
 	actor  *kernel.PID
 
-	patience      time.Duration // with the host's code
+	patience      patience // with the host's code
 	logs, metrics *outlet
 
 	ruleErrors []error
@@ -108,7 +106,7 @@ func Start(options Options) (*Runtime, error) {
 	}
 	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: newOutlet(), metrics: newOutlet()}
 	if err := r.start(options); err != nil {
-		closeAll(r.logs, r.metrics)
+		closeAll(r.patience.flush, r.logs, r.metrics)
 		return nil, err
 	}
 	return r, nil
@@ -177,7 +175,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := environment(r.patience, r.around.Spawner)
+	base, err := environment(r.patience.answer, r.around.Spawner)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +220,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			defer close(r.freed)
 			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.around.Bus.Close()
-			closeAll(r.logs, r.metrics)
+			closeAll(r.patience.flush, r.logs, r.metrics)
 		}()
 	})
 	select {
