@@ -162,7 +162,8 @@ type Dropped struct {
 }
 
 // Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
-// closing of a session was answered all its ends are.
+// closing of a session was answered all its ends are. After Shutdown there is an error, and still what the bus and the host's
+// own code have dropped.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
 	dropped := Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()}
