@@ -114,6 +114,11 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
+	case m.err != nil && e.place.guest: // no more than the session has already
+		e.place.asked, e.place.guest = false, false
+		v.slots.guests--
+		v.ctx.Send(e.actor, waitForSlot{})
+		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
 		v.vacate(e)

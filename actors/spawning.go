@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/execbus/execbus/actors/kernel"
@@ -61,8 +62,10 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 	}()
 	child, err := spawner.Spawn(ctx, launch)
 	if child == nil && err == nil {
-		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0],
-			Detail: "the spawner gave neither a child nor a reason"}
+		err = errors.New("the spawner gave neither a child nor a reason")
+	}
+	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
+		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
 	}
 	o.child, o.err = child, err
 }
