@@ -96,11 +96,8 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		var guests []waiting
 		for range maxGuests {
 			guests = append(guests, s.call(shell(idle)))
-			probe.Expect[messages.ExecStarted](s.events, patience, nil)
 		}
-		for range old {
-			probe.Expect[messages.ExecStarted](s.events, patience, nil)
-		}
+		s.started(2*maxGuests + 2)
 		var call waiting
 		actor := h.newActor(func() { call = s.call(shell("echo never")) })
 		awaitThat(t, "the slot of an old one is being freed", func() bool {

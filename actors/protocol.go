@@ -77,6 +77,7 @@ type (
 		record *messages.EndRecord
 		output output
 		told   bool
+		news   []messages.InputOutcome // of writes that no answer has told of
 		will   will
 	}
 	// lastWords is what a process leaves whose actor crashes. The kernel's Crashed follows.
@@ -236,10 +237,15 @@ func (w will) execute(record *messages.EndRecord, out output) {
 
 // Discard ends a child that nobody takes, and gives back the credit of output.
 func (e childEvent) Discard() {
-	switch event := e.event.(type) {
-	case ptyio.Spawned:
+	if event, born := e.event.(ptyio.Spawned); born {
 		abandon(event.Child)
-	case ptyio.Output:
+	}
+	e.release()
+}
+
+// release gives back the credit of output.
+func (e childEvent) release() {
+	if event, output := e.event.(ptyio.Output); output {
 		event.Release()
 	}
 }

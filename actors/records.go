@@ -25,7 +25,8 @@ type records struct {
 type record struct {
 	info   messages.ProcessInfo
 	output output
-	told   bool // the exit was told to somebody
+	told   bool                    // the exit was told to somebody
+	news   []messages.InputOutcome // of writes that no answer has told of
 	weight int64
 	at     time.Time
 }
@@ -150,7 +151,7 @@ func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.
 		return unknownProcess(id)
 	}
 	end := r.info.End
-	if r.told && r.output.unread.Total() == 0 {
+	if r.told && r.output.unread.Total() == 0 && len(r.news) == 0 {
 		return endedError(id, end)
 	}
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
@@ -158,6 +159,7 @@ func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By = end.Cause, end.By
 	}
+	result.EarlierInput, r.news = r.news, nil
 	r.output.take(result, false)
 	r.told = true
 	return result

@@ -38,14 +38,7 @@ func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PI
 
 func (v *supervisor) receive(ctx *kernel.Context) {
 	v.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed { // there will be no Stopping
-			v.leave()
-		}
-	}()
 	v.handle(ctx.Message())
-	crashed = false
 }
 
 func (v *supervisor) handle(message any) {
@@ -53,7 +46,9 @@ func (v *supervisor) handle(message any) {
 	case kernel.Started:
 		v.startApproval()
 	case kernel.Stopping:
-		v.leave()
+		v.leave(nil)
+	case kernel.Crashing:
+		v.leave(m.Message)
 	case kernel.Crashed:
 		v.crashed(m)
 	case kernel.Terminated:
