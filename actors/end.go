@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -32,7 +33,8 @@ func (v *supervisor) finish(e *entry, m ended) {
 func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
-	v.leaveSlots(e, end) // whoever learns of the end must find the slot free
+	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}) // it is counted all the same
+	v.leaveSlots(e, told.Cause)                                                                           // whoever learns of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
 		v.bus.Publish(execEnded(v.origin(e), end, left.output))
@@ -40,7 +42,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 		left.info = e.info
 		v.remember(left)
 	}
-	v.telemetry.ended(e.span, end)
+	v.telemetry.ended(e.span, told)
 	v.answerEnders(e, end)
 	v.sweepOut(e)
 }

@@ -119,6 +119,7 @@ type (
 	runTimeout   struct{}
 	runDrained   struct{}
 	endOverdue   struct{ attempt int }
+	inputOverdue struct{}
 	// wrote says what a child took of a write.
 	wrote struct {
 		write uint64

@@ -116,6 +116,9 @@ func (v *supervisor) recordAnswer(message any) any {
 	case messages.Poll:
 		return v.rest(m.Process, m.MaxOutputTokens, nil)
 	case messages.WriteStdin:
+		if m.NoWait {
+			return v.endedAnswer(m.Process)
+		}
 		return v.rest(m.Process, m.MaxOutputTokens, &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
@@ -128,12 +131,15 @@ func (v *supervisor) recordAnswer(message any) any {
 		}
 		return unknownProcess(m.Processes[0])
 	default:
-		id := targetOf(message)
-		if r := v.records.find(id); r != nil {
-			return endedError(id, r.info.End)
-		}
-		return unknownProcess(id)
+		return v.endedAnswer(targetOf(message))
 	}
+}
+
+func (v *supervisor) endedAnswer(id messages.ProcessID) any {
+	if r := v.records.find(id); r != nil {
+		return endedError(id, r.info.End)
+	}
+	return unknownProcess(id)
 }
 
 // lostOf says why there is no status.

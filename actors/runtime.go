@@ -90,9 +90,7 @@ func (r *runtime) limit(message any) {
 	case giveSlot:
 		r.giveSlot()
 	case counted:
-		if m.cause != "" {
-			r.stats.Ended[m.cause]++
-		}
+		r.stats.Ended[m.cause]++
 		if m.slot {
 			r.giveSlot()
 		}

@@ -145,7 +145,7 @@ func warningText(threshold, now int) string {
 
 // leaveSlots gives back what a process had that has ended. Its heir may get the slot, with what the runtime counts: another
 // session must not take it on the way.
-func (v *supervisor) leaveSlots(e *entry, end *messages.EndRecord) {
+func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
 		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
 	}
@@ -163,13 +163,7 @@ func (v *supervisor) leaveSlots(e *entry, end *messages.EndRecord) {
 			v.takeSlot(heir)
 		}
 	}
-	if end != nil || counts {
-		cause := messages.Cause("")
-		if end != nil {
-			cause = end.Cause
-		}
-		v.ctx.Request(v.runtime, counted{cause, counts})
-	}
+	v.ctx.Request(v.runtime, counted{cause, counts})
 }
 
 // vacate takes a process out of the slots, and tells who has got its own: the heir, or the first one that waits for some
