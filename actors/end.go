@@ -44,6 +44,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	}
 	v.telemetry.ended(e.span, told)
 	v.answerEnders(e, end)
+	v.letGo(e)
 	v.sweepOut(e)
 }
 
@@ -88,6 +89,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		e.open++
 		v.note(&openCall{asker: asker, entry: e, ender: true})
 	}
+	e.endsNow()
 	v.ctx.Send(e.actor, request{message: m})
 }
 
@@ -104,6 +106,7 @@ func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	}
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
+		e.endsNow()
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
 		s.left[e] = true
 	}

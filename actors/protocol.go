@@ -187,6 +187,8 @@ type (
 // From a supervisor to itself.
 type (
 	expireRecords struct{}
+	// aftermathOver says that a tree which is being ended has held a start back for long enough.
+	aftermathOver struct{ id messages.ProcessID }
 	// takeoverOverdue says that what is left of a crashed process has not ended in time.
 	takeoverOverdue struct{ id messages.ProcessID }
 )

@@ -39,6 +39,9 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	if e == nil {
 		return
 	}
+	if v.holdBack(e) {
+		return
+	}
 	if v.slots.taken < v.config.MaxProcesses {
 		v.slots.taken++
 		e.place.slot = true
@@ -87,6 +90,7 @@ func (v *supervisor) choose() *entry {
 func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
+		e.endsNow()
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.ByPrune}})
 	}
 }

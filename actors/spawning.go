@@ -92,7 +92,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 			}
 			event = childEvent{id: id, attempt: number, event: e, pid: pidOf(e.Child)}
 			system.Send(supervisor, event)
-		case ptyio.Exited, ptyio.TreeEnded:
+		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
 			system.Send(supervisor, event)
 		}
 		system.Send(process, event)

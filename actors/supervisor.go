@@ -137,6 +137,8 @@ func (v *supervisor) internal(message any) {
 		v.ended(m)
 	case lastWords:
 		v.lastWords(m)
+	case aftermathOver:
+		v.aftermathOver(m.id)
 	case takeoverOverdue:
 		v.takeoverOverdue(m.id)
 	default:
@@ -150,6 +152,9 @@ func (v *supervisor) exec(o order) {
 	if v.closing {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
 		return
+	}
+	if o.OnLeaderExit == "" {
+		o.OnLeaderExit = v.config.OnLeaderExit
 	}
 	if err := v.settings.check(&o); err != nil {
 		v.ctx.Respond(err)
