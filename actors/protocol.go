@@ -196,7 +196,7 @@ type (
 // From the runtime's actor to itself.
 type (
 	// refuseSlot tells one that has waited long enough.
-	refuseSlot struct{ applicant *applicant }
+	refuseSlot struct{ applicant applicantID }
 )
 
 // Between the actors that have to do with rules.

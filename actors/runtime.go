@@ -86,7 +86,7 @@ func (r *runtime) limit(message any) {
 	case withdrawSlot:
 		r.withdrawSlot(m)
 	case refuseSlot:
-		r.refuse(m.applicant)
+		r.refuse(r.waiting.byID[m.applicant])
 	case giveSlot:
 		r.giveSlot()
 	case counted:

@@ -11,7 +11,7 @@ import (
 )
 
 // spawning is one call of a spawner. That may be a host's own and fail in every way: it works in a goroutine for which
-// nobody waits.
+// nobody waits. The goroutines of our own spawners, which return, are used again.
 type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
@@ -34,7 +34,11 @@ func (p *process) startSpawning(number int) *spawning {
 	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
 	launch, spawner := p.decision.launch, p.spawner
 	launch.Events = relay(s.system, self, supervisor, id, number)
-	p.ctx.Detach(func(alive context.Context) any {
+	begin := p.ctx.Detach
+	if _, prompt := spawner.(ptyio.Prompt); prompt {
+		begin = p.ctx.Go
+	}
+	begin(func(alive context.Context) any {
 		defer context.AfterFunc(alive, s.callOff)()
 		result := spawnResult{err: errSpawnerLeft}
 		defer func() { // also where the spawner ends its goroutine
