@@ -41,21 +41,14 @@ type approval struct {
 
 func (a *approval) receive(ctx *kernel.Context) {
 	a.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed { // there will be no Stopping
-			a.leave()
-		}
-	}()
 	a.handle(ctx.Message())
-	crashed = false
 }
 
 func (a *approval) handle(message any) {
 	switch m := message.(type) {
 	case kernel.Started:
 		a.ctx.Watch(a.keeper)
-	case kernel.Stopping:
+	case kernel.Stopping, kernel.Crashing:
 		a.leave()
 	case kernel.Terminated:
 		a.keeperGone()

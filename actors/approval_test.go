@@ -454,7 +454,16 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 		_, err := call.reply()
 		wantError(t, "the actor that asks is gone", err, messages.ErrRejected)
 	}
-	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
+	probe.Expect[messages.ExecNotice](s.events, patience, nil)
+	again := s.call(shell("echo 3")) // another one asks
+	s.waits(1)
+	s.killApproval()
+	_, err := again.reply()
+	wantError(t, "the other one is gone, too", err, messages.ErrRejected)
+	if notices := probe.Of[messages.ExecNotice](s.events, nil); len(notices) != 2 || notices[0].Text == notices[1].Text {
+		t.Errorf("%+v", notices)
+	}
+	_, err = ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
 	wantError(t, "later", err, messages.ErrRejected)
 	_, err = ask[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
@@ -500,7 +509,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 }
 
-func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
+func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 	p := &planner{Plan: policy.Plan{Decision: policy.Run}}
 	ask := always()
 	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
@@ -511,25 +520,29 @@ func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 	}}
 	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
 	s.listen()
-	idler := s.exec(quick(idle))
 	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: messages.MinYield})
 	s.question()
-	other := s.call(messages.WriteStdin{Process: idler.Process, NoWait: false, Yield: messages.MinPoll})
 	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
-	if asked.answered(2*messages.MinYield) || short.answered(0) || other.answered(0) {
-		t.Error("a yield ended while the question was open")
+	if result := short.result(); !result.Running || result.WallTime > 2*messages.MinYield+patience/10 {
+		t.Errorf("beside the question: %+v", result)
 	}
-	// The host's own pauses do not undo it.
+	if asked.answered(2 * messages.MinYield) {
+		t.Error("the yield of the call that is asked about ended")
+	}
+	// The host's own pauses are counted apart.
+	must[messages.Done](s.host, s.supervisor, messages.PauseYields{})
 	must[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
-	if short.answered(2 * messages.MinYield) {
-		t.Error("somebody else's resume let a yield end")
+	if asked.answered(2 * messages.MinYield) {
+		t.Error("the host's resume let the yield of the call that is asked about end")
 	}
+	began := time.Now()
 	if err := s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, asked.result(), 0)
-	if result := short.result(); !result.Running {
-		t.Errorf("%+v", result)
+	got := asked.result()
+	wantCode(t, got, 0)
+	if thought := 4 * messages.MinYield; got.WallTime > time.Since(began)+thought/2 {
+		t.Errorf("the wall time has %v, the time in which somebody thought included", got.WallTime)
 	}
 	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	s.nothingLeft()

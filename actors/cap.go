@@ -43,7 +43,7 @@ func (r *runtime) takeSlot(m takeSlot) {
 		return
 	}
 	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session}
-	a.timer = r.ctx.After(slotPatience, refuseSlot{a})
+	a.timer = r.ctx.After(slotPatience, refuseSlot{a.applicantID})
 	a.element = r.waiting.order.PushBack(a)
 	if r.waiting.byID == nil {
 		r.waiting.byID = map[applicantID]*applicant{}

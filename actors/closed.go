@@ -57,13 +57,13 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	if failure == nil {
 		p.answerEnd(record)
 	}
-	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, word})
+	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, p.input.news, word})
 	if failure != nil {
 		p.finishRunEarly()
 		p.answerFailure(failure)
 	}
 	// What is left of the actor may be kept for a while, and commands can be long.
-	p.output, p.decision, p.attempt, p.run = output{}, nil, nil, nil
+	p.output, p.decision, p.attempt, p.run, p.input = output{}, nil, nil, nil, input{}
 	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 

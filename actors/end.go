@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -23,24 +24,27 @@ func (v *supervisor) ended(m ended) {
 
 // finish closes a process that has said its last word, and lets its actor go.
 func (v *supervisor) finish(e *entry, m ended) {
-	v.close(e, m.record, m.output, m.told)
+	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news})
 	v.ctx.Send(e.actor, retire{})
 }
 
 // close is the one place where a process leaves the list: it frees the slot, publishes the end, answers those who wait for
 // it and keeps the record. Without a record it never began, and leaves no trace.
-func (v *supervisor) close(e *entry, end *messages.EndRecord, out output, told bool) {
+func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
-	v.leaveSlots(e, end) // whoever learns of the end must find the slot free
+	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}) // it is counted all the same
+	v.leaveSlots(e, told.Cause)                                                                           // whoever learns of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
-		v.bus.Publish(execEnded(v.origin(e), end, out))
+		v.bus.Publish(execEnded(v.origin(e), end, left.output))
 		v.logEnd(id, end)
-		v.remember(&record{info: e.info, output: out, told: told})
+		left.info = e.info
+		v.remember(left)
 	}
-	v.telemetry.ended(e.span, end)
+	v.telemetry.ended(e.span, told)
 	v.answerEnders(e, end)
+	v.letGo(e)
 	v.sweepOut(e)
 }
 
@@ -85,6 +89,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		e.open++
 		v.note(&openCall{asker: asker, entry: e, ender: true})
 	}
+	e.endsNow()
 	v.ctx.Send(e.actor, request{message: m})
 }
 
@@ -101,6 +106,7 @@ func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	}
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
+		e.endsNow()
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
 		s.left[e] = true
 	}
@@ -134,9 +140,10 @@ func (v *supervisor) swept() {
 	}
 }
 
-// leave is the supervisor's own end. If processes are left it crashed or was stopped by force; those whose actors live say
-// their last words themselves.
-func (v *supervisor) leave() {
+// leave is the supervisor's own end. If processes are left it crashed, perhaps at a message that owed something, or was
+// stopped by force; those whose actors live say their last words themselves.
+func (v *supervisor) leave(at any) {
+	v.owed(at)
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
 	for id, c := range v.calls.table {
 		if c.ender || c.entry == nil || c.entry.takeover != nil {
@@ -154,4 +161,18 @@ func (v *supervisor) leave() {
 	}
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
 	v.entries, v.sweeps, v.calls, v.records = nil, nil, calls{}, records{}
+}
+
+// owed keeps what a message has brought at which the supervisor crashed.
+func (v *supervisor) owed(at any) {
+	switch m := at.(type) {
+	case ended:
+		if e := v.entries[m.id]; e != nil && e.last == nil {
+			e.last = &m
+		}
+	case lastWords:
+		v.lastWords(m)
+	case childEvent:
+		m.Discard()
+	}
 }

@@ -19,6 +19,9 @@ type entry struct {
 	open  int    // calls that concern it
 	span  *span  // for tracing
 	place place  // among the slots
+	keeps bool   // its background children live on
+
+	aftermath aftermath
 
 	begun   int                 // the latest attempt of which its actor has told
 	attempt int                 // the latest one of which the spawner has told
@@ -34,7 +37,7 @@ type entry struct {
 
 func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 	now := time.Now()
-	return &entry{actor: actor, status: messages.NoStatus, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
+	return &entry{actor: actor, status: messages.NoStatus, keeps: o.OnLeaderExit == messages.KeepTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 
@@ -74,8 +77,13 @@ func (v *supervisor) childEvent(m childEvent) {
 		}
 	case ptyio.Exited:
 		e.status = event.Status
+	case ptyio.Background:
+		if !e.keeps {
+			e.endsNow()
+		}
 	case ptyio.TreeEnded:
 		e.tree = &event.TreeReport
+		v.letGo(e)
 		v.closeTakeover(e)
 	}
 }

@@ -36,6 +36,8 @@ func (s *exited) receive(p *process, message any) bool {
 	case endOverdue:
 		p.overdue(m)
 		s.step(p)
+	case inputOverdue:
+		p.loseWrites()
 	case verdict, judgeNow: // too late
 	default:
 		return false
@@ -62,11 +64,10 @@ func (s *exited) step(p *process) {
 	if !a.over() {
 		return
 	}
-	if p.input.open() > 0 && !a.hands.prompt {
-		p.loseWrites() // a host's own child may never tell what became of them
-	}
 	if p.input.open() == 0 {
 		p.close(s.record(p), nil)
+	} else if !a.hands.prompt { // a host's own child may never tell what became of them
+		p.ctx.After(p.patience.Child, inputOverdue{})
 	}
 }
 

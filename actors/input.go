@@ -16,8 +16,8 @@ type input struct {
 	last    uint64   // number of the newest write
 	turn    *call    // the waiting write that has the turn: its bytes are out, and it has no answer yet
 	held    []*call  // what waits for its turn, ends of the input included
-	pending int      // bytes in held
 	sent    []*write // whose bytes the child has not answered for
+	pending int      // bytes of both
 	news    []messages.InputOutcome
 }
 
@@ -77,6 +77,7 @@ func (p *process) endPolls() {
 
 // interrupt acts on the one input that a process without input takes. It never waits for its turn.
 func (p *process) interrupt(c *call) {
+	p.input.pending += len(c.write.bytes)
 	p.await(c)
 	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) {
 		done(1, child.Signal(syscall.SIGINT, ptyio.Foreground))
@@ -86,20 +87,19 @@ func (p *process) interrupt(c *call) {
 // enqueue sends a write, or holds it behind those that wait for their turn.
 func (p *process) enqueue(c *call) {
 	in := &p.input
-	if in.turn == nil && len(in.held) == 0 {
-		p.await(c)
-		p.send(c)
-		return
-	}
-	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held) >= ptyio.MaxPendingWrites {
+	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
 		p.reply(c.caller, &messages.Error{Code: messages.CodeInputFull, Op: "write", Subject: p.id.String(),
-			Detail: fmt.Sprintf("%d writes with %d bytes wait for their turn", len(in.held), in.pending),
+			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken", len(in.held)+len(in.sent), in.pending),
 			Hint:   "wait until the process has read, or write in smaller parts"})
 		return
 	}
-	p.await(c)
-	in.held = append(in.held, c)
 	in.pending += len(c.write.bytes)
+	p.await(c)
+	if in.turn == nil && len(in.held) == 0 {
+		p.send(c)
+	} else {
+		in.held = append(in.held, c)
+	}
 }
 
 // send lets the bytes of a write out, or ends the input.
@@ -151,7 +151,6 @@ func (p *process) nextWrite(c *call) {
 	for in.turn == nil && len(in.held) > 0 {
 		next := in.held[0]
 		in.held = slices.Delete(in.held, 0, 1)
-		in.pending -= len(next.write.bytes)
 		p.send(next)
 	}
 }
@@ -165,6 +164,7 @@ func (p *process) wrote(m wrote) {
 	}
 	w := p.input.sent[i]
 	p.input.sent = slices.Delete(p.input.sent, i, i+1)
+	p.input.pending -= len(w.bytes)
 	w.done, w.taken, w.err = true, m.taken, asError("write", m.err)
 	switch c := p.callOf(w); {
 	case c == nil:

@@ -77,14 +77,7 @@ func (p *process) tellProgress() {
 
 func (p *process) receive(ctx *kernel.Context) {
 	p.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed {
-			p.leaveWords()
-		}
-	}()
 	p.handle(ctx.Message())
-	crashed = false
 }
 
 // handle deals with what is alike in all states, and leaves the rest to the state.
@@ -93,6 +86,8 @@ func (p *process) handle(message any) {
 	case kernel.Started, kernel.Terminated:
 	case kernel.Stopping:
 		p.leave()
+	case kernel.Crashing:
+		p.leaveWords(m.Message)
 	case begin:
 		p.begin(m.caller)
 	case request:
@@ -159,8 +154,11 @@ func (p *process) origin() messages.Origin {
 
 func (p *process) will() will { return will{p.bus, p.origin()} }
 
-// leaveWords is the end of an actor that crashes. What it owed is the supervisor's from now on.
-func (p *process) leaveWords() {
+// leaveWords is the end of an actor that crashes. What it owed is the supervisor's from now on, which also knows the child.
+func (p *process) leaveWords(at any) {
+	if event, output := at.(childEvent); output {
+		event.release()
+	}
 	if _, closed := p.state.(*closed); !closed && p.state != nil {
 		p.ctx.Send(p.supervisor, lastWords{p.id, p.output, p.will()})
 	}

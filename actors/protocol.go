@@ -77,6 +77,7 @@ type (
 		record *messages.EndRecord
 		output output
 		told   bool
+		news   []messages.InputOutcome // of writes that no answer has told of
 		will   will
 	}
 	// lastWords is what a process leaves whose actor crashes. The kernel's Crashed follows.
@@ -118,6 +119,7 @@ type (
 	runTimeout   struct{}
 	runDrained   struct{}
 	endOverdue   struct{ attempt int }
+	inputOverdue struct{}
 	// wrote says what a child took of a write.
 	wrote struct {
 		write uint64
@@ -185,6 +187,8 @@ type (
 // From a supervisor to itself.
 type (
 	expireRecords struct{}
+	// aftermathOver says that a tree which is being ended has held a start back for long enough.
+	aftermathOver struct{ id messages.ProcessID }
 	// takeoverOverdue says that what is left of a crashed process has not ended in time.
 	takeoverOverdue struct{ id messages.ProcessID }
 )
@@ -192,7 +196,7 @@ type (
 // From the runtime's actor to itself.
 type (
 	// refuseSlot tells one that has waited long enough.
-	refuseSlot struct{ applicant *applicant }
+	refuseSlot struct{ applicant applicantID }
 )
 
 // Between the actors that have to do with rules.
@@ -236,10 +240,15 @@ func (w will) execute(record *messages.EndRecord, out output) {
 
 // Discard ends a child that nobody takes, and gives back the credit of output.
 func (e childEvent) Discard() {
-	switch event := e.event.(type) {
-	case ptyio.Spawned:
+	if event, born := e.event.(ptyio.Spawned); born {
 		abandon(event.Child)
-	case ptyio.Output:
+	}
+	e.release()
+}
+
+// release gives back the credit of output.
+func (e childEvent) release() {
+	if event, output := e.event.(ptyio.Output); output {
 		event.Release()
 	}
 }

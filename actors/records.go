@@ -25,7 +25,8 @@ type records struct {
 type record struct {
 	info   messages.ProcessInfo
 	output output
-	told   bool // the exit was told to somebody
+	told   bool                    // the exit was told to somebody
+	news   []messages.InputOutcome // of writes that no answer has told of
 	weight int64
 	at     time.Time
 }
@@ -115,6 +116,9 @@ func (v *supervisor) recordAnswer(message any) any {
 	case messages.Poll:
 		return v.rest(m.Process, m.MaxOutputTokens, nil)
 	case messages.WriteStdin:
+		if m.NoWait {
+			return v.endedAnswer(m.Process)
+		}
 		return v.rest(m.Process, m.MaxOutputTokens, &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
@@ -127,12 +131,15 @@ func (v *supervisor) recordAnswer(message any) any {
 		}
 		return unknownProcess(m.Processes[0])
 	default:
-		id := targetOf(message)
-		if r := v.records.find(id); r != nil {
-			return endedError(id, r.info.End)
-		}
-		return unknownProcess(id)
+		return v.endedAnswer(targetOf(message))
 	}
+}
+
+func (v *supervisor) endedAnswer(id messages.ProcessID) any {
+	if r := v.records.find(id); r != nil {
+		return endedError(id, r.info.End)
+	}
+	return unknownProcess(id)
 }
 
 // lostOf says why there is no status.
@@ -150,7 +157,7 @@ func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.
 		return unknownProcess(id)
 	}
 	end := r.info.End
-	if r.told && r.output.unread.Total() == 0 {
+	if r.told && r.output.unread.Total() == 0 && len(r.news) == 0 {
 		return endedError(id, end)
 	}
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
@@ -158,6 +165,7 @@ func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By = end.Cause, end.By
 	}
+	result.EarlierInput, r.news = r.news, nil
 	r.output.take(result, false)
 	r.told = true
 	return result

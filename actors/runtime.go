@@ -86,13 +86,11 @@ func (r *runtime) limit(message any) {
 	case withdrawSlot:
 		r.withdrawSlot(m)
 	case refuseSlot:
-		r.refuse(m.applicant)
+		r.refuse(r.waiting.byID[m.applicant])
 	case giveSlot:
 		r.giveSlot()
 	case counted:
-		if m.cause != "" {
-			r.stats.Ended[m.cause]++
-		}
+		r.stats.Ended[m.cause]++
 		if m.slot {
 			r.giveSlot()
 		}

@@ -39,6 +39,9 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	if e == nil {
 		return
 	}
+	if v.holdBack(e) {
+		return
+	}
 	if v.slots.taken < v.config.MaxProcesses {
 		v.slots.taken++
 		e.place.slot = true
@@ -87,6 +90,7 @@ func (v *supervisor) choose() *entry {
 func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
+		e.endsNow()
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.ByPrune}})
 	}
 }
@@ -114,6 +118,11 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
+	case m.err != nil && e.place.guest: // no more than the session has already
+		e.place.asked, e.place.guest = false, false
+		v.slots.guests--
+		v.ctx.Send(e.actor, waitForSlot{})
+		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
 		v.vacate(e)
@@ -140,7 +149,7 @@ func warningText(threshold, now int) string {
 
 // leaveSlots gives back what a process had that has ended. Its heir may get the slot, with what the runtime counts: another
 // session must not take it on the way.
-func (v *supervisor) leaveSlots(e *entry, end *messages.EndRecord) {
+func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
 		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
 	}
@@ -158,13 +167,7 @@ func (v *supervisor) leaveSlots(e *entry, end *messages.EndRecord) {
 			v.takeSlot(heir)
 		}
 	}
-	if end != nil || counts {
-		cause := messages.Cause("")
-		if end != nil {
-			cause = end.Cause
-		}
-		v.ctx.Request(v.runtime, counted{cause, counts})
-	}
+	v.ctx.Request(v.runtime, counted{cause, counts})
 }
 
 // vacate takes a process out of the slots, and tells who has got its own: the heir, or the first one that waits for some

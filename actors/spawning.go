@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/execbus/execbus/actors/kernel"
@@ -10,7 +11,7 @@ import (
 )
 
 // spawning is one call of a spawner. That may be a host's own and fail in every way: it works in a goroutine for which
-// nobody waits.
+// nobody waits. The goroutines of our own spawners, which return, are used again.
 type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
@@ -33,7 +34,11 @@ func (p *process) startSpawning(number int) *spawning {
 	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
 	launch, spawner := p.decision.launch, p.spawner
 	launch.Events = relay(s.system, self, supervisor, id, number)
-	p.ctx.Detach(func(alive context.Context) any {
+	begin := p.ctx.Detach
+	if _, prompt := spawner.(ptyio.Prompt); prompt {
+		begin = p.ctx.Go
+	}
+	begin(func(alive context.Context) any {
 		defer context.AfterFunc(alive, s.callOff)()
 		result := spawnResult{err: errSpawnerLeft}
 		defer func() { // also where the spawner ends its goroutine
@@ -61,8 +66,10 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 	}()
 	child, err := spawner.Spawn(ctx, launch)
 	if child == nil && err == nil {
-		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0],
-			Detail: "the spawner gave neither a child nor a reason"}
+		err = errors.New("the spawner gave neither a child nor a reason")
+	}
+	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
+		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
 	}
 	o.child, o.err = child, err
 }
@@ -89,7 +96,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 			}
 			event = childEvent{id: id, attempt: number, event: e, pid: pidOf(e.Child)}
 			system.Send(supervisor, event)
-		case ptyio.Exited, ptyio.TreeEnded:
+		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
 			system.Send(supervisor, event)
 		}
 		system.Send(process, event)

@@ -38,14 +38,7 @@ func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PI
 
 func (v *supervisor) receive(ctx *kernel.Context) {
 	v.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed { // there will be no Stopping
-			v.leave()
-		}
-	}()
 	v.handle(ctx.Message())
-	crashed = false
 }
 
 func (v *supervisor) handle(message any) {
@@ -53,7 +46,9 @@ func (v *supervisor) handle(message any) {
 	case kernel.Started:
 		v.startApproval()
 	case kernel.Stopping:
-		v.leave()
+		v.leave(nil)
+	case kernel.Crashing:
+		v.leave(m.Message)
 	case kernel.Crashed:
 		v.crashed(m)
 	case kernel.Terminated:
@@ -142,6 +137,8 @@ func (v *supervisor) internal(message any) {
 		v.ended(m)
 	case lastWords:
 		v.lastWords(m)
+	case aftermathOver:
+		v.aftermathOver(m.id)
 	case takeoverOverdue:
 		v.takeoverOverdue(m.id)
 	default:
@@ -155,6 +152,9 @@ func (v *supervisor) exec(o order) {
 	if v.closing {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
 		return
+	}
+	if o.OnLeaderExit == "" {
+		o.OnLeaderExit = v.config.OnLeaderExit
 	}
 	if err := v.settings.check(&o); err != nil {
 		v.ctx.Respond(err)

@@ -85,6 +85,7 @@ type SessionConfig struct {
 	WarnProcesses    int
 	Protected        int
 	DeterministicIDs bool
+	OnLeaderExit     messages.OnLeaderExit // of commands that do not say
 	Approval         messages.ApprovalPolicy
 	Sandbox          messages.SandboxPolicy
 	Approver         Approver      // nil: only subscribers and callers answer

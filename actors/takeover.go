@@ -102,7 +102,7 @@ func (v *supervisor) closeTakeover(e *entry) {
 	if e.tree != nil {
 		t.record.Tree = *e.tree
 	}
-	v.close(e, t.record, t.output, true)
+	v.close(e, t.record, &record{output: t.output, told: true})
 }
 
 // gone reports whether no child lives, or can be born.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
 )
 
 // deliberate crashes whatever actor it is sent to.
@@ -23,6 +24,10 @@ func (w *witness) before(self *kernel.PID, message any) {
 	switch m := message.(type) {
 	case deliberate:
 		panic("deliberate")
+	case request:
+		if resize, ok := m.message.(messages.Resize); ok && resize.Size == deadly {
+			panic("deadly")
+		}
 	case kernel.Started:
 		w.mu.Lock()
 		defer w.mu.Unlock()

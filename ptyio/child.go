@@ -58,8 +58,9 @@ type Child interface {
 	Abandon()
 }
 
-// Prompt marks children. A Child (or Leader) that has this method promises that its calls return at once and do not panic;
-// calls to others are made in goroutines.
+// Prompt marks what can be called without precautions. A Child (or Leader) that has this method promises that its calls
+// return at once and do not panic, and a Spawner that its Spawn returns soon after its context has ended, and does not
+// panic either. Others are called in goroutines for which nobody waits.
 type Prompt interface{ Prompt() }
 
 // IsPrompt reports whether the calls to a child return at once: those to a child of this package if its Leader is a Prompt,

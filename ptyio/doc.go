@@ -51,7 +51,7 @@
 // given and share it with each other and with whoever else has it; so a delta, of which its owner makes one copy of exact size,
 // costs its bytes once. Nobody changes it any more; readers get copies. Every other reader brings a [Cursor], which takes
 // nothing from anybody; where the log has overtaken it, Next says how much it missed. Memory counts what is behind
-// the bytes: n bytes never cost more than 4n/3 and 16 KiB in each of the two parts, however small the pieces were, and 4
+// the bytes: n bytes never cost more than 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 4
 // bytes for each chunk of the log.
 //
 // A log begins at a [Position], and Skip tells it, as PushOmitted tells the buffer, what was lost before it came.

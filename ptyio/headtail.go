@@ -14,7 +14,7 @@ const DefaultBufferSize = 1 << 20
 //
 // It keeps what it is given without a copy, so that others can share it; only pieces of less than 1 KiB, and of more than
 // messages.MaxDelta, are copied. What comes out are copies. Its memory follows its content: a few bytes cost a few bytes, and
-// n bytes, however small the pieces were, at most 4n/3 and 16 KiB for each half. The zero value has no capacity: it drops and
+// n bytes, however small the pieces were, at most 3n/2 and 16 KiB for each half. The zero value has no capacity: it drops and
 // counts everything.
 //
 // It is not safe for concurrent use.

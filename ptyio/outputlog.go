@@ -23,7 +23,7 @@ const (
 //
 // It keeps the chunks it is given without a copy, so that others can share them; only those of less than 1 KiB, and of more
 // than messages.MaxDelta, are copied. Its memory follows its content: at most 1.5 MiB for bytes and, where chunks are small,
-// a third of that and 32 KiB for what holds them together; and 4 bytes for each chunk. Chunks of one byte are the worst
+// half of that and 32 KiB for what holds them together; and 4 bytes for each chunk. Chunks of one byte are the worst
 // case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of the latter part up to three pages of
 // 32 KiB are free. Readers get copies.
 //

@@ -1,6 +1,8 @@
 package ptyio
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -80,5 +82,21 @@ func TestLogThatLosesTheVeryBeginningStillKeepsItsHead(t *testing.T) {
 	l.Append(messages.PTY, []byte("gh"))
 	if got, want := string(l.Transcript(100)), messages.OmissionMarker(10)+"abcd"+messages.OmissionMarker(2)+"gh"; got != want {
 		t.Errorf("transcript %q, want %q", got, want)
+	}
+}
+
+func TestLogOfAStreamThatIsOld(t *testing.T) {
+	const begin = 1<<50 - 2
+	l := newOutputLog(Position{Offset: begin, Seq: 1 << 40}, 4, 8, 3)
+	for _, p := range []string{"ab", "cd", "ef", "gh"} {
+		l.Append(messages.PTY, []byte(p))
+	}
+	chunks, err := l.ReadAt(begin+1, 100)
+	want := fmt.Sprintf("%d@%d pty b, %d@%d pty cd, %d@%d pty ef, %d@%d pty gh", 1<<40+1, begin+1, 1<<40+2, begin+2, 1<<40+3, begin+4, 1<<40+4, begin+6)
+	if got := spelled(chunks); got != want || err != nil {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if got := string(l.Tail(math.MaxInt)); got != "abcdefgh" {
+		t.Errorf("tail %q", got)
 	}
 }

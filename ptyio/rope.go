@@ -22,7 +22,7 @@ const (
 // longer than a delta, which could not be given up bit by bit.
 //
 // Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxDelta. So the memory behind n
-// bytes is at most 4n/3 and two deltas: see memory.
+// bytes is at most 3n/2 and two deltas: see memory.
 type rope struct {
 	segments []segment // those from first on are in use
 	first    int
@@ -79,30 +79,14 @@ func (r *rope) gather(p []byte) {
 
 // add makes p the last segment.
 func (r *rope) add(p []byte) {
-	r.seal()
-	if len(r.segments) == cap(r.segments) && r.first >= len(r.segments)/2 {
-		r.pack()
-	}
 	end := int64(len(p))
 	if r.n > 0 {
 		end += r.last().end
 	}
 	r.segments = append(r.segments, segment{p, end})
+	r.open = false
 	r.behind += cap(p)
 	r.n += len(p)
-}
-
-// seal gives back what room the last segment has left, if that is more than an eighth.
-func (r *rope) seal() {
-	if !r.open {
-		return
-	}
-	r.open = false
-	if last := r.last(); cap(last.bytes) > len(last.bytes)+len(last.bytes)/8 {
-		r.behind -= cap(last.bytes)
-		last.bytes = bytes.Clone(last.bytes)
-		r.behind += cap(last.bytes)
-	}
 }
 
 func (r *rope) last() *segment { return &r.segments[len(r.segments)-1] }
@@ -121,15 +105,9 @@ func (r *rope) drop(n int) {
 		*s = segment{} // or the garbage collector would keep the bytes
 		r.first++
 	}
-	if cap(r.segments) > 4*(len(r.segments)-r.first)+fewSegments {
-		r.pack()
+	if live := r.segments[r.first:]; cap(r.segments) > 4*len(live)+fewSegments {
+		r.segments, r.first = append(make([]segment, 0, 2*len(live)), live...), 0
 	}
-}
-
-// pack makes a new list, with room for as many segments again as there are.
-func (r *rope) pack() {
-	live := r.segments[r.first:]
-	r.segments, r.first = append(make([]segment, 0, 2*len(live)), live...), 0
 }
 
 // appendTo appends the bytes from i up to, not including, j.
@@ -153,6 +131,6 @@ func (r *rope) appendTo(dst []byte, i, j int) []byte {
 }
 
 // memory is what is held for the bytes, whoever else shares it: the segments and their list. Beyond the bytes it has what was
-// dropped of the first segment, the room of the last one, at most an eighth of what was gathered, and the list, which is at
-// most four times as long as it need be.
+// dropped of the first segment, the room that append has left behind gathered bytes, and the list, which is at most four times
+// as long as it need be.
 func (r *rope) memory() int { return r.behind + segmentSize*cap(r.segments) }

@@ -3,6 +3,7 @@ package ptyio
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -20,13 +21,16 @@ func held(r *rope) int {
 	return total
 }
 
+// bound is what n bytes may cost.
+func bound(n int) int { return n + n/2 + 2*messages.MaxDelta }
+
 // checkRope compares a rope with the bytes it should have, and its memory with what it may cost.
 func checkRope(t rapid.TB, r *rope, want []byte) {
 	t.Helper()
 	if r.n != len(want) || !bytes.Equal(r.appendTo(nil, 0, r.n), want) {
 		t.Fatalf("%d bytes, not the %d that were pushed", r.n, len(want))
 	}
-	if memory := held(r); memory != r.memory() || memory > r.n+r.n/3+2*messages.MaxDelta {
+	if memory := held(r); memory != r.memory() || memory > bound(r.n) {
 		t.Fatalf("it says that %d bytes cost %d, and they cost %d", r.n, r.memory(), memory)
 	}
 }
@@ -88,6 +92,29 @@ func TestWhatIsKeptIsShared(t *testing.T) {
 	}
 }
 
+// TestARopeLeavesWhatItSharesAlone: nothing is put behind it, even where its owner has left room.
+func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
+	shared, small := bytes.Repeat([]byte("a"), 2*fewBytes), []byte("b")
+	r := rope{budget: 1 << 20}
+	r.push(small)
+	r.push(shared[:fewBytes])
+	r.push(small)
+	if shared[fewBytes] != 'a' || unsafe.SliceData(r.segments[1].bytes) != unsafe.SliceData(shared) {
+		t.Error("the small piece was put behind the shared one")
+	}
+	checkRope(t, &r, slices.Concat(small, shared[:fewBytes], small))
+}
+
+// TestARopeKeepsNoPartOfSomethingBigger, because the rest of it would be held and not be counted.
+func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
+	big := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	r := rope{budget: 2 * fewBytes}
+	r.push(big)
+	if part := big[len(big)-r.n:]; unsafe.SliceData(r.segments[0].bytes) == unsafe.SliceData(part) {
+		t.Error("a part is shared")
+	}
+}
+
 // TestMemoryOfTheWorstOutput: what is behind a log and an unread buffer stays in bounds for pieces of every shape.
 func TestMemoryOfTheWorstOutput(t *testing.T) {
 	for name, shape := range map[string][]int{
@@ -97,6 +124,8 @@ func TestMemoryOfTheWorstOutput(t *testing.T) {
 		"one byte between big ones": {1, fewBytes},
 		"few between big ones":      {fewBytes - 1, fewBytes},
 		"lines between big ones":    {80, 80, 80, fewBytes},
+		"gathered with room left":   {512, 1, fewBytes},
+		"more with room left":       {1023, 1023, 3, fewBytes},
 		"half a delta of lines":     {900, 900, 900, 900, 900, 900, 900, 900, 300, fewBytes},
 		"mixed":                     {1, 8192, 3, 700, 5000, 1, 1, 1023, 1024, 2},
 	} {
@@ -128,7 +157,7 @@ func checkMemory(t *testing.T, name string, l *OutputLog, unread *HeadTailBuffer
 		"the log's head": &l.head.bytes, "the log's tail": &l.tail.bytes, "the unread head": &unread.head, "the unread tail": &unread.tail,
 	} {
 		memory := held(r)
-		if memory != r.memory() || memory > r.n+r.n/3+2*messages.MaxDelta {
+		if memory != r.memory() || memory > bound(r.n) {
 			t.Fatalf("%s: %d bytes in %s cost %d, and are said to cost %d", name, r.n, what, memory, r.memory())
 		}
 		ropes += int64(memory)
@@ -163,12 +192,15 @@ func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
 	for range LogTailChunks {
 		l.Append(messages.PTY, []byte("."))
 	}
-	if memory, bound := l.tail.memory(), 2*LogTailChunks+4*(LogTailChunks+2*pageItems); memory > bound {
-		t.Errorf("after chunks of one byte the tail holds %d bytes, more than %d", memory, bound)
+	if memory, most := l.tail.bytes.memory(), bound(LogTailChunks); memory > most {
+		t.Errorf("after chunks of one byte the tail holds %d bytes, more than %d", memory, most)
+	}
+	if slots, most := l.tail.marks.slots(), LogTailChunks+2*pageItems; slots > most {
+		t.Errorf("after chunks of one byte there is room for %d marks, more than %d", slots, most)
 	}
 	fill()
-	if memory, bound := l.Memory(), int64(LogHead+LogTail)*4/3+4*2*pageItems; memory > bound {
-		t.Errorf("after a flood it holds %d bytes, more than %d", memory, bound)
+	if memory, most := l.Memory(), int64(bound(LogHead)+bound(LogTail)+4*2*pageItems); memory > most {
+		t.Errorf("after a flood it holds %d bytes, more than %d", memory, most)
 	}
 }
 

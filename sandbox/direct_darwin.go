@@ -138,3 +138,6 @@ func (l *groupLeader) EndTree(grace time.Duration) {
 
 // Prompt implements ptyio.Prompt.
 func (*groupLeader) Prompt() {}
+
+// Prompt implements ptyio.Prompt.
+func (*direct) Prompt() {}

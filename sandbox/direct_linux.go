@@ -113,6 +113,9 @@ func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
 // Prompt implements ptyio.Prompt: signals are sent and an ending is begun, but nothing is waited for.
 func (directLeader) Prompt() {}
 
+// Prompt implements ptyio.Prompt.
+func (*direct) Prompt() {}
+
 func errClosed() error {
 	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
 }

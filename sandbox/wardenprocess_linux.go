@@ -263,3 +263,6 @@ func (l *wardenLeader) EndTree(grace time.Duration) {
 
 // Prompt implements ptyio.Prompt: the warden is told, but its answer is not waited for.
 func (*wardenLeader) Prompt() {}
+
+// Prompt implements ptyio.Prompt.
+func (*wardens) Prompt() {}

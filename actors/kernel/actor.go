@@ -59,11 +59,14 @@ func (c *Context) deliver(message any, sender *PID) {
 	c.receive(c)
 }
 
-// crash ends the actor, and tells those who have to know: the parent, and the sender of the message at hand.
+// crash ends the actor, and tells those who have to know: the actor itself, the parent, and the sender of the message at
+// hand.
 func (c *Context) crash(reason any) {
-	if c.closed {
+	if c.closed || c.crashing {
 		return
 	}
+	c.crashing = true
+	c.lastWords(reason)
 	c.close()
 	if parent := c.lib.Parent(); parent != nil {
 		c.Send(parent, Crashed{c.Self(), reason})
@@ -74,6 +77,22 @@ func (c *Context) crash(reason any) {
 		c.Send(c.sender, failure)
 	}
 	c.Stop(c.Self())
+}
+
+// lastWords lets the behaviour hand over what it owes. If it panics there again, or did in Stopping, it has had its chance.
+func (c *Context) lastWords(reason any) {
+	at, sender := c.message, c.sender
+	if _, last := at.(Stopping); last {
+		return
+	}
+	defer func() {
+		if again := recover(); again != nil {
+			c.sys.logPanic("actor crashed", c.Self(), "its last words", again)
+		}
+		c.message, c.sender = at, sender
+	}()
+	c.message, c.sender = Crashing{reason, at}, nil
+	c.receive(c)
 }
 
 func (c *Context) close() {

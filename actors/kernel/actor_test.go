@@ -77,3 +77,35 @@ func TestStoppingIsTheLastMessage(t *testing.T) {
 		t.Errorf("delivered: %v", <-late)
 	}
 }
+
+func TestAnActorThatCrashesHandsOverWhatItOwes(t *testing.T) {
+	s := newTestSystem(t)
+	type owed struct{ at, reason any }
+	heard := make(chan any, 10)
+	mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			parent := ctx.Self()
+			child := ctx.Spawn("child", func(ctx *Context) {
+				switch m := ctx.Message().(type) {
+				case string:
+					panic("deadly")
+				case Crashing:
+					ctx.Send(parent, owed{m.Message, m.Reason})
+					panic("again")
+				}
+			})
+			ctx.Send(child, "at this")
+		case owed:
+			heard <- m
+		case Crashed:
+			heard <- m.Reason
+		}
+	})
+	if got := mustReceive(t, heard); got != (owed{"at this", "deadly"}) {
+		t.Errorf("its last words: %+v", got)
+	}
+	if got := mustReceive(t, heard); got != "deadly" {
+		t.Errorf("behind them: %v", got)
+	}
+}

@@ -12,7 +12,7 @@ type Receive func(ctx *Context)
 // Started is the first message of every actor.
 type Started struct{}
 
-// Stopping is the last message of an actor that was stopped; one that crashed does not get it. It is the place to
+// Stopping is the last message of an actor that was stopped; one that crashed gets Crashing instead. It is the place to
 // answer those who still wait. The timers are cancelled and the context of Go's work ends right after it.
 type Stopping struct{}
 
@@ -26,18 +26,28 @@ type Crashed struct {
 	Reason any // what was passed to panic
 }
 
+// Crashing is the last message of an actor that crashes, be it at its first: the place to hand over what it owes. It may only
+// send; a panic in it is logged and ends it. Its parent gets Crashed behind whatever it sends.
+type Crashing struct {
+	Reason any // what was passed to panic
+	// Message is what it crashed at, and perhaps dealt with in part; nil if that was work. If it owns something, a Discarder,
+	// that is now the actor's to meet.
+	Message any
+}
+
 // Context is an actor's hold on the world. There is one per actor; it must only be used inside of its Receive.
 type Context struct {
-	sys     *System
-	lib     actor.Context
-	receive Receive
-	before  func(self *PID, message any) // see Options; nil in the root
-	message any
-	sender  *PID
-	closed  bool            // stopped or crashed: Receive gets nothing any more
-	timers  []*Timer        // that are to come
-	work    context.Context // of the goroutines started with Go; nil if there is none
-	endWork context.CancelFunc
+	sys      *System
+	lib      actor.Context
+	receive  Receive
+	before   func(self *PID, message any) // see Options; nil in the root
+	message  any
+	sender   *PID
+	closed   bool            // stopped or crashed: Receive gets nothing any more
+	crashing bool            // it says its last words
+	timers   []*Timer        // that are to come
+	work     context.Context // of the goroutines started with Go; nil if there is none
+	endWork  context.CancelFunc
 }
 
 // Self is the actor.

@@ -28,7 +28,8 @@
 //
 // It stops (Context.Stop, System.Shutdown), or it crashes: a panic in Receive, or in work started with Go, ends this one
 // actor and nothing else. Either way its children end before it, its timers are cancelled, and the context of its work
-// ends. Its parent gets Crashed, if that is what happened, and Terminated; whoever watches gets Terminated. Nothing is
+// ends. One that crashes gets Crashing as its last message, to hand over what it owes; one that stops gets Stopping.
+// Its parent gets Crashed, if that is what happened, and Terminated; whoever watches gets Terminated. Nothing is
 // restarted.
 //
 // No request is lost: whoever asked an actor that ended gets an error that matches messages.ErrClosed, or Unanswered if
@@ -49,8 +50,7 @@
 //
 // # What you may not assume
 //
-//   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. The same goes for one
-//     that never reached it because of a panic in Options.Before.
+//   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. Crashing brings it.
 //   - That Terminated is the only sign of an end: of an actor that is just stopping its children a watcher hears at once.
 //   - That runtime.Goexit in a Receive is a crash: the actor hangs, and so does Shutdown. In work it is WorkLeft.
 //   - That the order of messages from different senders means anything. From one sender to one actor they arrive in order.
