@@ -95,7 +95,6 @@ func (t *Telemetry) began() *span {
 	return s
 }
 
-// ended counts an end. One without a record was no command, and is none of the ends.
 func (t *Telemetry) ended(s *span, end *messages.EndRecord) {
 	if t == nil {
 		return
@@ -104,11 +103,9 @@ func (t *Telemetry) ended(s *span, end *messages.EndRecord) {
 		if s.trace == nil {
 			return
 		}
+		t.done.Add(context.Background(), 1, t.endOptions(end.Cause)...)
 		t.live.Add(context.Background(), -1)
-		if end != nil {
-			t.done.Add(context.Background(), 1, t.endOptions(end.Cause)...)
-		}
-		if end != nil && s.trace.IsRecording() {
+		if s.trace.IsRecording() {
 			s.trace.SetAttributes(attribute.String("cause", string(end.Cause)), attribute.String("status", string(end.Status.Kind)))
 		}
 		s.trace.End()
