@@ -77,7 +77,7 @@ func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, erro
 const outside = `if [ -n "$CONFINED" ]; then echo "Read-only file system" >&2; exit 1; fi; echo written > out; cat out`
 
 func script(text string) messages.ExecCommand {
-	return messages.ExecCommand{Script: text, Shell: "/bin/bash", Login: new(bool), Yield: messages.MaxYield}
+	return messages.ExecCommand{Script: text, Shell: "/bin/bash", Login: new(bool), Yield: new(messages.MaxYield)}
 }
 
 // unknown is a harmless command that is not among those known to be safe.

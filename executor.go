@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -83,7 +84,7 @@ func (e Executor) takeBack(ctx context.Context, call messages.CallID) {
 	processes, _ := e.session.List(ctx) // a closed session has none
 	for _, p := range processes {
 		if p.Call == call {
-			e.session.runtime.system.Send(e.session.supervisor, messages.Terminate{Process: p.Process, By: messages.ByUser, Grace: -1})
+			e.session.runtime.system.Send(e.session.supervisor, messages.Terminate{Process: p.Process, By: messages.ByUser, Grace: new(time.Duration)})
 		}
 	}
 }

@@ -18,7 +18,7 @@ func family(t *testing.T, session *execbus.Session) []int {
 	const child = `sh -c 'trap "" TERM HUP; echo $$; exec sleep 1000' & `
 	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}})
 	command := bash(`trap "" TERM HUP; echo $$; ` + child + `(setsid ` + child + `); wait`)
-	command.Grace = 50 * time.Millisecond
+	command.Grace = new(50 * time.Millisecond)
 	id := launch(t, session, command)
 	var output string
 	for count := 0; count < 3; count++ {
@@ -32,7 +32,7 @@ func family(t *testing.T, session *execbus.Session) []int {
 		output += string(delta.Bytes)
 	}
 	kept := bash(child)
-	kept.OnLeaderExit, kept.Grace = messages.KeepTree, 50*time.Millisecond
+	kept.OnLeaderExit, kept.Grace = messages.KeepTree, new(50*time.Millisecond)
 	result := exec(t, session, kept)
 	if !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.Exited(0) {
 		t.Fatalf("the kept child is told of as %+v", result)
@@ -97,7 +97,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 	starts := watch(t, session, execbus.Watch{Calls: []messages.CallID{"waiting"}, Kinds: []messages.EventKind{messages.KindExecStarted}})
 	waiting := make(chan error, 1)
 	command := bash("sleep 1000")
-	command.Yield, command.Call = 30*time.Second, "waiting"
+	command.Yield, command.Call = new(30*time.Second), "waiting"
 	go func() {
 		result, err := session.Exec(context.Background(), command)
 		if err == nil && result.Status != messages.Signaled(15) {
@@ -170,7 +170,7 @@ func TestShutdownSaysWhatIsLeft(t *testing.T) {
 	session := openSession(t, rt, execbus.SessionOptions{})
 	events := watch(t, session, execbus.Watch{})
 	command := bash(`trap "" TERM; echo ready; while :; do sleep 1000; done`)
-	command.Grace = time.Second
+	command.Grace = new(time.Second)
 	launch(t, session, command)
 	awaitOutput(t, events, "ready\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -491,7 +491,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	wantError(t, "nobody to ask", err, messages.ErrRejected)
 	p.Decision = policy.Run
 	began := time.Now()
-	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield}); !result.Running {
+	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)}); !result.Running {
 		t.Errorf("%+v", result)
 	}
 	if took := time.Since(began); took > patience/2 {
@@ -512,10 +512,10 @@ func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
 	s.listen()
 	idler := s.exec(quick(idle))
-	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: messages.MinYield})
+	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: new(messages.MinYield)})
 	s.question()
-	other := s.call(messages.WriteStdin{Process: idler.Process, NoWait: false, Yield: messages.MinPoll})
-	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	other := s.call(messages.WriteStdin{Process: idler.Process, NoWait: false, Yield: new(messages.MinPoll)})
+	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	if asked.answered(2*messages.MinYield) || short.answered(0) || other.answered(0) {
 		t.Error("a yield ended while the question was open")
 	}

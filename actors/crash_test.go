@@ -60,7 +60,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 		actor := h.newActor(func() { id = s.exec(crashing).Process })
 		started := probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == id })
 		calls := []waiting{s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(messages.Poll{Process: id}),
-			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: messages.MaxYield}),
+			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: new(messages.MaxYield)}),
 			s.call(messages.Terminate{Process: 99_999})}
 		calls[3].reply() // the supervisor has passed on the others
 		h.system.Send(actor, deliberate{})
@@ -87,7 +87,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		h := newHost(t, hostOptions{})
 		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
 		stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
-		stubborn.Grace = time.Hour
+		stubborn.Grace = new(time.Hour)
 		old := s.exec(stubborn).Process
 		s.said(old, "deaf")
 		bystander := cat(s)
@@ -98,7 +98,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
 		s.ended(bystander + 1)
-		if record, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: -1}); err != nil || record.By != messages.ByPrune {
+		if record, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: new(time.Duration)}); err != nil || record.By != messages.ByPrune {
 			t.Errorf("%v, %v", record, err)
 		}
 		wantContained(t, s, bystander+1, bystander)
@@ -187,7 +187,7 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	s := h.open(nil)
 	bystander := cat(s)
 	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, messages.ExecCommand{Argv: []string{"leave"}, NoWait: true},
-		messages.RunCommand{Argv: []string{"leave"}, Timeout: -1}} {
+		messages.RunCommand{Argv: []string{"leave"}, NoTimeout: true}} {
 		_, err := ask[any](h, s.supervisor, command)
 		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
 		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseSpawnFailed {
@@ -262,10 +262,10 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 		s.said(id, "deaf")
 		calls := []waiting{
 			s.call(shell(stubbornly)),
-			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, Timeout: -1}),
+			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, NoTimeout: true}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
 			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true}),
-			s.call(messages.Terminate{Process: stubborn, Grace: 10 * time.Second}),
+			s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}),
 		}
 		for n := range 2 {
 			s.said(id+messages.ProcessID(n+1), "deaf")
@@ -312,7 +312,7 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 	lost := probe.New(t)
 	h := newHost(t, hostOptions{lost: func(w sandbox.WardenLost) { lost.Receive(w) }})
 	s := h.open(nil)
-	poll := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: messages.MaxYield})
+	poll := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
 	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)
 	s.said(started.Process, "begun")
 	if err := syscall.Kill(parentOf(t, started.PID), syscall.SIGKILL); err != nil {

@@ -74,8 +74,6 @@ func (s *settings) check(o *order) error {
 			fmt.Sprintf("the kernel takes %d; write it to a file, or to the input of a shell", messages.MaxScript))
 	case o.arguments() > ptyio.MaxArguments:
 		return badField("argv", fmt.Sprintf("it has more than %d bytes", ptyio.MaxArguments), "pass large data by file or input")
-	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
-		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
 	default:
 		return policy.CheckCommand(o.CommandPolicy, s.approval)
 	}

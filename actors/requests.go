@@ -85,11 +85,7 @@ func (p *process) signal(hands *hands, from caller, m messages.Signal) {
 }
 
 func (p *process) poll(from caller, m messages.Poll) {
-	if m.NoTimeout && m.Yield != 0 {
-		p.reply(from, p.refuse(messages.CodeInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted", ""))
-		return
-	}
-	c := &call{caller: from, kind: pollCall, tokens: p.settings.tokens(m.MaxOutputTokens)}
+	c := &call{caller: from, kind: pollCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes)}
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
@@ -98,7 +94,10 @@ func (p *process) poll(from caller, m messages.Poll) {
 
 // awaitExit waits for the leader's exit, and takes nothing.
 func (p *process) awaitExit(from caller, m messages.AwaitExit) {
-	c := &call{caller: from, kind: exitCall, clock: clock{left: m.For, endless: m.For <= 0}}
+	c := &call{caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
+	if m.For != nil {
+		c.clock.left = *m.For
+	}
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
 	p.step()

@@ -80,7 +80,7 @@ func lives(n int) []life {
 	code := messages.Exited(n % 256)
 	terminate := func(by messages.TerminatedBy, grace time.Duration) func(*talk, messages.ProcessID) {
 		return func(s *talk, id messages.ProcessID) {
-			s.system.Send(s.supervisor, messages.Terminate{Process: id, By: by, Grace: grace})
+			s.system.Send(s.supervisor, messages.Terminate{Process: id, By: by, Grace: new(grace)})
 		}
 	}
 	// A terminal's processes get SIGHUP, too.

@@ -49,6 +49,12 @@ func (v *supervisor) receive(ctx *kernel.Context) {
 }
 
 func (v *supervisor) handle(message any) {
+	if request, is := message.(interface{ Check() error }); is {
+		if err := request.Check(); err != nil {
+			v.ctx.Respond(err)
+			return
+		}
+	}
 	switch m := message.(type) {
 	case kernel.Started:
 		v.startApproval()
@@ -215,12 +221,8 @@ func (v *supervisor) call(id messages.ProcessID, message any) {
 
 func (v *supervisor) write(m messages.WriteStdin) {
 	if len(m.Bytes) == 0 && !m.NoWait {
-		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens})
-		return
-	}
-	if m.NoTimeout {
-		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "write", Subject: m.Process.String(),
-			Detail: "`no_timeout=true` requires empty `chars`, and a call that waits", Hint: "write first and then poll"})
+		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout,
+			MaxOutputTokens: m.MaxOutputTokens, MaxOutputBytes: m.MaxOutputBytes})
 		return
 	}
 	v.call(m.Process, m)

@@ -46,8 +46,8 @@ func (w *wait) receive(ctx *kernel.Context) {
 			w.open++
 			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
 		}
-		if w.For > 0 {
-			ctx.After(w.For, deadline{w.call})
+		if w.For != nil {
+			ctx.After(*w.For, deadline{w.call})
 		}
 	case *messages.Exit:
 		w.open--

@@ -31,8 +31,8 @@ func TestInputThatNobodyTakesIsAnsweredWhenTheProcessEnds(t *testing.T) {
 		for _, tty := range []bool{false, true} {
 			for _, noWait := range []bool{false, true} {
 				id := deaf(s, tty)
-				much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: noWait, Patience: time.Hour})
-				more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: noWait, Patience: time.Hour})
+				much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: noWait, Patience: new(time.Hour)})
+				more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: noWait, Patience: new(time.Hour)})
 				_, err := more.reply()
 				if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
 					t.Errorf("%+v", full)
@@ -62,7 +62,7 @@ func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 	id := deaf(s, false)
 	began := time.Now()
 	got := must[*messages.Result](h, s.supervisor,
-		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 400 * time.Millisecond})
+		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(400 * time.Millisecond)})
 	if took := time.Since(began); !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || took > 2*time.Second {
 		t.Errorf("%+v, %v after %v", got, got.InputErr, took)
 	}
@@ -76,14 +76,14 @@ func TestACancelledWriteThatWasLateTakesNoOutput(t *testing.T) {
 	s := h.open(nil)
 	id := deaf(s, false)
 	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
-	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: 500 * time.Millisecond})
+	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: new(500 * time.Millisecond)})
 	if late.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
 		t.Error("it was answered before it was known what became of its bytes")
 	}
 	late.cancel()
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
-	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: time.Millisecond})
+	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: new(time.Millisecond)})
 	behind.reply() // the late one has been given up by now
 	s.call(messages.Signal{Process: id, Number: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
@@ -130,7 +130,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			command.OpenStdin, command.TTY = true, tty
 			id := s.exec(command).Process
 			s.said(id, "ready")
-			poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 			var all sync.WaitGroup
 			for w := range writers {
 				all.Go(func() {
@@ -146,7 +146,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			}
 			all.Wait()
 			began := time.Now()
-			long := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 			if _, err := ask[messages.Done](h, s.supervisor, messages.Signal{Process: id, Number: 10}); err != nil {
 				t.Error(err)
 			}
@@ -174,7 +174,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 				}
 				next[w]++
 			}
-			s.call(messages.Terminate{Process: id, Grace: -1})
+			s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
 			poll.result()
 			long.reply()
 		})
@@ -190,7 +190,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 	command := quick("read -r x; echo got $x; exit 4")
 	command.OpenStdin = true
 	id := s.exec(command).Process
-	write := s.call(messages.WriteStdin{Process: id, Bytes: []byte("input\n"), Yield: messages.MaxYield})
+	write := s.call(messages.WriteStdin{Process: id, Bytes: []byte("input\n"), Yield: new(messages.MaxYield)})
 	probe.Expect(s.events, patience, func(e messages.OutputClosed) bool { return e.Process == id })
 	got := write.result() // the program has exited, and nothing is known of the bytes
 	wantCode(t, got, 4)

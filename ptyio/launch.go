@@ -31,9 +31,9 @@ type Launch struct {
 	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
 	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
 	Inherit []Inherited
-	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
+	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: EndTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
-	Grace        time.Duration
+	Grace        *time.Duration
 	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
 	// messages.ErrUnsupported: it never leaves the sandbox away.
 	Sandbox *Confinement

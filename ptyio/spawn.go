@@ -81,9 +81,9 @@ func prepare(launch Launch, program string) Start {
 	if launch.Argv0 != "" {
 		argv[0] = launch.Argv0
 	}
-	grace := launch.Grace
-	if grace <= 0 {
-		grace = DefaultGrace
+	grace := DefaultGrace
+	if launch.Grace != nil {
+		grace = max(*launch.Grace, 0)
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
 		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}
