@@ -1,8 +1,10 @@
 package execbus_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,8 +102,8 @@ func TestShutdownEndsEverything(t *testing.T) {
 	command.Yield, command.Call = new(30*time.Second), "waiting"
 	go func() {
 		result, err := session.Exec(context.Background(), command)
-		if err == nil && result.Status != messages.Signaled(15) {
-			err = errors.New(result.Status.String())
+		if err == nil && (result.Status != messages.Signaled(15) || !strings.Contains(result.Text(), "because the host was shutting down")) {
+			err = errors.New(result.Text())
 		}
 		waiting <- err
 	}()
@@ -260,5 +262,42 @@ func TestTheSessionsLimitIsItsOwn(t *testing.T) {
 	}
 	if got := exec(t, other, bash("echo free")).OutputText(); got != "free\n" {
 		t.Errorf("the other session says %q", got)
+	}
+}
+
+// Whoever waits for a process that is terminated learns why it is gone, and so does who asks later.
+func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	for by, why := range map[messages.TerminatedBy]string{"": "on request", messages.ByUser: "on request",
+		messages.ByPrune: "to make room for another command", messages.ByTimeout: "because its time was over"} {
+		for _, waits := range []bool{true, false} {
+			id := launch(t, session, bash("echo begun; sleep 1000"))
+			results := make(chan *messages.Result, 1)
+			poll := func() {
+				result, err := session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true})
+				if err != nil {
+					t.Errorf("by %q: %v", by, err)
+				}
+				results <- result
+			}
+			if waits {
+				go poll()
+			}
+			if _, err := session.Terminate(patient(t), messages.Terminate{Process: id, By: by}); err != nil {
+				t.Fatal(err)
+			}
+			if !waits {
+				poll()
+			}
+			result := <-results
+			want := "\nProcess was terminated " + why + " (signal 15)\n"
+			if result == nil || result.Cause != messages.CauseTerminated || result.By != cmp.Or(by, messages.ByUser) ||
+				!strings.Contains(result.Text(), want) || strings.Contains(result.Text(), "exited with code") {
+				t.Errorf("by %q the result is %+v", by, result)
+			}
+			_, err := session.Poll(patient(t), messages.Poll{Process: id})
+			wantError(t, err, messages.ErrProcessEnded, "it was terminated "+why+" (signal 15)")
+		}
 	}
 }
