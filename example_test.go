@@ -192,7 +192,7 @@ func ExampleSession_Poll() {
 	// Output:
 	// 1000 is running: true
 	// code(0): done
-	// use process 1000: the process has ended: exited, code(0); read its remembered output, or start it anew
+	// use process 1000: it exited with code 0; what it said last can still be read, or start it anew
 }
 
 func ExampleSession_Read() {

@@ -75,10 +75,10 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 		{messages.ExecCommand{}, messages.ErrInvalidRequest, []string{"argv"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Script: "true"}, messages.ErrInvalidRequest, []string{"script"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Shell: "bash"}, messages.ErrInvalidRequest, []string{"shell"}},
-		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "bash, zsh or sh"}},
+		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "use bash, zsh, sh"}},
 		{messages.ExecCommand{Script: "true", Shell: "/bin/cat"}, messages.ErrInvalidRequest, []string{"shell", "/bin/cat"}},
 		{messages.ExecCommand{Script: "true", Login: yes()}, messages.ErrInvalidRequest,
-			[]string{"login shell is disabled by config", "omit `login` or set it to false"}},
+			[]string{"login shell is disabled by config", "leave login out or set it to false"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Yield: new(time.Duration(-1))}, messages.ErrInvalidRequest, []string{"yield"}},
 		{messages.ExecCommand{Argv: []string{"/no/such/program"}}, messages.ErrNoSuchProgram, []string{"/no/such/program"}},
 		{messages.ExecCommand{Argv: []string{"no-such-program-anywhere"}}, messages.ErrNoSuchProgram, []string{"no-such-program-anywhere"}},
@@ -243,8 +243,8 @@ func TestMoreThanAMegabyteOfOutput(t *testing.T) {
 		}
 		lines := strings.Split(result.OutputText(), "\n")
 		want := []string{"Warning: truncated output (original token count: 300000)", "... " + strconv.Itoa(size-kept) + " bytes omitted ..."}
-		if len(lines) != 3 || lines[0] != want[0] || lines[1] != want[1] ||
-			!strings.HasPrefix(lines[2], "HEADxxx") || !strings.HasSuffix(lines[2], "xxxTAIL") {
+		if len(lines) != 4 || lines[0] != want[0] || lines[1] != want[1] || lines[2] != "" ||
+			!strings.HasPrefix(lines[3], "HEADxxx") || !strings.HasSuffix(lines[3], "xxxTAIL") {
 			t.Errorf("the text is %.200q", lines)
 		}
 		if text := result.Text(); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {

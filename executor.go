@@ -99,13 +99,13 @@ func (r SpawnRequest) check() error {
 	switch {
 	case r.Sandbox != "" && r.Sandbox != SandboxNone:
 		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor", r.Sandbox), Hint: "use none"}
+			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor; use none", r.Sandbox)}
 	case len(r.Inherit) > 0:
 		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: "inherited file descriptors are not supported by this executor", Hint: "pass data by input, file or socket"}
+			Detail: "inherited file descriptors are not supported by this executor; pass data by input, file or socket"}
 	case !filepath.IsAbs(r.Dir):
 		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("the directory %q is not absolute", r.Dir), Hint: "resolve it first"}
+			Detail: fmt.Sprintf("the directory %q is not absolute; name it from the root on", r.Dir)}
 	default:
 		return nil
 	}

@@ -177,7 +177,7 @@ func TestShutdownSaysWhatIsLeft(t *testing.T) {
 	awaitOutput(t, events, "ready\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	wantError(t, rt.Shutdown(ctx), messages.ErrCancelled, "shutdown: 1 processes in 1 sessions have not ended", "call it again")
+	wantError(t, rt.Shutdown(ctx), messages.ErrCancelled, "shutdown: 1 processes in 1 sessions have not ended", "try again with more time")
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Errorf("with more time: %v", err)
 	}
@@ -235,7 +235,8 @@ func TestTheRuntimesLimitHoldsOverItsSessions(t *testing.T) {
 	launch(t, second, bash("sleep 1000"))
 	for _, session := range []*execbus.Session{first, second} {
 		_, err := session.Exec(patient(t), bash("true"))
-		wantError(t, err, messages.ErrLimitReached, "Options.MaxProcesses")
+		wantError(t, err, messages.ErrLimitReached, "wait for one to end")
+		wantHint(t, err, "Options.MaxProcesses")
 	}
 	if _, err := first.Terminate(patient(t), messages.Terminate{Process: one}); err != nil {
 		t.Fatal(err)

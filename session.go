@@ -26,10 +26,10 @@ type Session struct {
 func (s *Session) ID() messages.SessionID { return s.id }
 
 var (
-	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed",
-		Hint: "open another one"}
-	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down",
-		Hint: "start another one"}
+	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed; open another one",
+		Hint: "call Runtime.OpenSession"}
+	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
+		Hint: "call Start"}
 )
 
 // ask is for requests that are answered at once, or whose answer does not matter to a caller that has given up.
@@ -66,7 +66,7 @@ func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
 	typed, ok := reply.(T)
 	if !ok {
 		return none, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use session",
-			Detail: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
+			Detail: "the answer is not of the kind that was expected", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
 	}
 	return typed, nil
 }

@@ -137,7 +137,7 @@ func (v *supervisor) swept() {
 // leave is the supervisor's own end. If processes are left it crashed or was stopped by force; those whose actors live say
 // their last words themselves.
 func (v *supervisor) leave() {
-	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
+	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended; open another one"}
 	for id, c := range v.calls.table {
 		if c.ender || c.entry == nil || c.entry.takeover != nil {
 			v.reply(id, failure)

@@ -93,8 +93,7 @@ func (p *process) enqueue(c *call) {
 	}
 	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held) >= ptyio.MaxPendingWrites {
 		p.reply(c.caller, &messages.Error{Code: messages.CodeInputFull, Op: "write", Subject: p.id.String(),
-			Detail: fmt.Sprintf("%d writes with %d bytes wait for their turn", len(in.held), in.pending),
-			Hint:   "wait until the process has read, or write in smaller parts"})
+			Detail: fmt.Sprintf("%d writes with %d bytes wait for their turn; wait until the process has read, or write in smaller parts", len(in.held), in.pending)})
 		return
 	}
 	p.await(c)

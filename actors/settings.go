@@ -71,7 +71,7 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 			next.dir = filepath.Join(v.settings.dir, next.dir)
 		}
 		if strings.ContainsRune(next.dir, 0) {
-			v.ctx.Respond(badField("dir", "it contains a NUL byte", "remove it"))
+			v.ctx.Respond(badField("dir", "it contains a NUL byte; remove it", ""))
 			return
 		}
 	}

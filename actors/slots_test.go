@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -139,8 +140,8 @@ func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
 	_, err := ask[any](h, s.supervisor, shell("echo never"))
-	if full := wantError(t, "one too many", err, messages.ErrLimitReached); !slices.Equal(full.Busy, ids) {
-		t.Errorf("busy: %v, want %v", full.Busy, ids)
+	if full := wantError(t, "one too many", err, messages.ErrLimitReached); !slices.Equal(full.Busy, ids) || !strings.Contains(full.Error(), " just now: "+messages.ProcessIDs(ids)+"; wait for one to end") {
+		t.Errorf("busy: %v, want %v: %v", full.Busy, ids, full)
 	}
 	if live := s.list(); len(live) != 3 {
 		t.Errorf("somebody was harmed: %+v", live)

@@ -56,22 +56,22 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 	defer func() {
 		if reason := recover(); reason != nil {
 			o.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
-				Detail: fmt.Sprintf("the spawner panicked: %v", reason)}
+				Detail: fmt.Sprintf("what starts programs has crashed: %v", reason)}
 		}
 	}()
 	child, err := spawner.Spawn(ctx, launch)
 	if child == nil && err == nil {
 		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0],
-			Detail: "the spawner gave neither a child nor a reason"}
+			Detail: "what starts programs gave neither a process nor a reason", Hint: "ptyio.Spawner.Spawn returned nil and nil"}
 	}
 	o.child, o.err = child, err
 }
 
 var (
-	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "the spawner ended its goroutine"}
+	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "what starts programs gave up", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
 
 	errSpawnerHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn",
-		Detail: "the spawner did not return when it was called off, and was left alone"}
+		Detail: "what starts programs did not return when it was called off, and was left alone; try again later"}
 )
 
 // relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is

@@ -152,7 +152,7 @@ func (v *supervisor) internal(message any) {
 		v.takeoverOverdue(m.id)
 	default:
 		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use session",
-			Detail: fmt.Sprintf("a session does not understand %T", message)})
+			Detail: "this cannot be asked of a session", Hint: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
 
@@ -201,7 +201,7 @@ func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 
 func unknownProcess(id messages.ProcessID) *messages.Error {
 	return &messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
-		Detail: "there is no process with this id", Hint: "list the processes of the session"}
+		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
 // route passes on a request that is no use of the process.

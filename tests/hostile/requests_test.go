@@ -98,7 +98,7 @@ func badRequests(t *testing.T, dir string) []request {
 		{name: "NUL in the name", command: argv("ec\x00ho"), code: invalid},
 		{name: "NUL in argv0", command: with(func(c *messages.ExecCommand) { c.Argv0 = "a\x00b" }), code: invalid},
 		{name: "NUL in a script", command: messages.ExecCommand{Script: "echo a\x00b", Shell: "bash"}, code: invalid},
-		{name: "NUL in the directory", command: in("/tmp\x00/x"), code: invalid},
+		{name: "NUL in the directory", command: in("/tmp\x00/x"), code: invalid, says: "dir: "},
 		{name: "NUL in a variable", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"A": "a\x00b"}}), code: invalid},
 		{name: "= in a variable's name", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"A=B": "c"}}), code: invalid},
 		{name: "a variable without name", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"": "c"}}), code: invalid},
