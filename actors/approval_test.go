@@ -261,7 +261,7 @@ func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
 	took := time.Since(began)
 	e := wantError(t, "nobody", err, messages.ErrRejected)
-	if !strings.Contains(e.Error(), "SessionOptions.Approver") || took > 50*time.Millisecond {
+	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") || took > 50*time.Millisecond {
 		t.Errorf("%v after %v", e, took)
 	}
 	s.decidedBy(messages.ByAbsence)

@@ -47,7 +47,7 @@ func (p *process) control(r request) {
 	case messages.Signal:
 		p.signal(hands, r.caller, m)
 	default:
-		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, "this cannot be asked of a process", fmt.Sprintf("a process does not understand %T", r.message)))
+		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, "a process does not know this request; send one that it knows", fmt.Sprintf("a process does not understand %T", r.message)))
 	}
 }
 

@@ -48,7 +48,7 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 		r.Pending = len(w.bytes) - w.taken
 	default:
 		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
-			Detail: "the program has exited and had not taken all bytes by then"}
+			Detail: "the program has exited and had not taken all bytes by then; what it left is lost"}
 	}
 }
 

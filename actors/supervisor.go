@@ -152,7 +152,7 @@ func (v *supervisor) internal(message any) {
 		v.takeoverOverdue(m.id)
 	default:
 		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use session",
-			Detail: "this cannot be asked of a session", Hint: fmt.Sprintf("a session does not understand %T", message)})
+			Detail: "a session does not know this request; send one that it knows", Hint: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
 
