@@ -77,7 +77,7 @@ func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, erro
 const outside = `if [ -n "$CONFINED" ]; then echo "Read-only file system" >&2; exit 1; fi; echo written > out; cat out`
 
 func script(text string) messages.ExecCommand {
-	return messages.ExecCommand{Script: text, Shell: "/bin/bash", Login: new(bool), Yield: messages.MaxYield}
+	return messages.ExecCommand{Script: text, Shell: "/bin/bash", Login: new(bool), Yield: new(messages.MaxYield)}
 }
 
 // unknown is a harmless command that is not among those known to be safe.
@@ -131,6 +131,9 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 			switch {
 			case c.err != nil:
 				wantError(t, err, c.err, c.output)
+				if said := err.Error(); !strings.HasPrefix(said, "exec: ") { // and names no process that there never was
+					t.Errorf("it begins with something else: %q", said)
+				}
 			case err != nil:
 				t.Error(err)
 			case !strings.Contains(result.OutputText(), c.output):
@@ -238,7 +241,8 @@ func TestWithNobodyToAsk(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
 	watch(t, session, execbus.Watch{}) // everything is nobody's duty
 	_, err := session.Exec(patient(t), unknown())
-	wantError(t, err, messages.ErrRejected, "SessionOptions.Approver", "Session.Decide")
+	wantError(t, err, messages.ErrRejected, "nobody is there to be asked")
+	wantHint(t, err, "SessionOptions.Approver", "Session.Decide")
 	_, err = session.Run(patient(t), messages.RunCommand{Argv: []string{"touch", "it"}})
 	wantError(t, err, messages.ErrRejected, "nobody is there")
 }
@@ -277,9 +281,9 @@ func TestMalformedPermissionsAreNoCommand(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	all := watch(t, session, execbus.Watch{})
 	for field, p := range map[string]messages.CommandPolicy{
-		"justification":          {Justification: "because"},
-		"sandbox_permissions":    {SandboxPermissions: "all"},
-		"additional_permissions": {SandboxPermissions: messages.WithAdditionalPermissions},
+		"justification":         {Justification: "because"},
+		"sandboxPermissions":    {SandboxPermissions: "all"},
+		"additionalPermissions": {SandboxPermissions: messages.WithAdditionalPermissions},
 	} {
 		command := messages.ExecCommand{Argv: []string{"true"}, CommandPolicy: p}
 		_, err := session.Exec(patient(t), command)

@@ -33,7 +33,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}})
 		errs := make(chan error, 1)
 		command := bash(echoes)
-		command.Yield = 30 * time.Second
+		command.Yield = new(30 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			_, err := session.Exec(ctx, command)
@@ -49,7 +49,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(t.Context())
 		go func() {
-			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: 30 * time.Second})
+			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: new(30 * time.Second)})
 			errs <- err
 		}()
 		awaitOutput(t, events, "got one\n")
@@ -106,7 +106,7 @@ func TestAnEndedContextStartsNothing(t *testing.T) {
 	}
 
 	// What ends something is done.
-	if _, err := session.Terminate(gone, messages.Terminate{Process: living, Grace: -1}); err != nil {
+	if _, err := session.Terminate(gone, messages.Terminate{Process: living, Grace: new(time.Duration)}); err != nil {
 		wantError(t, err, messages.ErrCancelled)
 	}
 	for event, err := range events.All(patient(t)) {
@@ -186,7 +186,7 @@ func TestPausedYields(t *testing.T) {
 	}
 	results := make(chan *messages.Result, 1)
 	command := bash("read line")
-	command.Yield = messages.MinYield
+	command.Yield = new(messages.MinYield)
 	go func() { results <- exec(t, session, command) }()
 	wait := func(d time.Duration) *messages.Result {
 		select {

@@ -23,7 +23,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		result, err := session.Exec(ctx, messages.ExecCommand{Script: "sleep 2; echo done", Yield: time.Second})
+//		result, err := session.Exec(ctx, messages.ExecCommand{Script: "sleep 2; echo done", Yield: new(time.Second)})
 //		for err == nil && result.Running {
 //			fmt.Println(result.Text())
 //			result, err = session.Poll(ctx, messages.Poll{Process: result.Process})

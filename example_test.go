@@ -103,7 +103,7 @@ func ExampleRuntime_Stats() {
 func ExampleSession_Exec() {
 	session, shut := open()
 	defer shut()
-	result, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"seq", "1", "1000"}, MaxOutputTokens: 10})
+	result, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"seq", "1", "1000"}, MaxOutputTokens: new(10)})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -149,7 +149,7 @@ func ExampleSession_Run() {
 	session, shut := open()
 	defer shut()
 	script := "echo to stdout; echo to stderr >&2; sleep 1000"
-	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: time.Second}
+	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(time.Second)}
 	result := messages.NormalizeRun(session.Run(context.Background(), command))
 	fmt.Printf("%d, timed out: %v\n%s", result.ExitCode, result.TimedOut, result.Aggregated)
 	// Output:
@@ -180,7 +180,7 @@ func ExampleSession_Poll() {
 	session, shut := open()
 	defer shut()
 	ctx := context.Background()
-	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 1; echo done"}, Yield: messages.MinYield}
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 1; echo done"}, Yield: new(messages.MinYield)}
 	result := must(session.Exec(ctx, command))
 	fmt.Printf("%d is running: %v\n", result.Process, result.Running)
 
@@ -192,7 +192,7 @@ func ExampleSession_Poll() {
 	// Output:
 	// 1000 is running: true
 	// code(0): done
-	// use process 1000: the process has ended: exited, code(0); read its remembered output, or start it anew
+	// use process 1000: it exited with code 0; what it said last can still be read, or start it anew
 }
 
 func ExampleSession_Read() {
@@ -219,7 +219,7 @@ func ExampleSession_Resize() {
 	if err := session.Resize(ctx, started.Process, messages.Size{Rows: 50, Cols: 132}); err != nil {
 		fmt.Println(err)
 	}
-	write := messages.WriteStdin{Process: started.Process, Bytes: []byte("go\n"), Yield: 30 * time.Second}
+	write := messages.WriteStdin{Process: started.Process, Bytes: []byte("go\n"), Yield: new(30 * time.Second)}
 	lines := strings.Fields(must(session.Write(ctx, write)).OutputText())
 	fmt.Println(lines) // the terminal's echo comes first
 	// Output: [go 50 132]
@@ -359,7 +359,7 @@ func ExampleSession_PauseYields() {
 	if err := session.PauseYields(ctx); err != nil {
 		fmt.Println(err)
 	}
-	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: messages.MinYield}
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: new(messages.MinYield)}
 	result := must(session.Exec(ctx, command))
 	fmt.Printf("running: %v, %s", result.Running, result.OutputText())
 	if err := session.ResumeYields(ctx); err != nil {

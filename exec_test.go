@@ -78,8 +78,8 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "bash, zsh, sh"}},
 		{messages.ExecCommand{Script: "true", Shell: "/bin/cat"}, messages.ErrInvalidRequest, []string{"shell", "/bin/cat"}},
 		{messages.ExecCommand{Script: "true", Login: yes()}, messages.ErrInvalidRequest,
-			[]string{"login shell is disabled by config", "omit `login` or set it to false"}},
-		{messages.ExecCommand{Argv: []string{"true"}, Yield: -1}, messages.ErrInvalidRequest, []string{"yield"}},
+			[]string{"login shell is disabled by config", "leave login out or set it to false"}},
+		{messages.ExecCommand{Argv: []string{"true"}, Yield: new(time.Duration(-1))}, messages.ErrInvalidRequest, []string{"yield"}},
 		{messages.ExecCommand{Argv: []string{"/no/such/program"}}, messages.ErrNoSuchProgram, []string{"/no/such/program"}},
 		{messages.ExecCommand{Argv: []string{"no-such-program-anywhere"}}, messages.ErrNoSuchProgram, []string{"no-such-program-anywhere"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Dir: "/no/such/dir"}, messages.ErrSpawnFailed, []string{"/no/such/dir"}},
@@ -102,7 +102,7 @@ func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
 	command := bash("sleep 1 && echo done at last")
-	command.Yield = messages.MinYield
+	command.Yield = new(messages.MinYield)
 	first := exec(t, session, command)
 	if !first.Running || len(first.Output) > 0 {
 		t.Fatalf("the command is answered with %+v, want a running process", first)
@@ -148,17 +148,17 @@ func TestNoTimeoutIsNoneOfTheBoundsOfPolls(t *testing.T) {
 	}
 }
 
-func TestNoTimeoutOnlyWithoutCharsAndYield(t *testing.T) {
+func TestNoTimeoutOnlyWithoutBytesAndYield(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
 	id := launch(t, session, bash("read line"))
 	_, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("x"), NoTimeout: true})
-	wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires empty `chars`")
-	for _, yield := range []time.Duration{1, time.Hour, -1} {
-		_, err = session.Write(patient(t), messages.WriteStdin{Process: id, NoTimeout: true, Yield: yield})
-		wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted")
-		_, err = session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true, Yield: yield})
-		wantError(t, err, messages.ErrInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted")
+	wantError(t, err, messages.ErrInvalidRequest, "write noTimeout: only a call that writes nothing can wait without end")
+	for _, yield := range []time.Duration{0, 1, time.Hour, -1} {
+		_, err = session.Write(patient(t), messages.WriteStdin{Process: id, NoTimeout: true, Yield: &yield})
+		wantError(t, err, messages.ErrInvalidRequest, "write yield: a call that waits without end has one")
+		_, err = session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true, Yield: &yield})
+		wantError(t, err, messages.ErrInvalidRequest, "poll yield: a call that waits without end has one")
 	}
 }
 
@@ -178,11 +178,11 @@ func TestTheSessionsBoundForTextHolds(t *testing.T) {
 		fmt.Fprintf(&lines, "line %d\n", i)
 	}
 	command := bash(`for ((i = 1; i <= 3000; i++)); do echo "line $i"; done; read again`)
-	command.MaxOutputTokens = 70_000
+	command.MaxOutputTokens = new(70_000)
 	events := watch(t, session, execbus.Watch{})
 	id := launch(t, session, command)
 	awaitOutput(t, events, "line 3000\n")
-	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), MaxOutputTokens: 70_000, Yield: 30 * time.Second})
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), MaxOutputTokens: new(70_000), Yield: new(30 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,12 +191,12 @@ func TestTheSessionsBoundForTextHolds(t *testing.T) {
 	}
 
 	command = bash(`for ((i = 1; i <= 3000; i++)); do echo "line $i"; done`)
-	command.MaxOutputTokens = 70_000
+	command.MaxOutputTokens = new(70_000)
 	result = exec(t, session, command)
 	if got, want := result.OutputText(), cut(lines.String(), 500); got != want {
 		t.Errorf("the text of a command is %q, want %q", got, want)
 	}
-	command.MaxOutputTokens = 6
+	command.MaxOutputTokens = new(6)
 	result = exec(t, session, command)
 	if got, want := result.OutputText(), cut(lines.String(), 6); got != want {
 		t.Errorf("the text of a command with a bound of its own is %q, want %q", got, want)
@@ -222,7 +222,7 @@ func TestADefaultSessionsBoundForTextHoldsOnATerminalWithItsEcho(t *testing.T) {
 	command := bash(`read go; for ((i = 1; i <= 10000; i++)); do echo "line $i"; done`)
 	command.TTY = true
 	id := launch(t, session, command)
-	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("go\n"), MaxOutputTokens: 70_000, Yield: 30 * time.Second})
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("go\n"), MaxOutputTokens: new(70_000), Yield: new(30 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,15 +236,15 @@ func TestMoreThanAMegabyteOfOutput(t *testing.T) {
 		const size, kept = 1_200_000, 1 << 20
 		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
 		command := bash(fmt.Sprintf("printf HEAD; head -c %d /dev/zero | tr '\\0' x; printf TAIL", size-8))
-		command.Yield = 30 * time.Second
+		command.Yield = new(30 * time.Second)
 		result := exec(t, session, command)
 		if result.Omitted != size-kept || len(result.Output) != kept || result.OriginalTokens() != size/4 {
 			t.Errorf("%d bytes were kept of %d tokens, %d omitted", len(result.Output), result.OriginalTokens(), result.Omitted)
 		}
 		lines := strings.Split(result.OutputText(), "\n")
 		want := []string{"Warning: truncated output (original token count: 300000)", "... " + strconv.Itoa(size-kept) + " bytes omitted ..."}
-		if len(lines) != 3 || lines[0] != want[0] || lines[1] != want[1] ||
-			!strings.HasPrefix(lines[2], "HEADxxx") || !strings.HasSuffix(lines[2], "xxxTAIL") {
+		if len(lines) != 4 || lines[0] != want[0] || lines[1] != want[1] || lines[2] != "" ||
+			!strings.HasPrefix(lines[3], "HEADxxx") || !strings.HasSuffix(lines[3], "xxxTAIL") {
 			t.Errorf("the text is %.200q", lines)
 		}
 		if text := result.Text(); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {

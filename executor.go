@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -83,7 +84,7 @@ func (e Executor) takeBack(err error) {
 		return
 	}
 	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise nothing was begun
-		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.ByUser, Grace: -1}
+		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.ByUser, Grace: new(time.Duration)}
 		e.session.runtime.system.Send(e.session.supervisor, terminate)
 	}
 }
@@ -98,13 +99,13 @@ func (r SpawnRequest) check() error {
 	switch {
 	case r.Sandbox != "" && r.Sandbox != SandboxNone:
 		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor", r.Sandbox), Hint: "use none"}
+			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor; use none", r.Sandbox)}
 	case len(r.Inherit) > 0:
 		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: "inherited file descriptors are not supported by this executor", Hint: "pass data by input, file or socket"}
+			Detail: "inherited file descriptors are not supported by this executor; pass data by input, file or socket"}
 	case !filepath.IsAbs(r.Dir):
 		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("the directory %q is not absolute", r.Dir), Hint: "resolve it first"}
+			Detail: fmt.Sprintf("the directory %q is not absolute; name it from the root on", r.Dir)}
 	default:
 		return nil
 	}

@@ -279,6 +279,17 @@ func wantError(t testing.TB, err error, sentinel *messages.Error, facts ...strin
 	}
 }
 
+// wantHint checks what an error tells the embedder, and nobody else.
+func wantHint(t testing.TB, err error, facts ...string) {
+	t.Helper()
+	typed, _ := err.(*messages.Error)
+	for _, fact := range facts {
+		if typed == nil || !strings.Contains(typed.Hint, fact) || strings.Contains(err.Error(), fact) {
+			t.Errorf("%#v does not hint at %q", err, fact)
+		}
+	}
+}
+
 // listed are the ids of the processes that have not ended.
 func listed(t testing.TB, session *execbus.Session) []messages.ProcessID {
 	t.Helper()

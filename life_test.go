@@ -1,8 +1,10 @@
 package execbus_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ func family(t *testing.T, session *execbus.Session) []int {
 	const child = `sh -c 'trap "" TERM HUP; echo $$; exec sleep 1000' & `
 	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}})
 	command := bash(`trap "" TERM HUP; echo $$; ` + child + `(setsid ` + child + `); wait`)
-	command.Grace = 50 * time.Millisecond
+	command.Grace = new(50 * time.Millisecond)
 	id := launch(t, session, command)
 	var output string
 	for count := 0; count < 3; count++ {
@@ -32,7 +34,7 @@ func family(t *testing.T, session *execbus.Session) []int {
 		output += string(delta.Bytes)
 	}
 	kept := bash(child)
-	kept.OnLeaderExit, kept.Grace = messages.KeepTree, 50*time.Millisecond
+	kept.OnLeaderExit, kept.Grace = messages.KeepTree, new(50*time.Millisecond)
 	result := exec(t, session, kept)
 	if !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.Exited(0) {
 		t.Fatalf("the kept child is told of as %+v", result)
@@ -97,11 +99,11 @@ func TestShutdownEndsEverything(t *testing.T) {
 	starts := watch(t, session, execbus.Watch{Calls: []messages.CallID{"waiting"}, Kinds: []messages.EventKind{messages.KindExecStarted}})
 	waiting := make(chan error, 1)
 	command := bash("sleep 1000")
-	command.Yield, command.Call = 30*time.Second, "waiting"
+	command.Yield, command.Call = new(30*time.Second), "waiting"
 	go func() {
 		result, err := session.Exec(context.Background(), command)
-		if err == nil && result.Status != messages.Signaled(15) {
-			err = errors.New(result.Status.String())
+		if err == nil && (result.Status != messages.Signaled(15) || !strings.Contains(result.Text(), "because the host was shutting down")) {
+			err = errors.New(result.Text())
 		}
 		waiting <- err
 	}()
@@ -170,12 +172,12 @@ func TestShutdownSaysWhatIsLeft(t *testing.T) {
 	session := openSession(t, rt, execbus.SessionOptions{})
 	events := watch(t, session, execbus.Watch{})
 	command := bash(`trap "" TERM; echo ready; while :; do sleep 1000; done`)
-	command.Grace = time.Second
+	command.Grace = new(time.Second)
 	launch(t, session, command)
 	awaitOutput(t, events, "ready\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	wantError(t, rt.Shutdown(ctx), messages.ErrCancelled, "shutdown: 1 processes in 1 sessions have not ended", "call it again")
+	wantError(t, rt.Shutdown(ctx), messages.ErrCancelled, "shutdown: 1 processes in 1 sessions have not ended", "try again with more time")
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Errorf("with more time: %v", err)
 	}
@@ -233,7 +235,8 @@ func TestTheRuntimesLimitHoldsOverItsSessions(t *testing.T) {
 	launch(t, second, bash("sleep 1000"))
 	for _, session := range []*execbus.Session{first, second} {
 		_, err := session.Exec(patient(t), bash("true"))
-		wantError(t, err, messages.ErrLimitReached, "Options.MaxProcesses")
+		wantError(t, err, messages.ErrLimitReached, "wait for one to end")
+		wantHint(t, err, "Options.MaxProcesses")
 	}
 	if _, err := first.Terminate(patient(t), messages.Terminate{Process: one}); err != nil {
 		t.Fatal(err)
@@ -260,5 +263,42 @@ func TestTheSessionsLimitIsItsOwn(t *testing.T) {
 	}
 	if got := exec(t, other, bash("echo free")).OutputText(); got != "free\n" {
 		t.Errorf("the other session says %q", got)
+	}
+}
+
+// Whoever waits for a process that is terminated learns why it is gone, and so does who asks later.
+func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	for by, why := range map[messages.TerminatedBy]string{"": "on request", messages.ByUser: "on request",
+		messages.ByPrune: "to make room for another command", messages.ByTimeout: "because its time was over"} {
+		for _, waits := range []bool{true, false} {
+			id := launch(t, session, bash("echo begun; sleep 1000"))
+			results := make(chan *messages.Result, 1)
+			poll := func() {
+				result, err := session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true})
+				if err != nil {
+					t.Errorf("by %q: %v", by, err)
+				}
+				results <- result
+			}
+			if waits {
+				go poll()
+			}
+			if _, err := session.Terminate(patient(t), messages.Terminate{Process: id, By: by}); err != nil {
+				t.Fatal(err)
+			}
+			if !waits {
+				poll()
+			}
+			result := <-results
+			want := "\nProcess was terminated " + why + " (signal 15)\n"
+			if result == nil || result.Cause != messages.CauseTerminated || result.By != cmp.Or(by, messages.ByUser) ||
+				!strings.Contains(result.Text(), want) || strings.Contains(result.Text(), "exited with code") {
+				t.Errorf("by %q the result is %+v", by, result)
+			}
+			_, err := session.Poll(patient(t), messages.Poll{Process: id})
+			wantError(t, err, messages.ErrProcessEnded, "it was terminated "+why+" (signal 15)")
+		}
 	}
 }

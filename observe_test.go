@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -271,7 +272,7 @@ func mixed(t *testing.T, session *execbus.Session) int64 {
 	if _, err := session.Terminate(patient(t), messages.Terminate{Process: id}); err != nil {
 		t.Fatal(err)
 	}
-	result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"sleep", "1000"}, Timeout: 1})
+	result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"sleep", "1000"}, Timeout: new(time.Duration(1))})
 	if err != nil || !result.TimedOut {
 		t.Fatalf("the run that times out is answered with %+v, %v", result, err)
 	}

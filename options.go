@@ -127,7 +127,7 @@ func absolute(dir string) (string, error) {
 	}
 	if err != nil {
 		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: "SessionOptions.Dir",
-			Detail: fmt.Sprintf("%q cannot be made absolute: %v", dir, err), Hint: "name an absolute path"}
+			Detail: fmt.Sprintf("%q cannot be made absolute: %v; name it from the root on", dir, err)}
 	}
 	return full, nil
 }

@@ -104,7 +104,7 @@ func TestUpdateEnvironment(t *testing.T) {
 	wantError(t, err, messages.ErrInvalidRequest, "some")
 	says("me in /")
 
-	result, err := session.Write(patient(t), messages.WriteStdin{Process: older, Bytes: []byte("\n"), Yield: 30 * time.Second})
+	result, err := session.Write(patient(t), messages.WriteStdin{Process: older, Bytes: []byte("\n"), Yield: new(30 * time.Second)})
 	if err != nil || strings.TrimSpace(result.OutputText()) != "in /usr" {
 		t.Errorf("the older command says %v, %v; want what it began with", result, err)
 	}

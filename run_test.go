@@ -74,7 +74,7 @@ func TestExitCodesOfRuns(t *testing.T) {
 			t.Errorf("%q ends with %d, %v, timed out %v, cancelled %v", script, result.ExitCode, result.Status, result.TimedOut, result.Cancelled)
 		}
 	}
-	script := run(t, session, messages.RunCommand{Script: "echo $((6*7))", Shell: "sh", Login: no(), Timeout: -1})
+	script := run(t, session, messages.RunCommand{Script: "echo $((6*7))", Shell: "sh", Login: no(), NoTimeout: true})
 	if string(script.Stdout) != "42\n" {
 		t.Errorf("a script says %q", script.Stdout)
 	}
@@ -110,10 +110,10 @@ func TestATimeoutEndsTheWholeTree(t *testing.T) {
 	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
 	const child = `sh -c 'trap "" TERM; echo $$; exec sleep 1000' &`
 	command := runs(`echo $$; echo oops >&2; ` + child + ` (setsid ` + child + `); wait`)
-	command.Timeout = 1500 * time.Millisecond
+	command.Timeout = new(1500 * time.Millisecond)
 	result := run(t, session, command)
 	if result.ExitCode != messages.RunTimedOut || !result.TimedOut || result.Cancelled || result.Status.Kind != messages.ExitSignal ||
-		result.Duration < command.Timeout {
+		result.Duration < *command.Timeout {
 		t.Errorf("the result is %+v", result)
 	}
 	if string(result.Stderr) != "oops\n" {
@@ -142,7 +142,7 @@ func cancelRun(t *testing.T, session *execbus.Session, call messages.CallID) (tr
 	t.Helper()
 	events := watch(t, session, execbus.Watch{Calls: []messages.CallID{call}})
 	command := runs(`trap 'echo trapped; exit 0' TERM; sh -c 'trap "" TERM; echo $$; exec sleep 1000' & wait`)
-	command.Call, command.Timeout = call, -1
+	command.Call, command.NoTimeout = call, true
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan *messages.RunResult, 1)
 	go func() {
@@ -184,7 +184,7 @@ func TestARunKeepsTheBeginningOfEachStream(t *testing.T) {
 		out, err := bytes.Repeat([]byte("o"), limit), bytes.Repeat([]byte("e"), limit)
 		for _, c := range []struct{ stdout, stderr int }{{limit + 1000, 2 * limit}, {limit, limit}, {1000, limit + 1}, {0, limit - 1}} {
 			command := runs(flood(c.stdout, c.stderr))
-			command.Timeout = -1
+			command.NoTimeout = true
 			result := run(t, session, command)
 			keptOut, keptErr := min(c.stdout, limit), min(c.stderr, limit)
 			if !bytes.Equal(result.Stdout, out[:keptOut]) || !bytes.Equal(result.Stderr, err[:keptErr]) {
@@ -207,7 +207,7 @@ func TestAFullRunKeepsEverythingAndHasNoTimeout(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	const stdout, stderr = messages.MaxRunOutput + 1000, 2 * messages.MaxRunOutput
 	command := runs("sleep 0.05; " + flood(stdout, stderr))
-	command.Full, command.Timeout = true, time.Millisecond
+	command.Full, command.Timeout = true, new(time.Millisecond)
 	result := run(t, session, command)
 	if result.ExitCode != 0 || result.TimedOut || result.Omitted != 0 || len(result.Stdout) != stdout || len(result.Stderr) != stderr {
 		t.Errorf("%d and %d bytes of %d and %d were kept: %v, timed out %v", len(result.Stdout), len(result.Stderr), stdout, stderr,
@@ -252,7 +252,7 @@ func TestARunDoesNotWaitForItsStreamsForEver(t *testing.T) {
 			spawner := keeps{newSpawner(t, true)}
 			session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 			command := runs("sleep 1000 & echo said; exit 7")
-			command.Full, command.Timeout = full, 1500*time.Millisecond // comes after the exit and means nothing then
+			command.Full, command.Timeout = full, new(1500*time.Millisecond) // comes after the exit and means nothing then
 			since := time.Now()
 			result := run(t, session, command)
 			if took := time.Since(since); took < messages.RunDrain {

@@ -76,9 +76,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func badOption(field string, value any, hint string) error {
+func badOption(field string, value any, advice string) error {
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: field,
-		Detail: fmt.Sprintf("%v is out of range", value), Hint: hint}
+		Detail: fmt.Sprintf("%v is out of range; %s", value, advice)}
 }
 
 // Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
@@ -247,6 +247,6 @@ func (r *Runtime) left(ctx context.Context) string {
 }
 
 func unfinished(ctx context.Context, left string) error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error(),
-		Hint: "call it again with more time; a lossless subscription that nobody reads must be closed"}
+	return &messages.Error{Code: messages.CodeCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error() + "; try again with more time",
+		Hint: "a lossless subscription that nobody reads must be closed"}
 }

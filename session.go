@@ -28,10 +28,10 @@ type Session struct {
 func (s *Session) ID() messages.SessionID { return s.id }
 
 var (
-	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed",
-		Hint: "open another one"}
-	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down",
-		Hint: "start another one"}
+	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed; open another one",
+		Hint: "call Runtime.OpenSession"}
+	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
+		Hint: "call Start"}
 )
 
 // begin is ask for what a caller that has given up already does not want any more.
@@ -61,7 +61,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	typed, ok := reply.(T)
 	if !ok {
 		return none, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use session",
-			Detail: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
+			Detail: "the answer is not of the kind that was expected", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
 	}
 	return typed, nil
 }
@@ -114,7 +114,7 @@ func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messag
 // Poll waits for output until the process ends or the yield time is over. The first poll after the end gets the rest and
 // the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
 func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
-	return begin[*messages.Result](ctx, s, poll)
+	return begin[*messages.Result](ctx, s, poll.Clone())
 }
 
 // Wait waits for the exit of leaders: of one process, of the first of several, or of all. It takes no output. A process that
@@ -159,7 +159,7 @@ func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
 // Terminate ends a process with its tree and waits until that has come about. A context that ends does not stop the
 // termination.
 func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (*messages.EndRecord, error) {
-	return ask[*messages.EndRecord](ctx, s, terminate)
+	return ask[*messages.EndRecord](ctx, s, terminate.Clone())
 }
 
 // TerminateAll ends all processes that the session has now and waits until that has come about. Later ones go on.

@@ -81,7 +81,7 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 		"Resize": func(ctx context.Context) error { return session.Resize(ctx, id, messages.Size{Rows: 2, Cols: 3}) },
 		"Signal": func(ctx context.Context) error { return session.Signal(ctx, messages.Signal{Process: id, Number: 28}) },
 		"Write": func(ctx context.Context) error {
-			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), Yield: time.Minute}))
+			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), Yield: new(time.Minute)}))
 		},
 		"NoWait": func(ctx context.Context) error {
 			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}))
@@ -179,7 +179,7 @@ func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
 	for _, text := range []string{"first\n", "second\n"} {
 		ctx, begun, cancel := begins(t)
 		cancels = append(cancels, cancel)
-		write := messages.WriteStdin{Process: id, Bytes: []byte(text), Yield: messages.MaxYield}
+		write := messages.WriteStdin{Process: id, Bytes: []byte(text), Yield: new(messages.MaxYield)}
 		go func() { errs <- errorOf(session.Write(ctx, write)) }()
 		<-begun
 	}
@@ -228,7 +228,7 @@ func TestTheErrorOfACancelledStartNamesTheProcess(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := session.Terminate(patient(t), messages.Terminate{Process: id, Grace: -1}); err != nil {
+		if _, err := session.Terminate(patient(t), messages.Terminate{Process: id, Grace: new(time.Duration)}); err != nil {
 			t.Fatalf("the process %v that the error names: %v", id, err)
 		}
 	}

@@ -28,7 +28,7 @@ func TestACommandWhoseProgramCannotBeReachedCanBeTerminated(t *testing.T) {
 		if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 			t.Skipf("no leases in %s: %v", program, err)
 		}
-		unborn := exec(t, session, messages.ExecCommand{Argv: []string{program}, Yield: 250 * time.Millisecond})
+		unborn := exec(t, session, messages.ExecCommand{Argv: []string{program}, Yield: new(250 * time.Millisecond)})
 		if !unborn.Running {
 			t.Fatalf("%+v", unborn)
 		}

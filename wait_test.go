@@ -21,7 +21,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	one, two, three := launch(t, session, bash("read x; exit 1")), launch(t, session, bash("read x; exit 2")), launch(t, session, bash("sleep 1000"))
 	for _, wait := range []messages.AwaitExit{awaiting(one), awaiting(one, two), {Processes: []messages.ProcessID{one, two}, Any: true}} {
-		wait.For = time.Millisecond
+		wait.For = new(time.Millisecond)
 		if exits, err := session.Wait(patient(t), wait); err != nil || len(exits) != 0 {
 			t.Errorf("%+v is answered with %v, %v before anything has exited", wait, exits, err)
 		}
@@ -48,7 +48,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 	end(one)
 	want(awaiting(one), 1)
 	want(awaiting(two, one), 2, 1)
-	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: 100 * time.Millisecond}, 1)
+	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: new(100 * time.Millisecond)}, 1)
 	if result := finish(t, session, one); result.Status != messages.Exited(1) {
 		t.Errorf("the waits took the exit from a poll: %+v", result)
 	}

@@ -34,7 +34,7 @@ func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	stubborn := leaves("")
-	stubborn.Grace = time.Hour
+	stubborn.Grace = new(time.Hour)
 	began := time.Now()
 	first := s.exec(stubborn)
 	second := s.call(shell(isAlive))
@@ -45,7 +45,7 @@ func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
 	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < maxAftermath {
 		t.Errorf("the one that is held back: %q after %v", got.Output, time.Since(began))
 	}
-	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: first.Process, Grace: -1}); err != nil {
+	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)}); err != nil {
 		t.Error(err)
 	}
 }

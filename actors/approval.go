@@ -118,7 +118,7 @@ func (a *approval) consulted(c consult) {
 		a.queue = append(a.queue, q)
 	} else {
 		a.tell(c, verdict{plan: c.plan, source: messages.ByPolicy, refusal: &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-			Detail: fmt.Sprintf("%d questions wait for an answer already", maxQuestions), Hint: "answer them first"}})
+			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", maxQuestions)}})
 		return
 	}
 	a.next()

@@ -261,7 +261,7 @@ func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
 	took := time.Since(began)
 	e := wantError(t, "nobody", err, messages.ErrRejected)
-	if !strings.Contains(e.Error(), "SessionOptions.Approver") || took > 50*time.Millisecond {
+	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") || took > 50*time.Millisecond {
 		t.Errorf("%v after %v", e, took)
 	}
 	s.decidedBy(messages.ByAbsence)
@@ -460,6 +460,7 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	s.killApproval()
 	_, err := again.reply()
 	wantError(t, "the other one is gone, too", err, messages.ErrRejected)
+	probe.Expect[messages.ExecNotice](s.events, patience, nil)
 	if notices := probe.Of[messages.ExecNotice](s.events, nil); len(notices) != 2 || notices[0].Text == notices[1].Text {
 		t.Errorf("%+v", notices)
 	}
@@ -500,7 +501,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	wantError(t, "nobody to ask", err, messages.ErrRejected)
 	p.Decision = policy.Run
 	began := time.Now()
-	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield}); !result.Running {
+	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)}); !result.Running {
 		t.Errorf("%+v", result)
 	}
 	if took := time.Since(began); took > patience/2 {
@@ -520,9 +521,9 @@ func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 	}}
 	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
 	s.listen()
-	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: messages.MinYield})
+	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: new(messages.MinYield)})
 	s.question()
-	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	if result := short.result(); !result.Running || result.WallTime > 2*messages.MinYield+patience/10 {
 		t.Errorf("beside the question: %+v", result)
 	}

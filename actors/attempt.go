@@ -117,12 +117,10 @@ func (p *process) endTree(grace time.Duration) { p.attempt.hands.endTree(p, grac
 func (p *process) grace(m messages.Terminate) time.Duration {
 	grace := ptyio.DefaultGrace
 	switch {
-	case m.Grace < 0:
-		return 0
-	case m.Grace > 0:
-		grace = m.Grace
-	case p.order.Grace > 0:
-		grace = p.order.Grace
+	case m.Grace != nil:
+		grace = *m.Grace
+	case p.order.Grace != nil:
+		grace = *p.order.Grace
 	}
 	if m.By == messages.ByPrune {
 		grace = min(grace, maxPruneGrace)

@@ -62,9 +62,7 @@ func (p *process) refused(v verdict) {
 	if v.refusal.Code == messages.CodeAborted {
 		record.Cause = messages.CauseAborted
 	}
-	refusal := *v.refusal // others have it, too
-	refusal.Subject = p.id.String()
-	p.close(record, &refusal)
+	p.close(record, v.refusal)
 }
 
 // aborted ends a command about which somebody would have to be asked, because the call that asked for it was taken back.

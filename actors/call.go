@@ -29,7 +29,7 @@ type call struct {
 	kind   callKind
 	began  time.Time
 	clock  clock
-	tokens int                 // the bound of the answer's text
+	budget budget              // of the answer's text
 	last   bool                // its clock was prolonged for the last time
 	write  *write              // of a writeCall
 	read   messages.ReadOutput // of a readCall

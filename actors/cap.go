@@ -35,7 +35,7 @@ func (r *runtime) takeSlot(m takeSlot) {
 	session := r.ctx.Sender()
 	if r.stats.Hanging > 0 {
 		r.ctx.Send(session, slotTaken{m.id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "exec",
-			Detail: "the spawner does not answer: an earlier start was called off and has not returned"}})
+			Detail: "no program can be started now: an earlier start was called off and has not returned; try again later"}})
 		return
 	}
 	if r.waiting.order.Len() == 0 && r.stats.Processes < r.around.MaxProcesses {
@@ -77,8 +77,8 @@ func (r *runtime) serve() {
 func (r *runtime) refuse(a *applicant) {
 	r.drop(a)
 	r.ctx.Send(a.pid, slotTaken{a.process, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-		Detail: "all sessions together have as many processes as the runtime may have",
-		Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
+		Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
+		Hint:   "raise Options.MaxProcesses"}})
 }
 
 // withdrawSlot forgets an applicant that has ended. If it was granted one meanwhile, the session gives that back.

@@ -84,5 +84,5 @@ func execEnded(origin messages.Origin, record *messages.EndRecord, out output) m
 
 func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
 	return &messages.Error{Code: messages.CodeProcessEnded, Op: "use process", Subject: id.String(),
-		Detail: "the process has ended: " + record.String(), Hint: "read its remembered output, or start it anew", Ended: record}
+		Detail: "it " + record.Words() + "; what it said last can still be read, or start it anew", Hint: "call Session.Read", Ended: record}
 }

@@ -51,7 +51,7 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 }
 
 var errNoApproval = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "ask for approval",
-	Detail: "the actor that asks has crashed", Hint: "open another session"}
+	Detail: "what asks for approval has crashed; open another session"}
 
 // consult asks about an attempt of a process, which waits.
 func (v *supervisor) consult(m consult) {

@@ -61,7 +61,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 		actor := h.newActor(func() { id = s.exec(crashing).Process })
 		started := probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == id })
 		calls := []waiting{s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(messages.Poll{Process: id}),
-			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: messages.MaxYield}),
+			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: new(messages.MaxYield)}),
 			s.call(messages.Terminate{Process: 99_999})}
 		calls[3].reply() // the supervisor has passed on the others
 		h.system.Send(actor, deliberate{})
@@ -110,7 +110,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 			t.Errorf("%+v", end.EndRecord)
 		}
 		for _, id := range append(old, bystander+1, bystander+2, bystander+3, bystander+4, bystander+5, bystander+6, bystander+7, bystander+8) {
-			_, _ = ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: -1})
+			_, _ = ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: new(time.Duration)})
 		}
 		for _, guest := range guests {
 			guest.reply()
@@ -201,7 +201,7 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	s := h.open(nil)
 	bystander := cat(s)
 	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, messages.ExecCommand{Argv: []string{"leave"}, NoWait: true},
-		messages.RunCommand{Argv: []string{"leave"}, Timeout: -1}} {
+		messages.RunCommand{Argv: []string{"leave"}, NoTimeout: true}} {
 		_, err := ask[any](h, s.supervisor, command)
 		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
 		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseSpawnFailed {
@@ -281,10 +281,10 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 		s.said(id, "deaf")
 		calls := []waiting{
 			s.call(shell(stubbornly)),
-			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, Timeout: -1}),
+			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, NoTimeout: true}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
 			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true}),
-			s.call(messages.Terminate{Process: stubborn, Grace: 10 * time.Second}),
+			s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}),
 		}
 		for n := range 2 {
 			s.said(id+messages.ProcessID(n+1), "deaf")
@@ -331,7 +331,7 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 	lost := probe.New(t)
 	h := newHost(t, hostOptions{lost: func(w sandbox.WardenLost) { lost.Receive(w) }})
 	s := h.open(nil)
-	poll := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: messages.MaxYield})
+	poll := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
 	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)
 	s.said(started.Process, "begun")
 	if err := syscall.Kill(parentOf(t, started.PID), syscall.SIGKILL); err != nil {

@@ -144,7 +144,7 @@ func (v *supervisor) swept() {
 // stopped by force; those whose actors live say their last words themselves.
 func (v *supervisor) leave(at any) {
 	v.owed(at)
-	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
+	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended; open another one"}
 	for id, c := range v.calls.table {
 		if c.ender || c.entry == nil || c.entry.takeover != nil {
 			v.reply(id, failure)

@@ -29,7 +29,7 @@ func TestOneStartIsPublishedWithTheResolvedCommand(t *testing.T) {
 		{"the session's own directory", messages.ExecCommand{Argv: []string{"true"}}, nil, s.dir},
 	} {
 		command := test.command
-		command.Call, command.Yield = messages.CallID(test.name), messages.MaxYield
+		command.Call, command.Yield = messages.CallID(test.name), new(messages.MaxYield)
 		done := s.exec(command)
 		s.ended(done.Process)
 		starts := probe.Of(s.events, func(e messages.ExecStarted) bool { return e.Process == done.Process })
@@ -55,7 +55,7 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 			!strings.Contains(string(end.Transcript), "short\n") || !strings.Contains(string(end.Transcript), "err\n") {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
-		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.5; printf text"}, Yield: messages.MinYield})
+		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.5; printf text"}, Yield: new(messages.MinYield)})
 		rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
 		wantCode(t, rest, 0)
 		end := s.ended(polled.Process)

@@ -87,7 +87,7 @@ func (g *grants) revoke(id messages.GrantID) error {
 		}
 	}
 	return &messages.Error{Code: messages.CodeUnknownGrant, Op: "revoke", Subject: string(id),
-		Detail: "there is no such grant in this session, or it is over", Hint: "list the grants"}
+		Detail: "there is no such grant in this session, or it is over; list the grants", Hint: "call Session.Grants"}
 }
 
 func (g *grants) list() messages.Grants {

@@ -35,7 +35,7 @@ type job struct {
 func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
 
 var errChildHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process",
-	Detail: "what runs the process does not answer: an earlier request has not returned"}
+	Detail: "what runs the process does not answer: an earlier request has not returned; try again later, or terminate it"}
 
 // do makes a call, now or when those before it have returned. A call that is to be answered is a jobCall of p.
 func (h *hands) do(p *process, j job) {
@@ -63,10 +63,10 @@ func (h *hands) next(p *process) {
 	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
 	system, self := p.ctx.System(), p.ctx.Self()
 	p.ctx.Detach(func(context.Context) any {
-		done := jobDone{number, j.number, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: "it ended its goroutine"}}
+		done := jobDone{number, j.number, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: "what runs the process gave up", Hint: "a method of its ptyio.Child ended its goroutine"}}
 		defer func() {
 			if reason := recover(); reason != nil {
-				done.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("it panicked: %v", reason)}
+				done.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("what runs the process has crashed: %v", reason)}
 			}
 			system.Send(self, done)
 		}()

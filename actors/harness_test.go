@@ -361,7 +361,7 @@ func quick(script string) messages.ExecCommand {
 
 // shell is a command whose call waits for its end.
 func shell(script string) messages.ExecCommand {
-	return messages.ExecCommand{Argv: []string{"bash", "-c", script}, Yield: messages.MaxYield}
+	return messages.ExecCommand{Argv: []string{"bash", "-c", script}, Yield: new(messages.MaxYield)}
 }
 
 // onTerminal puts a command on a terminal.

@@ -42,11 +42,11 @@ type write struct {
 
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from caller, m messages.WriteStdin) {
-	c := &call{caller: from, kind: writeCall, tokens: p.settings.tokens(m.MaxOutputTokens),
-		write: &write{bytes: m.Bytes, patience: m.Patience, noWait: m.NoWait}}
+	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
+		write: &write{bytes: m.Bytes, patience: messages.DefaultPatience, noWait: m.NoWait}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.NoWait
-	if c.write.patience <= 0 {
-		c.write.patience = messages.DefaultPatience
+	if m.Patience != nil {
+		c.write.patience = *m.Patience
 	}
 	if len(m.Bytes) == 0 { // NoWait, or it were a poll
 		p.reply(from, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status()})
@@ -89,8 +89,8 @@ func (p *process) enqueue(c *call) {
 	in := &p.input
 	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
 		p.reply(c.caller, &messages.Error{Code: messages.CodeInputFull, Op: "write", Subject: p.id.String(),
-			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken", len(in.held)+len(in.sent), in.pending),
-			Hint:   "wait until the process has read, or write in smaller parts"})
+			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken; wait until the process has read, or write in smaller parts",
+				len(in.held)+len(in.sent), in.pending)})
 		return
 	}
 	in.pending += len(c.write.bytes)

@@ -62,20 +62,18 @@ func quote(word string) string {
 func (s *settings) check(o *order) error {
 	switch {
 	case len(o.Argv) == 0 && o.Script == "":
-		return badField("argv", "there is no command", "set Argv or Script")
+		return badField("argv", "there is no command; name a program, or a script for a shell", "set Argv or Script")
 	case len(o.Argv) > 0 && o.Script != "":
-		return badField("script", "there is a script and an argv", "set one of them")
+		return badField("script", "there is a script and a program with arguments; choose one of them", "set Argv or Script")
 	case len(o.Argv) > 0 && (o.Shell != "" || o.Login != nil):
-		return badField("shell", "a shell is only used for a script", "set Script instead of Argv")
+		return badField("shell", "a shell is only used for a script; pass a script, or leave the shell out", "set Script instead of Argv")
 	case o.Login != nil && *o.Login && s.noLogin:
-		return badField("login", "login shell is disabled by config", "omit `login` or set it to false")
+		return badField("login", "login shell is disabled by config; leave login out or set it to false", "open the session without NoLoginShell")
 	case len(o.Script) > messages.MaxScript:
-		return badField("script", fmt.Sprintf("it is too long: %d bytes", len(o.Script)),
-			fmt.Sprintf("the kernel takes %d; write it to a file, or to the input of a shell", messages.MaxScript))
+		return badField("script", fmt.Sprintf("it is too long, %d bytes, of which the kernel takes %d; write it to a file, or to the input of a shell",
+			len(o.Script), messages.MaxScript), "")
 	case o.arguments() > ptyio.MaxArguments:
-		return badField("argv", fmt.Sprintf("it has more than %d bytes", ptyio.MaxArguments), "pass large data by file or input")
-	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
-		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
+		return badField("argv", fmt.Sprintf("it has more than %d bytes; pass large data by file or input", ptyio.MaxArguments), "")
 	default:
 		return policy.CheckCommand(o.CommandPolicy, s.approval)
 	}

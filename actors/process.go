@@ -131,7 +131,7 @@ func (p *process) internal(message any) {
 // begin notes what is to be done and who waits for it.
 func (p *process) begin(from caller) {
 	p.began, p.output = time.Now(), p.newOutput()
-	c := &call{caller: from, kind: execCall, tokens: p.settings.tokens(p.order.MaxOutputTokens)}
+	c := &call{caller: from, kind: execCall, budget: p.settings.budget(p.order.MaxOutputTokens, p.order.MaxOutputBytes)}
 	switch {
 	case p.order.run != nil:
 		c.kind, c.clock.endless = runCall, true

@@ -48,7 +48,7 @@ func (q *question) check(d messages.Decision) error {
 	}
 	if d.Kind == messages.ApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
 		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "decide", Subject: "amendment",
-			Detail: "no prefix was proposed for this question", Hint: "name one, or use another answer"}
+			Detail: "no prefix was proposed for this question; name one, or use another answer"}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (a *approval) closedError(id messages.QuestionID) error {
 			Detail: "the question has been answered or withdrawn"}
 	}
 	return &messages.Error{Code: messages.CodeUnknownQuestion, Op: "decide", Subject: string(id),
-		Detail: "there is no such question in this session", Hint: "list the questions"}
+		Detail: "there is no such question in this session; list the questions", Hint: "call Session.Questions"}
 }
 
 // maxRejection bounds, in tokens, what a person tells the model.
@@ -136,9 +136,9 @@ func refusalOf(d messages.Decision) *messages.Error {
 
 // nobody is the refusal where nobody can answer; failed says why the approver does not.
 func nobody(failed string) *messages.Error {
-	e := rejected("it needs approval, and nobody is there to be asked")
+	e := rejected("it needs approval, and nobody is there to be asked; run something that needs none")
 	if failed != "" {
-		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
+		e.Detail = messages.Truncate("it needs approval, and who was asked did not answer: "+failed, maxRejection)
 	}
 	e.Hint = "set SessionOptions.Approver, or watch approval_requested by name and answer with Session.Decide; " +
 		"or choose an approval policy that does not ask"

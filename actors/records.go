@@ -114,12 +114,12 @@ func (v *supervisor) recordAnswer(message any) any {
 		}
 		return unknownProcess(m.Process)
 	case messages.Poll:
-		return v.rest(m.Process, m.MaxOutputTokens, nil)
+		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
 	case messages.WriteStdin:
 		if m.NoWait {
 			return v.endedAnswer(m.Process)
 		}
-		return v.rest(m.Process, m.MaxOutputTokens, &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
+		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
 		if r := v.records.find(m.Processes[0]); r != nil {
@@ -151,7 +151,7 @@ func lostOf(end *messages.EndRecord) string {
 }
 
 // rest is what nobody has taken of an ended process, if there is anything to tell.
-func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.Error) any {
+func (v *supervisor) rest(id messages.ProcessID, budget budget, inputErr *messages.Error) any {
 	r := v.records.find(id)
 	if r == nil {
 		return unknownProcess(id)
@@ -161,7 +161,7 @@ func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.
 		return endedError(id, end)
 	}
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
-		MaxOutputTokens: v.settings.tokens(tokens), Denial: end.Denial, InputErr: inputErr}
+		MaxOutputTokens: budget.tokens, MaxOutputBytes: budget.bytes, Denial: end.Denial, InputErr: inputErr}
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By = end.Cause, end.By
 	}

@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/execbus/execbus/messages"
@@ -33,7 +34,7 @@ func (p *process) request(r request) {
 func (p *process) control(r request) {
 	hands := p.reachable()
 	if hands == nil {
-		p.reply(r.caller, p.refuse(messages.CodeWrongState, "the process is "+string(p.state.name()), "wait for exec_started"))
+		p.reply(r.caller, p.refuse(messages.CodeWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
 	switch m := r.message.(type) {
@@ -46,7 +47,7 @@ func (p *process) control(r request) {
 	case messages.Signal:
 		p.signal(hands, r.caller, m)
 	default:
-		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, fmt.Sprintf("a process does not understand %T", r.message), ""))
+		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, "a process does not know this request; send one that it knows", fmt.Sprintf("a process does not understand %T", r.message)))
 	}
 }
 
@@ -74,7 +75,7 @@ func (p *process) refuse(code messages.Code, detail, hint string) *messages.Erro
 func (p *process) signal(hands *hands, from caller, m messages.Signal) {
 	if m.Number < 1 || m.Number > 64 {
 		p.reply(from, &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal", Subject: "number",
-			Detail: fmt.Sprintf("there is no signal %d", m.Number), Hint: "use a number from 1 to 64"})
+			Detail: fmt.Sprintf("there is no signal %d; use a number from 1 to 64", m.Number)})
 		return
 	}
 	scope := ptyio.Foreground
@@ -85,11 +86,7 @@ func (p *process) signal(hands *hands, from caller, m messages.Signal) {
 }
 
 func (p *process) poll(from caller, m messages.Poll) {
-	if m.NoTimeout && m.Yield != 0 {
-		p.reply(from, p.refuse(messages.CodeInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted", ""))
-		return
-	}
-	c := &call{caller: from, kind: pollCall, tokens: p.settings.tokens(m.MaxOutputTokens)}
+	c := &call{caller: from, kind: pollCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes)}
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
@@ -98,7 +95,10 @@ func (p *process) poll(from caller, m messages.Poll) {
 
 // awaitExit waits for the leader's exit, and takes nothing.
 func (p *process) awaitExit(from caller, m messages.AwaitExit) {
-	c := &call{caller: from, kind: exitCall, clock: clock{left: m.For, endless: m.For <= 0}}
+	c := &call{caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
+	if m.For != nil {
+		c.clock.left = *m.For
+	}
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
 	p.step()

@@ -11,7 +11,7 @@ import (
 // result takes the output that nobody has taken, and says how things stand.
 func (p *process) result(c *call) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
-		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.thought(), MaxOutputTokens: c.tokens, Denial: p.denial}
+		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.thought(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
 	if s, is := p.state.(*starting); is && s.queued {
 		r.Waiting = "for the slot of another process, which is being ended"
 	}
@@ -48,7 +48,7 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 		r.Pending = len(w.bytes) - w.taken
 	default:
 		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
-			Detail: "the program has exited and had not taken all bytes by then"}
+			Detail: "the program has exited and had not taken all bytes by then; what it left is lost"}
 	}
 }
 

@@ -251,7 +251,7 @@ func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
 	for name, plan := range map[string]policy.Plan{"retry": retries, "ask": asks} {
 		t.Run(name, func(t *testing.T) {
 			s, sandbox := inSandbox(t, plan, noWrite)
-			command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; exit 7"}, OpenStdin: true, Yield: messages.MinYield}
+			command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; exit 7"}, OpenStdin: true, Yield: new(messages.MinYield)}
 			first := s.exec(command)
 			if !first.Running {
 				t.Fatalf("%+v", first)
@@ -359,7 +359,7 @@ func TestATimeoutDoesNotRunWhileSomebodyIsAsked(t *testing.T) {
 	for name, plan := range map[string]policy.Plan{"before": both, "after": asks} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := inSandbox(t, plan, noWrite)
-			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", stoppable}, Timeout: 2 * time.Second})
+			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", stoppable}, Timeout: new(2 * time.Second)})
 			q := s.question()
 			if call.answered(2500 * time.Millisecond) {
 				t.Fatal("it timed out")
@@ -512,7 +512,7 @@ func TestARunThatIsToRunAgainDoesNotWaitForAReaderForEver(t *testing.T) {
 				t.Fatal(err)
 			}
 			script := `for i in $(seq 20); do echo $i; sleep 0.01; done; exit 7`
-			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: time.Second})
+			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(time.Second)})
 			if plan.OnDenial == policy.AskTo {
 				s.answer(messages.Approved)
 			}

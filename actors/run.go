@@ -13,7 +13,7 @@ import (
 type run struct {
 	limit          int
 	full           bool
-	timeout        time.Duration // zero: none
+	timeout        *time.Duration // nil: none
 	stdout, stderr []byte
 	omitted        int64
 	timedOut       bool
@@ -22,12 +22,12 @@ type run struct {
 }
 
 func newRun(m *messages.RunCommand) *run {
-	r := &run{limit: messages.MaxRunOutput, full: m.Full, timeout: max(m.Timeout, 0)}
+	r := &run{limit: messages.MaxRunOutput, full: m.Full, timeout: m.Timeout}
 	switch {
 	case m.Full:
-		r.limit, r.timeout = messages.MaxFullOutput, 0
-	case m.Timeout == 0:
-		r.timeout = messages.DefaultRunTimeout
+		r.limit, r.timeout = messages.MaxFullOutput, nil
+	case m.Timeout == nil && !m.NoTimeout:
+		r.timeout = new(messages.DefaultRunTimeout)
 	}
 	return r
 }
@@ -59,9 +59,9 @@ func (r *run) hold() {
 
 // armRun starts the timeout of an attempt.
 func (p *process) armRun() {
-	if r := p.run; r != nil && r.timeout > 0 {
+	if r := p.run; r != nil && r.timeout != nil {
 		r.clock.Cancel()
-		r.clock = p.ctx.After(r.timeout, runTimeout{})
+		r.clock = p.ctx.After(*r.timeout, runTimeout{})
 	}
 }
 
@@ -72,7 +72,7 @@ func (p *process) runTimedOut() {
 		return
 	}
 	p.run.timedOut = true
-	p.terminate(messages.Terminate{By: messages.ByTimeout, Grace: -1})
+	p.terminate(messages.Terminate{By: messages.ByTimeout, Grace: new(time.Duration)})
 }
 
 // cancelRun ends a run whose caller has given up. Its answer says so.
@@ -82,7 +82,7 @@ func (p *process) cancelRun() {
 		return
 	}
 	p.run.cancelled = true
-	p.terminate(messages.Terminate{By: messages.ByUser, Grace: messages.RunCancelGrace})
+	p.terminate(messages.Terminate{By: messages.ByUser, Grace: new(messages.RunCancelGrace)})
 }
 
 // finishRun answers a run with what there is.

@@ -23,7 +23,7 @@ func TestARunKeepsItsStreamsApart(t *testing.T) {
 func TestARunThatTakesTooLongIsKilledAndKeepsItsOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	run := messages.RunCommand{Argv: []string{"bash", "-c", "trap '' TERM; echo begun; sleep 1000 & wait"}, Timeout: 300 * time.Millisecond}
+	run := messages.RunCommand{Argv: []string{"bash", "-c", "trap '' TERM; echo begun; sleep 1000 & wait"}, Timeout: new(300 * time.Millisecond)}
 	got := must[*messages.RunResult](h, s.supervisor, run)
 	if !got.TimedOut || got.ExitCode != messages.RunTimedOut || string(got.Stdout) != "begun\n" || got.Status.Kind != messages.ExitSignal {
 		t.Errorf("%+v", got)
@@ -32,7 +32,7 @@ func TestARunThatTakesTooLongIsKilledAndKeepsItsOutput(t *testing.T) {
 	if end.Cause != messages.CauseTerminated || end.By != messages.ByTimeout || end.Tree.Ended != 1 {
 		t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
 	}
-	must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"true"}, Timeout: -1})
+	must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"true"}, NoTimeout: true})
 }
 
 func TestACancelledRunIsEndedAndSaysSo(t *testing.T) {
@@ -62,7 +62,7 @@ func TestARunThatEndsBeforeItBegan(t *testing.T) {
 	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.Cancelled || got.ExitCode != messages.RunCancelled || got.Status != messages.NoStatus {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	reply, err = s.call(messages.RunCommand{Argv: []string{"true"}, Timeout: 50 * time.Millisecond}).reply()
+	reply, err = s.call(messages.RunCommand{Argv: []string{"true"}, Timeout: new(50 * time.Millisecond)}).reply()
 	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.TimedOut || got.ExitCode != messages.RunTimedOut {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -85,12 +85,12 @@ func TestARunIsBoundedUnlessItIsFull(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	const all = 3 << 20
-	run := messages.RunCommand{Script: "head -c 3145728 /dev/zero; echo err >&2", Shell: "sh", Timeout: time.Nanosecond, Full: true}
+	run := messages.RunCommand{Script: "head -c 3145728 /dev/zero; echo err >&2", Shell: "sh", Timeout: new(time.Nanosecond), Full: true}
 	full := must[*messages.RunResult](h, s.supervisor, run)
 	if len(full.Stdout) != all || full.Omitted != 0 || full.TimedOut || len(full.Aggregated) != all+4 {
 		t.Errorf("full: %d, %d omitted, %d aggregated", len(full.Stdout), full.Omitted, len(full.Aggregated))
 	}
-	run.Timeout, run.Full = 0, false
+	run.Timeout, run.Full = nil, false
 	bounded := must[*messages.RunResult](h, s.supervisor, run)
 	if len(bounded.Stdout) != messages.MaxRunOutput || bounded.Omitted != all-messages.MaxRunOutput || string(bounded.Stderr) != "err\n" ||
 		len(bounded.Aggregated) != messages.MaxRunOutput || !strings.HasSuffix(string(bounded.Aggregated), "\x00err\n") {

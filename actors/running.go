@@ -171,7 +171,7 @@ func (s *running) verdict(p *process, v verdict) {
 	p.decided(v)
 	if v.refusal != nil {
 		refusal := *v.refusal
-		refusal.Subject, refusal.Denial = p.id.String(), s.denied
+		refusal.Denial = s.denied
 		s.giveUp(p, &refusal)
 		return
 	}

@@ -98,7 +98,7 @@ func (r *runtime) limit(message any) {
 		r.stats.Hanging += m.change
 	default:
 		r.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use runtime",
-			Detail: fmt.Sprintf("a runtime does not understand %T", message)})
+			Detail: "a runtime does not know this request; send one that it knows", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
 	}
 }
 

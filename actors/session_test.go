@@ -56,12 +56,12 @@ func TestAPollGetsWhatAWriteSetOffLater(t *testing.T) {
 	s := h.open(nil)
 	id := s.exec(interactive()).Process
 	began := time.Now()
-	first := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Yield: 10 * time.Millisecond,
+	first := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Yield: new(10 * time.Millisecond),
 		Bytes: []byte("stty -echo; until [ -e gate ]; do sleep 0.01; done; echo la''ter\n")})
 	if took := time.Since(began); !first.Running || strings.Contains(string(first.Output), "later") || took < messages.MinYield {
 		t.Errorf("the write answered %q after %v", first.Output, took)
 	}
-	poll := s.call(messages.WriteStdin{Process: id, Yield: time.Millisecond})
+	poll := s.call(messages.WriteStdin{Process: id, Yield: new(time.Millisecond)})
 	gate(t, s, "gate")
 	s.said(id, "later\r\n")
 	s.call(messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}) // ends the poll
@@ -164,7 +164,7 @@ func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
 func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: messages.MaxYield})
+	initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
 	id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
 	s.said(id, "begun")
 	if _, err := s.terminate(id); err != nil {
@@ -174,7 +174,7 @@ func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 		t.Errorf("the initial call: %+v", got)
 	}
 	id = s.exec(quick(idle)).Process
-	poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 	if _, err := s.terminate(id); err != nil {
 		t.Error(err)
 	}
@@ -190,7 +190,7 @@ func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do read -r -t 0.01 x && echo got $x; done")
-	stubborn.OpenStdin, stubborn.Grace = true, time.Hour
+	stubborn.OpenStdin, stubborn.Grace = true, new(time.Hour)
 	id := s.exec(stubborn).Process
 	s.said(id, "deaf")
 	first := s.call(messages.Terminate{Process: id})
@@ -205,7 +205,7 @@ func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
 	if live := s.list(); len(live) != 1 || live[0].Process != id || live[0].State != messages.StateRunning {
 		t.Errorf("list: %+v", live)
 	}
-	second, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: -1})
+	second, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: new(time.Duration)})
 	if err != nil || second.Cause != messages.CauseTerminated || second.Status != messages.Signaled(9) {
 		t.Errorf("%v, %v", second, err)
 	}
@@ -243,7 +243,7 @@ func TestACommandOnPipesByDefaultAndOnATerminalIfAsked(t *testing.T) {
 func TestACatSession(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	cat := s.exec(messages.ExecCommand{Call: "the-cat", Argv: []string{"cat"}, TTY: true, Yield: time.Millisecond})
+	cat := s.exec(messages.ExecCommand{Call: "the-cat", Argv: []string{"cat"}, TTY: true, Yield: new(time.Millisecond)})
 	if !cat.Running || cat.Process < 1000 || len(cat.Output) != 0 {
 		t.Fatalf("%+v", cat)
 	}
@@ -275,7 +275,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		// A bash that waits for something in front forgets the signal if that ends by itself at this moment.
 		id := s.exec(quick(`trap 'echo trapped; exit 42' INT; echo set; while :; do sleep 0.1 & wait; done`)).Process
 		s.said(id, "set")
-		got := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
+		got := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: new(messages.MaxYield)})
 		wantCode(t, got, 42)
 		if !strings.HasSuffix(string(got.Output), "trapped\n") || got.Taken != 1 {
 			t.Errorf("%+v", got)
@@ -283,7 +283,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		s.ended(id)
 		id = s.exec(quick("echo set; " + idle)).Process
 		s.said(id, "set")
-		got = must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
+		got = must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: new(messages.MaxYield)})
 		if code, known := got.Status.Code(); got.Running || !known || code != 130 {
 			t.Errorf("%+v", got)
 		}
@@ -302,14 +302,14 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: 10 * time.Millisecond})
+	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: new(10 * time.Millisecond)})
 	if !first.Running || len(first.Output) != 0 || first.Status != messages.NoStatus || !regexp.MustCompile("^[0-9a-f]{6}$").MatchString(first.ChunkID) {
 		t.Errorf("%+v", first)
 	}
 	if first.WallTime < messages.MinYield {
 		t.Errorf("it answered after %v", first.WallTime)
 	}
-	second := must[*messages.Result](h, s.supervisor, messages.Poll{Process: first.Process, Yield: time.Millisecond})
+	second := must[*messages.Result](h, s.supervisor, messages.Poll{Process: first.Process, Yield: new(time.Millisecond)})
 	wantCode(t, second, 0)
 	if string(second.Output) != "done\n" || second.ChunkID == first.ChunkID {
 		t.Errorf("%+v", second)
@@ -320,7 +320,7 @@ func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T
 	for _, by := range []messages.TerminatedBy{messages.BySessionClose, messages.ByShutdown} {
 		h := newHost(t, hostOptions{})
 		s := h.open(nil)
-		initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: messages.MaxYield})
+		initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
 		id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
 		s.said(id, "begun")
 		initial.cancel()
@@ -371,7 +371,7 @@ func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
-	stubborn.Grace = time.Hour
+	stubborn.Grace = new(time.Hour)
 	old := s.exec(stubborn).Process
 	s.said(old, "deaf")
 	all := s.call(messages.TerminateAll{})
@@ -380,7 +380,7 @@ func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
 	if all.answered(100 * time.Millisecond) {
 		t.Error("it was answered before all had ended")
 	}
-	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: -1}); err != nil {
+	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: new(time.Duration)}); err != nil {
 		t.Error(err)
 	}
 	if _, err := all.reply(); err != nil {

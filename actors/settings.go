@@ -44,12 +44,22 @@ func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string
 	return ptyio.BuildEnvironment(s.base, policy, overrides)
 }
 
-// tokens is the bound for a result's text.
-func (s *settings) tokens(requested int) int {
-	if requested <= 0 {
-		requested = messages.DefaultOutputTokens
+// budget bounds the output in a result's text: see messages.Result.
+type budget struct {
+	tokens int
+	bytes  *int
+}
+
+// budget is what a call may have, which asked for so much of each; nil where it did not say.
+func (s *settings) budget(tokens, bytes *int) budget {
+	b := budget{tokens: s.outputTokens, bytes: bytes}
+	switch {
+	case tokens != nil:
+		b.tokens = min(b.tokens, *tokens)
+	case bytes == nil:
+		b.tokens = min(b.tokens, messages.DefaultOutputTokens)
 	}
-	return min(requested, s.outputTokens)
+	return b
 }
 
 // update replaces the settings of later commands.
@@ -61,7 +71,7 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 			next.dir = filepath.Join(v.settings.dir, next.dir)
 		}
 		if strings.ContainsRune(next.dir, 0) {
-			v.ctx.Respond(badField("dir", "it contains a NUL byte", "remove it"))
+			v.ctx.Respond(badField("dir", "it contains a NUL byte; remove it", ""))
 			return
 		}
 	}

@@ -64,8 +64,8 @@ func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked 
 		}
 	}
 	if !isShell(asked) {
-		return "", badField("shell", fmt.Sprintf("%q is none of the shells that scripts can be run with", asked),
-			"use bash, zsh, sh, dash, ksh or busybox, or pass an argv")
+		return "", badField("shell", fmt.Sprintf("%q is none of the shells that run scripts; use bash, zsh, sh, dash, ksh or busybox, or name a program", asked),
+			"set Argv instead of Script")
 	}
 	candidates := []string{asked}
 	if !strings.Contains(asked, "/") {
@@ -88,7 +88,7 @@ func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked 
 		}
 	}
 	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "exec", Subject: "shell",
-		Detail: fmt.Sprintf("there is no shell %q", asked), Hint: "install it, or name another"}
+		Detail: fmt.Sprintf("there is no shell %q; install it, or name another", asked)}
 }
 
 // variable is the value of an environment variable.

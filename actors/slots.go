@@ -205,14 +205,14 @@ func (v *supervisor) disinherit(e *entry) {
 }
 
 func (v *supervisor) limitReached() *messages.Error {
-	err := &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-		Detail: "all slots for processes are taken by ones that are in use or were used just now",
-		Hint:   "wait for one to end, or terminate one"}
+	err := &messages.Error{Code: messages.CodeLimitReached, Op: "exec"}
 	for id, e := range v.entries {
 		if e.place.slot {
 			err.Busy = append(err.Busy, id)
 		}
 	}
 	slices.Sort(err.Busy)
+	err.Detail = "all places for processes are taken by ones that are in use or were used just now: " +
+		messages.ProcessIDs(err.Busy) + "; wait for one to end, or terminate one"
 	return err
 }

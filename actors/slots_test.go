@@ -141,8 +141,8 @@ func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
 	_, err := ask[any](h, s.supervisor, shell("echo never"))
-	if full := wantError(t, "one too many", err, messages.ErrLimitReached); !slices.Equal(full.Busy, ids) {
-		t.Errorf("busy: %v, want %v", full.Busy, ids)
+	if full := wantError(t, "one too many", err, messages.ErrLimitReached); !slices.Equal(full.Busy, ids) || !strings.Contains(full.Error(), " just now: "+messages.ProcessIDs(ids)+"; wait for one to end") {
+		t.Errorf("busy: %v, want %v: %v", full.Busy, ids, full)
 	}
 	if live := s.list(); len(live) != 3 {
 		t.Errorf("somebody was harmed: %+v", live)
@@ -205,7 +205,7 @@ func TestAQuickCommandEndsNobodysProcess(t *testing.T) {
 		}
 	}
 	awaitThat(t, "four slots are taken", func() bool { return h.stats().Processes == 4 })
-	lasting := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	lasting := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	if got := s.stats().Processes; got > 5 {
 		t.Errorf("%d slots", got)
 	}
@@ -244,7 +244,7 @@ func stubbornly(s *talk, n int) []messages.ProcessID {
 	var ids []messages.ProcessID
 	for range n {
 		stubborn := quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")
-		stubborn.Grace = time.Hour
+		stubborn.Grace = new(time.Hour)
 		ids = append(ids, s.exec(stubborn).Process)
 		s.said(ids[len(ids)-1], "deaf")
 	}
@@ -261,7 +261,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 	}
 	s.started(2*maxGuests + 1)
 	began := time.Now()
-	next := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	next := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	got := next.result()
 	if !got.Running || !strings.Contains(got.Waiting, "slot") {
 		t.Errorf("%+v", got)
@@ -283,7 +283,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		guest.reply()
 	}
 	for _, id := range victims[:maxGuests] {
-		s.call(messages.Terminate{Process: id, Grace: -1})
+		s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
 	}
 	must[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
 	awaitThat(t, "no slot is taken", func() bool { return h.stats().Processes == 0 })

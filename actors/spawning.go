@@ -61,12 +61,12 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 	defer func() {
 		if reason := recover(); reason != nil {
 			o.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
-				Detail: fmt.Sprintf("the spawner panicked: %v", reason)}
+				Detail: fmt.Sprintf("what starts programs has crashed: %v", reason)}
 		}
 	}()
 	child, err := spawner.Spawn(ctx, launch)
 	if child == nil && err == nil {
-		err = errors.New("the spawner gave neither a child nor a reason")
+		err = errors.New("what starts programs gave neither a process nor a reason")
 	}
 	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
 		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
@@ -75,10 +75,10 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 }
 
 var (
-	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "the spawner ended its goroutine"}
+	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "what starts programs gave up", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
 
 	errSpawnerHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn",
-		Detail: "the spawner did not return when it was called off, and was left alone"}
+		Detail: "what starts programs did not return when it was called off, and was left alone; try again later"}
 )
 
 // relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is

@@ -80,7 +80,7 @@ func lives(n int) []life {
 	code := messages.Exited(n % 256)
 	terminate := func(by messages.TerminatedBy, grace time.Duration) func(*talk, messages.ProcessID) {
 		return func(s *talk, id messages.ProcessID) {
-			s.system.Send(s.supervisor, messages.Terminate{Process: id, By: by, Grace: grace})
+			s.system.Send(s.supervisor, messages.Terminate{Process: id, By: by, Grace: new(grace)})
 		}
 	}
 	// A terminal's processes get SIGHUP, too.
@@ -96,11 +96,11 @@ func lives(n int) []life {
 			terminated, messages.ByUser, []messages.ExitStatus{messages.Exited(0)}},
 		{"deaf", "trap '' TERM HUP; echo ready; while :; do sleep 0.01; done", terminate(messages.ByLimit, 20*time.Millisecond),
 			terminated, messages.ByLimit, kill},
-		{"its end races with ours", fmt.Sprintf("echo ready; exit %d", n%256), terminate(messages.ByUser, 0),
+		{"its end races with ours", fmt.Sprintf("echo ready; exit %d", n%256), terminate(messages.ByUser, 500*time.Millisecond),
 			[]messages.Cause{messages.CauseExited, messages.CauseTerminated}, messages.ByUser, slices.Concat([]messages.ExitStatus{code}, term, kill)},
 	}
 	for _, by := range []messages.TerminatedBy{messages.ByUser, messages.ByTimeout, messages.ByLimit} {
-		all = append(all, life{"terminated by " + string(by), "echo ready; " + idle, terminate(by, 0), terminated, by, term})
+		all = append(all, life{"terminated by " + string(by), "echo ready; " + idle, terminate(by, 500*time.Millisecond), terminated, by, term})
 	}
 	return append(all,
 		life{"a failed spawn", "", nil, []messages.Cause{messages.CauseSpawnFailed}, "", []messages.ExitStatus{messages.NoStatus}},

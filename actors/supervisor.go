@@ -42,6 +42,12 @@ func (v *supervisor) receive(ctx *kernel.Context) {
 }
 
 func (v *supervisor) handle(message any) {
+	if request, is := message.(interface{ Check() error }); is {
+		if err := request.Check(); err != nil {
+			v.ctx.Respond(err)
+			return
+		}
+	}
 	switch m := message.(type) {
 	case kernel.Started:
 		v.startApproval()
@@ -143,7 +149,7 @@ func (v *supervisor) internal(message any) {
 		v.takeoverOverdue(m.id)
 	default:
 		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use session",
-			Detail: fmt.Sprintf("a session does not understand %T", message)})
+			Detail: "a session does not know this request; send one that it knows", Hint: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
 
@@ -195,7 +201,7 @@ func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 
 func unknownProcess(id messages.ProcessID) *messages.Error {
 	return &messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
-		Detail: "there is no process with this id", Hint: "list the processes of the session"}
+		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
 // route passes on a request that is no use of the process.
@@ -215,12 +221,8 @@ func (v *supervisor) call(id messages.ProcessID, message any) {
 
 func (v *supervisor) write(m messages.WriteStdin) {
 	if len(m.Bytes) == 0 && !m.NoWait {
-		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens})
-		return
-	}
-	if m.NoTimeout {
-		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "write", Subject: m.Process.String(),
-			Detail: "`no_timeout=true` requires empty `chars`, and a call that waits", Hint: "write first and then poll"})
+		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout,
+			MaxOutputTokens: m.MaxOutputTokens, MaxOutputBytes: m.MaxOutputBytes})
 		return
 	}
 	v.call(m.Process, m)

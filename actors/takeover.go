@@ -52,7 +52,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 		e.takeover = &takeover{output: newOutput(), will: will{v.bus, v.origin(e)}, told: true}
 	}
 	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
-	e.takeover.record = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: failure.Detail}
+	e.takeover.record = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: fmt.Sprintf("its actor crashed: %v", reason)}
 	for id, c := range v.calls.table {
 		if c.entry == e && !c.ender {
 			v.reply(id, failure)
@@ -87,8 +87,8 @@ func (v *supervisor) takeoverOverdue(id messages.ProcessID) {
 }
 
 func crashError(id messages.ProcessID, detail string) *messages.Error {
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: id.String(), Detail: detail,
-		Hint: "the process was ended; start it anew"}
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: id.String(),
+		Detail: detail + "; the process was ended, start it anew"}
 }
 
 // closeTakeover says the last word for a process whose actor is gone, when no child can live any more and nobody is asked

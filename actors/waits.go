@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"fmt"
+
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
@@ -9,13 +11,12 @@ import (
 func (v *supervisor) awaitExit(m messages.AwaitExit) {
 	switch len(m.Processes) {
 	case 0:
-		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none",
-			Hint: "name at least one"})
+		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
 	case 1:
 		v.route(m.Processes[0], m)
 	default:
 		if len(m.Processes) > maxWaited {
-			v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there are too many"})
+			v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
 			return
 		}
 		c := &openCall{asker: v.ctx.Sender()}
@@ -46,8 +47,8 @@ func (w *wait) receive(ctx *kernel.Context) {
 			w.open++
 			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
 		}
-		if w.For > 0 {
-			ctx.After(w.For, deadline{w.call})
+		if w.For != nil {
+			ctx.After(*w.For, deadline{w.call})
 		}
 	case *messages.Exit:
 		w.open--
@@ -62,7 +63,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 	case cancelCall:
 		w.answer(ctx, cancelledError(0))
 	case kernel.Unanswered, kernel.Stopping:
-		w.answer(ctx, &messages.Error{Code: messages.CodeClosed, Op: "wait", Detail: "the session has ended"})
+		w.answer(ctx, &messages.Error{Code: messages.CodeClosed, Op: "wait", Detail: "the session has ended; open another one"})
 	}
 }
 

@@ -15,25 +15,26 @@ import (
 func TestEffectiveWaits(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	for _, test := range []struct {
-		name            string
-		effective       func(time.Duration) time.Duration
-		requested, want time.Duration
+		name      string
+		effective func(*time.Duration) time.Duration
+		requested *time.Duration
+		want      time.Duration
 	}{
-		{name: "exec: default", effective: messages.ExecYield, requested: 0, want: 10 * s},
-		{name: "exec: in range", effective: messages.ExecYield, requested: s, want: s},
-		{name: "exec: too short", effective: messages.ExecYield, requested: ms, want: 250 * ms},
-		{name: "exec: too long", effective: messages.ExecYield, requested: 31 * s, want: 30 * s},
-		{name: "exec: negative", effective: messages.ExecYield, requested: -s, want: 250 * ms},
-		{name: "write: default", effective: messages.WriteYield, requested: 0, want: 250 * ms},
-		{name: "write: in range", effective: messages.WriteYield, requested: s, want: s},
-		{name: "write: too short", effective: messages.WriteYield, requested: ms, want: 250 * ms},
-		{name: "write: too long", effective: messages.WriteYield, requested: 300 * s, want: 30 * s},
-		{name: "poll: default", effective: pollUpTo(300 * s), requested: 0, want: 5 * s},
-		{name: "poll: too short", effective: pollUpTo(300 * s), requested: 250 * ms, want: 5 * s},
-		{name: "poll: in range", effective: pollUpTo(300 * s), requested: 60 * s, want: 60 * s},
-		{name: "poll: too long", effective: pollUpTo(300 * s), requested: 301 * s, want: 300 * s},
-		{name: "poll: the session's own maximum", effective: pollUpTo(20 * s), requested: 60 * s, want: 20 * s},
-		{name: "poll: a maximum below the minimum", effective: pollUpTo(s), requested: 60 * s, want: 5 * s},
+		{name: "exec: default", effective: messages.ExecYield, want: 10 * s},
+		{name: "exec: in range", effective: messages.ExecYield, requested: new(s), want: s},
+		{name: "exec: too short", effective: messages.ExecYield, requested: new(ms), want: 250 * ms},
+		{name: "exec: too long", effective: messages.ExecYield, requested: new(31 * s), want: 30 * s},
+		{name: "exec: nothing", effective: messages.ExecYield, requested: new(0 * s), want: 250 * ms},
+		{name: "write: default", effective: messages.WriteYield, want: 250 * ms},
+		{name: "write: in range", effective: messages.WriteYield, requested: new(s), want: s},
+		{name: "write: too short", effective: messages.WriteYield, requested: new(ms), want: 250 * ms},
+		{name: "write: too long", effective: messages.WriteYield, requested: new(300 * s), want: 30 * s},
+		{name: "poll: default", effective: pollUpTo(300 * s), want: 5 * s},
+		{name: "poll: too short", effective: pollUpTo(300 * s), requested: new(250 * ms), want: 5 * s},
+		{name: "poll: in range", effective: pollUpTo(300 * s), requested: new(60 * s), want: 60 * s},
+		{name: "poll: too long", effective: pollUpTo(300 * s), requested: new(301 * s), want: 300 * s},
+		{name: "poll: the session's own maximum", effective: pollUpTo(20 * s), requested: new(60 * s), want: 20 * s},
+		{name: "poll: a maximum below the minimum", effective: pollUpTo(s), requested: new(60 * s), want: 5 * s},
 	} {
 		if got := test.effective(test.requested); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -41,8 +42,8 @@ func TestEffectiveWaits(t *testing.T) {
 	}
 }
 
-func pollUpTo(longest time.Duration) func(time.Duration) time.Duration {
-	return func(requested time.Duration) time.Duration { return messages.PollYield(requested, longest) }
+func pollUpTo(longest time.Duration) func(*time.Duration) time.Duration {
+	return func(requested *time.Duration) time.Duration { return messages.PollYield(requested, longest) }
 }
 
 func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
@@ -52,7 +53,7 @@ func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
 		must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	}
 	began := time.Now()
-	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	if r := s.exec(shell("echo done")); string(r.Output) != "done\n" || r.Running {
 		t.Errorf("an exit during the pause: %+v", r)
 	}
@@ -65,7 +66,7 @@ func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
 		t.Errorf("after the pause: %+v", r)
 	}
 	must[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
-	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
 	probe.Expect[messages.ExecStarted](s.events, patience, nil)
 	must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	if running.answered(messages.MinYield + 100*time.Millisecond) {
@@ -79,7 +80,7 @@ func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	must[messages.Done](h, s.supervisor, messages.PauseYields{})
-	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: messages.MinYield})
+	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: new(messages.MinYield)})
 	if call.answered(2 * messages.MinYield) {
 		t.Error("the deadline was not held")
 	}
@@ -126,7 +127,7 @@ func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
 	id := s.exec(command).Process
 	s.said(id, "said")
 	endless := s.call(messages.Poll{Process: id, NoTimeout: true})
-	long := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 	began := time.Now()
 	written := s.call(messages.WriteStdin{Process: id, Bytes: []byte("echoed\n")})
 	if got := endless.result(); string(got.Output) != "said\n" || !got.Running {
@@ -198,7 +199,7 @@ func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 	s := h.open(nil)
 	id := s.exec(onTerminal(quick("trap 'echo usr1' USR1; trap 'stty size' WINCH; echo set; while :; do sleep 0.01; done"))).Process
 	s.said(id, "set")
-	poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 	act := func(what string, act func() (any, error)) {
 		t.Helper()
 		began := time.Now()
@@ -224,7 +225,7 @@ func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 		t.Error("the poll has ended")
 	}
 	began := time.Now()
-	s.call(messages.Terminate{Process: id, Grace: -1})
+	s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
 	if got := poll.result(); got.Running || got.Status.Kind != messages.ExitSignal || time.Since(began) > time.Second {
 		t.Errorf("%+v after %v", got, time.Since(began))
 	}
@@ -237,7 +238,7 @@ func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
 	id := s.exec(quick("echo begin; yes abcdef | head -n 500000; echo tail-marker; " + idle)).Process
 	s.said(id, "tail-marker")
 	const all = 6 + lines*7 + 12
-	poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+	poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 	s.call(messages.Signal{Process: id, Number: 9})
 	got := poll.result()
 	if len(got.Output) != ptyio.DefaultBufferSize || int64(len(got.Output))+got.Omitted != all || got.Head != ptyio.DefaultBufferSize/2 {
@@ -263,8 +264,8 @@ func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
 	a, b := one.exec(interactive()).Process, other.exec(interactive()).Process
 	const yield = time.Second
 	began := time.Now()
-	first := one.call(messages.WriteStdin{Process: a, Bytes: []byte("echo one\n"), Yield: yield})
-	second := other.call(messages.WriteStdin{Process: b, Bytes: []byte("echo two\n"), Yield: yield})
+	first := one.call(messages.WriteStdin{Process: a, Bytes: []byte("echo one\n"), Yield: new(yield)})
+	second := other.call(messages.WriteStdin{Process: b, Bytes: []byte("echo two\n"), Yield: new(yield)})
 	one.said(a, "one\r\n")
 	other.said(b, "two\r\n")
 	first.result()
@@ -280,7 +281,7 @@ func TestTwoProcessesOfASessionDoNotWaitForEachOther(t *testing.T) {
 	ids := []messages.ProcessID{s.exec(interactive()).Process, s.exec(interactive()).Process}
 	for i, id := range ids {
 		other := ids[1-i]
-		held := s.call(messages.WriteStdin{Process: other, Bytes: []byte("true\n"), Yield: messages.MaxYield})
+		held := s.call(messages.WriteStdin{Process: other, Bytes: []byte("true\n"), Yield: new(messages.MaxYield)})
 		if got := s.write(id, "echo la''st\n"); !got.Running || got.Process != id {
 			t.Errorf("%+v", got)
 		}
@@ -311,7 +312,7 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 	o, entered, open := gatedSpawn()
 	h := newHost(t, o)
 	s := h.open(nil)
-	initial := s.call(messages.ExecCommand{Argv: []string{"cat"}, TTY: true, Yield: messages.MinYield})
+	initial := s.call(messages.ExecCommand{Argv: []string{"cat"}, TTY: true, Yield: new(messages.MinYield)})
 	<-entered
 	starting := s.list()[0]
 	if starting.State != messages.StateStarting {
@@ -333,9 +334,9 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, wrong := range []any{messages.Signal{Process: starting.Process, Number: 65}, messages.Poll{Process: starting.Process,
-		NoTimeout: true, Yield: 1}, messages.WriteStdin{Process: starting.Process, Bytes: []byte("x"), NoTimeout: true},
+		NoTimeout: true, Yield: new(time.Duration(1))}, messages.WriteStdin{Process: starting.Process, Bytes: []byte("x"), NoTimeout: true},
 		messages.ReadOutput{Process: starting.Process}, messages.ExecCommand{}, messages.ExecCommand{Script: "x", Argv: []string{"y"}},
-		messages.ExecCommand{Argv: []string{"y"}, Yield: -1}, messages.ExecCommand{Argv: []string{"y"}, Shell: "sh"}} {
+		messages.ExecCommand{Argv: []string{"y"}, Yield: new(time.Duration(-1))}, messages.ExecCommand{Argv: []string{"y"}, Shell: "sh"}} {
 		_, err := ask[any](h, s.supervisor, wrong)
 		wantError(t, "a wrong request", err, messages.ErrInvalidRequest)
 	}
@@ -365,9 +366,9 @@ func TestAWriteEndsAPollThatWaitsBetweenItAndAnother(t *testing.T) {
 	command := quick("while read x; do :; done")
 	command.OpenStdin = true
 	id := s.exec(command).Process
-	calls := []waiting{s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: messages.MinYield}),
+	calls := []waiting{s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: new(messages.MinYield)}),
 		s.call(messages.Poll{Process: id, NoTimeout: true}),
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n"), Yield: messages.MinYield})}
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n"), Yield: new(messages.MinYield)})}
 	for _, call := range calls {
 		if got := call.result(); !got.Running {
 			t.Errorf("%+v", got)

@@ -31,8 +31,8 @@ func TestAWriteThatNobodyTakesKeepsItsYield(t *testing.T) {
 		for _, tty := range []bool{false, true} {
 			id := deaf(s, tty)
 			began := time.Now()
-			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: time.Hour})
-			more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), Patience: time.Hour})
+			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(time.Hour)})
+			more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), Patience: new(time.Hour)})
 			_, err := more.reply()
 			if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
 				t.Errorf("%+v", full)
@@ -61,7 +61,7 @@ func TestAWriteThatDoesNotWaitIsAnsweredWhenItsBytesAreTakenOrLost(t *testing.T)
 		s := h.open(nil)
 		for _, tty := range []bool{false, true} {
 			id := deaf(s, tty)
-			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true, Patience: time.Hour})
+			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true, Patience: new(time.Hour)})
 			if much.answered(10 * time.Millisecond) {
 				t.Error("nobody has taken the bytes, and yet it was answered")
 			}
@@ -80,7 +80,7 @@ func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 	s := h.open(nil)
 	id := deaf(s, false)
 	got := must[*messages.Result](h, s.supervisor,
-		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 100 * time.Millisecond})
+		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(100 * time.Millisecond)})
 	if !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || got.Pending != 0 {
 		t.Errorf("%+v, %v", got, got.InputErr)
 	}
@@ -94,11 +94,11 @@ func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	s := h.open(nil)
 	id := deaf(s, false)
 	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
-	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: 100 * time.Millisecond, Yield: messages.MaxYield})
+	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: new(100 * time.Millisecond), Yield: new(messages.MaxYield)})
 	late.cancel()
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
-	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: time.Millisecond})
+	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: new(time.Millisecond)})
 	behind.reply() // the bytes of the cancelled one have been given up by now
 	s.call(messages.Signal{Process: id, Number: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
@@ -145,7 +145,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			command.OpenStdin, command.TTY = true, tty
 			id := s.exec(command).Process
 			s.said(id, "ready")
-			poll := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 			var all sync.WaitGroup
 			for w := range writers {
 				all.Go(func() {
@@ -161,7 +161,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			}
 			all.Wait()
 			began := time.Now()
-			long := s.call(messages.Poll{Process: id, Yield: messages.DefaultMaxPoll})
+			long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 			if _, err := ask[messages.Done](h, s.supervisor, messages.Signal{Process: id, Number: 10}); err != nil {
 				t.Error(err)
 			}
@@ -189,7 +189,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 				}
 				next[w]++
 			}
-			s.call(messages.Terminate{Process: id, Grace: -1})
+			s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
 			poll.result()
 			long.reply()
 		})
@@ -205,7 +205,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 	command := quick("read -r x; echo got $x; exit 4")
 	command.OpenStdin = true
 	id := s.exec(command).Process
-	write := s.call(messages.WriteStdin{Process: id, Bytes: []byte("input\n"), Yield: messages.MaxYield})
+	write := s.call(messages.WriteStdin{Process: id, Bytes: []byte("input\n"), Yield: new(messages.MaxYield)})
 	probe.Expect(s.events, patience, func(e messages.OutputClosed) bool { return e.Process == id })
 	got := write.result() // the program has exited, and nothing is known of the bytes
 	wantCode(t, got, 4)

@@ -140,8 +140,7 @@ func (b *Bus) admit(s *Subscription) error {
 	}
 	if b.options.MaxSubscriptions > 0 && d.open >= b.options.MaxSubscriptions {
 		return &messages.Error{Code: messages.CodeLimitReached, Op: "subscribe",
-			Detail: fmt.Sprintf("all %d subscriptions of the bus are in use", b.options.MaxSubscriptions),
-			Hint:   "close one first"}
+			Detail: fmt.Sprintf("all %d subscriptions of the bus are in use; close one first", b.options.MaxSubscriptions)}
 	}
 	s.listed = true
 	b.directory.Store(d.with(s))

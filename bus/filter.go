@@ -24,7 +24,7 @@ type Filter struct {
 func (f Filter) compile() (Filter, error) {
 	if slices.Contains(f.Kinds, "") {
 		return Filter{}, &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "Filter.Kinds",
-			Detail: "a kind is empty", Hint: "leave the field empty to select all kinds"}
+			Detail: "a kind is empty; name none to select all kinds", Hint: "leave the field nil"}
 	}
 	f.Kinds = slices.Clone(f.Kinds)
 	if slices.Contains(f.Kinds, messages.KindOutputDelta) || slices.Contains(f.Kinds, messages.KindInteraction) {

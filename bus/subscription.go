@@ -54,7 +54,7 @@ func inRange(field string, v, low, high int) error {
 		return nil
 	}
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "SubscribeOptions." + field,
-		Detail: fmt.Sprintf("%d is out of range", v), Hint: fmt.Sprintf("use %d to %d, or 0 for the default", low, high)}
+		Detail: fmt.Sprintf("%d is out of range; use %d to %d, or 0 for the default", v, low, high)}
 }
 
 var (
@@ -99,8 +99,7 @@ func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
 
 func (s *Subscription) errOverrun() error {
 	return &messages.Error{Code: messages.CodeSlowSubscriber, Op: "read events", Subject: s.name,
-		Detail: "the subscription ended because more events waited than it can keep",
-		Hint:   "read faster or select fewer events, and subscribe again"}
+		Detail: "the subscription ended because more events waited than it can keep; read faster or select fewer events, and subscribe again"}
 }
 
 // offer queues an event. It reports how many events were dropped for it, and false where the subscription ended for want

@@ -165,11 +165,10 @@ func (d Decision) Check() error {
 	switch d.Kind {
 	case Approved, ApprovedForSession, ApprovedWithRule, Denied, Aborted:
 	default:
-		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "kind", Detail: fmt.Sprintf("%q is not an answer", d.Kind),
-			Hint: "use approved, approved_for_session, approved_execpolicy_amendment, denied or abort"}
+		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "kind", Detail: fmt.Sprintf("%q is not an answer; use one of the choices of the question", d.Kind)}
 	}
 	if d.Expires < 0 {
-		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative", Hint: "use zero for the whole session"}
+		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative; use zero for the whole session"}
 	}
 	return nil
 }

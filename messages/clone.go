@@ -30,6 +30,8 @@ func deep[T interface{ Clone() T }](p *T) *T {
 func (c ExecCommand) Clone() ExecCommand {
 	c.CommandPolicy = c.CommandPolicy.Clone()
 	c.Argv, c.Login, c.Environment = slices.Clone(c.Argv), pointed(c.Login), deep(c.Environment)
+	c.Grace, c.Yield = pointed(c.Grace), pointed(c.Yield)
+	c.MaxOutputTokens, c.MaxOutputBytes = pointed(c.MaxOutputTokens), pointed(c.MaxOutputBytes)
 	return c
 }
 
@@ -37,6 +39,7 @@ func (c ExecCommand) Clone() ExecCommand {
 func (c RunCommand) Clone() RunCommand {
 	c.CommandPolicy = c.CommandPolicy.Clone()
 	c.Argv, c.Login, c.Environment = slices.Clone(c.Argv), pointed(c.Login), deep(c.Environment)
+	c.Timeout = pointed(c.Timeout)
 	return c
 }
 
@@ -70,8 +73,21 @@ func (p SandboxPolicy) Clone() SandboxPolicy {
 
 // Clone makes a deep copy.
 func (w WriteStdin) Clone() WriteStdin {
-	w.Bytes = slices.Clone(w.Bytes)
+	w.Bytes, w.Yield, w.Patience = slices.Clone(w.Bytes), pointed(w.Yield), pointed(w.Patience)
+	w.MaxOutputTokens, w.MaxOutputBytes = pointed(w.MaxOutputTokens), pointed(w.MaxOutputBytes)
 	return w
+}
+
+// Clone makes a deep copy.
+func (p Poll) Clone() Poll {
+	p.Yield, p.MaxOutputTokens, p.MaxOutputBytes = pointed(p.Yield), pointed(p.MaxOutputTokens), pointed(p.MaxOutputBytes)
+	return p
+}
+
+// Clone makes a deep copy.
+func (t Terminate) Clone() Terminate {
+	t.Grace = pointed(t.Grace)
+	return t
 }
 
 // Clone makes a deep copy.
@@ -87,7 +103,7 @@ func (r ReadOutput) Clone() ReadOutput {
 
 // Clone makes a deep copy.
 func (w AwaitExit) Clone() AwaitExit {
-	w.Processes = slices.Clone(w.Processes)
+	w.Processes, w.For = slices.Clone(w.Processes), pointed(w.For)
 	return w
 }
 

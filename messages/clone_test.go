@@ -36,10 +36,10 @@ var requests = []cloned{
 	clones[messages.ExecCommand](), clones[messages.RunCommand](), clones[messages.WriteStdin](), clones[messages.ReadOutput](),
 	clones[messages.AwaitExit](), clones[messages.UpdateEnvironment](), clones[messages.Decide](),
 	clones[messages.CommandPolicy](), clones[messages.AdditionalPermissions](), clones[messages.FileSystemPermissions](),
-	clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](), clones[messages.Decision](),
+	clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](), clones[messages.Decision](), clones[messages.Poll](), clones[messages.Terminate](),
 
-	plain[messages.Poll](), plain[messages.CancelWait](), plain[messages.CloseStdin](), plain[messages.Resize](),
-	plain[messages.Signal](), plain[messages.Terminate](), plain[messages.TerminateAll](), plain[messages.ListProcesses](),
+	plain[messages.CancelWait](), plain[messages.CloseStdin](), plain[messages.Resize](),
+	plain[messages.Signal](), plain[messages.TerminateAll](), plain[messages.ListProcesses](),
 	plain[messages.PauseYields](), plain[messages.ResumeYields](), plain[messages.ListQuestions](), plain[messages.ListGrants](),
 	plain[messages.RevokeGrant](),
 }

@@ -6,8 +6,8 @@ import "time"
 type Terminate struct {
 	Process ProcessID    `json:"process"`
 	By      TerminatedBy `json:"by,omitempty"` // empty means ByUser
-	// Grace, if positive, replaces the command's own; negative means none: SIGKILL at once.
-	Grace time.Duration `json:"grace,omitempty"`
+	// Grace replaces the command's own; zero means SIGKILL at once.
+	Grace *time.Duration `json:"grace,omitempty"`
 }
 
 // TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about; it

@@ -33,14 +33,14 @@ const (
 	CodeUnknownGrant     Code = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
 )
 
-// Error is the one error type of execbus. It says what happened (Detail), to what (Op, Subject) and what to do (Hint).
-// It crosses JSON unchanged.
+// Error is the one error type of execbus. It says what happened, to what, and what anyone can do about it: a person, a model
+// or a program. It crosses JSON unchanged.
 type Error struct {
 	Code    Code   `json:"code"`
 	Op      string `json:"op,omitempty"`      // what was being done: "exec", "write", "resize"
 	Subject string `json:"subject,omitempty"` // what it was done to: a process id, a path, a field
-	Detail  string `json:"detail,omitempty"`  // what happened
-	Hint    string `json:"hint,omitempty"`    // what to do about it
+	Detail  string `json:"detail,omitempty"`  // what happened; what anyone can do about it
+	Hint    string `json:"hint,omitempty"`    // the Go way to do it, for the embedder; not part of Error()
 
 	Ended *EndRecord  `json:"ended,omitempty"` // with CodeProcessEnded: how the process ended
 	Busy  []ProcessID `json:"busy,omitempty"`  // with CodeLimitReached: the ids that hold the slots
@@ -76,7 +76,7 @@ var (
 	ErrUnknownGrant     = &Error{Code: CodeUnknownGrant}
 )
 
-// Error is one sentence: operation and subject, what happened, what to do.
+// Error is one sentence: operation and subject, and Detail.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if head := strings.TrimSpace(e.Op + " " + e.Subject); head != "" {
@@ -86,9 +86,6 @@ func (e *Error) Error() string {
 		b.WriteString(e.Detail)
 	} else {
 		b.WriteString(strings.ReplaceAll(string(e.Code), "_", " "))
-	}
-	if e.Hint != "" {
-		b.WriteString("; " + e.Hint)
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 
 func TestErrorIsOneSentence(t *testing.T) {
 	for want, err := range map[string]*messages.Error{
-		"exec argv: there is no command; set Argv or Script": {Code: messages.CodeInvalidRequest, Op: "exec", Subject: "argv",
-			Detail: "there is no command", Hint: "set Argv or Script"},
+		"exec argv: there is no command; name a program": {Code: messages.CodeInvalidRequest, Op: "exec", Subject: "argv",
+			Detail: "there is no command; name a program", Hint: "set Argv or Script"},
 		"resize: the process is on pipes": {Code: messages.CodeNotATerminal, Op: "resize", Detail: "the process is on pipes"},
 		"1234: it has ended":              {Code: messages.CodeProcessEnded, Subject: "1234", Detail: "it has ended"},
 		"unknown process":                 {Code: messages.CodeUnknownProcess},
-		"write: input full; write less":   {Code: messages.CodeInputFull, Op: "write", Hint: "write less"},
+		"write: input full":               {Code: messages.CodeInputFull, Op: "write", Hint: "write less"},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -81,6 +82,23 @@ func TestErrorCrossesJSON(t *testing.T) {
 		}
 		if decoded.Error() != err.Error() || !errors.Is(&decoded, &messages.Error{Code: err.Code}) {
 			t.Errorf("%q became %q", err, &decoded)
+		}
+	}
+}
+
+func TestASentenceNamesSoManyIDs(t *testing.T) {
+	many := make([]messages.ProcessID, 100)
+	for i := range many {
+		many[i] = messages.ProcessID(1000 + i)
+	}
+	for want, ids := range map[string][]messages.ProcessID{
+		"":                   nil,
+		"1000":               many[:1],
+		"1000, 1001":         many[:2],
+		", 1063 and 36 more": many,
+	} {
+		if got := messages.ProcessIDs(ids); !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("%d ids are %q, want %q", len(ids), got, want)
 		}
 	}
 }

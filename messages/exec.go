@@ -29,16 +29,17 @@ type ExecCommand struct {
 	OpenStdin bool `json:"openStdin,omitempty"`
 	// OnLeaderExit says what becomes of background children; the zero value ends them.
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
-	// Grace lies between SIGTERM and SIGKILL when the tree is ended; zero means 500 ms.
-	Grace time.Duration `json:"grace,omitempty"`
-	// Yield is how long the call waits for the end before it answers with what there is. Zero means DefaultExecYield; other
+	// Grace lies between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero SIGKILL at once.
+	Grace *time.Duration `json:"grace,omitempty"`
+	// Yield is how long the call waits for the end before it answers with what there is. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
-	Yield time.Duration `json:"yield,omitempty"`
+	Yield *time.Duration `json:"yield,omitempty"`
 	// NoWait answers as soon as the program runs, and takes no output: for callers that follow the events.
 	NoWait bool `json:"noWait,omitempty"`
-	// MaxOutputTokens bounds Result.Text, a token being 4 bytes. Zero means DefaultOutputTokens; the session's own bound
-	// holds, too.
-	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
+	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero lets none of it
+	// through. Of several bounds the tightest holds, the session's own among them. If both are nil, DefaultOutputTokens is one.
+	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
+	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 }
 
 // MaxScript bounds a script, in bytes: Linux takes no longer argument (MAX_ARG_STRLEN, with its terminating NUL).
@@ -56,27 +57,6 @@ const (
 
 // DefaultOutputTokens bounds the text of a result where the caller does not.
 const DefaultOutputTokens = 10_000
-
-// ExecYield is how long an ExecCommand waits.
-func ExecYield(requested time.Duration) time.Duration {
-	if requested == 0 {
-		requested = DefaultExecYield
-	}
-	return min(max(requested, MinYield), MaxYield)
-}
-
-// WriteYield is how long a WriteStdin with bytes waits.
-func WriteYield(requested time.Duration) time.Duration {
-	if requested == 0 {
-		requested = DefaultWriteYield
-	}
-	return min(max(requested, MinYield), MaxYield)
-}
-
-// PollYield is how long a Poll waits in a session whose longest poll is longest; less than MinPoll counts as MinPoll.
-func PollYield(requested, longest time.Duration) time.Duration {
-	return min(max(requested, MinPoll), max(longest, MinPoll))
-}
 
 // Result answers a call that waited for output.
 type Result struct {
@@ -99,8 +79,9 @@ type Result struct {
 	Output  []byte `json:"output"`
 	Head    int    `json:"head,omitempty"`
 	Omitted int64  `json:"omitted,omitempty"`
-	// MaxOutputTokens is the bound that Text keeps.
-	MaxOutputTokens int `json:"maxOutputTokens"`
+	// MaxOutputTokens bounds the output in Text, and so does MaxOutputBytes where it is not nil.
+	MaxOutputTokens int  `json:"maxOutputTokens"`
+	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 	// Taken is, after a WriteStdin, the number of bytes the process's terminal or pipe took; InputErr says why it was not
 	// all of them.
 	Taken    int    `json:"taken,omitempty"`

@@ -1,6 +1,10 @@
 package messages
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // SessionID names one conversation of a host. It is chosen by the runtime and unique within it.
 type SessionID string
@@ -11,6 +15,22 @@ type ProcessID int
 
 // String is the decimal form used in events and on the wire.
 func (id ProcessID) String() string { return strconv.Itoa(int(id)) }
+
+// maxNamed bounds the ids that one sentence names.
+const maxNamed = 64
+
+// ProcessIDs lists ids in a sentence: "1000, 2345 and 5 more".
+func ProcessIDs(ids []ProcessID) string {
+	var names []string
+	for _, id := range ids[:min(len(ids), maxNamed)] {
+		names = append(names, id.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
 
 // CallID is the caller's own name for one call; it is known before the process id is.
 type CallID string

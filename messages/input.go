@@ -9,16 +9,18 @@ import "time"
 type WriteStdin struct {
 	Process ProcessID `json:"process"`
 	Bytes   []byte    `json:"bytes,omitempty"`
-	// Yield is how long to wait: zero means DefaultWriteYield; see WriteYield and PollYield for the bounds.
-	Yield           time.Duration `json:"yield,omitempty"`
-	MaxOutputTokens int           `json:"maxOutputTokens,omitempty"`
+	// Yield is how long to wait: nil means DefaultWriteYield; see WriteYield and PollYield for the bounds.
+	Yield *time.Duration `json:"yield,omitempty"`
+	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
+	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
+	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 	// NoTimeout is Poll.NoTimeout; there must then be no bytes.
 	NoTimeout bool `json:"noTimeout,omitempty"`
 	// NoWait answers as soon as the process has taken the bytes, and takes no output: for callers that follow the events.
 	NoWait bool `json:"noWait,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded, and the result says
-	// so. Zero means DefaultPatience.
-	Patience time.Duration `json:"patience,omitempty"`
+	// so. Nil means DefaultPatience; with zero it gets what it takes at once.
+	Patience *time.Duration `json:"patience,omitempty"`
 }
 
 // DefaultPatience is WriteStdin.Patience where none is named.
@@ -27,11 +29,13 @@ const DefaultPatience = 30 * time.Second
 // Poll waits for output: until the process ends or the yield time is over. It is answered with a *Result or an *Error.
 type Poll struct {
 	Process ProcessID `json:"process"`
-	// Yield is how long to wait, at least MinPoll.
-	Yield time.Duration `json:"yield,omitempty"`
-	// NoTimeout answers only when the process has ended. Yield must then be zero.
-	NoTimeout       bool `json:"noTimeout,omitempty"`
-	MaxOutputTokens int  `json:"maxOutputTokens,omitempty"`
+	// Yield is how long to wait, at least MinPoll; nil means MinPoll.
+	Yield *time.Duration `json:"yield,omitempty"`
+	// NoTimeout answers only when the process has ended. Yield must then be nil.
+	NoTimeout bool `json:"noTimeout,omitempty"`
+	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
+	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
+	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 }
 
 // CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or

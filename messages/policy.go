@@ -68,8 +68,8 @@ func (p ApprovalPolicy) Check() error {
 	case "", Untrusted, OnFailure, OnRequest, Granular, Never:
 		return nil
 	}
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "approval policy", Detail: fmt.Sprintf("there is no mode %q", p.Mode),
-		Hint: "use untrusted, on-failure, on-request, granular or never"}
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "approval policy",
+		Detail: fmt.Sprintf("there is no mode %q; use untrusted, on-failure, on-request, granular or never", p.Mode)}
 }
 
 // String is the mode.
@@ -113,8 +113,8 @@ func (p SandboxPolicy) Check() error {
 	case "", DangerFullAccess, ReadOnly, WorkspaceWrite, ExternalSandbox:
 		return nil
 	}
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy", Detail: fmt.Sprintf("there is no type %q", p.Type),
-		Hint: "use danger-full-access, read-only, workspace-write or external-sandbox"}
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy",
+		Detail: fmt.Sprintf("there is no type %q; use danger-full-access, read-only, workspace-write or external-sandbox", p.Type)}
 }
 
 // String is the policy as a person reads it: "workspace-write, also /data, no network".

@@ -13,8 +13,9 @@ type RunCommand struct {
 	Login       *bool              `json:"login,omitempty"`
 	Dir         string             `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
-	// Timeout kills the tree when it is over; zero means DefaultRunTimeout, negative none.
-	Timeout time.Duration `json:"timeout,omitempty"`
+	// Timeout kills the tree when it is over; nil means DefaultRunTimeout. NoTimeout means none; Timeout must then be nil.
+	Timeout   *time.Duration `json:"timeout,omitempty"`
+	NoTimeout bool           `json:"noTimeout,omitempty"`
 	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, joins them whole in Aggregated, and ignores
 	// Timeout.
 	Full bool `json:"full,omitempty"`

@@ -1,6 +1,7 @@
 package messages_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -47,16 +48,20 @@ func TestEndRecordIsOnePhrase(t *testing.T) {
 
 func TestYieldsAreBroughtBetweenTheirBounds(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
-	for _, c := range []struct{ requested, exec, write, poll time.Duration }{
-		{0, 10 * s, 250 * ms, 5 * s},
-		{-s, 250 * ms, 250 * ms, 5 * s},
-		{1, 250 * ms, 250 * ms, 5 * s},
-		{250 * ms, 250 * ms, 250 * ms, 5 * s},
-		{3 * s, 3 * s, 3 * s, 5 * s},
-		{20 * s, 20 * s, 20 * s, 20 * s},
-		{30 * s, 30 * s, 30 * s, 30 * s},
-		{31 * s, 30 * s, 30 * s, 31 * s},
-		{time.Hour, 30 * s, 30 * s, 300 * s},
+	for _, c := range []struct {
+		requested         *time.Duration
+		exec, write, poll time.Duration
+	}{
+		{nil, 10 * s, 250 * ms, 5 * s},
+		{new(0 * s), 250 * ms, 250 * ms, 5 * s},
+		{new(0*s + 1), 250 * ms, 250 * ms, 5 * s},
+		{new(250 * ms), 250 * ms, 250 * ms, 5 * s},
+		{new(3 * s), 3 * s, 3 * s, 5 * s},
+		{new(20 * s), 20 * s, 20 * s, 20 * s},
+		{new(30 * s), 30 * s, 30 * s, 30 * s},
+		{new(31 * s), 30 * s, 30 * s, 31 * s},
+		{new(time.Hour), 30 * s, 30 * s, 300 * s},
+		{new(time.Duration(math.MaxInt64)), 30 * s, 30 * s, 300 * s},
 	} {
 		if got := messages.ExecYield(c.requested); got != c.exec {
 			t.Errorf("an exec that asks for %v waits %v, want %v", c.requested, got, c.exec)
@@ -68,10 +73,10 @@ func TestYieldsAreBroughtBetweenTheirBounds(t *testing.T) {
 			t.Errorf("a poll that asks for %v waits %v, want %v", c.requested, got, c.poll)
 		}
 	}
-	if got := messages.PollYield(time.Hour, time.Second); got != messages.MinPoll {
+	if got := messages.PollYield(new(time.Hour), time.Second); got != messages.MinPoll {
 		t.Errorf("a poll of a session whose longest is shorter than the shortest waits %v, want %v", got, messages.MinPoll)
 	}
-	if got := messages.PollYield(time.Hour, 20*time.Minute); got != 20*time.Minute {
+	if got := messages.PollYield(new(time.Hour), 20*time.Minute); got != 20*time.Minute {
 		t.Errorf("a poll of a session with a longest of 20 minutes waits %v", got)
 	}
 }

@@ -2,6 +2,8 @@ package messages_test
 
 import (
 	"bytes"
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +23,8 @@ func TestTextTellsEverythingInOrder(t *testing.T) {
 		result messages.Result
 		want   string
 	}{
-		{"everything", everything, "Chunk ID: abc123\nWall time: 1.2500 seconds\nProcess exited with code 3\n" +
-			"Process running with session ID 1234\nBackground processes: 2 kept running\nInput: 7 bytes were discarded\n" +
+		{"everything", everything, "Chunk ID: abc123\nWall time: 1.2500 seconds\nProcess running with session ID 1234\n" +
+			"Command: exited with code 3\nBackground processes: 2 kept running\nInput: 7 bytes were discarded\n" +
 			"Original token count: 2\nOutput:\nhello\n"},
 		{"an ended process", messages.Result{Process: 1234, Status: messages.Exited(0), ChunkID: "00ff00",
 			WallTime: 123456 * time.Microsecond, Output: []byte("0123456789012345678901234567890123456789"), MaxOutputTokens: 10},
@@ -36,7 +38,23 @@ func TestTextTellsEverythingInOrder(t *testing.T) {
 				"Original token count: 0\nOutput:\n"},
 		{"a running process without output", messages.Result{Process: 99999, Running: true, Status: messages.NoStatus, ChunkID: "a"},
 			"Chunk ID: a\nWall time: 0.0000 seconds\nProcess running with session ID 99999\nOriginal token count: 0\nOutput:\n"},
-		{"nothing", messages.Result{}, "Wall time: 0.0000 seconds\nOriginal token count: 0\nOutput:\n"},
+		{"what waits", messages.Result{Process: 1000, Running: true, Status: messages.NoStatus, Waiting: "for the slot of another"},
+			"Wall time: 0.0000 seconds\nProcess running with session ID 1000\nNot started yet, waiting for the slot of another\n" +
+				"Original token count: 0\nOutput:\n"},
+		{"input that is not taken yet", messages.Result{Process: 1000, Running: true, Status: messages.NoStatus, Taken: 3, Pending: 7,
+			EarlierInput: []messages.InputOutcome{{Bytes: 5, Taken: 5}, {Bytes: 9, Taken: 1,
+				Err: &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Detail: "the rest was discarded"}}}},
+			"Wall time: 0.0000 seconds\nProcess running with session ID 1000\nEarlier input: 5 of 5 bytes were taken\n" +
+				"Earlier input: 1 of 9 bytes were taken: write: the rest was discarded\n" +
+				"Input: 3 of 10 bytes were taken, the rest is still offered\nOriginal token count: 0\nOutput:\n"},
+		{"a denial", messages.Result{Status: messages.Exited(1), Denial: &messages.Denial{Operation: "write", Path: "/etc/x"}},
+			"Wall time: 0.0000 seconds\nProcess exited with code 1\nNote: the sandbox denied write /etc/x\n" +
+				"Original token count: 0\nOutput:\n"},
+		{"background that outlived a lost leader", messages.Result{Process: 1000, Running: true, Lost: "the warden process died",
+			Background: &messages.Background{Count: 1, Kept: true}}, "Wall time: 0.0000 seconds\nProcess running with session ID 1000\n" +
+			"Command: ended, its exit code is not known: the warden process died\nBackground processes: 1 kept running\n" +
+			"Original token count: 0\nOutput:\n"},
+		{"nothing", messages.Result{}, "Wall time: 0.0000 seconds\nProcess ended, its exit code is not known\nOriginal token count: 0\nOutput:\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.result.Text(); got != c.want {
@@ -130,16 +148,16 @@ func TestOmissionMarker(t *testing.T) {
 		{"nothing behind", dropped("head", "", 5, 100), "head\n... 5 bytes omitted ...\n"},
 		// 40 + 28 + 40 bytes, of which 24 are left. (40+1000+40)/4 tokens came.
 		{"truncated away", dropped(strings.Repeat("h", 40), strings.Repeat("t", 40), 1000, 6),
-			"Warning: truncated output (original token count: 270)\n... 1000 bytes omitted ...\nhhhhhhhhhhhh…21 tokens truncated…tttttttttttt"},
+			"Warning: truncated output (original token count: 270)\n... 1000 bytes omitted ...\n\nhhhhhhhhhhhh…21 tokens truncated…tttttttttttt"},
 		// Of the 24 bytes on the left 16 are head and 8 the marker's.
 		{"cut through", dropped(strings.Repeat("h", 16), strings.Repeat("t", 80), 7, 12),
-			"Warning: truncated output (original token count: 26)\n... 7 bytes omitted ...\nhhhhhhhhhhhhhhhh\n... 7 b…19 tokens truncated…" +
+			"Warning: truncated output (original token count: 26)\n... 7 bytes omitted ...\n\nhhhhhhhhhhhhhhhh\n... 7 b…19 tokens truncated…" +
 				strings.Repeat("t", 24)},
 		{"truncated beside it", dropped("h", strings.Repeat("t", 200), 9, 20),
 			"Warning: truncated output (original token count: 53)\nh\n... 9 bytes omitted ...\ntttttttttttttt…37 tokens truncated…" +
 				strings.Repeat("t", 40)},
 		{"no budget", dropped("head", "tail", 1000, 0),
-			"Warning: truncated output (original token count: 252)\n... 1000 bytes omitted ...\n…9 tokens truncated…"},
+			"Warning: truncated output (original token count: 252)\n... 1000 bytes omitted ...\n\n…9 tokens truncated…"},
 		{"a head longer than the output", messages.Result{Output: []byte("all"), Head: 9, Omitted: 1, MaxOutputTokens: 100},
 			"all\n... 1 bytes omitted ...\n"},
 		{"a negative head", messages.Result{Output: []byte("all"), Head: -1, Omitted: 1, MaxOutputTokens: 100},
@@ -164,18 +182,25 @@ func TestSecondLineOfMoreThanAMegabyteIsTheMarker(t *testing.T) {
 	if want := "Warning: truncated output (original token count: 300000)"; lines[0] != want {
 		t.Errorf("the first line is %q, want %q", lines[0], want)
 	}
-	if want := "... 151424 bytes omitted ..."; lines[1] != want {
-		t.Errorf("the second line is %q, want %q", lines[1], want)
+	if want := "... 151424 bytes omitted ..."; lines[1] != want || lines[2] != "" {
+		t.Errorf("the second line is %q, want %q, and then %q, want an empty one", lines[1], want, lines[2])
 	}
 }
 
-func TestWhatIsNotUTF8IsReplacedByteForByte(t *testing.T) {
+func TestABrokenCharacterIsReplacedAsOne(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"plain", "plain"},
 		{"", ""},
 		{"a\xffb", "a\uFFFDb"},
 		{"\xff\xfe\xfd", "\uFFFD\uFFFD\uFFFD"},
-		{"cut \xe2\x82", "cut \uFFFD\uFFFD"},
+		{"cut \xe2\x82", "cut \uFFFD"},
+		{"cut \xf0\x9f\x98", "cut \uFFFD"},
+		{"\xe2\x82\xac\xe2\x82a", "€\uFFFDa"},
+		// The tables of the Unicode standard, chapter 3: what is too long, what are surrogates, what lies beyond, and the rest.
+		{"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", strings.Repeat("\uFFFD", 8) + "A"},
+		{"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", strings.Repeat("\uFFFD", 8) + "A"},
+		{"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", strings.Repeat("\uFFFD", 5) + "A\uFFFD\uFFFDB"},
+		{"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", strings.Repeat("\uFFFD", 4) + "A"},
 		{"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"}, // half of a surrogate pair
 		{"kept \uFFFD too", "kept \uFFFD too"},
 		{"\r\n\x1b[1m\x00", "\r\n\x1b[1m\x00"},
@@ -187,14 +212,96 @@ func TestWhatIsNotUTF8IsReplacedByteForByte(t *testing.T) {
 	}
 }
 
-// The estimate is taken over the bytes of the process, not over their replacements, which are longer.
+// The estimate is taken over the bytes of the process, not over their replacements, which are longer, and is the same on
+// both lines.
 func TestOriginalTokensCountBytes(t *testing.T) {
-	result := messages.Result{Output: bytes.Repeat([]byte{0xff}, 100), MaxOutputTokens: 30}
-	text := result.OutputText()
-	if want := "Warning: truncated output (original token count: 25)\nTotal output lines: 1\n\n"; !strings.HasPrefix(text, want) {
-		t.Errorf("%q does not begin with %q", text, want)
+	broken := bytes.Repeat([]byte{0xff}, 100)
+	for _, result := range []messages.Result{
+		{Output: broken, MaxOutputTokens: 30},
+		{Output: broken, MaxOutputTokens: 1000, MaxOutputBytes: new(120)},
+		{Output: broken[:50], Head: 20, Omitted: 50, MaxOutputTokens: 30},
+	} {
+		text := result.Text()
+		before, output, _ := strings.Cut(text, "Output:\n")
+		if !strings.HasSuffix(before, "\nOriginal token count: 25\n") ||
+			!strings.HasPrefix(output, "Warning: truncated output (original token count: 25)\n") {
+			t.Errorf("the text is %q", text)
+		}
+		if !utf8.ValidString(text) {
+			t.Error("it is not UTF-8")
+		}
 	}
-	if !utf8.ValidString(text) {
-		t.Error("it is not UTF-8")
+}
+
+func TestTheTighterBudgetHolds(t *testing.T) {
+	const text = "this is an example of a long output that should be truncated"
+	for _, c := range []struct {
+		tokens int
+		bytes  *int
+		want   string
+	}{
+		{1000, new(30), truncated("15", "1", "this is an exam…30 chars truncated…ld be truncated")},
+		{5, new(1000), truncated("15", "1", "this is an…10 tokens truncated… truncated")},
+		{5, new(20), truncated("15", "1", "this is an…10 tokens truncated… truncated")},
+		{1000, new(0), truncated("15", "1", "…60 chars truncated…")},
+		{1000, new(60), text},
+		{math.MaxInt, new(math.MaxInt), text},
+	} {
+		result := messages.Result{Output: []byte(text), MaxOutputTokens: c.tokens, MaxOutputBytes: c.bytes}
+		if got := result.OutputText(); got != c.want {
+			t.Errorf("in %d tokens and %d bytes it is\n%q, want\n%q", c.tokens, c.bytes, got, c.want)
+		}
+	}
+	omitted := dropped(strings.Repeat("h", 40), strings.Repeat("t", 40), 1000, 1000)
+	omitted.MaxOutputBytes = new(24)
+	want := "Warning: truncated output (original token count: 270)\n... 1000 bytes omitted ...\n\nhhhhhhhhhhhh…84 chars truncated…tttttttttttt"
+	if got := omitted.OutputText(); got != want {
+		t.Errorf("with a hole it is\n%q, want\n%q", got, want)
+	}
+}
+
+// statusLine are the lines that say how a process stands.
+var statusLine = regexp.MustCompile(`(?m)^Process .*$`)
+
+func TestTextSaysWhyAProcessIsGone(t *testing.T) {
+	for by, want := range map[messages.TerminatedBy]string{
+		messages.ByUser:         "Process was terminated on request (signal 15)",
+		messages.ByPrune:        "Process was terminated to make room for another command (signal 15)",
+		messages.BySessionClose: "Process was terminated because its session was closed (signal 15)",
+		messages.ByShutdown:     "Process was terminated because the host was shutting down (signal 15)",
+		messages.ByTimeout:      "Process was terminated because its time was over (signal 15)",
+		messages.ByLimit:        "Process was terminated because it went beyond a limit (signal 15)",
+	} {
+		result := messages.Result{Status: messages.Signaled(15), Cause: messages.CauseTerminated, By: by}
+		if got := statusLine.FindAllString(result.Text(), -1); len(got) != 1 || got[0] != want {
+			t.Errorf("by %s: %q, want %q", by, got, want)
+		}
+	}
+	for want, result := range map[string]messages.Result{
+		"Process was terminated on request (exit code 3)":                                     {Status: messages.Exited(3), Cause: messages.CauseTerminated, By: messages.ByUser},
+		"Process was terminated because its time was over: its status was lost":               {Status: messages.NoStatus, Lost: "its status was lost", Cause: messages.CauseTerminated, By: messages.ByTimeout},
+		"Process was stopped by its sandbox (exit code 1)":                                    {Status: messages.Exited(1), Cause: messages.CauseSandboxDenied},
+		"Process ended, its exit code is not known: the warden process died":                  {Status: messages.NoStatus, Lost: "the warden process died", Cause: messages.CauseRuntimeFailure},
+		"Process exited with code 143":                                                        {Status: messages.Signaled(15), Cause: messages.CauseExited},
+		"Process running with session ID 1000":                                                {Process: 1000, Running: true, Status: messages.Exited(0), Background: &messages.Background{Count: 1, Kept: true}},
+		"Process was not allowed to run: rejected by user":                                    {Status: messages.NoStatus, Cause: messages.CauseRejected, Lost: "rejected by user"},
+		"Process could not be started: the file system of the program does not answer (slow)": {Status: messages.NoStatus, Cause: messages.CauseSpawnFailed, Lost: "the file system of the program does not answer (slow)"},
+	} {
+		if got := statusLine.FindAllString(result.Text(), -1); len(got) != 1 || got[0] != want {
+			t.Errorf("%+v: %q, want %q", result, got, want)
+		}
+	}
+}
+
+func TestAnEndRecordInWords(t *testing.T) {
+	for want, record := range map[string]messages.EndRecord{
+		"exited with code 0":        {Cause: messages.CauseExited, Status: messages.Exited(0)},
+		"was terminated on request": {Cause: messages.CauseTerminated, By: messages.ByUser, Status: messages.NoStatus},
+		"was terminated because its session was closed (signal 9): before it began": {Cause: messages.CauseTerminated, By: messages.BySessionClose, Status: messages.Signaled(9), Detail: "before it began"},
+		"ended, its exit code is not known: the warden process died":                {Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus, Detail: "the warden process died"},
+	} {
+		if got := record.Words(); got != want {
+			t.Errorf("%s: %q, want %q", record.String(), got, want)
+		}
 	}
 }

@@ -9,8 +9,8 @@ type AwaitExit struct {
 	Processes []ProcessID `json:"processes"`
 	// Any answers when the first of several has exited; otherwise all must have.
 	Any bool `json:"any,omitempty"`
-	// For, if positive, bounds the wait; then it is answered with what there is.
-	For time.Duration `json:"for,omitempty"`
+	// For bounds the wait; when it is over the answer is what there is. Nil means no bound, and zero does not wait.
+	For *time.Duration `json:"for,omitempty"`
 }
 
 // Exit is how a leader exited.

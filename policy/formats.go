@@ -19,11 +19,11 @@ func cutFormats(name string, source []byte) ([]byte, map[place]bool, error) {
 	// Starlark takes a NUL for the end of the file, and the rules after it would be lost.
 	if i := notText(source); i < len(source) {
 		c.skip(i)
-		return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: this is not a character of UTF-8 text")
+		return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: this is not a character of UTF-8 text; save the file as UTF-8")
 	}
 	for c.offset < len(c.source) {
 		if wordLength(c.source[c.offset:]) > maxWord {
-			return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: the number or name is too long")
+			return nil, nil, ruleError(name, place{c.line, c.column}, "starlark error: the number or name is too long; shorten it")
 		}
 		c.token()
 	}

@@ -18,12 +18,12 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 	switch command.SandboxPermissions {
 	case "", messages.UseDefault, messages.RequireEscalated, messages.WithAdditionalPermissions:
 	default:
-		return invalid("sandbox_permissions", fmt.Sprintf("there are no permissions %q", command.SandboxPermissions),
-			"use use_default, require_escalated or with_additional_permissions")
+		return invalid("sandboxPermissions", fmt.Sprintf("there are no permissions %q; use %q, %q or %q", command.SandboxPermissions, messages.UseDefault,
+			messages.RequireEscalated, messages.WithAdditionalPermissions), "")
 	}
 	if command.Justification != "" && command.SandboxPermissions == "" {
-		return invalid("justification", "`justification` is given without `sandbox_permissions`",
-			"set `sandbox_permissions` to `require_escalated` to run without a sandbox, or leave the justification out")
+		return invalid("justification", "a reason is given, but nothing that it is for; ask to run without a sandbox, or leave the reason out",
+			"set SandboxPermissions to RequireEscalated, or leave Justification empty")
 	}
 	if gate(command, approval) != "" {
 		return nil
@@ -31,13 +31,13 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 	asks := command.SandboxPermissions == messages.WithAdditionalPermissions
 	switch additional := command.AdditionalPermissions; {
 	case asks && additional == nil:
-		return invalid("additional_permissions", "`sandbox_permissions` is with_additional_permissions, and none are named",
-			"name at least one of `network` and `file_system`")
+		return invalid("additionalPermissions", "more permissions are asked for, and none are named; ask for the network, or name paths",
+			"set AdditionalPermissions")
 	case asks && additional.Empty():
-		return invalid("additional_permissions", "nothing is asked for", "enable `network`, or name paths in `file_system`")
+		return invalid("additionalPermissions", "nothing is asked for; ask for the network, or name paths", "set Network or FileSystem")
 	case !asks && additional != nil:
-		return invalid("additional_permissions", "`additional_permissions` are given, but `sandbox_permissions` does not ask for "+
-			"them", "set `sandbox_permissions` to `with_additional_permissions`")
+		return invalid("additionalPermissions", "permissions are named, but it is not said that they are asked for; say it, or leave them out",
+			"set SandboxPermissions to WithAdditionalPermissions")
 	case asks:
 		return checkPaths(additional.FileSystem)
 	}
@@ -51,7 +51,7 @@ func checkPaths(files *messages.FileSystemPermissions) error {
 	}
 	for _, path := range append(append([]string(nil), files.Read...), files.Write...) {
 		if path == "" || strings.ContainsAny(path, "*?\x00") {
-			return invalid("additional_permissions", fmt.Sprintf("%q is not a path", path), "name files or directories, not patterns")
+			return invalid("additionalPermissions", fmt.Sprintf("%q is not a path; name files or directories, not patterns", path), "")
 		}
 	}
 	return nil

@@ -84,11 +84,11 @@ func equivalents() [][2]asked {
 	shell := []func(*messages.ExecCommand){
 		func(e *messages.ExecCommand) { e.TTY = true },
 		func(e *messages.ExecCommand) { e.TTY, e.Size = true, messages.Size{Rows: 50, Cols: 200} },
-		func(e *messages.ExecCommand) { e.Yield = time.Second },
-		func(e *messages.ExecCommand) { e.MaxOutputTokens = 17 },
+		func(e *messages.ExecCommand) { e.Yield = new(time.Second) },
+		func(e *messages.ExecCommand) { e.MaxOutputTokens = new(17) },
 		func(e *messages.ExecCommand) { e.NoWait = true },
 		func(e *messages.ExecCommand) { e.OpenStdin = true },
-		func(e *messages.ExecCommand) { e.Grace = time.Second },
+		func(e *messages.ExecCommand) { e.Grace = new(time.Second) },
 		func(e *messages.ExecCommand) { e.Call = "another" },
 		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.UseDefault },
 		func(e *messages.ExecCommand) {

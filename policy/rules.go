@@ -172,11 +172,11 @@ func checkPrefix(prefix []string) error {
 		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "amend", Subject: "rules", Detail: detail}
 	}
 	if len(prefix) == 0 {
-		return wrong("an empty prefix would allow every command")
+		return wrong("an empty prefix would allow every command; name at least one word")
 	}
 	for _, word := range prefix {
 		if !plainText(word) {
-			return wrong("a word of the prefix is not UTF-8 text, which a rule file could not say")
+			return wrong("a word of the prefix is not UTF-8 text, which a rule file could not say; leave it out")
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ const (
 // neither long nor much memory, see the bounds above.
 func ParseRules(name string, source []byte) (*Rules, error) {
 	if len(source) > maxSource {
-		return nil, ruleError(name, place{}, fmt.Sprintf("the file has more than %d bytes", maxSource))
+		return nil, ruleError(name, place{}, fmt.Sprintf("the file has more than %d bytes; split it", maxSource))
 	}
 	plain, formats, err := cutFormats(name, source)
 	if err != nil {

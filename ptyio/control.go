@@ -80,7 +80,7 @@ func (c *child) Resize(size messages.Size) error {
 			return closedError("resize")
 		}
 		return &messages.Error{Code: messages.CodeNotATerminal, Op: "resize",
-			Detail: "the process is on pipes", Hint: "start it on a terminal"}
+			Detail: "the process is on pipes; start it on a terminal"}
 	}
 	return controlError("resize", setSize(c.terminal, size.OrDefault()))
 }
@@ -101,7 +101,7 @@ const maxSignal = 64
 func (c *child) Signal(sig syscall.Signal, scope Scope) error {
 	if sig <= 0 || sig > maxSignal {
 		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal",
-			Detail: fmt.Sprintf("there is no signal %d", int(sig)), Hint: fmt.Sprintf("use 1 to %d", maxSignal)}
+			Detail: fmt.Sprintf("there is no signal %d; use 1 to %d", int(sig), maxSignal)}
 	}
 	if c.over() {
 		return closedError("signal")

@@ -76,7 +76,7 @@ func inherited(base []string, policy messages.EnvironmentPolicy) (map[string]str
 	default:
 		return nil, &messages.Error{
 			Code: messages.CodeInvalidRequest, Op: "build environment", Subject: "inherit",
-			Detail: fmt.Sprintf("%q is not a way to inherit", policy.Inherit), Hint: `use "all", "core" or "none"`,
+			Detail: fmt.Sprintf("%q is not a way to inherit; use %q, %q or %q", policy.Inherit, messages.InheritAll, messages.InheritCore, messages.InheritNone),
 		}
 	}
 	exclude := patterns(policy.Exclude)
@@ -107,7 +107,7 @@ func checkVariable(name, value string) error {
 	}
 	return &messages.Error{
 		Code: messages.CodeInvalidRequest, Op: "build environment", Subject: fmt.Sprintf("%q", name),
-		Detail: detail, Hint: "remove the variable or exclude it",
+		Detail: detail + "; remove the variable or exclude it",
 	}
 }
 

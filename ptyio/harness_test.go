@@ -51,7 +51,7 @@ func everywhere(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner, tty
 var environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TERM=dumb", "LC_ALL=C", "PS1=$ "}
 
 func launch(tty bool, argv ...string) ptyio.Launch {
-	return ptyio.Launch{Argv: argv, Env: environment, Dir: "/", TTY: tty, OpenStdin: !tty, Grace: 100 * time.Millisecond}
+	return ptyio.Launch{Argv: argv, Env: environment, Dir: "/", TTY: tty, OpenStdin: !tty, Grace: new(100 * time.Millisecond)}
 }
 
 func shell(tty bool, script string) ptyio.Launch { return launch(tty, "sh", "-c", script) }

@@ -77,11 +77,10 @@ func (in *input) refuses(item *inputItem) error {
 		return in.refused(item)
 	case in.pending+len(item.bytes) > MaxPendingInput:
 		return &messages.Error{Code: messages.CodeInputFull, Op: "write",
-			Detail: fmt.Sprintf("%d bytes wait to be taken and %d more would exceed %d", in.pending, len(item.bytes), MaxPendingInput),
-			Hint:   "wait until the process has read, or write in smaller parts"}
+			Detail: fmt.Sprintf("%d bytes wait to be taken and %d more would exceed %d; wait until the process has read, or write in smaller parts", in.pending, len(item.bytes), MaxPendingInput)}
 	case len(in.queue) >= MaxPendingWrites:
 		return &messages.Error{Code: messages.CodeInputFull, Op: "write",
-			Detail: fmt.Sprintf("%d writes wait to be taken", len(in.queue)), Hint: "wait until the process has read"}
+			Detail: fmt.Sprintf("%d writes wait to be taken; wait until the process has read", len(in.queue))}
 	}
 	return nil
 }
@@ -205,8 +204,7 @@ func (in *input) admit(item *inputItem) error {
 	item.mode = mode
 	if _, fits := mode.after(in.line, item.bytes); !fits {
 		return &messages.Error{Code: messages.CodeLineTooLong, Op: "write",
-			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold", MaxLine),
-			Hint:   "break it up, or run the program on pipes"}
+			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold; break it up, or run the program on pipes", MaxLine)}
 	}
 	return nil
 }
@@ -222,7 +220,7 @@ func (in *input) put(item *inputItem) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return notTaken(item)
 	case errors.Is(err, syscall.EPIPE):
-		return &messages.Error{Code: messages.CodeStdinClosed, Op: item.op(), Detail: "the process has closed its input"}
+		return &messages.Error{Code: messages.CodeStdinClosed, Op: item.op(), Detail: "the process has closed its input; nothing can be written to it any more"}
 	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EIO):
 		return closedError(item.op())
 	default:
@@ -232,14 +230,14 @@ func (in *input) put(item *inputItem) error {
 
 func notTaken(item *inputItem) error {
 	return &messages.Error{Code: messages.CodeInputNotTaken, Op: item.op(),
-		Detail: fmt.Sprintf("the process took %d of %d bytes in time; the rest was discarded", item.taken, len(item.bytes)),
-		Hint:   "wait until it reads and write the rest again"}
+		Detail: fmt.Sprintf("the process took %d of %d bytes in time, and the rest was discarded; wait until it reads and write the rest again",
+			item.taken, len(item.bytes))}
 }
 
 // end sends the end of the input: a pipe is closed, a terminal in line mode gets the end-of-file character.
 func (in *input) end(item *inputItem) error {
 	if !in.terminal {
-		in.refuse(&messages.Error{Code: messages.CodeStdinClosed, Detail: "the input was closed"})
+		in.refuse(&messages.Error{Code: messages.CodeStdinClosed, Detail: "the input was closed; nothing can be written any more"})
 		if err := in.file.Close(); err != nil {
 			return closedError(item.op())
 		}
@@ -251,8 +249,7 @@ func (in *input) end(item *inputItem) error {
 		return closedError(item.op())
 	case !mode.on || mode.eof == 0:
 		return &messages.Error{Code: messages.CodeUnsupported, Op: item.op(),
-			Detail: "the terminal is in raw mode, where there is no end-of-file character",
-			Hint:   "tell the program to end in its own language, or signal it"}
+			Detail: "the terminal is in raw mode, where there is no end-of-file character; tell the program to end in its own language, or signal it"}
 	}
 	character := &inputItem{bytes: []byte{mode.eof}, deadline: item.deadline, finish: true}
 	if in.line.quoted { // the first would be taken literally
@@ -267,8 +264,8 @@ func (in *input) end(item *inputItem) error {
 
 // What is refused is told in a copy, so that all children can share the reasons.
 var (
-	noInput = &messages.Error{Code: messages.CodeStdinClosed, Detail: "the process was started without input",
-		Hint: "start it with open input or on a terminal"}
+	noInput = &messages.Error{Code: messages.CodeStdinClosed, Detail: "the process was started without input; start it with open input or on a terminal",
+		Hint: "set OpenStdin or TTY"}
 	inputOver = closedError("")
 )
 

@@ -31,9 +31,9 @@ type Launch struct {
 	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
 	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
 	Inherit []Inherited
-	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
+	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: EndTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
-	Grace        time.Duration
+	Grace        *time.Duration
 	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
 	// messages.ErrUnsupported: it never leaves the sandbox away.
 	Sandbox *Confinement
@@ -60,44 +60,47 @@ func invalid(field, detail, hint string) error {
 
 func validate(launch Launch) error {
 	if len(launch.Argv) == 0 || launch.Argv[0] == "" {
-		return invalid("argv", "the command line is empty", "name a program")
+		return invalid("argv", "the command line is empty; name a program", "")
 	}
 	if launch.Events == nil {
-		return invalid("events", "nobody would receive the child's events", "set Launch.Events")
+		return invalid("events", "nobody would learn what the process does; say who shall", "set Launch.Events")
 	}
 	total := 0
-	for _, list := range [][]string{launch.Argv, launch.Env, {launch.Argv0, launch.Dir}} {
-		for _, s := range list {
+	for _, list := range []struct {
+		field string
+		words []string
+	}{{"argv", launch.Argv}, {"environment", launch.Env}, {"argv0", []string{launch.Argv0}}, {"dir", []string{launch.Dir}}} {
+		for _, s := range list.words {
 			if strings.IndexByte(s, 0) >= 0 {
-				return invalid("argv", fmt.Sprintf("%.40q contains a NUL byte", s), "the kernel ends strings there; remove it")
+				return invalid(list.field, fmt.Sprintf("%.40q contains a NUL byte, where the kernel ends it; remove it", s), "")
 			}
 			total += len(s) + 1
 		}
 	}
 	if total > MaxArguments {
-		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes", total),
-			fmt.Sprintf("pass at most %d, and large data by file or input", MaxArguments))
+		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes; pass at most %d, and large data by file or input",
+			total, MaxArguments), "")
 	}
 	if launch.Sandbox != nil {
 		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: launch.Argv[0],
-			Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", launch.Sandbox.Policy),
-			Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
+			Detail: fmt.Sprintf("there is no sandbox here, and %q needs one; choose danger-full-access, or external-sandbox if the host is confined itself",
+				launch.Sandbox.Policy)}
 	}
 	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
-		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown", launch.OnLeaderExit), "use end_tree or keep")
+		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.EndTree, messages.KeepTree), "")
 	}
 	return validateInherited(launch.Inherit)
 }
 
 func validateInherited(inherit []Inherited) error {
 	if len(inherit) > MaxInherited {
-		return invalid("inherit", fmt.Sprintf("%d descriptors", len(inherit)), fmt.Sprintf("pass at most %d", MaxInherited))
+		return invalid("inherit", fmt.Sprintf("there are %d descriptors; pass at most %d", len(inherit), MaxInherited), "")
 	}
 	used := map[int]bool{}
 	for _, in := range inherit {
 		if in.FD < 3 || in.FD > MaxInheritedFD || in.File == nil || used[in.FD] {
-			return invalid("inherit", fmt.Sprintf("descriptor %d", in.FD),
-				fmt.Sprintf("give each file a number of its own between 3 and %d", MaxInheritedFD))
+			return invalid("inherit", fmt.Sprintf("descriptor %d cannot be passed; give each file a number of its own between 3 and %d",
+				in.FD, MaxInheritedFD), "")
 		}
 		used[in.FD] = true
 	}

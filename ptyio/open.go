@@ -25,7 +25,7 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
 	for _, in := range c.launch.Inherit {
 		if err := control(in.File, func(int) error { return nil }); err != nil {
-			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed", in.FD), "keep it open until Spawn returns")
+			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed; keep it open until the program runs", in.FD), "")
 		}
 		blocking(in.File)
 		for len(start.Files) <= in.FD {
@@ -93,16 +93,16 @@ func closeAll(files []*os.File) {
 
 // openError is the failure to make the child's descriptors; its ENOENT is not the program's.
 func openError(what string, err error) error {
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err), Hint: scarcity(err)}
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err) + scarcity(err)}
 }
 
-// scarcity is the hint where something has run out.
+// scarcity is what can be done where something has run out.
 func scarcity(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
-		return "this process has too many files open: raise its limit or end other commands"
+		return "; the host has too many files open: raise its limit or end other commands"
 	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOSPC):
-		return "the system is short of processes, terminals or memory: end other commands"
+		return "; the system is short of processes, terminals or memory: end other commands"
 	}
 	return ""
 }

@@ -219,17 +219,17 @@ func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 }
 
 func (l *OutputLog) unretained(what string) error {
-	hint := "nothing is kept"
+	kept := "nothing is kept"
 	if ranges := l.Ranges(); len(ranges) > 0 {
 		names := make([]string, len(ranges))
 		for i, r := range ranges {
 			names[i] = r.String()
 		}
-		hint = "kept are " + strings.Join(names, " and ")
+		kept = "kept are " + strings.Join(names, " and ")
 	}
 	return &messages.Error{
 		Code: messages.CodeOutputUnretained, Op: "read output", Subject: what,
-		Detail: "this output is not kept", Hint: hint,
+		Detail: "this output is not kept; " + kept,
 	}
 }
 

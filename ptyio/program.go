@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -72,15 +73,15 @@ func reached(ctx context.Context, launch Launch) (string, error) {
 
 func checkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return invalid("dir", fmt.Sprintf("%q is not absolute", dir), "resolve it first")
+		return invalid("dir", fmt.Sprintf("%q is not absolute; name it from the root on", dir), "")
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
-			Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
+		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
+			Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another"}
 	}
 	return nil
 }
@@ -124,10 +125,10 @@ func findProgram(name, dir, path string) (string, error) {
 	}
 	if denied != "" {
 		return "", &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: denied,
-			Detail: "it is not executable", Hint: "chmod +x it, or run it with its interpreter"}
+			Detail: "it is not executable; make it so, or run it with its interpreter"}
 	}
 	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
-		Detail: "no such program in PATH " + path, Hint: "install it or give its full path"}
+		Detail: "no such program in PATH " + path + "; install it or give its full path"}
 }
 
 // within leaves "link/.." to the kernel, for which it is not nothing.

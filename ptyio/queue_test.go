@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -113,7 +114,7 @@ func TestAHostWithoutDescriptorsIsToldSoAndKeepsWhatItHad(t *testing.T) {
 			launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", TTY: tty, OpenStdin: true, Events: func(Event) {}}
 			_, err := Spawn(t.Context(), launch, fakeStarter(func(context.Context, Start) (Leader, error) { return nil, syscall.EMFILE }))
 			_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-			if typed, ok := errors.AsType[*messages.Error](err); !ok || typed.Code != messages.CodeSpawnFailed || typed.Hint == "" {
+			if typed, ok := errors.AsType[*messages.Error](err); !ok || typed.Code != messages.CodeSpawnFailed || !strings.Contains(typed.Detail, "raise its limit") {
 				t.Errorf("room for %d: %v", room, err)
 			}
 			if now := countDescriptors(t); now != before {

@@ -41,7 +41,7 @@ type local struct{}
 
 func (local) Program(ctx context.Context, name, dir, path string) (string, error) {
 	if name == "" {
-		return "", invalid("argv", "there is no program", "name one")
+		return "", invalid("argv", "there is no program; name one", "")
 	}
 	return look(ctx, name, func() (string, error) { return findProgram(name, dir, path) })
 }

@@ -81,9 +81,9 @@ func prepare(launch Launch, program string) Start {
 	if launch.Argv0 != "" {
 		argv[0] = launch.Argv0
 	}
-	grace := launch.Grace
-	if grace <= 0 {
-		grace = DefaultGrace
+	grace := DefaultGrace
+	if launch.Grace != nil {
+		grace = max(*launch.Grace, 0)
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
 		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}
@@ -104,22 +104,22 @@ func startError(launch Launch, program string, err error) error {
 }
 
 func spawnError(program string, err error) error {
-	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err), Hint: scarcity(err)}
+	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err) + scarcity(err)}
 	info, statErr := os.Stat(program)
 	switch {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
-		e.Detail, e.Hint = "its interpreter does not exist", "look at the first line of the script, or the loader of the binary"
+		e.Detail = "its interpreter does not exist; look at the first line of the script, or the loader of the binary"
 	case errors.Is(err, syscall.ENOENT):
 		e.Code = messages.CodeNoSuchProgram
-		e.Detail, e.Hint = "no such program", "check the path"
+		e.Detail = "no such program; check the path"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
-		e.Detail, e.Hint = "it is a directory", "name a program"
+		e.Detail = "it is a directory; name a program"
 	case errors.Is(err, syscall.EACCES):
-		e.Detail, e.Hint = "permission denied", "check the execute permission of the file and the search permission of its folders"
+		e.Detail = "permission denied; check the execute permission of the file and the search permission of its folders"
 	case errors.Is(err, syscall.ENOEXEC):
-		e.Detail, e.Hint = "it is no program this system can run", "a script needs a first line such as #!/bin/sh"
+		e.Detail = "it is no program this system can run; a script needs a first line such as #!/bin/sh"
 	case errors.Is(err, syscall.E2BIG):
-		e.Detail, e.Hint = "arguments and environment are too long for the kernel", "pass large data by file or input"
+		e.Detail = "arguments and environment are too long for the kernel; pass large data by file or input"
 	}
 	return e
 }

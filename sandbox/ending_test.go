@@ -38,7 +38,7 @@ func TestATermTrapOfABackgroundJobRunsWhenTheLeaderExits(t *testing.T) {
 		file := t.TempDir() + "/trapped"
 		l := bash(tty, `set -m; (trap "echo yes >$FILE; exit 0" TERM; echo ready; while :; do sleep 0.05; done) & read x; exit 3`)
 		l.Env = append(l.Env, "FILE="+file)
-		l.Grace = long
+		l.Grace = new(long)
 		child, record := run(t, spawner, l)
 		record.awaitOutput(t, "ready")
 		child.Write([]byte("\n"), time.Time{}, func(int, error) {})

@@ -61,7 +61,7 @@ func (w *wardens) warden() (*wardenProcess, error) {
 	}
 	p, err := startWarden(w.options.Lost)
 	if err != nil {
-		return nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
+		return nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: "the process that starts programs could not be started: " + err.Error(),
 			Hint: "a host that cannot execute itself must use the direct spawner"}
 	}
 	w.current = p

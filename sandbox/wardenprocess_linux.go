@@ -240,8 +240,7 @@ func (p *wardenProcess) errGone() error {
 }
 
 func errWardenLost() error {
-	return &messages.Error{Code: messages.CodeWardenLost, Op: "spawn", Detail: "the warden process died",
-		Hint: "try again: a new one is started"}
+	return &messages.Error{Code: messages.CodeWardenLost, Op: "spawn", Detail: "the warden process died; try again, a new one is started"}
 }
 
 // PID implements ptyio.Leader.

@@ -24,9 +24,10 @@ func Ask[T any](ctx context.Context, s *System, to *PID, message any) (T, error)
 	if !ok {
 		return typed, &messages.Error{
 			Code:    messages.CodeRuntimeFailure,
-			Op:      fmt.Sprintf("ask %T", message),
+			Op:      "ask",
 			Subject: to.GetId(),
-			Detail:  fmt.Sprintf("the reply is a %T, not a %T", reply, typed),
+			Detail:  "the answer is not of the kind that was expected",
+			Hint:    fmt.Sprintf("the reply to a %T is a %T, not a %T", message, reply, typed),
 		}
 	}
 	return typed, nil

@@ -52,8 +52,9 @@ func (s *System) discard(from *PID, owner Discarder) {
 func unanswered(to *PID, message any) Unanswered {
 	return Unanswered{to, message, &messages.Error{
 		Code:    messages.CodeClosed,
-		Op:      fmt.Sprintf("ask %T", message),
+		Op:      "ask",
 		Subject: to.GetId(),
 		Detail:  "the actor has ended",
+		Hint:    fmt.Sprintf("a %T came too late", message),
 	}}
 }

@@ -31,7 +31,7 @@ func (h *host) start(script string, done func(code int)) {
 	h.jobs[j.call], h.front = j, j
 	request := messages.ExecCommand{Call: j.call, Script: script}
 	if h.terminal != nil {
-		request.TTY, request.Size, request.Yield = true, h.terminal.size(), h.yield
+		request.TTY, request.Size, request.Yield = true, h.terminal.size(), new(h.yield)
 	} else {
 		request.NoWait = true // it is waited for by its events
 	}

@@ -86,7 +86,7 @@ type course struct {
 
 // run runs a command to its end. err is why it did not run.
 func (o *office) run(ctx context.Context, t *tour, command messages.ExecCommand) (c course, result *messages.Result, err error) {
-	command.Call, command.Yield = messages.CallID(t.call()), messages.MaxYield
+	command.Call, command.Yield = messages.CallID(t.call()), new(messages.MaxYield)
 	result, err = o.session.Exec(ctx, command)
 	for {
 		event, lost := o.events.Next(ctx)

@@ -36,7 +36,7 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	size := int64(len(f.said))
 	s.say("seq 1 %d says %d bytes; here they are counted and compared:", to, size)
 	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"seq", "1", strconv.Itoa(to)},
-		Yield: messages.MaxYield, MaxOutputTokens: modelTokens})
+		Yield: new(messages.MaxYield), MaxOutputTokens: new(modelTokens)})
 	if err != nil {
 		return err
 	}

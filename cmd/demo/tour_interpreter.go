@@ -102,7 +102,7 @@ func showSession(ctx context.Context, t *tour, s *scene) error {
 	}
 	i.events = events
 	s.say("First call: start %s on a terminal, and wait 250 ms.", i.name)
-	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: i.argv, TTY: true, Yield: messages.MinYield,
+	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: i.argv, TTY: true, Yield: new(messages.MinYield),
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "$ ", "PYTHONSTARTUP": "", "HISTFILE": "", "ENV": ""}}})
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func showInterrupt(ctx context.Context, t *tour, s *scene) error {
 	if i.name != "sh" {
 		code = "exit(5)\n"
 	}
-	result, err = t.session.Write(ctx, messages.WriteStdin{Process: i.id, Bytes: []byte(code), Yield: answerTime})
+	result, err = t.session.Write(ctx, messages.WriteStdin{Process: i.id, Bytes: []byte(code), Yield: new(answerTime)})
 	if err != nil {
 		return err
 	}

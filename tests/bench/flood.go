@@ -232,7 +232,7 @@ func sessionFlood(ctx context.Context, session *execbus.Session, size int) error
 	if err != nil {
 		return err
 	}
-	result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: messages.MaxYield})
+	result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: new(messages.MaxYield)})
 	passed := 0
 	for err == nil {
 		passed += len(result.Output) + int(result.Omitted)

@@ -258,7 +258,7 @@ func (l *sessionLoad) end() {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, id := range l.ids {
-		all.Go(func() { _, _ = l.session.Terminate(ctx, messages.Terminate{Process: id, Grace: -1}) })
+		all.Go(func() { _, _ = l.session.Terminate(ctx, messages.Terminate{Process: id, Grace: new(time.Duration)}) })
 	}
 	all.Wait()
 }

@@ -168,7 +168,7 @@ func openShells(ctx context.Context, session *execbus.Session, count int) ([]mes
 }
 
 func openShell(ctx context.Context, session *execbus.Session, argv []string) (messages.ProcessID, error) {
-	result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: shellYield})
+	result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: new(shellYield)})
 	if err != nil {
 		return 0, err
 	}

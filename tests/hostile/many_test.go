@@ -51,7 +51,7 @@ func terminateByMany(t *testing.T, tty bool, script string) {
 	for _, grace := range graces {
 		all.Go(func() {
 			<-begin
-			record, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id, Grace: grace})
+			record, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id, Grace: new(grace)})
 			switch {
 			case err == nil:
 				records <- *record
@@ -127,7 +127,7 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 					_, err = h.Poll(ctx, messages.Poll{Process: id})
 					cancel()
 				case 5:
-					_, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: -1})
+					_, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: new(time.Duration)})
 				}
 				select {
 				case calls <- struct{}{}:
@@ -187,7 +187,7 @@ func TestTerminationDuringTheStart(t *testing.T) {
 			if _, err = h.Records(h.ctx); err != nil {
 				t.Fatal(err)
 			}
-			if _, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: -1}); err == nil {
+			if _, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: new(time.Duration)}); err == nil {
 				break
 			}
 			if codeOf(err) == messages.CodeUnknownProcess {

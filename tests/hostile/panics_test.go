@@ -155,7 +155,7 @@ func askExec(h *host, _ *program) messages.Code {
 }
 
 func askEcho(_ *host, p *program) messages.Code {
-	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte("x\n"), Yield: 30 * time.Second})
+	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte("x\n"), Yield: new(30 * time.Second)})
 	return codeOf(err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -97,15 +98,15 @@ func badRequests(t *testing.T, dir string) []request {
 		{name: "NUL in the name", command: argv("ec\x00ho"), code: invalid},
 		{name: "NUL in argv0", command: with(func(c *messages.ExecCommand) { c.Argv0 = "a\x00b" }), code: invalid},
 		{name: "NUL in a script", command: messages.ExecCommand{Script: "echo a\x00b", Shell: "bash"}, code: invalid},
-		{name: "NUL in the directory", command: in("/tmp\x00/x"), code: invalid},
+		{name: "NUL in the directory", command: in("/tmp\x00/x"), code: invalid, says: "dir: "},
 		{name: "NUL in a variable", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"A": "a\x00b"}}), code: invalid},
 		{name: "= in a variable's name", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"A=B": "c"}}), code: invalid},
 		{name: "a variable without name", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"": "c"}}), code: invalid},
 		{name: "unknown inheritance", command: environment(messages.EnvironmentPolicy{Inherit: "everything"}), code: invalid},
 		{name: "unknown fate of children", command: with(func(c *messages.ExecCommand) { c.OnLeaderExit = "adopt" }), code: invalid},
-		{name: "negative yield", command: with(func(c *messages.ExecCommand) { c.Yield = -1 }), code: invalid},
-		{name: "negative grace", command: with(func(c *messages.ExecCommand) { c.Grace = math.MinInt64 }), code: invalid},
-		{name: "negative tokens", command: with(func(c *messages.ExecCommand) { c.MaxOutputTokens = -1 }), code: invalid},
+		{name: "negative yield", command: with(func(c *messages.ExecCommand) { c.Yield = new(time.Duration(-1)) }), code: invalid},
+		{name: "negative grace", command: with(func(c *messages.ExecCommand) { c.Grace = new(time.Duration(math.MinInt64)) }), code: invalid},
+		{name: "negative tokens", command: with(func(c *messages.ExecCommand) { c.MaxOutputTokens = new(-1) }), code: invalid},
 		{name: "3 MiB argument", command: argv("true", strings.Repeat("a", 3<<20)), code: failed, says: "too long"},
 		{name: "3 MiB of arguments", command: argv(slices.Repeat([]string{"true", strings.Repeat("a", 100<<10)}, 30)...), code: failed, says: "too long"},
 		{name: "3 MiB script", command: messages.ExecCommand{Script: strings.Repeat("#", 3<<20), Shell: "bash"}, code: invalid, says: "too long"},
@@ -149,7 +150,7 @@ func TestRequests(t *testing.T) {
 				}
 				_, err := h.Run(h.ctx, messages.RunCommand{Argv: c.command.Argv, Script: c.command.Script, Shell: c.command.Shell,
 					Dir: c.command.Dir, Environment: c.command.Environment})
-				if c.command.Argv0+string(c.command.OnLeaderExit) == "" && c.command.Yield+c.command.Grace == 0 && c.command.MaxOutputTokens == 0 {
+				if c.command.Argv0+string(c.command.OnLeaderExit) == "" && c.command.Yield == nil && c.command.Grace == nil && c.command.MaxOutputTokens == nil {
 					c.judge(t, err)
 				}
 			})

@@ -20,7 +20,7 @@ func (st *step) command() {
 		code = st.code()
 		command = sh(tty, fmt.Sprintf("exit %d", code))
 	}
-	command.Yield = messages.MaxYield
+	command.Yield = new(messages.MaxYield)
 	j, result := st.exec(st.ctx, command, want{codes: []int{code}, output: &f})
 	if result == nil {
 		return

@@ -18,7 +18,7 @@ var ofInput = append([]messages.Code{messages.CodeStdinClosed, messages.CodeInpu
 func (st *step) talk() {
 	code, words := st.code(), st.between(1, 6)
 	command := sh(true, fmt.Sprintf(`while read x; do [ "$x" = quit ] && exit %d; echo "<$x>"; done; exit %d`, code, code+1))
-	command.Yield = messages.MinYield
+	command.Yield = new(messages.MinYield)
 	command.Size = messages.Size{Rows: uint16(st.between(1, 200)), Cols: uint16(st.between(1, 200))}
 	j, result := st.exec(st.ctx, command, want{codes: []int{code, code + 1}})
 	if result == nil {
@@ -134,13 +134,13 @@ func (st *step) signal() {
 		st.typed("signal", st.client.session.Signal(st.ctx, request), away...)
 		st.pause(st.millis(0, 20))
 	}
-	j.terminate(messages.Terminate{Grace: st.millis(10, 300)})
+	j.terminate(messages.Terminate{Grace: new(st.millis(10, 300))})
 	j.awaitEnd()
 }
 
 // quick makes a command's call answer soon.
 func quick(command messages.ExecCommand) messages.ExecCommand {
-	command.Yield = messages.MinYield
+	command.Yield = new(messages.MinYield)
 	return command
 }
 
@@ -154,8 +154,8 @@ func (st *step) terminate() {
 		fmt.Sprintf("sleep 20 & sleep 20 & wait; exit %d", code),
 	}[st.dice.IntN(4)]
 	command := sh(st.coin(), script)
-	command.NoWait, command.Grace = st.coin(), st.millis(1, 300)
-	command.Yield = messages.MinYield
+	command.NoWait, command.Grace = st.coin(), new(st.millis(1, 300))
+	command.Yield = new(messages.MinYield)
 	j, _ := st.exec(st.ctx, command, want{codes: []int{code}})
 	if j == nil {
 		return
@@ -163,14 +163,14 @@ func (st *step) terminate() {
 	request := messages.Terminate{}
 	switch st.dice.IntN(3) {
 	case 0:
-		request.Grace = -1
+		request.Grace = new(time.Duration)
 	case 1:
-		request.Grace = st.millis(1, 200)
+		request.Grace = new(st.millis(1, 200))
 	}
 	if st.coin() {
 		ctx, cancel := context.WithTimeout(st.ctx, st.millis(0, 20))
 		if j.identify() {
-			_, err := st.client.session.Terminate(ctx, messages.Terminate{Process: j.id, Grace: time.Second})
+			_, err := st.client.session.Terminate(ctx, messages.Terminate{Process: j.id, Grace: new(time.Second)})
 			st.typed("terminate", err, append([]messages.Code{messages.CodeCancelled}, gone...)...)
 		}
 		cancel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -25,7 +26,7 @@ func (st *step) background() {
 	if keep {
 		command.OnLeaderExit = messages.KeepTree
 	}
-	command.Yield, command.Grace = messages.MaxYield, st.millis(1, 200)
+	command.Yield, command.Grace = new(messages.MaxYield), new(st.millis(1, 200))
 	j, result := st.exec(st.ctx, command, want{codes: []int{code}})
 	if result == nil || result.Status != messages.Exited(code) || st.disturbed() || st.client.closing.Load() {
 		return
@@ -233,7 +234,7 @@ func (st *step) mistakes() {
 		}
 		st.typed(refusal.op, refusal.err, append([]messages.Code{refusal.want}, gone...)...)
 	}
-	j.terminate(messages.Terminate{Grace: -1})
+	j.terminate(messages.Terminate{Grace: new(time.Duration)})
 }
 
 // look lists, and changes the environment.

@@ -22,12 +22,12 @@ func (st *step) short() {
 	tty, code := st.coin(), st.code()
 	f, script := st.output(60, tty, code)
 	command := sh(tty, script)
-	command.Yield = messages.MaxYield
+	command.Yield = new(messages.MaxYield)
 	j, result := st.exec(st.ctx, command, want{codes: []int{code}, output: &f})
 	if result == nil {
 		return
 	}
-	if result.Running && result.WallTime < command.Yield && !st.disturbed() {
+	if result.Running && result.WallTime < *command.Yield && !st.disturbed() {
 		st.fault("exec was answered after %v although it runs (%s)", result.WallTime, statusOf(result))
 	}
 	if st.coin() {
@@ -40,13 +40,13 @@ func (st *step) run() {
 	code := st.code()
 	out, err := flood{lines: st.between(0, 3000)}, flood{lines: st.between(0, 3000)}
 	script := fmt.Sprintf("%s; %s >&2; exit %d", out.script(), err.script(), code)
-	request := messages.RunCommand{Timeout: messages.MaxYield}
+	request := messages.RunCommand{Timeout: new(messages.MaxYield)}
 	ctx, cancel := st.ctx, context.CancelFunc(func() {})
 	timeout, stop := st.dice.IntN(4) == 0, st.dice.IntN(4) == 0
 	switch {
 	case timeout:
 		script = "sleep 20; " + script
-		request.Timeout = st.millis(10, 200)
+		request.Timeout = new(st.millis(10, 200))
 	case stop:
 		script = "sleep 20; " + script
 		ctx, cancel = context.WithTimeout(st.ctx, st.millis(0, 200))
@@ -99,7 +99,7 @@ func (st *step) flood() {
 	tty, code := st.coin(), st.code()
 	f, script := st.output(400_000, tty, code)
 	command := sh(tty, script)
-	command.Yield = st.millis(250, 1000)
+	command.Yield = new(st.millis(250, 1000))
 	j, _ := st.exec(st.ctx, command, want{codes: []int{code}, output: &f})
 	if j == nil || !j.identify() {
 		return

@@ -1,0 +1,73 @@
+package messages
+
+import "fmt"
+
+// Words say how a process ended, as what follows "it" or "the process": "exited with code 0", "was terminated to
+// make room for another command (signal 15)".
+func (r *EndRecord) Words() string {
+	if r.Cause == CauseExited || r.Cause == "" {
+		return exitWords(r.Status, r.Detail)
+	}
+	return gone(r.Cause, r.By, r.Status, r.Detail)
+}
+
+// exitWords tell of a leader that ended by itself; lost is why nobody knows how.
+func exitWords(status ExitStatus, lost string) string {
+	if code, known := status.Code(); known {
+		return fmt.Sprintf("exited with code %d", code)
+	}
+	return "ended, its exit code is not known" + because(lost)
+}
+
+// gone tells of a process that did not end by itself.
+func gone(cause Cause, by TerminatedBy, status ExitStatus, detail string) string {
+	switch cause {
+	case CauseTerminated:
+		return "was terminated " + onBehalf(by) + last(status) + because(detail)
+	case CauseSandboxDenied:
+		return "was stopped by its sandbox" + last(status) + because(detail)
+	case CauseSpawnFailed:
+		return "could not be started" + because(detail)
+	case CauseRejected, CauseAborted:
+		return "was not allowed to run" + because(detail)
+	default:
+		return "ended, its exit code is not known" + because(detail)
+	}
+}
+
+// onBehalf says who ended a process, or why.
+func onBehalf(by TerminatedBy) string {
+	switch by {
+	case ByPrune:
+		return "to make room for another command"
+	case BySessionClose:
+		return "because its session was closed"
+	case ByShutdown:
+		return "because the host was shutting down"
+	case ByTimeout:
+		return "because its time was over"
+	case ByLimit:
+		return "because it went beyond a limit"
+	default:
+		return "on request"
+	}
+}
+
+// last is how the leader of a process that was ended took its leave.
+func last(status ExitStatus) string {
+	switch status.Kind {
+	case ExitCode:
+		return fmt.Sprintf(" (exit code %d)", status.Number)
+	case ExitSignal:
+		return fmt.Sprintf(" (signal %d)", status.Number)
+	default:
+		return ""
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}

@@ -1,0 +1,99 @@
+package messages
+
+import "time"
+
+// ExecYield is how long an ExecCommand waits; nil is a caller who has not said.
+func ExecYield(requested *time.Duration) time.Duration {
+	return min(max(or(requested, DefaultExecYield), MinYield), MaxYield)
+}
+
+// WriteYield is how long a WriteStdin with bytes waits.
+func WriteYield(requested *time.Duration) time.Duration {
+	return min(max(or(requested, DefaultWriteYield), MinYield), MaxYield)
+}
+
+// PollYield is how long a Poll waits in a session whose longest poll is longest; less than MinPoll counts as MinPoll.
+func PollYield(requested *time.Duration, longest time.Duration) time.Duration {
+	return min(max(or(requested, 0), MinPoll), max(longest, MinPoll))
+}
+
+func or(said *time.Duration, unsaid time.Duration) time.Duration {
+	if said == nil {
+		return unsaid
+	}
+	return *said
+}
+
+// Check finds a number that is none for its field.
+func (m ExecCommand) Check() error {
+	return notNegative("exec", number("yield", m.Yield), number("grace", m.Grace), number("maxOutputTokens", m.MaxOutputTokens),
+		number("maxOutputBytes", m.MaxOutputBytes))
+}
+
+// Check finds a number that is none for its field, and a timeout beside NoTimeout.
+func (m RunCommand) Check() error {
+	if m.NoTimeout && m.Timeout != nil {
+		return contradiction("run", "timeout", "a run without a timeout has one; leave one of them out")
+	}
+	return notNegative("run", number("timeout", m.Timeout))
+}
+
+// Check finds a number that is none for its field, and what does not go with NoTimeout.
+func (m WriteStdin) Check() error {
+	switch {
+	case m.NoTimeout && m.Yield != nil:
+		return yieldWithoutEnd("write")
+	case m.NoTimeout && (len(m.Bytes) > 0 || m.NoWait):
+		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
+	}
+	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
+		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))
+}
+
+// Check finds a number that is none for its field, and a yield beside NoTimeout.
+func (m Poll) Check() error {
+	if m.NoTimeout && m.Yield != nil {
+		return yieldWithoutEnd("poll")
+	}
+	return notNegative("poll", number("yield", m.Yield), number("maxOutputTokens", m.MaxOutputTokens),
+		number("maxOutputBytes", m.MaxOutputBytes))
+}
+
+// Check finds a number that is none for its field.
+func (m Terminate) Check() error { return notNegative("terminate", number("grace", m.Grace)) }
+
+// Check finds a number that is none for its field.
+func (m AwaitExit) Check() error { return notNegative("wait", number("for", m.For)) }
+
+// Check finds a number that is none for its field.
+func (m ReadOutput) Check() error {
+	return notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait))
+}
+
+func yieldWithoutEnd(op string) error {
+	return contradiction(op, "yield", "a call that waits without end has one; leave one of them out")
+}
+
+func contradiction(op, subject, detail string) error {
+	return &Error{Code: CodeInvalidRequest, Op: op, Subject: subject, Detail: detail}
+}
+
+// field is a number in a request, by the name that it has on a wire.
+type field struct {
+	name     string
+	negative bool
+}
+
+func number[N int | int64 | time.Duration](name string, value *N) field {
+	return field{name, value != nil && *value < 0}
+}
+
+func notNegative(op string, fields ...field) error {
+	for _, f := range fields {
+		if f.negative {
+			return &Error{Code: CodeInvalidRequest, Op: op, Subject: f.name,
+				Detail: "it is negative; use zero or more, or leave it out for what is usual"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package messages
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// BytesPerToken is the estimate by which output is measured in tokens.
+const BytesPerToken = 4
+
+// Tokens estimates how many tokens so many bytes are.
+func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / BytesPerToken }
+
+// OutputText is the output part of Text. Every broken character becomes one U+FFFD. If bytes were dropped an OmissionMarker
+// stands in their place; where cutting takes it away it stands in front.
+func (r *Result) OutputText() string {
+	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)
+	if r.Omitted == 0 {
+		return limit.apply(lossy(r.Output), r.OriginalTokens())
+	}
+	marker := OmissionMarker(r.Omitted)
+	cut := min(max(r.Head, 0), len(r.Output))
+	text := lossy(r.Output[:cut]) + marker + lossy(r.Output[cut:])
+	if len(text) <= limit.bytes {
+		return text
+	}
+	body := limit.middle(text)
+	if !strings.Contains(body, marker) {
+		body = strings.TrimPrefix(marker, "\n") + "\n" + body
+	}
+	return warning(r.OriginalTokens()) + body
+}
+
+// OmissionMarker stands in a text where so many bytes of output were dropped.
+func OmissionMarker(bytes int64) string { return fmt.Sprintf("\n... %d bytes omitted ...\n", bytes) }
+
+// Truncate cuts a text that has more than maxTokens tokens in the middle, and then says so in front of it.
+func Truncate(text string, maxTokens int) string {
+	return limitOf(maxTokens, nil).apply(text, int64(Tokens(len(text))))
+}
+
+// TruncateBytes does the same to a text of more than maxBytes bytes, for a conversation that is measured in bytes; the mark
+// in the middle then counts characters.
+func TruncateBytes(text string, maxBytes int) string {
+	return limitOf(math.MaxInt, &maxBytes).apply(text, int64(Tokens(len(text))))
+}
+
+// limit is how long a text may be, and in what is counted what was cut out of it.
+type limit struct {
+	bytes      int
+	characters bool // otherwise tokens
+}
+
+// limitOf is the tighter of two bounds; nil is none. One that is too large to be counted in bytes is none.
+func limitOf(tokens int, bytes *int) limit {
+	l := limit{bytes: min(max(tokens, 0), math.MaxInt/BytesPerToken) * BytesPerToken}
+	if bytes != nil && *bytes < l.bytes {
+		l = limit{bytes: max(*bytes, 0), characters: true}
+	}
+	return l
+}
+
+// apply cuts a text that is too long.
+func (l limit) apply(text string, original int64) string {
+	if len(text) <= l.bytes {
+		return text
+	}
+	return fmt.Sprintf("%sTotal output lines: %d\n\n%s", warning(original), lines(text), l.middle(text))
+}
+
+// middle keeps the first and the last half of what a longer text may have.
+func (l limit) middle(text string) string {
+	left, right := middle(text, l.bytes)
+	mark := fmt.Sprintf("…%d tokens truncated…", Tokens(len(text)-l.bytes))
+	if l.characters {
+		mark = fmt.Sprintf("…%d chars truncated…", utf8.RuneCountInString(text[left:right]))
+	}
+	return text[:left] + mark + text[right:]
+}
+
+func warning(original int64) string {
+	return fmt.Sprintf("Warning: truncated output (original token count: %d)\n", original)
+}
+
+// lines counts lines; a last one needs no newline.
+func lines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// middle is what goes if budget bytes of a longer text stay, half of them at each end and cut back to whole characters.
+func middle(text string, budget int) (left, right int) {
+	left = budget / 2
+	right = len(text) - (budget - left)
+	for left > 0 && !utf8.RuneStart(text[left]) {
+		left--
+	}
+	for right < len(text) && !utf8.RuneStart(text[right]) {
+		right++
+	}
+	return left, right
+}
