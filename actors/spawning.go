@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
@@ -84,18 +85,19 @@ var (
 // relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is
 // called by several goroutines of the spawner.
 func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int) func(ptyio.Event) {
-	born := make(chan struct{}, 1) // room for one: a child is born once
+	// A child is born once. Whoever tells it again waits until it has been told: what follows must not overtake it.
+	var birth sync.Once
 	return func(e ptyio.Event) {
+		if spawned, is := e.(ptyio.Spawned); is {
+			birth.Do(func() {
+				born := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
+				system.Send(supervisor, born)
+				system.Send(process, born)
+			})
+			return
+		}
 		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
-		switch e := e.(type) {
-		case ptyio.Spawned:
-			select {
-			case born <- struct{}{}:
-			default:
-				return
-			}
-			event = childEvent{id: id, attempt: number, event: e, pid: pidOf(e.Child)}
-			system.Send(supervisor, event)
+		switch e.(type) {
 		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
 			system.Send(supervisor, event)
 		}
