@@ -81,6 +81,11 @@
 // what counts is how the program has set it up then, with its own ends of lines, quoting and ignored characters.
 // Several lines that the program has not read yet are no problem: the terminal makes the writer wait.
 //
+// A key that the terminal turns into a signal, written alone, acts at once where the terminal would not look at it before the
+// program has read: it is raised as the terminal does it, and discards, unless NOFLSH is set, what waits here and what the
+// terminal holds. Elsewhere it goes through the terminal. The writes that wait are told how many bytes were taken; how many of
+// those the terminal threw away nobody knows.
+//
 // The end of input is the end of the pipe, or the terminal's end-of-file character: twice where a line is unfinished,
 // because the first only ends that line. A program that reads on gets what is written later.
 //
