@@ -105,7 +105,7 @@ const (
 	MaxPendingWrites = 1 << 12
 	// MaxBatch is the size of the buffers output is read into.
 	MaxBatch = 64 << 10
-	// Credits is the number of batches of one child that may be unreleased, on pipes half of them for each stream; the
+	// Credits is the number of batches of one child that may be unreleased, on two pipes half of them for each; the
 	// stream's reader then stops, and the kernel makes the child wait. So a child's unread output holds at most
 	// Credits × MaxBatch bytes of the host.
 	Credits = 4

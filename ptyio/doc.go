@@ -91,7 +91,7 @@
 //
 // # Limits
 //
-//   - Output: [Credits] batches of MaxBatch bytes of a child; on pipes half of them for each stream.
+//   - Output: [Credits] batches of MaxBatch bytes of a child; on two pipes half of them for each.
 //   - Input: [MaxPendingInput] bytes and [MaxPendingWrites] writes that wait; one more is refused with
 //     messages.ErrInputFull.
 //   - Start: [MaxArguments] bytes of arguments and environment, [MaxInherited] descriptors up to [MaxInheritedFD].
@@ -108,8 +108,8 @@
 // that would have fitted; but a program that leaves raw mode, or flushes its input, between the look at its mode and
 // the write changes what the terminal holds.
 //
-// That events come from one goroutine, or that those of two streams come in the order of the child's writes. Each
-// stream's batches are in order, Exited is before Drained and TreeEnded, and nothing follows once Closed and
+// That events come from one goroutine, or that those of two streams come in the order of the child's writes: Launch.Merged makes
+// them one. Each stream's batches are in order, Exited is before Drained and TreeEnded, and nothing follows once Closed and
 // TreeEnded have come.
 //
 // That the callback of Write runs in another goroutine: where the bytes go out at once it is called before Write

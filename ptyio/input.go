@@ -33,6 +33,7 @@ type inputItem struct {
 	rest      []byte // what is still to go out
 	taken     int
 	discarded bool // nothing more of it may go out
+	answered  bool // by whoever discarded it
 	deadline  time.Time
 	done      func(taken int, err error)
 	finish    bool
@@ -131,7 +132,14 @@ func (in *input) begin(item *inputItem) {
 	if next := in.next(item); next != nil {
 		go in.drain(next)
 	}
-	item.done(item.taken, err)
+	item.report(err)
+}
+
+// report says what an item came to that is not under way any more.
+func (item *inputItem) report(err error) {
+	if !item.answered {
+		item.done(item.taken, err)
+	}
 }
 
 // try writes what is taken at once. A failing write fails again when the rest is written.
@@ -147,7 +155,7 @@ func (in *input) drain(item *inputItem) {
 	for item != nil {
 		err := in.perform(item)
 		next := in.next(item)
-		item.done(item.taken, err)
+		item.report(err)
 		item = next
 	}
 }

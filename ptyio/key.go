@@ -61,38 +61,48 @@ func signalKeyOf(state *unix.Termios, b byte) (key signalKey, is bool) {
 }
 
 // overtake acts on a key that was typed behind input which nobody takes, as the terminal does when it comes to see one: what
-// was typed before is discarded. The lock is held, so that nothing goes out meanwhile, and released here.
+// was typed before is discarded. Whoever wrote it is told before the signal, so that what the program says to that comes
+// later. The lock is held, so that nothing goes out meanwhile, and released here.
 func (in *input) overtake(item *inputItem, key signalKey) {
 	var discarded []*inputItem
 	if key.discards {
-		discarded, in.queue = in.queue, nil
-		for _, other := range discarded {
-			in.pending -= len(other.bytes)
-			other.stopExpiry()
-		}
-		in.current.discarded = true // its goroutine answers it
-		_ = in.file.SetWriteDeadline(past)
-	}
-	err := in.press(key)
-	if err == nil {
-		item.taken = 1
+		discarded = in.discard()
 	}
 	in.mu.Unlock()
 	for _, other := range discarded {
-		other.done(0, discardedError(other))
+		other.done(other.taken, discardedError(other))
+	}
+	err := in.raise(key)
+	if err == nil {
+		item.taken = 1
 	}
 	item.done(item.taken, err)
 }
 
-// press does what the terminal does with a key that it sees.
-func (in *input) press(key signalKey) error {
-	err := control(in.file, func(fd int) error {
-		if key.discards {
-			discardUnread(fd)
-		}
-		return unix.IoctlSetInt(fd, unix.TIOCSIG, int(key.signal))
+// discard throws away what waits and what the terminal holds, and returns the items that are to be answered. The lock is held.
+func (in *input) discard() []*inputItem {
+	discarded := in.queue
+	in.queue = nil
+	for _, item := range discarded {
+		in.pending -= len(item.bytes)
+		item.stopExpiry()
+	}
+	if current := in.current; !current.discarded && len(current.rest) > 0 {
+		discarded = append([]*inputItem{current}, discarded...)
+		current.answered = true
+	}
+	in.current.discarded = true
+	_ = in.file.SetWriteDeadline(past) // its goroutine goes on
+	_ = control(in.file, func(fd int) error {
+		discardUnread(fd)
+		return nil
 	})
-	return controlError("write", err)
+	return discarded
+}
+
+// raise sends the signal of a key to the terminal's foreground.
+func (in *input) raise(key signalKey) error {
+	return controlError("write", control(in.file, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(key.signal)) }))
 }
 
 // follow sees to a key that went to a terminal which holds input that is not read. The terminal looks at the key at once,
@@ -105,7 +115,7 @@ func (in *input) follow(item *inputItem, key signalKey) {
 			break
 		}
 		if len(item.rest) > 0 || unread+in.line.length > MaxLine-nearlyFull {
-			err = in.pressFor(item, key)
+			err = in.press(item, key)
 			break
 		}
 		<-time.After(keyPause) // the kernel brings input to the terminal a little later
@@ -115,7 +125,7 @@ func (in *input) follow(item *inputItem, key signalKey) {
 		return
 	}
 	next := in.next(item)
-	item.done(item.taken, err)
+	item.report(err)
 	in.drain(next)
 }
 
@@ -127,11 +137,17 @@ const (
 	nearlyFull = 128
 )
 
-// pressFor presses a key that is under way.
-func (in *input) pressFor(item *inputItem, key signalKey) error {
+// press does what the terminal does with a key that it sees.
+func (in *input) press(item *inputItem, key signalKey) error {
+	if key.discards {
+		_ = control(in.file, func(fd int) error {
+			discardUnread(fd)
+			return nil
+		})
+	}
+	err := in.raise(key)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	err := in.press(key)
 	if err == nil {
 		item.rest, item.taken = nil, 1
 	}

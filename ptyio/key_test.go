@@ -17,10 +17,10 @@ import (
 func deaf(t *testing.T, spawner ptyio.Spawner, stty string) (*record, *gate) {
 	t.Helper()
 	g := newGate(t)
-	// What waits for the gate must be no child that the keys would stop or end.
+	// A key between a shell's look for signals and its read would have to wait for the read; its wait knows better.
 	r := start(t, spawner, shell(true, fmt.Sprintf(`stty %s -echo -onlcr
-trap 'echo INT' INT; trap 'echo QUIT' QUIT; trap 'echo TSTP' TSTP
-exec 3<>%s; echo ready; while :; do read word <&3 && break; done; echo reads; exec cat`, stty, g.path)))
+trap '' INT QUIT TSTP; read word <%s &
+trap 'echo INT' INT; trap 'echo QUIT' QUIT; trap 'echo TSTP' TSTP; echo ready; until wait $!; do :; done; echo reads; exec cat`, stty, g.path)))
 	r.awaitOutput(t, "ready")
 	return r, g
 }
