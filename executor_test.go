@@ -83,8 +83,9 @@ type far struct{ ptyio.Child }
 
 func (far) PID() int { return 1 }
 
-func (f far) Write(input []byte, deadline time.Time, done func(int, error)) {
+func (f far) Write(input []byte, deadline time.Time, done func(int, error)) func() int {
 	go f.Child.Write(input, deadline, done)
+	return nil
 }
 
 // everywhere runs a test with an executor on the spawners of this machine and on one that stands for another.

@@ -51,9 +51,9 @@ func (c stubbornChild) Signal(sig syscall.Signal, scope ptyio.Scope) error {
 	return c.Child.Signal(sig, scope)
 }
 
-func (c stubbornChild) Write(p []byte, deadline time.Time, done func(int, error)) {
+func (c stubbornChild) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
 	<-c.gate
-	c.Child.Write(p, deadline, done)
+	return c.Child.Write(p, deadline, done)
 }
 
 func (c stubbornChild) CloseStdin(done func(error)) {

@@ -64,7 +64,7 @@ func (s *settings) looks(o *order) bool {
 
 // launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
 func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver) (ptyio.Launch, error) {
-	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
+	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin, Merged: o.Merged,
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
 	var err error
 	if o.Script != "" {

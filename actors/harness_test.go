@@ -74,6 +74,8 @@ type hostOptions struct {
 	max    int
 	plan   func(policy.Request, policy.Snapshot) policy.Plan // nil: the real one
 	file   string                                            // for amendments
+	// patience with foreign code; zero fields are the defaults
+	patience Patience
 }
 
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
@@ -92,7 +94,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file})
+		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file, Patience: o.patience})
 	if err != nil {
 		t.Fatal(err)
 	}

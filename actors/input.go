@@ -38,6 +38,17 @@ type write struct {
 	done     bool // the child has answered for them
 	taken    int
 	err      *messages.Error
+	progress func() int // asks the child how much it has taken; nil if that cannot be asked here
+	// overtaken says that a key was typed behind it that waits for nothing: it waits for its bytes only.
+	overtaken bool
+}
+
+// soFar is how much was taken by now.
+func (w *write) soFar() int {
+	if w.done || w.progress == nil {
+		return w.taken
+	}
+	return w.progress()
 }
 
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
@@ -56,6 +67,10 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 	launch := p.decision.launch
 	if !launch.TTY && !launch.OpenStdin && string(m.Bytes) == "\x03" {
 		p.interrupt(c)
+		return
+	}
+	if signals, discards := p.signalKey(m.Bytes); signals {
+		p.press(c, discards)
 		return
 	}
 	p.enqueue(c)
@@ -79,9 +94,41 @@ func (p *process) endPolls() {
 func (p *process) interrupt(c *call) {
 	p.input.pending += len(c.write.bytes)
 	p.await(c)
-	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) {
+	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int {
 		done(1, child.Signal(syscall.SIGINT, ptyio.Foreground))
+		return nil
 	})
+}
+
+// signalKey asks whether the terminal turns input into a signal, and whether it then discards what was typed before.
+func (p *process) signalKey(input []byte) (signals, discards bool) {
+	if !p.decision.launch.TTY || len(input) != 1 {
+		return false, false
+	}
+	return ptyio.SignalKey(p.attempt.hands.child, input[0])
+}
+
+// press lets a key go out that is a signal, past everything that waits: the child does the same. If the call waits, what
+// the program says from now on is its answer.
+func (p *process) press(c *call, discards bool) {
+	in := &p.input
+	if discards {
+		for _, held := range slices.Clone(in.held) {
+			p.answer(held, &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
+				Detail: "a key interrupted the process before the bytes were sent, and they were discarded; write them again if they are still wanted"})
+		}
+	}
+	before := in.turn
+	in.pending += len(c.write.bytes)
+	p.await(c)
+	p.send(c)
+	if before == nil || c.write.noWait {
+		return
+	}
+	before.write.overtaken = true
+	if before.write.done {
+		p.finish(before)
+	}
 }
 
 // enqueue sends a write, or holds it behind those that wait for their turn.
@@ -106,8 +153,9 @@ func (p *process) enqueue(c *call) {
 func (p *process) send(c *call) {
 	w := c.write
 	if w.finish {
-		p.beginWrite(c, func(child ptyio.Child, done func(int, error)) {
+		p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int {
 			child.CloseStdin(func(err error) { done(0, err) })
+			return nil
 		})
 		return
 	}
@@ -115,11 +163,12 @@ func (p *process) send(c *call) {
 		p.input.turn = c
 	}
 	deadline := time.Now().Add(w.patience)
-	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) { child.Write(w.bytes, deadline, done) })
+	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int { return child.Write(w.bytes, deadline, done) })
 }
 
-// beginWrite hands a write to the child. The clock of its call begins now.
-func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error))) {
+// beginWrite hands a write to the child. The clock of its call begins now. A host's own child is not asked later how far it
+// has come: that could block.
+func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error)) (taken func() int)) {
 	w := c.write
 	if !w.finish {
 		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: w.bytes})
@@ -129,8 +178,12 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	p.input.sent = append(p.input.sent, w)
 	c.clock.run(p.ctx, c.call)
 	self, system, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
+	prompt := p.attempt.hands.prompt
 	p.attempt.hands.do(p, job{write: number, do: func(child ptyio.Child) error {
-		do(child, func(taken int, err error) { system.Send(self, wrote{number, taken, err}) })
+		progress := do(child, func(taken int, err error) { system.Send(self, wrote{number, taken, err}) })
+		if prompt {
+			w.progress = progress
+		}
 		return nil
 	}})
 }
@@ -175,6 +228,8 @@ func (p *process) wrote(m wrote) {
 		p.answer(c, w.err)
 	case w.noWait:
 		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.taken, InputErr: w.err})
+	case w.overtaken:
+		p.finish(c)
 	}
 	p.step()
 }
@@ -213,6 +268,6 @@ func (in *input) note(w *write) {
 // loseWrites ends the writes of a child that is gone and has not said what became of them.
 func (p *process) loseWrites() {
 	for _, w := range slices.Clone(p.input.sent) {
-		p.wrote(wrote{w.number, w.taken, &messages.Error{Code: messages.CodeClosed, Op: "write", Detail: "the process has ended"}})
+		p.wrote(wrote{w.number, w.soFar(), &messages.Error{Code: messages.CodeClosed, Op: "write", Detail: "the process has ended"}})
 	}
 }

@@ -41,11 +41,11 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 	if w == nil {
 		return
 	}
-	r.Taken, r.InputErr = w.taken, w.err
+	r.Taken, r.InputErr = w.soFar(), w.err
 	switch {
 	case w.done:
 	case r.Running:
-		r.Pending = len(w.bytes) - w.taken
+		r.Pending = len(w.bytes) - r.Taken
 	default:
 		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
 			Detail: "the program has exited and had not taken all bytes by then; what it left is lost"}

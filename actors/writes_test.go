@@ -230,8 +230,8 @@ type lateWriter struct {
 	release chan struct{}
 }
 
-func (l lateWriter) Write(p []byte, deadline time.Time, done func(int, error)) {
-	l.Child.Write(p, deadline, func(n int, err error) {
+func (l lateWriter) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
+	return l.Child.Write(p, deadline, func(n int, err error) {
 		go func() {
 			<-l.release
 			done(n, err)

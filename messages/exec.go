@@ -27,6 +27,9 @@ type ExecCommand struct {
 	Size Size `json:"size"`
 	// OpenStdin gives a command on pipes an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
+	// Merged gives a command on pipes one pipe for stdout and stderr: its output comes in the order in which it was written,
+	// all of it as stdout. On a terminal that is so anyway.
+	Merged bool `json:"merged,omitempty"`
 	// OnLeaderExit says what becomes of background children; the zero value ends them.
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
 	// Grace lies between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero SIGKILL at once.

@@ -36,7 +36,14 @@ type Child interface {
 	// wait; one over that is refused as a whole with messages.ErrInputFull. What is not taken by the deadline is discarded
 	// with messages.ErrInputNotTaken; a zero deadline means none. A terminal in line mode is never sent a line longer than
 	// MaxLine: messages.ErrLineTooLong, for the write as a whole.
-	Write(input []byte, deadline time.Time, done func(taken int, err error))
+	//
+	// It returns a function that tells how many bytes of this write are taken so far. That may be called at any time and
+	// from any goroutine, and returns at once; a child of another spawner may return nil.
+	//
+	// A key that the terminal turns into a signal (Ctrl-C, Ctrl-\ and Ctrl-Z as it is set up), written alone where other
+	// writes wait or the terminal is full, does not wait: it acts at once, and where the terminal would then discard what
+	// was typed before, the other writes fail with messages.ErrInputNotTaken and what the terminal holds is lost, too.
+	Write(input []byte, deadline time.Time, done func(taken int, err error)) (taken func() int)
 
 	// CloseStdin ends the input, behind the writes queued so far: it closes a pipe, after which writes get
 	// messages.ErrStdinClosed, and sends the end-of-file character to a terminal in line mode, which takes further input.
@@ -62,6 +69,13 @@ type Child interface {
 // return at once and do not panic, and a Spawner that its Spawn returns soon after its context has ended, and does not
 // panic either. Others are called in goroutines for which nobody waits.
 type Prompt interface{ Prompt() }
+
+// Keyboard is a Child that knows what its terminal makes of keys.
+type Keyboard interface {
+	// SignalKey reports whether the terminal would turn a key that is typed now into a signal, and whether it would then
+	// discard what was typed before and is not read yet.
+	SignalKey(key byte) (signals, discards bool)
+}
 
 // IsPrompt reports whether the calls to a child return at once: those to a child of this package if its Leader is a Prompt,
 // those to another if it has the method itself.
@@ -92,7 +106,7 @@ const (
 	MaxPendingWrites = 1 << 12
 	// MaxBatch is the size of the buffers output is read into.
 	MaxBatch = 64 << 10
-	// Credits is the number of batches of one child that may be unreleased, on pipes half of them for each stream; the
+	// Credits is the number of batches of one child that may be unreleased, on two pipes half of them for each; the
 	// stream's reader then stops, and the kernel makes the child wait. So a child's unread output holds at most
 	// Credits × MaxBatch bytes of the host.
 	Credits = 4

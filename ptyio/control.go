@@ -60,8 +60,8 @@ func (c *child) onTreeEnded(report messages.TreeReport) {
 
 func (c *child) PID() int { return c.leader.PID() }
 
-func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) {
-	c.input.write(p, deadline, done)
+func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) (taken func() int) {
+	return c.input.write(p, deadline, done)
 }
 
 func (c *child) CloseStdin(done func(error)) { c.input.finish(done) }

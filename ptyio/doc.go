@@ -81,12 +81,17 @@
 // what counts is how the program has set it up then, with its own ends of lines, quoting and ignored characters.
 // Several lines that the program has not read yet are no problem: the terminal makes the writer wait.
 //
+// A key that the terminal turns into a signal, written alone, acts at once where the terminal would not look at it before the
+// program has read: it is raised as the terminal does it, and discards, unless NOFLSH is set, what waits here and what the
+// terminal holds. Elsewhere it goes through the terminal. The writes that wait are told how many bytes were taken; how many of
+// those the terminal threw away nobody knows.
+//
 // The end of input is the end of the pipe, or the terminal's end-of-file character: twice where a line is unfinished,
 // because the first only ends that line. A program that reads on gets what is written later.
 //
 // # Limits
 //
-//   - Output: [Credits] batches of MaxBatch bytes of a child; on pipes half of them for each stream.
+//   - Output: [Credits] batches of MaxBatch bytes of a child; on two pipes half of them for each.
 //   - Input: [MaxPendingInput] bytes and [MaxPendingWrites] writes that wait; one more is refused with
 //     messages.ErrInputFull.
 //   - Start: [MaxArguments] bytes of arguments and environment, [MaxInherited] descriptors up to [MaxInheritedFD].
@@ -103,8 +108,8 @@
 // that would have fitted; but a program that leaves raw mode, or flushes its input, between the look at its mode and
 // the write changes what the terminal holds.
 //
-// That events come from one goroutine, or that those of two streams come in the order of the child's writes. Each
-// stream's batches are in order, Exited is before Drained and TreeEnded, and nothing follows once Closed and
+// That events come from one goroutine, or that those of two streams come in the order of the child's writes: Launch.Merged makes
+// them one. Each stream's batches are in order, Exited is before Drained and TreeEnded, and nothing follows once Closed and
 // TreeEnded have come.
 //
 // That the callback of Write runs in another goroutine: where the bytes go out at once it is called before Write

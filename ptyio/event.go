@@ -30,14 +30,20 @@ type owner interface {
 	release()
 }
 
-// NewOutput makes a batch for a spawner of the host's own. Whoever releases or drops the batch calls release, once and from
-// any goroutine; it may be nil.
+// NewOutput makes a batch for a spawner of the host's own. Once it has been released or dropped release is called, once and in
+// a goroutine of its own, because it is the host's code: it may wait, and should it panic nobody notices. It may be nil. As
+// many of these goroutines can wait as there are batches that have not come back.
 func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 	o := Output{Stream: stream, Bytes: bytes}
 	if release != nil {
-		o.owner = lender(sync.OnceFunc(release))
+		o.owner = lender(sync.OnceFunc(func() { go guarded(release) }))
 	}
 	return o
+}
+
+func guarded(release func()) {
+	defer func() { _ = recover() }() // the batch is not ours, and so nobody's loss but its maker's
+	release()
 }
 
 // NewOutputAt is NewOutput for a spawner whose side knows the place of the bytes.
@@ -47,7 +53,7 @@ func NewOutputAt(stream messages.Stream, bytes []byte, at Position, release func
 	return o
 }
 
-// lender is the host's function.
+// lender calls the host's function.
 type lender func()
 
 func (l lender) looked()  {}

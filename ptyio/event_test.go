@@ -1,9 +1,11 @@
 package ptyio
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -11,6 +13,12 @@ import (
 // TestOutputOfAHostsOwnSpawnerIsReleasedOnce, by whoever is first, and needs nobody.
 func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 	var released atomic.Int32
+	returned := func(n int32) {
+		t.Helper()
+		for late := time.Now().Add(10 * time.Second); released.Load() < n && time.Now().Before(late); {
+			runtime.Gosched()
+		}
+	}
 	o := NewOutput(messages.Stderr, []byte("x"), func() { released.Add(1) })
 	o.Looked()
 	if released.Load() != 0 {
@@ -22,6 +30,7 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 		all.Go(o.Discard)
 	}
 	all.Wait()
+	returned(1)
 	if n := released.Load(); n != 1 || o.At != nil || o.Stream != messages.Stderr || string(o.Bytes) != "x" {
 		t.Errorf("released %d times: %+v", n, o)
 	}
@@ -32,7 +41,17 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 	}
 	at := NewOutputAt(messages.PTY, nil, Position{Offset: 3, Seq: 2}, func() { released.Add(1) })
 	at.Discard()
+	returned(2)
 	if *at.At != (Position{Offset: 3, Seq: 2}) || released.Load() != 2 {
 		t.Errorf("%+v, released %d times", at.At, released.Load())
 	}
+}
+
+func TestAHostsOwnReleaseHarmsNobody(t *testing.T) {
+	hang, left := make(chan struct{}), make(chan struct{})
+	NewOutput(messages.Stdout, nil, func() { <-hang }).Release() // returns all the same
+	NewOutput(messages.Stdout, nil, func() { panic("deliberate") }).Release()
+	NewOutput(messages.Stdout, nil, func() { defer close(left); runtime.Goexit() }).Discard()
+	<-left
+	close(hang)
 }

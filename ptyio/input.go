@@ -1,12 +1,10 @@
 package ptyio
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -22,8 +20,8 @@ type input struct {
 
 	mu      sync.Mutex
 	queue   []*inputItem
-	pending int             // bytes in queue, the item under way included
-	busy    bool            // somebody writes, and will look at the queue again
+	current *inputItem      // the item under way, whose goroutine will look at the queue again; nil: nobody is busy
+	pending int             // bytes of both
 	refusal *messages.Error // why nothing more is taken
 
 	line line // what the terminal holds of an unfinished line; owned by who is busy
@@ -31,18 +29,27 @@ type input struct {
 
 // inputItem is a write, or the end of the input if finish is set.
 type inputItem struct {
-	bytes    []byte
-	taken    int
-	deadline time.Time
-	done     func(taken int, err error)
-	finish   bool
-	expiry   *time.Timer // runs while the item is queued behind another
-	mode     lineMode    // the terminal's when the item was admitted
-	admitted bool
+	bytes     []byte
+	rest      []byte // what is still to go out
+	taken     int
+	discarded bool // nothing more of it may go out
+	answered  bool // by whoever discarded it
+	deadline  time.Time
+	done      func(taken int, err error)
+	finish    bool
+	expiry    *time.Timer // runs while the item is queued behind another
+	mode      lineMode    // the terminal's when the item was admitted
+	admitted  bool
 }
 
-func (in *input) write(p []byte, deadline time.Time, done func(int, error)) {
-	in.add(&inputItem{bytes: p, deadline: deadline, done: done})
+func (in *input) write(p []byte, deadline time.Time, done func(int, error)) (taken func() int) {
+	item := &inputItem{bytes: p, rest: p, deadline: deadline, done: done}
+	in.add(item)
+	return func() int {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		return item.taken
+	}
 }
 
 func (in *input) finish(done func(error)) {
@@ -51,13 +58,17 @@ func (in *input) finish(done func(error)) {
 
 func (in *input) add(item *inputItem) {
 	in.mu.Lock()
+	if key, is := in.signalKey(item.bytes); is && in.current != nil && in.refusal == nil {
+		in.overtake(item, key)
+		return
+	}
 	if err := in.refuses(item); err != nil {
 		in.mu.Unlock()
 		item.done(0, err)
 		return
 	}
 	in.pending += len(item.bytes)
-	if in.busy {
+	if in.current != nil {
 		in.queue = append(in.queue, item)
 		if !item.deadline.IsZero() {
 			item.expiry = time.AfterFunc(time.Until(item.deadline), func() { in.expire(item) })
@@ -65,7 +76,7 @@ func (in *input) add(item *inputItem) {
 		in.mu.Unlock()
 		return
 	}
-	in.busy = true
+	in.current = item
 	in.mu.Unlock()
 	in.begin(item)
 }
@@ -108,7 +119,11 @@ func (in *input) begin(item *inputItem) {
 	err := in.admit(item)
 	if err == nil {
 		in.try(item)
-		if item.taken < len(item.bytes) {
+		switch key, is := in.signalKey(item.bytes); {
+		case is && !in.line.quoted && in.unread() > 0:
+			go in.follow(item, key)
+			return
+		case len(item.rest) > 0:
 			go in.drain(item)
 			return
 		}
@@ -116,14 +131,20 @@ func (in *input) begin(item *inputItem) {
 	if next := in.next(item); next != nil {
 		go in.drain(next)
 	}
-	item.done(item.taken, err)
+	item.report(err)
 }
 
-// try writes what is taken at once. An error comes again when the rest is written.
+// report says what an item came to that is not under way any more.
+func (item *inputItem) report(err error) {
+	if !item.answered {
+		item.done(item.taken, err)
+	}
+}
+
+// try writes what is taken at once. A failing write fails again when the rest is written.
 func (in *input) try(item *inputItem) {
 	_ = control(in.file, func(fd int) error {
-		n, err := syscall.Write(fd, item.bytes)
-		item.taken = max(n, 0)
+		_, err := in.attempt(fd, item)
 		return err
 	})
 }
@@ -133,30 +154,38 @@ func (in *input) drain(item *inputItem) {
 	for item != nil {
 		err := in.perform(item)
 		next := in.next(item)
-		item.done(item.taken, err)
+		item.report(err)
 		item = next
 	}
 }
 
 // next settles an item and returns the one behind it; without one nobody is busy any more.
 func (in *input) next(item *inputItem) *inputItem {
-	if in.terminal {
-		in.line, _ = item.mode.after(in.line, item.bytes[:item.taken])
-	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	switch {
+	case item.discarded: // as is what the terminal held
+		in.line = line{}
+	case in.terminal && !item.finish:
+		in.line, _ = item.mode.after(in.line, item.bytes[:item.taken])
+	}
 	in.pending -= len(item.bytes)
 	if len(in.queue) == 0 {
-		in.queue, in.busy = nil, false
+		in.queue, in.current = nil, nil
 		return nil
 	}
 	next := in.queue[0]
+	in.current = next
 	in.queue[0] = nil
 	in.queue = in.queue[1:]
-	if next.expiry != nil {
-		next.expiry.Stop()
-	}
+	next.stopExpiry()
 	return next
+}
+
+func (item *inputItem) stopExpiry() {
+	if item.expiry != nil {
+		item.expiry.Stop()
+	}
 }
 
 // expire takes an item out of the queue whose deadline came before its turn.
@@ -207,59 +236,6 @@ func (in *input) admit(item *inputItem) error {
 			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold; break it up, or run the program on pipes", MaxLine)}
 	}
 	return nil
-}
-
-// put writes the rest of an item as far as it is taken before its deadline.
-func (in *input) put(item *inputItem) error {
-	_ = in.file.SetWriteDeadline(item.deadline)
-	n, err := in.file.Write(item.bytes[item.taken:])
-	item.taken += n
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return notTaken(item)
-	case errors.Is(err, syscall.EPIPE):
-		return &messages.Error{Code: messages.CodeStdinClosed, Op: item.op(), Detail: "the process has closed its input; nothing can be written to it any more"}
-	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EIO):
-		return closedError(item.op())
-	default:
-		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: item.op(), Detail: reason(err)}
-	}
-}
-
-func notTaken(item *inputItem) error {
-	return &messages.Error{Code: messages.CodeInputNotTaken, Op: item.op(),
-		Detail: fmt.Sprintf("the process took %d of %d bytes in time, and the rest was discarded; wait until it reads and write the rest again",
-			item.taken, len(item.bytes))}
-}
-
-// end sends the end of the input: a pipe is closed, a terminal in line mode gets the end-of-file character.
-func (in *input) end(item *inputItem) error {
-	if !in.terminal {
-		in.refuse(&messages.Error{Code: messages.CodeStdinClosed, Detail: "the input was closed; nothing can be written any more"})
-		if err := in.file.Close(); err != nil {
-			return closedError(item.op())
-		}
-		return nil
-	}
-	mode, err := readLineMode(in.file)
-	switch {
-	case err != nil:
-		return closedError(item.op())
-	case !mode.on || mode.eof == 0:
-		return &messages.Error{Code: messages.CodeUnsupported, Op: item.op(),
-			Detail: "the terminal is in raw mode, where there is no end-of-file character; tell the program to end in its own language, or signal it"}
-	}
-	character := &inputItem{bytes: []byte{mode.eof}, deadline: item.deadline, finish: true}
-	if in.line.quoted { // the first would be taken literally
-		character.bytes = append(character.bytes, mode.eof)
-	}
-	if in.line.length > 0 || in.line.quoted { // the next only ends the unfinished line
-		character.bytes = append(character.bytes, mode.eof)
-	}
-	in.line = line{}
-	return in.put(character)
 }
 
 // What is refused is told in a copy, so that all children can share the reasons.

@@ -28,6 +28,9 @@ type Launch struct {
 	Size messages.Size
 	// OpenStdin gives a child on pipes a pipe for its input. Without it the input is the null device.
 	OpenStdin bool
+	// Merged gives a child on pipes one pipe for stdout and stderr, so that its output comes in the order in which it was
+	// written, all as stdout. A terminal has one stream anyway.
+	Merged bool
 	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
 	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
 	Inherit []Inherited

@@ -104,7 +104,7 @@ func terminators(state *unix.Termios) []byte {
 	}
 	var found []byte
 	for _, i := range indexes {
-		if state.Cc[i] != 0 { // _POSIX_VDISABLE on Linux
+		if state.Cc[i] != noCharacter {
 			found = append(found, state.Cc[i])
 		}
 	}

@@ -59,13 +59,17 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		return nil, openError("stdin", err)
 	}
 	theirs = append(make([]*os.File, 0, 3), in)
-	c.streams = make([]*stream, 0, 2)
-	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
+	names := []messages.Stream{messages.Stdout, messages.Stderr}
+	if c.launch.Merged {
+		names = names[:1]
+	}
+	c.streams = make([]*stream, 0, len(names))
+	for _, name := range names {
 		read, write, err := openPipe(false)
 		if err != nil {
 			return theirs, openError(string(name), err)
 		}
-		c.streams = append(c.streams, newStream(c, name, read, Credits/2))
+		c.streams = append(c.streams, newStream(c, name, read, Credits/len(names)))
 		theirs = append(theirs, write)
 	}
 	return theirs, nil

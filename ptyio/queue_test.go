@@ -42,8 +42,8 @@ func TestAnInputThatIsClosedWhileAWriteIsUnderWayAnswersItOnce(t *testing.T) {
 			}
 		}
 		in.mu.Lock()
-		if in.pending != 0 || in.busy || len(in.queue) != 0 {
-			t.Errorf("left: %d bytes, %d items, busy %v", in.pending, len(in.queue), in.busy)
+		if in.pending != 0 || in.current != nil || len(in.queue) != 0 {
+			t.Errorf("left: %d bytes, %d items, busy %v", in.pending, len(in.queue), in.current != nil)
 		}
 		in.mu.Unlock()
 		if len(answers) > 0 {

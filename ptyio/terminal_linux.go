@@ -3,3 +3,32 @@ package ptyio
 import "golang.org/x/sys/unix"
 
 const getTermios = unix.TCGETS
+
+// noCharacter stands for a character that a terminal does not have (_POSIX_VDISABLE).
+const noCharacter = 0
+
+// discardUnread throws away what was written to a terminal and not read yet. TIOCSIG does not, and the master has no other
+// way to what the child's side holds.
+func discardUnread(master int) {
+	onPeer(master, func(peer int) { _ = unix.IoctlSetInt(peer, unix.TCFLSH, unix.TCIFLUSH) })
+}
+
+// unreadInput is how many bytes the child could read, in line mode of whole lines. If there seem to be none it waits for
+// what the kernel is bringing: poll does. What has no room in the terminal's 4 KiB is not among them.
+func unreadInput(master int) (n int) {
+	onPeer(master, func(peer int) {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
+		n, _ = unix.IoctlGetInt(peer, unix.TIOCINQ)
+	})
+	return n
+}
+
+// onPeer opens the child's side of a terminal, which does not become ours. On a kernel before 4.13 it does nothing.
+func onPeer(master int, do func(peer int)) {
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER,
+		unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	if errno == 0 {
+		do(int(peer))
+		_ = unix.Close(int(peer))
+	}
+}

@@ -91,9 +91,9 @@ type sabotagedChild struct {
 }
 
 func (c sabotagedChild) PID() int { c.trip("PID"); return c.Child.PID() }
-func (c sabotagedChild) Write(p []byte, deadline time.Time, done func(int, error)) {
+func (c sabotagedChild) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
 	c.trip("Write")
-	c.Child.Write(p, deadline, done)
+	return c.Child.Write(p, deadline, done)
 }
 func (c sabotagedChild) CloseStdin(done func(error)) { c.trip("CloseStdin"); c.Child.CloseStdin(done) }
 func (c sabotagedChild) Resize(size messages.Size) error {

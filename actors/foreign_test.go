@@ -1,0 +1,229 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// foreign is a host's own spawner, which starts nothing.
+type foreign struct {
+	spawn func(ptyio.Launch) ptyio.Child
+}
+
+func (f foreign) Spawn(_ context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	child := f.spawn(launch)
+	launch.Events(ptyio.Spawned{Child: child})
+	return child, nil
+}
+func (foreign) Resolver() ptyio.Resolver { return ptyio.Local() }
+func (foreign) Close() error             { return nil }
+
+// puppet is a foreign child that does as it is told when its end is wanted.
+type puppet struct{ end func() }
+
+func (puppet) PID() int { return 4711 }
+func (puppet) Write(p []byte, _ time.Time, done func(int, error)) func() int {
+	done(len(p), nil)
+	return nil
+}
+func (puppet) CloseStdin(done func(error))              { done(nil) }
+func (puppet) Resize(messages.Size) error               { return nil }
+func (puppet) Signal(syscall.Signal, ptyio.Scope) error { return nil }
+func (p puppet) EndTree(time.Duration)                  { p.end() }
+func (p puppet) Abandon()                               { p.end() }
+
+// oddities are ways in which a spawner may report the life of a child that has said "said".
+var oddities = map[string][]ptyio.Event{
+	"in order":             {said, exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded},
+	"exited twice":         {said, exit3, ptyio.Exited{Status: messages.Exited(9)}, ptyio.Drained{}, ptyio.Closed{}, exit3, treeEnded, exit3},
+	"the tree first":       {said, treeEnded, ptyio.Closed{}, exit3},
+	"closed first":         {said, ptyio.Closed{}, late, ptyio.Closed{}, treeEnded, exit3, late},
+	"never drained":        {said, exit3, ptyio.Closed{}, treeEnded},
+	"drained first":        {said, ptyio.Drained{}, ptyio.Drained{}, exit3, treeEnded, ptyio.Closed{}},
+	"output after the end": {said, exit3, ptyio.Drained{}, ptyio.Closed{}, late, treeEnded, late, treeEnded},
+	"everything twice":     {said, exit3, exit3, ptyio.Drained{}, ptyio.Drained{}, ptyio.Background{Count: 1}, ptyio.Background{}, ptyio.Closed{}, ptyio.Closed{}, treeEnded, treeEnded},
+}
+
+var (
+	said      = ptyio.NewOutput(messages.Stdout, []byte("said"), func() { panic("deliberate") })
+	late      = ptyio.NewOutput(messages.Stdout, []byte("late"), func() { panic("deliberate") })
+	exit3     = ptyio.Exited{Status: messages.Exited(3)}
+	treeEnded = ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1}}
+)
+
+func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
+	for name, events := range oddities {
+		t.Run(name, func(t *testing.T) {
+			spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
+				go func() {
+					for _, event := range events {
+						launch.Events(event)
+					}
+				}()
+				return puppet{end: func() {}}
+			}}
+			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
+			s := h.open(nil)
+			got := s.exec(messages.ExecCommand{Argv: []string{"sh"}, Yield: new(messages.MaxYield)})
+			wantCode(t, got, 3)
+			if string(got.Output) != "said" {
+				t.Errorf("%q", got.Output)
+			}
+			if end := s.ended(got.Process); end.Cause != messages.CauseExited || string(end.Transcript) != "said" || end.Total != 4 {
+				t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
+			}
+			h.shutdown()
+			if ends := s.endsOf(got.Process); len(ends) != 1 {
+				t.Errorf("%d ends", len(ends))
+			}
+		})
+	}
+}
+
+// A flood whose way loses bytes, and whose batches come back to code that blocks or panics.
+func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
+	const batches, size, lost = 2000, 1000, 24
+	hang := make(chan struct{})
+	defer close(hang)
+	var released atomic.Int64
+	spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
+		credits := make(chan struct{}, ptyio.Credits)
+		go func() {
+			for i := range batches {
+				credits <- struct{}{}
+				at := ptyio.Position{Offset: int64(i * (size + lost)), Seq: uint64(i * 2)}
+				launch.Events(ptyio.NewOutputAt(messages.Stdout, bytes.Repeat([]byte("x"), size), at, func() {
+					released.Add(1)
+					<-credits
+					if i%2 == 0 {
+						panic("deliberate")
+					}
+					if i%500 == 1 {
+						<-hang
+					}
+				}))
+			}
+			launch.Events(exit3)
+			launch.Events(ptyio.Closed{})
+			launch.Events(treeEnded)
+		}()
+		return puppet{end: func() {}}
+	}}
+	h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
+	s := h.open(nil)
+	got := s.exec(messages.ExecCommand{Argv: []string{"sh"}, Yield: new(messages.MaxYield)})
+	wantCode(t, got, 3)
+	const total = batches*(size+lost) - lost
+	if int64(len(got.Output))+got.Omitted != total {
+		t.Errorf("%d bytes and %d omitted are not %d", len(got.Output), got.Omitted, total)
+	}
+	end := s.ended(got.Process)
+	if end.Total != total {
+		t.Errorf("the total is %d, not %d", end.Total, total)
+	}
+	next := int64(0)
+	for _, event := range s.events.Seen() {
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			if e.Offset != next {
+				t.Fatalf("a delta at %d, after %d", e.Offset, next)
+			}
+			next += int64(len(e.Bytes))
+		case messages.Gap:
+			if e.First != next || e.End-e.First != lost {
+				t.Fatalf("a gap from %d to %d, after %d", e.First, e.End, next)
+			}
+			next = e.End
+		}
+	}
+	if next != total {
+		t.Errorf("the events end at %d, not %d", next, total)
+	}
+	zero := int64(0)
+	page := must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: got.Process, Offset: &zero, SkipLost: true, Max: 10 * size})
+	if len(page.Chunks) == 0 || page.Chunks[0].Offset != page.Missed {
+		t.Errorf("%+v", page)
+	}
+	awaitThat(t, "every batch came back", func() bool { return released.Load() == batches })
+	if ends := s.endsOf(got.Process); len(ends) != 1 {
+		t.Errorf("%d ends", len(ends))
+	}
+}
+
+// useless is a foreign child of which every call blocks until the test is over, or panics.
+type useless struct{ call func() }
+
+func (u useless) PID() int { return 4711 }
+func (u useless) Write([]byte, time.Time, func(int, error)) func() int {
+	u.call()
+	return nil
+}
+func (u useless) CloseStdin(func(error))                   { u.call() }
+func (u useless) Resize(messages.Size) error               { u.call(); return nil }
+func (u useless) Signal(syscall.Signal, ptyio.Scope) error { u.call(); return nil }
+func (u useless) EndTree(time.Duration)                    { u.call() }
+func (u useless) Abandon()                                 { u.call() }
+
+// brief is the patience of tests with foreign code that does not return.
+var brief = Patience{Spawn: 100 * time.Millisecond, Child: 100 * time.Millisecond, End: 100 * time.Millisecond}
+
+func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
+	for _, name := range []string{"blocks", "panics"} {
+		t.Run(name, func(t *testing.T) {
+			over := make(chan struct{})
+			defer close(over)
+			var inside atomic.Int64
+			spawner := foreign{spawn: func(ptyio.Launch) ptyio.Child {
+				return useless{func() {
+					if name == "panics" {
+						panic("deliberate")
+					}
+					inside.Add(1)
+					<-over
+				}}
+			}}
+			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
+			s := h.open(nil)
+			id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, TTY: true, NoWait: true}).Process
+			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
+			cancelled.cancel()
+			_, err := cancelled.reply()
+			if err == nil {
+				t.Error("a write that was cancelled, or failed, succeeded")
+			}
+			for _, request := range []any{messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}, messages.WriteStdin{Process: id, Bytes: []byte("\x03")},
+				messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Number: 15},
+				messages.Signal{Process: id, Number: 15, Tree: true}} {
+				_, err := ask[any](h, s.supervisor, request)
+				wantError(t, "a request", err, messages.ErrRuntimeFailure)
+			}
+			if name == "blocks" && inside.Load() != 1 {
+				t.Errorf("%d goroutines are in the child", inside.Load())
+			}
+			record, err := s.terminate(id)
+			if err != nil || record.Cause != messages.CauseRuntimeFailure && record.Cause != messages.CauseTerminated {
+				t.Errorf("%v, %v", record, err)
+			} else if left := record.Tree.Survivors; len(left) != 1 || left[0].PID != 4711 {
+				t.Errorf("%+v", left)
+			}
+			if n := inside.Load(); name == "blocks" && n > 2 { // the lane's, and the one that abandons
+				t.Errorf("%d goroutines are in the child", n)
+			}
+			s.exec(messages.ExecCommand{Argv: []string{"sh"}, NoWait: true}) // left to the shutdown
+			h.shutdown()
+			for _, started := range probe.Of[messages.ExecStarted](s.events, nil) {
+				if ends := s.endsOf(started.Process); len(ends) != 1 {
+					t.Errorf("%d ends of %d", len(ends), started.Process)
+				}
+			}
+		})
+	}
+}
