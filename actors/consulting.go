@@ -61,6 +61,7 @@ func (v *supervisor) consult(m consult) {
 	}
 	e.consulting = true
 	if v.asking.actor == nil {
+		m.Discard()
 		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
 		return
 	}
