@@ -23,7 +23,15 @@ import (
 type bubble struct {
 	*host
 	machine *fiction
-	before  func(self *kernel.PID, message any) // for faults; nil: none
+	mu      sync.Mutex // actors meet faults beside each other, and the test changes them
+	faults  func(self *kernel.PID, message any)
+}
+
+// fault lets faults happen ahead of messages; nil ends that.
+func (b *bubble) fault(faults func(self *kernel.PID, message any)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = faults
 }
 
 // bubbleOptions of a test; the zero value is what most need.
@@ -31,7 +39,6 @@ type bubbleOptions struct {
 	max     int
 	records int64
 	plan    func(policy.Request, policy.Snapshot) policy.Plan
-	before  func(b *bubble) func(self *kernel.PID, message any)
 }
 
 // soon is the patience of all bubbles with code of the host.
@@ -51,9 +58,6 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	t.Helper()
 	b := &bubble{machine: newFiction()}
 	seen := &witness{living: map[string]*kernel.PID{}}
-	if o.before != nil {
-		b.before = o.before(b)
-	}
 	if o.plan == nil {
 		o.plan = imaginedPlan
 	}
@@ -62,8 +66,11 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	}
 	system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{Before: func(self *kernel.PID, message any) {
 		seen.before(self, message)
-		if b.before != nil {
-			b.before(self, message)
+		b.mu.Lock()
+		faults := b.faults
+		b.mu.Unlock()
+		if faults != nil {
+			faults(self, message)
 		}
 	}})
 	b.host = &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
@@ -79,7 +86,7 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 // burst ends the runtime, and all that it left alone.
 func (b *bubble) burst() {
 	b.t.Helper()
-	b.before = nil
+	b.fault(nil)
 	if _, err := ask[messages.Done](b.host, b.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		b.t.Errorf("close the runtime: %v", err)
 	}

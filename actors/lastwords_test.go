@@ -129,7 +129,7 @@ func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
 			_, list := message.(messages.ListProcesses)
 			return list
 		})
-		b.before = hold.before
+		b.fault(hold.before)
 		s.call(messages.ListProcesses{})
 		<-hold.there
 		b.crash(s.supervisor)
@@ -143,11 +143,11 @@ func TestASupervisorCrashesAtTheNewsOfACrash(t *testing.T) {
 	for _, at := range []string{"lastWords", "Crashed"} {
 		t.Run(at, func(t *testing.T) {
 			eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
-				b.before = func(self *kernel.PID, message any) {
+				b.fault(func(self *kernel.PID, message any) {
 					if self.Equal(s.supervisor) && strings.HasSuffix(fmt.Sprintf("%T", message), "."+at) {
 						panic("deliberate")
 					}
-				}
+				})
 				b.crash(process)
 			})
 		})
@@ -178,7 +178,7 @@ func TestARequestThatNobodyHasLookedAtIsAnswered(t *testing.T) {
 				id := s.exec(does("prompt", "wait")).Process
 				process := b.only("/process$")
 				hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
-				b.before = hold.before
+				b.fault(hold.before)
 				first := s.call(messages.Poll{Process: id, NoTimeout: true})
 				<-hold.there
 				calls := []waiting{first, s.call(messages.Poll{Process: id}), s.call(messages.Signal{Process: id, Number: 1}),
