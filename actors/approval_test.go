@@ -460,6 +460,7 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	s.killApproval()
 	_, err := again.reply()
 	wantError(t, "the other one is gone, too", err, messages.ErrRejected)
+	probe.Expect[messages.ExecNotice](s.events, patience, nil)
 	if notices := probe.Of[messages.ExecNotice](s.events, nil); len(notices) != 2 || notices[0].Text == notices[1].Text {
 		t.Errorf("%+v", notices)
 	}

@@ -230,3 +230,31 @@ func TestAWaitThatCrashesUsesNobodyAnyMore(t *testing.T) {
 		}
 	})
 }
+
+// Between the last words of an actor and the news of its crash its child may end.
+func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "wait")).Process
+		process := b.only("/process$")
+		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+		synctest.Wait()
+		hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
+		b.fault(hold.before)
+		b.system.Send(s.supervisor, lastWords{id: id, output: newOutput(), will: will{bus: b.bus, origin: messages.Origin{Session: s.id, Process: id}}})
+		b.machine.all()[0].kill()
+		synctest.Wait()
+		if ends := s.endsOf(id); len(ends) > 0 {
+			t.Errorf("closed: %+v", ends)
+		}
+		b.fault(func(self *kernel.PID, _ any) {
+			if self.Equal(process) {
+				panic("deliberate")
+			}
+		})
+		close(hold.goes)
+		synctest.Wait()
+		answerIs(t, poll)
+		wantLastWords(t, b, s)
+	})
+}

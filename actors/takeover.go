@@ -13,6 +13,7 @@ type takeover struct {
 	record    *messages.EndRecord
 	output    output // what it had said
 	will      will
+	crashed   bool // the news of the crash are here, and its calls answered
 	abandoned bool // its child was told to end
 	disowned  bool // nobody waits for the end of its child any more
 }
@@ -53,7 +54,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 		e.takeover = &takeover{output: newOutput(), will: will{bus: v.bus, origin: v.origin(e)}}
 	}
 	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
-	e.takeover.record = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: failure.Detail}
+	e.takeover.crashed, e.takeover.record = true, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: failure.Detail}
 	for id, c := range v.calls.table {
 		if c.entry == e && !c.ender {
 			v.reply(id, failure)
@@ -97,7 +98,7 @@ func crashError(id messages.ProcessID, detail string) *messages.Error {
 // about it.
 func (v *supervisor) closeTakeover(e *entry) {
 	t := e.takeover
-	if t == nil || e.consulting || !t.disowned && !e.gone() {
+	if t == nil || !t.crashed || e.consulting || !t.disowned && !e.gone() {
 		return
 	}
 	t.record.Status = e.status
