@@ -28,6 +28,7 @@ type approval struct {
 	supervisor *kernel.PID
 	keeper     *kernel.PID // of the rules
 	approver   Approver
+	turn       chan struct{}         // holds a token while the approver is called: an actor before this one may have
 	deadline   time.Duration         // a question's; zero for none
 	otherwise  messages.DecisionKind // what holds when it is over
 
