@@ -23,6 +23,7 @@ import (
 type bubble struct {
 	*host
 	machine *fiction
+	opened  int        // sessions
 	mu      sync.Mutex // actors meet faults beside each other, and the test changes them
 	faults  func(self *kernel.PID, message any)
 }
@@ -121,7 +122,8 @@ func imaginedPlan(r policy.Request, s policy.Snapshot) policy.Plan {
 // open opens a session in a bubble. Its probe gets every event.
 func (b *bubble) open(change func(*SessionConfig)) *talk {
 	b.t.Helper()
-	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: "/",
+	b.opened++
+	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", b.opened)), Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
 		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.ReadOnly},
 		Approval: messages.ApprovalPolicy{Mode: messages.Never}}
