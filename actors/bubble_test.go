@@ -155,6 +155,7 @@ func does(words ...string) messages.ExecCommand {
 // only is the one living actor whose name contains part.
 func (b *bubble) only(part string) *kernel.PID {
 	b.t.Helper()
+	synctest.Wait()
 	found := b.actors(part)
 	if len(found) != 1 {
 		b.t.Fatalf("%d actors are like %q", len(found), part)
@@ -200,4 +201,10 @@ func (s *stop) before(self *kernel.PID, message any) {
 		close(s.there)
 		<-s.goes
 	}
+}
+
+// isA is a place for a stop.
+func isA[T any](_ *kernel.PID, message any) bool {
+	_, is := message.(T)
+	return is
 }

@@ -19,6 +19,7 @@ import (
 // does, word by word:
 //
 //	say:N       N bytes of output
+//	part        the beginning of a character
 //	sleep:N     nothing for N milliseconds
 //	wait        nothing until it is ended
 //	cat         what it reads, until the end of its input
@@ -31,6 +32,7 @@ import (
 //	spawn=how, method=how, resolve=how    with panic, hang or leave (Goexit), and for a spawner fail and late
 //	respawn=how                           the same for what follows a denial
 //	deaf                                  it never ends
+//	lost                                  nobody knows how it ended
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
@@ -167,6 +169,8 @@ func (c *imagined) live() {
 		switch verb {
 		case "say":
 			c.say([]byte(strings.Repeat("x", n)))
+		case "part": // of a character
+			c.say([]byte("\xe2\x82"))
 		case "sleep":
 			select {
 			case <-time.After(time.Duration(n) * time.Millisecond):
@@ -197,6 +201,9 @@ func (c *imagined) live() {
 	}
 	if c.deaf {
 		<-c.machine.release
+	}
+	if _, lost := c.traits["lost"]; lost {
+		exit = ptyio.Exited{Status: messages.NoStatus, Lost: errors.New("the machine is gone")}
 	}
 	c.end(exit, left)
 }
