@@ -28,6 +28,7 @@ type approval struct {
 	supervisor *kernel.PID
 	keeper     *kernel.PID // of the rules
 	approver   Approver
+	turn       chan struct{}         // holds a token while the approver is called: an actor before this one may have
 	deadline   time.Duration         // a question's; zero for none
 	otherwise  messages.DecisionKind // what holds when it is over
 
@@ -48,8 +49,13 @@ func (a *approval) handle(message any) {
 	switch m := message.(type) {
 	case kernel.Started:
 		a.ctx.Watch(a.keeper)
-	case kernel.Stopping, kernel.Crashing:
+	case kernel.Stopping:
 		a.leave()
+	case kernel.Crashing:
+		a.leave()
+		if c, lost := m.Message.(consult); lost {
+			c.Discard()
+		}
 	case kernel.Terminated:
 		a.keeperGone()
 	case consult:
@@ -124,9 +130,10 @@ func (a *approval) consulted(c consult) {
 	a.next()
 }
 
-// tell gives whoever consulted a verdict.
+// tell gives whoever consulted a verdict. Nothing more is said about them.
 func (a *approval) tell(c consult, v verdict) {
 	v.id = c.id
+	c.silence.begin()
 	a.ctx.Send(a.supervisor, v)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
@@ -31,6 +32,7 @@ func (a *approval) callApprover(q *question) {
 	}
 	q.called = true
 	self, system, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
+	turn, patience := a.turn, a.patience.Approver
 	wanted, leave := context.WithCancel(context.Background())
 	a.calling = approverCall{question: q.ID, leave: leave}
 	a.ctx.Detach(func(ctx context.Context) any {
@@ -43,6 +45,11 @@ func (a *approval) callApprover(q *question) {
 			leave()
 			system.Send(self, said)
 		}()
+		if !takeTurn(wanted, turn, patience) {
+			said.failed = errApproverHangs
+			return nil
+		}
+		defer func() { <-turn }()
 		decision, err := approver(wanted, shown)
 		said.decision, said.failed = decision, ""
 		if err != nil {
@@ -50,6 +57,18 @@ func (a *approval) callApprover(q *question) {
 		}
 		return nil
 	})
+}
+
+// takeTurn waits until the approver can be called. It may be busy only where the actor has crashed that had called it.
+func takeTurn(ctx context.Context, turn chan struct{}, patience time.Duration) bool {
+	select {
+	case turn <- struct{}{}:
+		return true
+	case <-time.After(patience):
+		return false
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // leaveApprover tells the approver that nobody wants its answer to a question any more.

@@ -46,7 +46,8 @@ func (p *process) consult(denial *messages.Denial) {
 	}
 	p.run.hold()
 	d := p.decision
-	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin()})
+	p.silence = make(silence, 1)
+	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin(), p.silence})
 }
 
 // releaseAsker lets the clock of the call that asked for the command go on.

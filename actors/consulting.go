@@ -12,8 +12,9 @@ import (
 type consultation struct {
 	actor  *kernel.PID // asks; nil when it has crashed twice
 	starts int
-	keeper *kernel.PID // of the rules
-	rules  newRules    // the newest
+	turn   chan struct{} // holds a token while the approver is called, whichever actor has called it
+	keeper *kernel.PID   // of the rules
+	rules  newRules      // the newest
 }
 
 // maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without what it
@@ -22,7 +23,7 @@ const maxApprovals = 2
 
 // startApproval starts the actor that asks. It ends with the session.
 func (v *supervisor) startApproval() {
-	a := &approval{surroundings: v.surroundings, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver,
+	a := &approval{surroundings: v.surroundings, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver, turn: v.asking.turn,
 		deadline: v.config.ApprovalDeadline, otherwise: v.config.OnDeadline, rules: v.asking.rules, last: v.asking.starts * maxQuestionNumbers}
 	if a.otherwise == "" || a.otherwise == messages.Denied {
 		a.otherwise = messages.TimedOut
@@ -61,6 +62,7 @@ func (v *supervisor) consult(m consult) {
 	}
 	e.consulting = true
 	if v.asking.actor == nil {
+		m.Discard()
 		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
 		return
 	}

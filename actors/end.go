@@ -141,19 +141,24 @@ func (v *supervisor) swept() {
 }
 
 // leave is the supervisor's own end. If processes are left it crashed, perhaps at a message that owed something, or was
-// stopped by force; those whose actors live say their last words themselves.
+// stopped by force; those whose actors live say their last words themselves. It answers all the calls it knows of, also those
+// that a process may be answering just now: a caller takes the first answer.
 func (v *supervisor) leave(at any) {
 	v.owed(at)
-	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended; open another one"}
 	for id, c := range v.calls.table {
-		if c.ender || c.entry == nil || c.entry.takeover != nil {
-			v.reply(id, failure)
+		failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended; open another one"}
+		if c.entry != nil {
+			failure.Subject = c.entry.info.Process.String()
 		}
+		v.reply(id, failure)
 	}
 	for _, e := range v.entries {
 		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 		switch {
-		case e.takeover != nil && e.takeover.told:
+		case e.takeover != nil:
+			if e.child != nil && !e.takeover.abandoned {
+				abandon(e.child)
+			}
 			e.takeover.will.execute(e.takeover.record, e.takeover.output)
 		case e.last != nil:
 			e.last.Discard()
@@ -173,6 +178,8 @@ func (v *supervisor) owed(at any) {
 	case lastWords:
 		v.lastWords(m)
 	case childEvent:
+		m.Discard()
+	case consult:
 		m.Discard()
 	}
 }

@@ -89,7 +89,7 @@ func (v *supervisor) childEvent(m childEvent) {
 }
 
 func (v *supervisor) unborn(m unborn) {
-	if e := v.entries[m.id]; e != nil {
+	if e := v.entries[m.id]; e != nil && (e.child == nil || e.attempt != m.attempt) { // or the spawner has told of it before it failed
 		e.unborn, e.child, e.attempt = true, nil, m.attempt
 		v.closeTakeover(e)
 	}

@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -15,24 +17,30 @@ type planning struct {
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 
-// enter makes the plan, in a goroutine where that looks at the machine.
+// enter makes the plan, in a goroutine where that looks at the machine: a host's own may do anything.
 func (s *planning) enter(p *process) {
 	if !p.settings.looks(&p.order) {
 		s.planned(p, p.settings.decide(context.Background(), &p.order, nil, p.makePlan))
 		return
 	}
-	settings, order, plan, machine := p.settings, p.order, p.makePlan, p.spawner.Resolver() // the goroutine must not touch the actor
-	p.ctx.Go(func(ctx context.Context) any {
-		return planned{settings.decide(ctx, &order, machine, plan)}
+	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner // the goroutine must not touch the actor
+	p.ctx.Detach(func(ctx context.Context) any {
+		return planned{settings.decide(ctx, &order, spawner.Resolver(), plan)}
 	})
 }
 
 func (s *planning) receive(p *process, message any) bool {
-	m, mine := message.(planned)
-	if mine {
+	switch m := message.(type) {
+	case planned:
 		s.planned(p, m.decision)
+	case kernel.WorkPanicked:
+		p.failed(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("what knows the machine panicked: %v", m.Reason)})
+	case kernel.WorkLeft:
+		p.failed(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "plan", Detail: "what knows the machine ended its goroutine"})
+	default:
+		return false
 	}
-	return mine
+	return true
 }
 
 // planned goes where the plan says.

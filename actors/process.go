@@ -2,11 +2,11 @@ package actors
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // process is the actor of one command. It owns the child, its output and those who wait for it.
@@ -30,6 +30,7 @@ type process struct {
 	run      *run // of a run to the end; nil otherwise
 	ending   ending
 
+	silence silence          // of the approval actor, if it was asked
 	denial  *messages.Denial // the last word about what a sandbox stopped
 	refusal *messages.Error  // why there was no other attempt
 	told    bool             // the exit was told to somebody
@@ -152,20 +153,27 @@ func (p *process) origin() messages.Origin {
 	return messages.Origin{Session: p.session, Process: p.id, Call: p.order.Call, At: time.Now()}
 }
 
-func (p *process) will() will { return will{p.bus, p.origin()} }
+func (p *process) will() will { return will{p.bus, p.origin(), p.silence} }
 
 // leaveWords is the end of an actor that crashes. What it owed is the supervisor's from now on, which also knows the child.
 func (p *process) leaveWords(at any) {
-	if event, output := at.(childEvent); output {
-		event.release()
+	var child ptyio.Child
+	if p.attempt != nil && p.attempt.hands != nil {
+		child = p.attempt.hands.child
+	}
+	if m, told := at.(childEvent); told {
+		m.release()
+		if event, born := m.event.(ptyio.Spawned); born {
+			child = event.Child
+		}
 	}
 	if _, closed := p.state.(*closed); !closed && p.state != nil {
-		p.ctx.Send(p.supervisor, lastWords{p.id, p.output, p.will()})
+		p.ctx.Send(p.supervisor, lastWords{p.id, p.output, p.will(), child})
 	}
 }
 
-// leave is the actor's own end. It comes before the process's only if the supervisor is gone, so that nobody else is left
-// to answer and to say the last word.
+// leave is the actor's own end. It comes before the process's only if the supervisor is gone, which has answered the calls, so
+// that nobody else is left to say the last word.
 func (p *process) leave() {
 	if _, over := p.state.(*closed); over || p.state == nil {
 		return
@@ -173,11 +181,7 @@ func (p *process) leave() {
 	if p.attempt != nil && p.attempt.hands != nil {
 		abandon(p.attempt.hands.child)
 	}
-	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Subject: p.id.String(), Detail: "its session has ended"}
-	for _, c := range slices.Clone(p.calls) {
-		p.reply(c.caller, failure)
-	}
-	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: failure.Detail}, p.output)
+	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output)
 }
 
 // status is how the leader exited; none while nobody knows, or will.

@@ -68,6 +68,7 @@ type (
 		plan     policy.Plan
 		denial   *messages.Denial // of the attempt before, when this is about another
 		origin   messages.Origin
+		silence  silence
 	}
 	// withdraw says that a process does not want to know any more.
 	withdraw struct{ id messages.ProcessID }
@@ -85,6 +86,7 @@ type (
 		id     messages.ProcessID
 		output output
 		will   will
+		child  ptyio.Child // nil if it had none
 	}
 )
 
@@ -228,15 +230,53 @@ type (
 
 // will is what is needed to say the last word about a process when nobody else can.
 type will struct {
-	bus    *bus.Bus
-	origin messages.Origin
+	bus     *bus.Bus
+	origin  messages.Origin
+	silence silence // of the approval actor; nil if that is not asked about the process
 }
 
-// execute publishes the end.
+// execute publishes the end, now or when the approval actor has said its last word about the process.
 func (w will) execute(record *messages.EndRecord, out output) {
-	w.origin.At = time.Now()
-	w.bus.Publish(execEnded(w.origin, record, out))
+	w.silence.then(func() {
+		w.origin.At = time.Now()
+		w.bus.Publish(execEnded(w.origin, record, out))
+	})
 }
+
+// silence is where a process whose session crashes meets the approval actor, which tells of the process, too: the end must
+// be the last event. It has room for one, and whoever comes first puts something in: the process its last word, or the
+// approval actor, which will say nothing more, nil. Whoever comes second says the word.
+type silence chan func()
+
+// then says word now if there is silence, and leaves it to the approval actor otherwise.
+func (s silence) then(word func()) {
+	if s == nil {
+		word()
+		return
+	}
+	select {
+	case s <- word:
+	default:
+		word()
+	}
+}
+
+// begin is the approval actor's. It may come again.
+func (s silence) begin() {
+	for s != nil {
+		select {
+		case s <- nil:
+			return
+		case word := <-s:
+			if word != nil {
+				word()
+			}
+		}
+	}
+}
+
+// Discard says that nobody is asked.
+func (m consult) Discard() { m.silence.begin() }
 
 // Discard ends a child that nobody takes, and gives back the credit of output.
 func (e childEvent) Discard() {
@@ -260,8 +300,11 @@ func (m ended) Discard() {
 	}
 }
 
-// Discard says it for an actor that has crashed.
+// Discard says it for an actor that has crashed, and ends its child.
 func (m lastWords) Discard() {
+	if m.child != nil {
+		abandon(m.child)
+	}
 	m.will.execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus,
 		Detail: "its actor and its session crashed"}, m.output)
 }

@@ -54,7 +54,9 @@ func (r *runtime) receive(ctx *kernel.Context) {
 	case kernel.Started:
 		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
 		r.keeper = ctx.Spawn("rules", keeper.receive)
-	case kernel.Stopping, kernel.Crashed:
+	case kernel.Stopping, kernel.Crashing:
+		r.answerClosing(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
+	case kernel.Crashed:
 	case kernel.Terminated:
 		r.terminated(m.PID.Id)
 	case OpenSession:
@@ -159,10 +161,16 @@ func (r *runtime) stopIfEmpty() {
 	if r.closing == nil || len(r.sessions) > 0 {
 		return
 	}
+	r.answerClosing(messages.Done{})
+	r.ctx.Stop(r.ctx.Self())
+}
+
+// answerClosing answers those who wait for the end.
+func (r *runtime) answerClosing(answer any) {
 	for _, asker := range r.closing {
 		if asker != nil {
-			r.ctx.Send(asker, messages.Done{})
+			r.ctx.Send(asker, answer)
 		}
 	}
-	r.ctx.Stop(r.ctx.Self())
+	r.closing = nil
 }

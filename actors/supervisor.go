@@ -33,7 +33,7 @@ func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PI
 	settings := config.settings()
 	settings.rules = rules.rules
 	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{},
-		asking: consultation{keeper: keeper, rules: rules}, ids: ids{random: !config.DeterministicIDs}}
+		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 
 func (v *supervisor) receive(ctx *kernel.Context) {

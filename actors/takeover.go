@@ -10,18 +10,19 @@ import (
 
 // takeover is a process whose actor has crashed: its supervisor ends what is left of it, and says the last word.
 type takeover struct {
-	record   *messages.EndRecord
-	output   output // what it had said
-	will     will
-	told     bool // the actor has left words; they come before the news of its crash
-	disowned bool // its child was given up
+	record    *messages.EndRecord
+	output    output // what it had said
+	will      will
+	crashed   bool // the news of the crash are here, and its calls answered
+	abandoned bool // its child was told to end
+	disowned  bool // nobody waits for the end of its child any more
 }
 
 // lastWords keeps what a crashing process leaves. The news of the crash follows.
 func (v *supervisor) lastWords(m lastWords) {
 	if e := v.entries[m.id]; e != nil {
 		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
-			output: m.output.finished(), will: m.will, told: true}
+			output: m.output.finished(), will: m.will}
 	}
 }
 
@@ -37,6 +38,7 @@ func (v *supervisor) crashed(m kernel.Crashed) {
 			return
 		}
 	}
+	v.cancel(messages.CancelWait{Waiter: m.PID.Id}) // what it waited for
 	for id, c := range v.calls.table {
 		if c.home != nil && c.home.Equal(m.PID) {
 			v.reply(id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
@@ -49,9 +51,10 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 		return
 	}
 	if e.takeover == nil { // it crashed at its very beginning
-		e.takeover = &takeover{output: newOutput(), will: will{v.bus, v.origin(e)}, told: true}
+		e.takeover = &takeover{output: newOutput(), will: will{bus: v.bus, origin: v.origin(e)}}
 	}
 	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
+	e.takeover.crashed = true
 	e.takeover.record = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: fmt.Sprintf("its actor crashed: %v", reason)}
 	for id, c := range v.calls.table {
 		if c.entry == e && !c.ender {
@@ -68,6 +71,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 // abandonLeft ends what lives of a crashed process. What is not ours is given up if it does not end in time.
 func (v *supervisor) abandonLeft(e *entry) {
 	if e.child != nil {
+		e.takeover.abandoned = true
 		abandon(e.child)
 	}
 	if e.child == nil || !ptyio.IsPrompt(e.child) {
@@ -95,7 +99,7 @@ func crashError(id messages.ProcessID, detail string) *messages.Error {
 // about it.
 func (v *supervisor) closeTakeover(e *entry) {
 	t := e.takeover
-	if t == nil || e.consulting || !t.disowned && !e.gone() {
+	if t == nil || !t.crashed || e.consulting || !t.disowned && !e.gone() {
 		return
 	}
 	t.record.Status = e.status

@@ -176,24 +176,6 @@ func TestAWaitingWriteIsOneStep(t *testing.T) {
 	}
 }
 
-func TestEachPollHasItsOwnClock(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	command := quick("echo said; cat")
-	command.OpenStdin = true
-	id := s.exec(command).Process
-	s.said(id, "said")
-	long := s.call(messages.Poll{Process: id, NoTimeout: true})
-	began := time.Now()
-	short := s.call(messages.Poll{Process: id})
-	if got := short.result(); string(got.Output) != "said\n" || time.Since(began) < messages.MinPoll {
-		t.Errorf("%q after %v", got.Output, time.Since(began))
-	}
-	if long.answered(0) {
-		t.Error("the poll before it was answered, too")
-	}
-}
-
 func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)

@@ -1,0 +1,331 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// fiction is a machine in memory, behind the seam that a host's own spawner uses. The command line of a child is what it
+// does, word by word:
+//
+//	say:N       N bytes of output
+//	part        the beginning of a character
+//	sleep:N     nothing for N milliseconds
+//	wait        nothing until it is ended
+//	cat         what it reads, until the end of its input
+//	exit:N      the end, with that code
+//	denied      where it has a sandbox: the end, and that the sandbox stopped it
+//	leave:N     the end of the leader, with that code; one it has started goes on
+//
+// The first word says what kind it is: prompt children are like our own; others are like a host's, and theirs can go wrong:
+//
+//	spawn=how, method=how, resolve=how    with panic, hang or leave (Goexit), and for a spawner fail and late
+//	respawn=how                           the same for what follows a denial
+//	deaf                                  it never ends
+//	lost                                  nobody knows how it ended
+type fiction struct {
+	mu       sync.Mutex // children live beside each other
+	children []*imagined
+	hanging  int           // goroutines that block for ever
+	spawning int           // calls of Spawn under way
+	release  chan struct{} // closed at the end, so that they do not
+}
+
+func newFiction() *fiction { return &fiction{release: make(chan struct{})} }
+
+// wrong does something that host code should not do.
+func (f *fiction) wrong(how string) {
+	switch how {
+	case "panic":
+		panic("deliberate")
+	case "leave":
+		goruntime.Goexit()
+	case "hang":
+		f.count(&f.hanging, 1)
+		defer f.count(&f.hanging, -1)
+		<-f.release
+	}
+}
+
+func (f *fiction) count(what *int, change int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*what += change
+}
+
+// hangs is how many goroutines block for ever.
+func (f *fiction) hangs() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hanging
+}
+
+func (f *fiction) all() []*imagined {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.children)
+}
+
+// traits are what the first word says.
+func traits(argv []string) map[string]string {
+	found := map[string]string{}
+	for word := range strings.SplitSeq(argv[0], ",") {
+		name, how, _ := strings.Cut(word, "=")
+		found[name] = how
+	}
+	return found
+}
+
+func (f *fiction) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	f.count(&f.spawning, 1)
+	defer f.count(&f.spawning, -1)
+	is := traits(launch.Argv)
+	how := is["spawn"]
+	if launch.Sandbox == nil {
+		how = is["respawn"]
+	}
+	switch how {
+	case "fail":
+		return nil, errors.New("deliberate")
+	case "late":
+		<-ctx.Done()
+	default:
+		f.wrong(how)
+	}
+	c := &imagined{machine: f, launch: launch, traits: is, killed: make(chan struct{}), credits: make(chan struct{}, ptyio.Credits),
+		input: make(chan []byte, 100)}
+	_, c.deaf = is["deaf"]
+	var child ptyio.Child = c
+	if _, prompt := is["prompt"]; prompt {
+		child = prompter{c}
+	}
+	f.mu.Lock()
+	f.children = append(f.children, c)
+	c.pid = len(f.children)
+	f.mu.Unlock()
+	launch.Events(ptyio.Spawned{Child: child})
+	go c.live()
+	return child, nil
+}
+
+func (f *fiction) Resolver() ptyio.Resolver {
+	return imaginedPlace{Resolver: ptyio.Local(), machine: f}
+}
+func (f *fiction) Close() error { return nil }
+
+// imaginedPlace finds every program.
+type imaginedPlace struct {
+	ptyio.Resolver
+	machine *fiction
+}
+
+func (p imaginedPlace) Program(_ context.Context, name, _, _ string) (string, error) {
+	p.machine.wrong(traits([]string{name})["resolve"])
+	return name, nil
+}
+
+func (p imaginedPlace) UserShell(context.Context) (string, error) { return "", nil }
+
+// imagined is a child of a fiction.
+type imagined struct {
+	machine *fiction
+	launch  ptyio.Launch
+	traits  map[string]string
+	pid     int
+	deaf    bool
+	credits chan struct{}
+	input   chan []byte
+	killed  chan struct{} // closed when it is to end
+
+	mu        sync.Mutex // its methods are called from anywhere
+	over      bool
+	eof       bool
+	ended     bool // it has said its last word
+	abandoned int
+	said      int64
+}
+
+// prompter is one whose methods return at once.
+type prompter struct{ *imagined }
+
+func (prompter) Prompt() {}
+
+// live does what the command line says.
+func (c *imagined) live() {
+	exit, left := ptyio.Exited{Status: messages.Exited(0)}, false
+	for _, word := range c.launch.Argv[1:] {
+		verb, number, _ := strings.Cut(word, ":")
+		n, _ := strconv.Atoi(number)
+		switch verb {
+		case "say":
+			c.say([]byte(strings.Repeat("x", n)))
+		case "part": // of a character
+			c.say([]byte("\xe2\x82"))
+		case "sleep":
+			select {
+			case <-time.After(time.Duration(n) * time.Millisecond):
+			case <-c.killed:
+			}
+		case "wait":
+			<-c.killed
+		case "cat":
+			c.cat()
+		case "exit":
+			exit.Status = messages.Exited(n)
+		case "denied":
+			if c.launch.Sandbox != nil {
+				exit.Status, exit.Denial = messages.Exited(1), &messages.Denial{Operation: "something"}
+				c.end(exit, false)
+				return
+			}
+		case "leave":
+			left, exit.Status = true, messages.Exited(n)
+			c.launch.Events(exit)
+			c.launch.Events(ptyio.Background{Count: 1})
+			c.launch.Events(ptyio.Drained{})
+		}
+		if c.isOver() {
+			exit.Status = messages.Signaled(int(syscall.SIGTERM))
+			break
+		}
+	}
+	if c.deaf {
+		<-c.machine.release
+	}
+	if _, lost := c.traits["lost"]; lost {
+		exit = ptyio.Exited{Status: messages.NoStatus, Lost: errors.New("the machine is gone")}
+	}
+	c.end(exit, left)
+}
+
+func (c *imagined) end(exit ptyio.Exited, left bool) {
+	if !left {
+		c.launch.Events(exit)
+		c.launch.Events(ptyio.Drained{})
+	}
+	c.launch.Events(ptyio.Closed{})
+	c.launch.Events(ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1, Airtight: true}})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
+// say sends output under credit.
+func (c *imagined) say(text []byte) {
+	for len(text) > 0 {
+		batch := text[:min(len(text), ptyio.MaxBatch)]
+		text = text[len(batch):]
+		select {
+		case c.credits <- struct{}{}:
+		case <-c.killed:
+			return
+		}
+		c.mu.Lock()
+		c.said += int64(len(batch))
+		c.mu.Unlock()
+		c.launch.Events(ptyio.NewOutput(messages.Stdout, batch, func() { <-c.credits }))
+	}
+}
+
+func (c *imagined) cat() {
+	for {
+		select {
+		case text := <-c.input:
+			if text == nil {
+				return
+			}
+			c.say(text)
+		case <-c.killed:
+			return
+		}
+	}
+}
+
+func (c *imagined) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.over = true
+		close(c.killed)
+	}
+}
+
+func (c *imagined) isOver() bool {
+	select {
+	case <-c.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// fails goes wrong in one of its methods. It is no use for those that must not.
+func (c *imagined) fails(method string) { c.machine.wrong(c.traits[method]) }
+
+func (c *imagined) PID() int { return c.pid }
+
+func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) {
+	c.fails("write")
+	select {
+	case c.input <- slices.Clone(input):
+		done(len(input), nil)
+	default:
+		done(0, messages.ErrInputFull)
+	}
+}
+
+func (c *imagined) CloseStdin(done func(error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.eof {
+		c.eof = true
+		go func() {
+			select {
+			case c.input <- nil:
+			case <-c.machine.release:
+			}
+		}()
+	}
+	done(nil)
+}
+
+func (c *imagined) Resize(messages.Size) error {
+	c.fails("resize")
+	return nil
+}
+
+func (c *imagined) Signal(syscall.Signal, ptyio.Scope) error {
+	c.fails("signal")
+	c.kill()
+	return nil
+}
+
+func (c *imagined) EndTree(time.Duration) {
+	c.fails("end")
+	c.kill()
+}
+
+func (c *imagined) Abandon() {
+	c.mu.Lock()
+	c.abandoned++
+	c.mu.Unlock()
+	c.fails("abandon")
+	c.kill()
+}
+
+// state is whether it has ended, and how often it was given up.
+func (c *imagined) state() (ended bool, abandoned int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended, c.abandoned
+}

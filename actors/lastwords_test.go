@@ -1,0 +1,260 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// wantLastWords checks of every process of which there was an event that its end is one, its last event, and has the total of
+// its output; and that every child has ended, unless it is deaf.
+func wantLastWords(t testing.TB, b *bubble, s *talk) map[messages.ProcessID]messages.ExecEnded {
+	t.Helper()
+	ends, totals := map[messages.ProcessID]messages.ExecEnded{}, map[messages.ProcessID]int64{}
+	seen := map[messages.ProcessID]bool{}
+	for _, message := range s.events.Seen() {
+		event := message.(messages.Event)
+		id := event.From().Process
+		if id == 0 {
+			continue
+		}
+		seen[id] = true
+		if end, ended := ends[id]; ended {
+			t.Errorf("%s: behind the end of %d (%v) comes %T %+v", s.id, id, &end.EndRecord, event, event)
+		}
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			if e.Offset != totals[id] {
+				t.Errorf("%s: output of %d at %d, want %d", s.id, id, e.Offset, totals[id])
+			}
+			totals[id] += int64(len(e.Bytes))
+		case messages.ExecEnded:
+			ends[id] = e
+			if e.Total != totals[id] {
+				t.Errorf("%s: the total of %d is %d, want %d: %v", s.id, id, e.Total, totals[id], &e.EndRecord)
+			}
+		}
+	}
+	for id := range seen {
+		if _, ended := ends[id]; !ended {
+			t.Errorf("%s: %d has not ended", s.id, id)
+		}
+	}
+	return ends
+}
+
+// wantNoChild checks that every child has ended, or was given up.
+func wantNoChild(t testing.TB, b *bubble) {
+	t.Helper()
+	for _, c := range b.machine.all() {
+		if ended, abandoned := c.state(); !ended && (!c.deaf && c.traits["abandon"] == "" || abandoned == 0) {
+			t.Errorf("the child of %q lives, and was given up %d times", c.launch.Argv, abandoned)
+		}
+	}
+}
+
+// stages are commands, and what brings them into each state of a process.
+var stages = []struct {
+	name  string
+	argv  []string
+	state messages.ProcessState
+	said  int64
+}{
+	{"awaiting approval", []string{"prompt", "asked", "wait"}, messages.StateAwaitingApproval, 0},
+	{"starting", []string{"prompt,spawn=late", "say:10", "wait"}, messages.StateStarting, 0},
+	{"running", []string{"prompt", "say:10", "wait"}, messages.StateRunning, 10},
+	{"running, not ours", []string{"foreign", "say:10", "wait"}, messages.StateRunning, 10},
+	{"asked again", []string{"prompt", "say:10", "again", "denied"}, messages.StateStarting, 10},
+	{"starting again", []string{"prompt,respawn=late", "say:10", "retry", "denied"}, messages.StateStarting, 10},
+	{"exited", []string{"prompt", "say:10", "leave:5", "wait"}, messages.StateExited, 10},
+	{"deaf", []string{"deaf", "say:10", "wait"}, messages.StateRunning, 10},
+}
+
+// eachCrash crashes actors with a process in each state, while calls wait for it, and checks what they leave.
+func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *kernel.PID)) {
+	for _, stage := range stages {
+		t.Run(stage.name, func(t *testing.T) {
+			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+				s := b.open(nil)
+				(&asker{talk: s}).listen()
+				call := s.call(messages.ExecCommand{Argv: stage.argv, Yield: messages.MaxYield})
+				synctest.Wait()
+				listed := s.list()
+				if len(listed) != 1 || listed[0].State != stage.state {
+					t.Fatalf("the list: %+v", listed)
+				}
+				id := listed[0].Process
+				calls := []waiting{call, s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(messages.AwaitExit{Processes: []messages.ProcessID{id}}),
+					s.call(messages.AwaitExit{Processes: []messages.ProcessID{id, id}}), s.call(messages.ReadOutput{Process: id, Tail: 1, Wait: time.Minute})}
+				crash(b, s, b.only("/process$"))
+				time.Sleep(time.Minute)
+				for i, call := range calls {
+					if _, err := answerIs(t, call); err == nil && i == 1 {
+						t.Errorf("call %d was answered without an error", i)
+					}
+				}
+				ends := wantLastWords(t, b, s)
+				if end, ended := ends[id]; ended && (end.Cause != messages.CauseRuntimeFailure || end.Total != stage.said) {
+					t.Errorf("the end: %v with %d bytes, want %d", &end.EndRecord, end.Total, stage.said)
+				} else if !ended {
+					t.Error("there is no end")
+				}
+				wantNoChild(t, b)
+				if got := b.stats(); got.Processes != 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAProcessActorCrashesInEachState(t *testing.T) {
+	eachCrash(t, func(b *bubble, _ *talk, process *kernel.PID) { b.crash(process) })
+}
+
+func TestASupervisorCrashesWithAProcessInEachState(t *testing.T) {
+	eachCrash(t, func(b *bubble, s *talk, _ *kernel.PID) { b.crash(s.supervisor) })
+}
+
+func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
+	eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
+		// The supervisor crashes while the news of the other crash wait for it.
+		hold := newStop(func(self *kernel.PID, message any) bool {
+			_, list := message.(messages.ListProcesses)
+			return list
+		})
+		b.fault(hold.before)
+		s.call(messages.ListProcesses{})
+		<-hold.there
+		b.crash(s.supervisor)
+		b.crash(process)
+		synctest.Wait()
+		close(hold.goes)
+	})
+}
+
+func TestASupervisorCrashesAtTheNewsOfACrash(t *testing.T) {
+	for _, at := range []string{"lastWords", "Crashed"} {
+		t.Run(at, func(t *testing.T) {
+			eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
+				b.fault(func(self *kernel.PID, message any) {
+					if self.Equal(s.supervisor) && strings.HasSuffix(fmt.Sprintf("%T", message), "."+at) {
+						panic("deliberate")
+					}
+				})
+				b.crash(process)
+			})
+		})
+	}
+}
+
+func TestAnApprovalActorAndAProcessActorCrash(t *testing.T) {
+	for _, first := range []string{"/process$", "/approval$"} {
+		eachCrash(t, func(b *bubble, _ *talk, _ *kernel.PID) {
+			second := map[string]string{"/process$": "/approval$", "/approval$": "/process$"}[first]
+			one, other := b.only(first), b.only(second)
+			b.crash(one)
+			b.crash(other)
+		})
+	}
+}
+
+// What waits in the mailbox of a process when its session crashes is answered, too.
+func TestARequestThatNobodyHasLookedAtIsAnswered(t *testing.T) {
+	for name, crash := range map[string]func(b *bubble, s *talk, process *kernel.PID){
+		"the session crashes": func(b *bubble, s *talk, _ *kernel.PID) { b.crash(s.supervisor) },
+		"the process crashes": func(b *bubble, _ *talk, process *kernel.PID) { b.crash(process) },
+		"the runtime crashes": func(b *bubble, _ *talk, _ *kernel.PID) { b.crash(b.runtime) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+				s := b.open(nil)
+				id := s.exec(does("prompt", "wait")).Process
+				process := b.only("/process$")
+				hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
+				b.fault(hold.before)
+				first := s.call(messages.Poll{Process: id, NoTimeout: true})
+				<-hold.there
+				calls := []waiting{first, s.call(messages.Poll{Process: id}), s.call(messages.Signal{Process: id, Number: 1}),
+					s.call(messages.CloseStdin{Process: id}), s.call(messages.ReadOutput{Process: id, Tail: 1})}
+				synctest.Wait()
+				crash(b, s, process)
+				synctest.Wait()
+				close(hold.goes)
+				synctest.Wait()
+				for _, call := range calls {
+					answerIs(t, call)
+				}
+			})
+		})
+	}
+}
+
+func TestWhoClosesARuntimeThatCrashesIsAnswered(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		s.exec(does("deaf", "wait"))
+		closing := waiting{s, b.system.Call(b.runtime, CloseRuntime{})}
+		synctest.Wait()
+		b.crash(b.runtime)
+		synctest.Wait()
+		if _, err := answerIs(t, closing); err == nil {
+			t.Error("it was closed")
+		}
+		wantLastWords(t, b, s)
+	})
+}
+
+// A wait over several processes uses them. If its actor crashes they are free.
+func TestAWaitThatCrashesUsesNobodyAnyMore(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
+		ids := []messages.ProcessID{s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process}
+		waits := s.call(messages.AwaitExit{Processes: ids})
+		synctest.Wait()
+		_, err := ask[any](b.host, s.supervisor, does("prompt", "wait"))
+		wantError(t, "while both are waited for", err, messages.ErrLimitReached)
+		b.crash(b.only("/wait$"))
+		synctest.Wait()
+		_, err = answerIs(t, waits)
+		wantError(t, "the wait", err, messages.ErrRuntimeFailure)
+		s.exec(does("prompt", "wait"))
+		if end := probe.Expect[messages.ExecEnded](s.events, patience, func(e messages.ExecEnded) bool { return e.By != "" }); end.Process != ids[0] {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// Between the last words of an actor and the news of its crash its child may end.
+func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "wait")).Process
+		process := b.only("/process$")
+		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+		synctest.Wait()
+		hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
+		b.fault(hold.before)
+		b.system.Send(s.supervisor, lastWords{id: id, output: newOutput(), will: will{bus: b.bus, origin: messages.Origin{Session: s.id, Process: id}}})
+		b.machine.all()[0].kill()
+		synctest.Wait()
+		if ends := s.endsOf(id); len(ends) > 0 {
+			t.Errorf("closed: %+v", ends)
+		}
+		b.fault(func(self *kernel.PID, _ any) {
+			if self.Equal(process) {
+				panic("deliberate")
+			}
+		})
+		close(hold.goes)
+		synctest.Wait()
+		answerIs(t, poll)
+		wantLastWords(t, b, s)
+	})
+}
