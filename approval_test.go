@@ -14,7 +14,6 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -149,7 +148,7 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 func TestARuleThatAPersonMakesHoldsInEverySessionAndTheNextTime(t *testing.T) {
 	t.Parallel()
 	rules := t.TempDir()
-	options := execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
+	options := execbus.Options{Rules: []execbus.RuleLayer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
 	p := &person{}
 	untrusted := execbus.SessionOptions{Dir: t.TempDir(), Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}, Approver: p}
 	command := messages.ExecCommand{Argv: []string{"touch", "it"}}
@@ -189,7 +188,7 @@ func TestARuleFileForbids(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rt := newRuntime(t, execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}})
+	rt := newRuntime(t, execbus.Options{Rules: []execbus.RuleLayer{{Dir: rules, Trusted: true}}})
 	if errs := rt.RuleErrors(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "b.rules:1") {
 		t.Errorf("the errors are %v", errs)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -22,7 +23,7 @@ type settings struct {
 	outputTokens int
 	approval     messages.ApprovalPolicy
 	sandbox      messages.SandboxPolicy
-	rules        *policy.Rules
+	rules        *rules.Set
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	env      []string

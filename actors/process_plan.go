@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -59,7 +60,7 @@ func (p *planned) bind() {
 // file. Looking may wait for the file system.
 func (s *settings) looks(o *order) bool {
 	asks := s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
-		o.SandboxPermissions != "" || policy.Dangerous(o.Argv)
+		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
 	if o.Script != "" || s.rules != nil || asks {
 		return true
 	}

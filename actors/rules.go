@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
@@ -37,7 +37,7 @@ type (
 	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
 	newRules struct {
 		version uint64
-		rules   *policy.Rules
+		rules   *rules.Set
 	}
 	// spread asks the runtime's actor to hand out new rules, and then to answer.
 	spread struct{ amended }
@@ -68,7 +68,7 @@ func (k *rulesKeeper) amend(m amend) {
 				result = appended{m, asker, fmt.Errorf("appending panicked: %v", reason)}
 			}
 		}()
-		return appended{m, asker, policy.AppendAmendment(file, m.prefix)}
+		return appended{m, asker, rules.Append(file, m.prefix)}
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // MakePlan decides about one command. It is a pure function: it reads no file and starts nothing, and equal arguments have
@@ -14,8 +16,8 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	}
 	m := newMaker(request, snapshot)
-	for _, command := range m.commands {
-		m.segments = append(m.segments, m.judge(command))
+	for _, words := range m.commands {
+		m.segments = append(m.segments, m.judge(words))
 	}
 	plan := m.decide()
 	if plan.Decision == Reject {
@@ -44,8 +46,8 @@ type maker struct {
 	request    Request
 	approval   messages.ApprovalPolicy
 	sandbox    messages.SandboxPolicy
-	rules      *Rules
-	understood Understanding
+	rules      *rules.Set
+	understood command.Understanding
 	commands   [][]string
 	segments   []segment // what was found about each of the commands
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
@@ -56,9 +58,9 @@ type maker struct {
 // segment is one of the commands, judged.
 type segment struct {
 	verdict verdict
-	rule    *Match // what decided; nil if no rule did
-	matched bool   // some rule matches, even if what it says does not count
-	danger  bool   // no rule decided, and it is dangerous
+	rule    *rules.Match // what decided; nil if no rule did
+	matched bool         // some rule matches, even if what it says does not count
+	danger  bool         // no rule decided, and it is dangerous
 }
 
 // verdict is what is found about one command, from the weakest to the strictest.
@@ -78,7 +80,7 @@ func newMaker(request Request, snapshot Snapshot) maker {
 		request.Program = NotFound
 	}
 	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
-		understood: Understand(request, snapshot.TrustedShells)}
+		understood: command.Understand(command.Line{Argv: request.Argv, Program: request.Program, TrustedShells: snapshot.TrustedShells})}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
 	m.commands = m.understood.Commands
 	if len(m.commands) == 0 {
@@ -99,7 +101,7 @@ func changes(e *messages.EnvironmentPolicy) bool {
 // foreign reports whether argv names a program that was found elsewhere than where the system keeps its own. It is then
 // known by its path: the rule for a name is about what everybody has under that name.
 func (m *maker) foreign() bool {
-	return !m.understood.Script && m.request.Program != "" && !inDirs(m.request.Program, systemDirs)
+	return !m.understood.Script && m.request.Program != "" && !command.InSystemDir(m.request.Program)
 }
 
 // byPath is the command under the path of its program.
@@ -115,32 +117,32 @@ func byPath(request Request) []string {
 }
 
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
-func (m *maker) judge(command []string) segment {
-	matches := m.rules.Match(command)
+func (m *maker) judge(words []string) segment {
+	matches := m.rules.Match(words)
 	if m.foreign() {
 		// What a rule has against the name holds for every path.
-		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), Match.allows)...)
+		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), allows)...)
 	}
 	s := segment{matched: len(matches) > 0}
 	if m.altered {
-		matches = slices.DeleteFunc(matches, Match.allows)
+		matches = slices.DeleteFunc(matches, allows)
 	}
 	if len(matches) == 0 {
-		s.verdict, s.danger = m.guess(command)
+		s.verdict, s.danger = m.guess(words)
 		return s
 	}
-	rule, _ := Strictest(matches)
-	s.rule, s.verdict = &rule, rule.verdict()
+	rule, _ := rules.Strictest(matches)
+	s.rule, s.verdict = &rule, verdictOf(rule)
 	return s
 }
 
 // guess judges a command that no rule says anything about.
-func (m *maker) guess(command []string) (v verdict, danger bool) {
+func (m *maker) guess(words []string) (v verdict, danger bool) {
 	mode := m.approval.Mode
 	switch {
-	case mode == messages.Untrusted && m.safe(command):
+	case mode == messages.Untrusted && m.safe(words):
 		return fine, false
-	case Dangerous(command):
+	case command.Dangerous(words):
 		if mode == messages.Never {
 			return forbid, true
 		}
@@ -153,8 +155,8 @@ func (m *maker) guess(command []string) (v verdict, danger bool) {
 	return fine, false
 }
 
-func (m *maker) safe(command []string) bool {
-	return !m.altered && m.understood.Plain && Safe(command)
+func (m *maker) safe(words []string) bool {
+	return !m.altered && m.understood.Plain && command.Safe(words)
 }
 
 // decide combines the segments: the strictest decides.
@@ -214,14 +216,14 @@ func source(rule bool) messages.DecisionSource {
 }
 
 // verdict is the rule's decision as a verdict. What is no decision forbids.
-func (m Match) verdict() verdict {
+func verdictOf(m rules.Match) verdict {
 	switch m.Decision {
-	case Allow:
+	case rules.Allow:
 		return fine
-	case Prompt:
+	case rules.Prompt:
 		return ask
 	}
 	return forbid
 }
 
-func (m Match) allows() bool { return m.Decision == Allow }
+func allows(m rules.Match) bool { return m.Decision == rules.Allow }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
 )
 
 // exact is a text that stays itself in JSON. Bytes that are no UTF-8 would all become the same character otherwise, and
@@ -114,7 +115,7 @@ func (m *maker) canonical() []string {
 	case m.foreign():
 		return m.commands[0]
 	case m.altered && m.understood.Script:
-		return canonicalScript(m.request.Argv)
+		return command.CanonicalScript(m.request.Argv)
 	}
 	return m.understood.Canonical
 }

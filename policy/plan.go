@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/execbus/execbus/messages"
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
+)
 
 // Request is one command as it is about to run. It is not changed by the plan.
 type Request struct {
@@ -25,7 +28,7 @@ const NotFound = "not found"
 type Snapshot struct {
 	Approval messages.ApprovalPolicy
 	Sandbox  messages.SandboxPolicy
-	Rules    *Rules // nil: none
+	Rules    *rules.Set // nil: none
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
 	TrustedShells []string
 	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // interview is the interactive demo in tmux, in a directory of its own, with questions.
@@ -387,7 +387,7 @@ func TestRuleLine(t *testing.T) {
 	t.Parallel()
 	for i, prefix := range [][]string{{"ls"}, {"git", "commit", "-m", "it's \"so\" <&> \\ \u2028 \u00e9\n"}, {"a b", ""}} {
 		file := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		if err := policy.AppendAmendment(file, prefix); err != nil {
+		if err := rules.Append(file, prefix); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != execbus.RuleLine(prefix)+"\n" {

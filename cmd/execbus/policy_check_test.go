@@ -12,6 +12,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // roleVariable makes this test binary execbus: the real one, in a process of its own.
@@ -108,27 +109,27 @@ func TestPolicyCheckForPeople(t *testing.T) {
 
 // TestPolicyCheckAgreesWithPlans compares the answers with what a session would do.
 func TestPolicyCheckAgreesWithPlans(t *testing.T) {
-	rules, err := policy.ParseRules("a.rules", []byte(sample))
+	set, err := rules.Parse("a.rules", []byte(sample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: set}
 	for _, argv := range [][]string{
 		{"make"}, {"git", "log"}, {"rm"}, {"ls"}, {"/opt/make"}, {"/bin/make"}, {"./make"}, {"bin/rm"}, {"bash", "-lc", "make && make x"},
 		{"bash", "-lc", "make && ls"}, {"bash", "-lc", "ls; rm x"}, {"bash", "-lc", "make <<E\nx\nE"}, {"bash", "-lc", "make > x"},
 		{"bash", "-lc", "make $(rm x)"}, {"bash"}, {"sh", "-c", "x=1 make"}, {"sh", "-c", ""}, {"zsh", "-c", "git push || make"},
 	} {
 		plan := policy.MakePlan(policy.Request{Argv: argv, Dir: "/"}, snapshot)
-		var want policy.RuleDecision
+		var want rules.Decision
 		switch {
 		case plan.Decision == policy.Reject:
-			want = policy.Forbidden
+			want = rules.Forbidden
 		case plan.Decision == policy.Ask:
-			want = policy.Prompt
+			want = rules.Prompt
 		case plan.FirstAttempt == policy.Unsandboxed:
-			want = policy.Allow
+			want = rules.Allow
 		}
-		if got := judge(rules, argv).decision; got != want {
+		if got := judge(set, argv).decision; got != want {
 			t.Errorf("%q: %q, and the plan is %+v", argv, got, plan)
 		}
 	}

@@ -33,7 +33,7 @@ var dependencies = map[string]dependency{
 	"github.com/google/uuid": {reason: "session ids"},
 	"go.starlark.net": {
 		reason: "the language of rule files",
-		rooms:  []string{"policy"},
+		rooms:  []string{"policy/rules"},
 	},
 	"go.opentelemetry.io/otel": {
 		reason: "telemetry: attributes; the API only, the host brings the SDK or nothing",
@@ -67,7 +67,7 @@ var dependencies = map[string]dependency{
 	},
 	"mvdan.cc/sh/v3": {
 		reason: "parses shell scripts, to know what they run; package syntax only",
-		rooms:  []string{"policy"},
+		rooms:  []string{"policy/command"},
 	},
 }
 

@@ -19,13 +19,18 @@ const root = "."
 // rooms says whose packages the non-test files of a room may import, besides those of the room itself. A package belongs
 // to the room whose name is the longest beginning of its path; only the root's package has no others below it.
 var rooms = map[string][]string{
-	"messages":    {},
-	"bus":         {"messages"},
-	"ptyio":       {"messages"},
-	"sandbox":     {"messages", "ptyio"},
-	"policy":      {"messages"},
-	"actors":      {"messages", "bus", "ptyio", "sandbox", "policy"},
-	root:          {"messages", "bus", "ptyio", "sandbox", "policy", "actors"},
+	"messages": {},
+	"bus":      {"messages"},
+	"ptyio":    {"messages"},
+	"sandbox":  {"messages", "ptyio"},
+
+	"policy":         {"messages", "policy/command", "policy/rules"},
+	"policy/command": {},
+	// The bounded Starlark below it is its own business.
+	"policy/rules": {"messages", "policy/command"},
+
+	"actors":      {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules"},
+	root:          {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors"},
 	"mcp":         {root, "messages", "bus", "ptyio"},
 	"execserver":  {root, "messages", "bus", "ptyio"},
 	"cmd/demo":    {root, "messages"},
@@ -128,6 +133,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"tests/probe/bad.go":      source(module+"/messages", module+"/bus"),
 		"tests/soak/good.go":      source(module, module+"/tests/probe", module+"/bus/bustest"),
 		"actors/bad.go":           source(module+"/bus/bustest", module+"/util"),
+		"policy/rules/bad.go":     source(module + "/policy"),
+		"policy/command/bad.go":   source(module + "/messages"),
 		"util/helpers.go":         "package util",
 		"cmd/other/main_test.go":  "package main",
 	},
@@ -137,6 +144,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"sandbox/internal/x/x.go imports "+module+"/actors",
 		"cmd/demo/bad.go imports "+module+"/bus:",
 		"tests/probe/bad.go imports "+module+"/bus:",
+		"policy/rules/bad.go imports "+module+"/policy:",
+		"policy/command/bad.go imports "+module+"/messages:",
 		"actors/bad.go imports "+module+"/bus/bustest: it is meant for tests",
 		"actors/bad.go imports "+module+"/util: that is no room",
 		"util/ belongs to no room",

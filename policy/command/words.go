@@ -1,0 +1,48 @@
+package command
+
+import (
+	"strings"
+)
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
+
+// plainProgram reports whether the first word of a command names a program, or a builtin command that can neither run
+// something nor change what later names mean.
+func plainProgram(name string) bool {
+	if inert[name] {
+		return true
+	}
+	return name != "" && strings.Trim(name, letters+digits+"_./+@-") == "" && !shellWords[name] &&
+		name[0] != '-' && name[0] != '+' // to bash -c, a script that begins so is another option
+}
+
+// inert are the builtin commands of shells that do nothing to the commands after them, whatever their words. After cd
+// relative programs are not known any more.
+var inert = wordSet(`: cd echo false pwd true`)
+
+// shellWords are the other builtin commands and the reserved words of bash, zsh, dash and ksh. A script with one of them
+// as a program is not plain: they run their words (eval, exec, command, trap), change what a name means (alias, hash,
+// enable, set), assign to PATH (read, printf -v, printf %n), or run what is hidden in a subscript (test -v, let, unset).
+var shellWords = wordSet(`
+	! . - [ [[ ]] { } ]
+	alias always autoload bg bind bindkey break builtin bye caller cap case chdir clone command comparguments compcall compctl
+	compdescribe compfiles compgen compgroups complete compopt compquote compset comptags comptry compvalues continue coproc
+	declare dirs disable disown do done echotc echoti elif else emulate enable end esac eval exec exit export fc fg fi float
+	for foreach function functions getcap getconf getln getopts hash help hist history if in integer jobs kill let limit local
+	log logout mapfile namespace nameref nocorrect noglob pcre_compile pcre_match pcre_study popd print printf private
+	privileges prompt pushd pushln r read readarray readonly rehash repeat return sched select set setcap setopt shift shopt
+	sleep source stop strftime suspend sysopen sysread sysseek syswrite syserror test then time times trap ttyctl type typeset
+	ulimit umask unalias unfunction unhash unlimit unset unsetopt until vared wait whence where while xtrace zcompile zcurses
+	zformat zftp zle zmodload zmv zparseopts zprof zpty zregexparse zselect zsocket zstat zstyle zsystem ztcp
+`)
+
+func wordSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range strings.Fields(text) {
+		set[word] = true
+	}
+	return set
+}
