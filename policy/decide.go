@@ -116,19 +116,39 @@ func byPath(request Request) []string {
 	return append([]string{program}, request.Argv[1:]...)
 }
 
+// Matches are the rules that count for one command: those that match it, and the prompt and forbidden rules that match any
+// command inside of it, wherever it stands, as far as [command.Search] finds it. So what a rule has against git push also
+// holds for "if true; then git push & fi" and for "sudo git push"; what it has for it does not.
+func Matches(set *rules.Set, words []string) []rules.Match {
+	if set == nil {
+		return nil
+	}
+	return matching(set, words, command.Search(words))
+}
+
+// matching is Matches where the search has been made.
+func matching(set *rules.Set, words []string, found command.Survey) []rules.Match {
+	matches := slices.Clip(set.Match(words))
+	for _, inner := range found.Commands[min(1, len(found.Commands)):] { // the first is the whole
+		matches = append(matches, slices.DeleteFunc(set.Match(inner), allows)...)
+	}
+	return matches
+}
+
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
 func (m *maker) judge(words []string) segment {
-	matches := m.rules.Match(words)
+	found := command.Search(words)
+	matches := matching(m.rules, words, found)
 	if m.foreign() {
 		// What a rule has against the name holds for every path.
-		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), allows)...)
+		matches = append(matches, slices.DeleteFunc(m.rules.Match(m.request.Argv), allows)...)
 	}
 	s := segment{matched: len(matches) > 0}
 	if m.altered {
 		matches = slices.DeleteFunc(matches, allows)
 	}
 	if len(matches) == 0 {
-		s.verdict, s.danger = m.guess(words)
+		s.verdict, s.danger = m.guess(words, found.Dangerous)
 		return s
 	}
 	rule, _ := rules.Strictest(matches)
@@ -137,12 +157,12 @@ func (m *maker) judge(words []string) segment {
 }
 
 // guess judges a command that no rule says anything about.
-func (m *maker) guess(words []string) (v verdict, danger bool) {
+func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 	mode := m.approval.Mode
 	switch {
 	case mode == messages.Untrusted && m.safe(words):
 		return fine, false
-	case command.Dangerous(words):
+	case dangerous:
 		if mode == messages.Never {
 			return forbid, true
 		}

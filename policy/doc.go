@@ -62,6 +62,8 @@
 //
 // What the table does not show:
 //
+//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, and through
+//     sudo, env, xargs, nested shells and the like. Allow rules hold for what is known to be all that runs.
 //   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
 //   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
 //   - A prompt rule with require_escalated, under on-request, is ask!.
@@ -99,8 +101,8 @@
 // allow rule or an approval without a sandbox it may do anything.
 //
 // That rules see everything. They match words. What a program does with its arguments, its configuration, or a file that
-// changed since the approval is out of sight, and so is whatever a script hides in expansions: such a script is one unknown
-// command, which a forbidden rule for what is hidden does not match. To forbid for certain, confine.
+// changed since the approval is out of sight, and so is a command that a script puts together from expansions: a forbidden
+// rule does not match it. To forbid for certain, confine.
 //
 // That a name in a script is the program you know: the shell looks it up in the PATH that the host gives to commands. A
 // host whose PATH has directories that commands can write to gives its allow rules away.

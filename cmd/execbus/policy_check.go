@@ -25,7 +25,8 @@ path says.
   --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
 
 If the command is a script for a shell (bash -lc SCRIPT) and nothing but a list of plain commands, each of them is checked.
-The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
+Rules that forbid or ask look at every command that is written in a script, wherever it stands, and through sudo, env and the
+like. The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
 then depends on the session's approval and sandbox policies, which are not asked here.
 
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
@@ -119,7 +120,7 @@ func judge(set *rules.Set, argv []string) verdict {
 	var all []rules.Match
 	whole := true
 	for _, words := range command.Understand(command.Line{Argv: argv}).Commands {
-		c := checked{words, set.Match(words)}
+		c := checked{words, policy.Matches(set, words)}
 		v.commands = append(v.commands, c)
 		all = append(all, c.matches...)
 		whole = whole && len(c.matches) > 0

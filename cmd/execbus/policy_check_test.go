@@ -88,7 +88,9 @@ func TestPolicyCheckForPeople(t *testing.T) {
 		{[]string{"bash", "-lc", "make && ls"}, 5, []string{"no rule decides\n", "  make\n", "allow by a.rules:4", "  ls\n", "no rule matches"}, ""},
 		{[]string{"bash", "-c", "make; ls | rm -r x"}, 4, []string{"forbidden\n", "  rm -r x\n", "forbidden by a.rules:3"}, "bash"},
 		{[]string{"/bin/sh", "-c", "git push; ls"}, 3, []string{"prompt\n", "no rule matches"}, ""},
-		{[]string{"bash", "-lc", "make $(rm x)"}, 3, []string{"prompt\n", "bash -lc", "begin with bash"}, "allow"},
+		{[]string{"bash", "-lc", "make $(ls)"}, 3, []string{"prompt\n", "bash -lc", "begin with bash"}, "allow"},
+		{[]string{"bash", "-lc", "make $(rm x)"}, 4, []string{"forbidden\n", "bash -lc", "begin with rm"}, "allow"},
+		{[]string{"zsh", "-x", "-c", "if make; then git push & fi"}, 3, []string{"prompt\n", "begin with git"}, "allow"},
 		{[]string{"./bash", "-lc", "make"}, 3, []string{"prompt\n", "./bash is taken for bash"}, "allow"},
 		{[]string{"zsh", "-x", "-c", "make"}, 5, []string{"no rule decides\n"}, "allow"},
 	} {

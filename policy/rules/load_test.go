@@ -73,7 +73,7 @@ func TestABadFileDisablesOnlyItself(t *testing.T) {
 		"c.rules": strings.Repeat("#", bounded.MaxSource+1),
 		"d.rules": "for i in range(1 << 60):\n  pass",
 		"e.rules": "x = 'x' * (1 << 29)",
-		"f.rules":   "\xff",
+		"f.rules": "\xff",
 		"z.rules": "prefix_rule(['rm', 'x'], decision='prompt')\n",
 	})
 	must := func(err error) {
