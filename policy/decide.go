@@ -176,7 +176,12 @@ func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 }
 
 func (m *maker) safe(words []string) bool {
-	return !m.altered && m.understood.Plain && command.Safe(words)
+	return !m.altered && m.understood.Plain && command.Safe(words, command.Setting{Confined: m.sandboxed(), Dir: m.request.Dir})
+}
+
+// sandboxed reports whether the first attempt is confined by us, unless a rule or a person says otherwise.
+func (m *maker) sandboxed() bool {
+	return m.sandbox.Confined() && m.request.SandboxPermissions != messages.RequireEscalated
 }
 
 // decide combines the segments: the strictest decides.

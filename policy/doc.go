@@ -32,7 +32,8 @@
 // gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
 // The strictest segment decides for the whole command. The classes of commands:
 //
-//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it.
+//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it. git is never known to be
+//     safe without a sandbox, because a repository may say what git status runs.
 //   - U: unknown, which is everything else.
 //   - D: dangerous: it removes files by force, directly or through wrappers such as sudo, env and shells.
 //   - A: every segment matches an allow rule and no stricter one.
@@ -108,7 +109,7 @@
 // host whose PATH has directories that commands can write to gives its allow rules away.
 //
 // That safe means without effect: git status, for one, does what the repository's configuration says. Safe commands run in
-// the sandbox, too.
+// the sandbox, too. What lies under /proc and /sys is not safe to read, but a symbolic link may lead there.
 //
 // That a plan holds for ever: rules, grants and policies change. Make a new one for each command, and for each that waits
 // after an answer was given.

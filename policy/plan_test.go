@@ -315,6 +315,29 @@ func TestWishesAndRules(t *testing.T) {
 	}
 }
 
+// TestWhatIsSafeDependsOnTheSandbox: git runs what a repository says, and only where it cannot do harm is that as good as
+// nothing.
+func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
+	for _, c := range []struct {
+		request Request
+		sandbox messages.SandboxPolicy
+		want    string
+	}{
+		{shell("git status"), readOnly, "run/ask"},
+		{shell("git status"), full, "ask"},
+		{words("git", "status"), messages.SandboxPolicy{Type: messages.ExternalSandbox}, "ask"},
+		{shell("git diff"), workspace, "ask/retry"},
+		{shell("git diff --no-textconv --no-ext-diff"), workspace, "run/ask"},
+		{shell("ls"), full, "run"},
+		{shell("cat environ"), full, "run"},
+		{Request{Argv: []string{"cat", "environ"}, Program: "/bin/cat", Dir: "/proc/1"}, full, "ask"},
+	} {
+		if got := outcome(MakePlan(c.request, under(untrusted, c.sandbox, nil)), c.sandbox.Confined()); got != c.want {
+			t.Errorf("%q in %s, %s: %s, want %s", c.request.Argv, c.request.Dir, c.sandbox, got, c.want)
+		}
+	}
+}
+
 // TestHereDocuments: rules hold for the command that reads one, and nothing is known about its safety.
 func TestHereDocuments(t *testing.T) {
 	for text, want := range map[string]string{"ls -l": "run/ask", "ls -l <<E\nx\nE": "ask/retry", "allowed x <<E\nx\nE": "run!",

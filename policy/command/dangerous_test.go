@@ -77,7 +77,7 @@ func TestDangerousCommands(t *testing.T) {
 		if !Dangerous(words) {
 			t.Errorf("%q is not dangerous", words)
 		}
-		if Safe(words) {
+		if Safe(words, confined) {
 			t.Errorf("%q is safe", words)
 		}
 	}

@@ -3,9 +3,9 @@
 //	u := command.Understand(command.Line{Argv: []string{"/bin/bash", "-lc", "git status && rm -rf build"}})
 //	u.Commands                        // [[git status] [rm -rf build]]
 //	u.Plain                           // true: this is all that runs
-//	command.Safe(u.Commands[0])       // it only looks at things
-//	command.Dangerous(u.Commands[1])  // it removes by force
-//	command.RunsAnything([]string{"bash", "-c"}) // a rule for this would allow everything
+//	command.Dangerous(u.Commands[1])  // true: it removes by force
+//	command.Safe(u.Commands[0], command.Setting{Confined: true}) // true: it only looks at things
+//	command.RunsAnything([]string{"bash", "-c"})                 // true: a rule for this would allow everything
 //
 // Nothing here reads a file, starts a program or remembers anything: equal arguments have equal answers. All functions may be
 // called at the same time.
@@ -15,8 +15,8 @@
 // [Understand] is strict. It takes a script apart only where it is certain that the shell runs these commands with these words
 // and no others; whatever it does not know makes the script one opaque command. What allows something has to ask it.
 //
-// [Dangerous] is broad. It looks for commands wherever they stand, in loops, substitutions and other shells' scripts, and does
-// not mind what it cannot read. What stops something asks it, too.
+// [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other shells' scripts, and does
+// not mind what it cannot read. What stops something asks it.
 //
 // [Split] is simple. It splits the text of an example in a rule file, where nothing is run.
 //

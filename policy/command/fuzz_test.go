@@ -41,7 +41,7 @@ func FuzzUnderstand(f *testing.F) {
 		u := Understand(script(text))
 		dangerous := Dangerous([]string{"bash", "-lc", text})
 		words := strings.Fields(text)
-		if Dangerous(words) && Safe(words) {
+		if Dangerous(words) && Safe(words, confined) {
 			t.Errorf("%q is safe and dangerous", words)
 		}
 		Understand(Line{Argv: words})
@@ -92,7 +92,7 @@ func TestNothingIsExecuted(t *testing.T) {
 		for _, shell := range []string{"bash", "./x", "sh"} {
 			u := Understand(Line{Argv: []string{shell, "-c", text}, TrustedShells: []string{"x"}})
 			for _, command := range u.Commands {
-				Safe(command)
+				Safe(command, confined)
 				Dangerous(command)
 			}
 		}

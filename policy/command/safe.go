@@ -7,13 +7,16 @@ import (
 	"strings"
 )
 
-// safeAlways are the programs that only look, whatever their words; safeSome do so with some words.
+// safeAlways are the programs that only look, whatever their words; safeSome do so with some words, safeConfined only in a
+// sandbox: what a repository has configured runs at git status, too.
 var (
-	safeAlways = wordSet(`cat cd cut echo expr false grep head id ls nl paste pwd rev seq stat tail tr true uname wc which whoami` +
-		onLinux(` numfmt tac`))
+	safeAlways = wordSet(`cat cd cut du echo expr false grep head id ls nl paste pwd rev seq stat tail tr true uname wc which
+		whoami` + onLinux(` numfmt tac`))
 	safeSome = map[string]func(args []string) bool{
-		"base64": safeBase64, "find": safeFind, "git": safeGit, "rg": safeRg, "sed": safeSed, "uniq": safeUniq,
+		"base64": safeBase64, "date": safeDate, "diff": safeDiff, "find": safeFind, "jq": safeJq, "rg": safeRg, "sed": safeSed,
+		"sort": safeSort, "uniq": safeUniq,
 	}
+	safeConfined = map[string]func(args []string) bool{"git": safeGit}
 )
 
 func onLinux(words string) string {
@@ -23,24 +26,34 @@ func onLinux(words string) string {
 	return ""
 }
 
-// Safe reports whether one command is known only to look at things: it changes no file and runs no other program. Programs
-// are known by a bare name, or by a path in the system's own directories. Only what Understand calls plain may be asked
-// about: in anything else the words are not what the program gets.
+// Setting is where a command would run.
+type Setting struct {
+	Confined bool   // in a sandbox of ours
+	Dir      string // absolute; empty: nobody knows
+}
+
+// Safe reports whether one command is known only to look at things: it changes no file and runs no other program, and it
+// looks at nothing under /proc and /sys, where the environment of other processes is. Programs are known by a bare name, or
+// by a path in the system's own directories. Only what Understand calls plain may be asked about: in anything else the
+// words are not what the program gets.
 //
-// Two things are taken on trust: that a bare name finds the system's program, and what git is configured to run.
-func Safe(words []string) bool {
+// That a bare name finds the system's program is taken on trust, and so are symbolic links.
+func Safe(words []string, at Setting) bool {
 	if len(words) == 0 {
 		return false
 	}
-	if safeWithAnyWords(words[0]) {
-		return true
-	}
 	name, known := safeName(words[0])
+	if !known || !readsNothing[name] && at.kernelFiles(name, words[1:]) {
+		return false
+	}
 	check := safeSome[name]
-	return known && check != nil && check(words[1:])
+	if check == nil && at.Confined {
+		check = safeConfined[name]
+	}
+	return safeAlways[name] || check != nil && check(words[1:])
 }
 
-// safeWithAnyWords reports whether a program is safe whatever its words.
+// safeWithAnyWords reports whether a program is safe whatever its words, but for what they make it read.
 func safeWithAnyWords(program string) bool {
 	name, known := safeName(program)
 	return known && safeAlways[name]
@@ -60,9 +73,70 @@ func option(word, long string) bool {
 	return len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(long, name)
 }
 
-func safeBase64(args []string) bool {
+// has reports whether one of the words is one of the long options, or a cluster of short ones with one of the letters; a
+// letter may also be the value of another, which is not known here.
+func has(args []string, letters string, longs ...string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.ContainsAny(arg, letters) {
+			return true
+		}
+		return slices.ContainsFunc(longs, func(long string) bool { return option(arg, long) })
+	})
+}
+
+func safeBase64(args []string) bool { return !has(args, "o", "--output") }
+
+// safeDiff does not let pr paginate.
+func safeDiff(args []string) bool { return !has(args, "l", "--paginate") }
+
+func safeRg(args []string) bool { return !has(args, "z", "--search-zip", "--pre", "--hostname-bin") }
+
+// safeSort writes nowhere, compresses with nothing, and does not read names of files from a file.
+func safeSort(args []string) bool {
+	return !has(args, "oT", "--output", "--temporary-directory", "--compress-program", "--files0-from")
+}
+
+var (
+	dateWords  = wordSet(`-u --utc --universal -R --rfc-email -I -Idate -Ihours -Iminutes -Iseconds -Ins --iso-8601`)
+	dateValues = wordSet(onLinux(`-d -r --date --reference`)) // the next word is one
+	dateGlued  = []string{"+", "--iso-8601=", "--rfc-3339="}
+)
+
+// safeDate knows the options that only show; a bare word would be the time to set.
+func safeDate(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		name, _, glued := strings.Cut(args[i], "=")
+		switch {
+		case dateWords[args[i]] || slices.ContainsFunc(dateGlued, func(p string) bool { return strings.HasPrefix(args[i], p) }):
+		case glued && strings.HasPrefix(name, "--") && dateValues[name]:
+		case dateValues[args[i]] && i+1 < len(args):
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	jqOptions = wordSet(`--ascii-output --color-output --compact-output --exit-status --join-output --monochrome-output --null-input
+		--raw-input --raw-output --raw-output0 --seq --slurp --sort-keys --stream --tab --unbuffered --indent --arg --argjson --args --jsonargs`)
+	// jqLooks are what a filter has to say to see the environment, or to read more files than are named.
+	jqLooks = wordSet(`env ENV import include modulemeta`)
+)
+
+// safeJq knows the options that read no file, and filters that mention nothing which looks elsewhere than at the input.
+func safeJq(args []string) bool {
 	return !slices.ContainsFunc(args, func(arg string) bool {
-		return option(arg, "--output") || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "o")
+		cluster, short := strings.CutPrefix(arg, "-")
+		switch {
+		case strings.HasPrefix(arg, "--"):
+			return !jqOptions[arg]
+		case short:
+			return strings.Trim(cluster, "CMRSacehjnrs") != ""
+		}
+		names := strings.FieldsFunc(arg, func(r rune) bool { return !strings.ContainsRune(letters+digits+"_", r) })
+		return slices.ContainsFunc(names, func(name string) bool { return jqLooks[name] })
 	})
 }
 
@@ -70,13 +144,6 @@ var unsafeFind = wordSet(`-exec -execdir -ok -okdir -delete -fls -fprint -fprint
 
 func safeFind(args []string) bool {
 	return !slices.ContainsFunc(args, func(arg string) bool { return unsafeFind[arg] })
-}
-
-func safeRg(args []string) bool {
-	return !slices.ContainsFunc(args, func(arg string) bool {
-		return option(arg, "--search-zip") || option(arg, "--pre") || option(arg, "--hostname-bin") ||
-			strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "z")
-	})
 }
 
 // safeSed knows "sed -n 5p" and "sed -n 5,7p", with at most one file; one that begins with "-" would be an option.
@@ -96,33 +163,4 @@ func lineNumber(text string) bool { return text != "" && strings.Trim(text, digi
 func safeUniq(args []string) bool {
 	operand := slices.IndexFunc(args, func(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") })
 	return !slices.Contains(args, "--") && (operand < 0 || operand == len(args)-1)
-}
-
-var (
-	// gitGlobals are the options before the sub-command that lead to no other repository and no other program.
-	gitGlobals = wordSet(`-P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
-		--glob-pathspecs --noglob-pathspecs --icase-pathspecs`)
-	gitActs     = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
-	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // fields of formats for which gpg runs
-	gitLooks    = wordSet(`status log diff show branch`)
-	gitBranches = wordSet(`--list -l --show-current -a --all -r --remotes -v -vv --verbose`)
-)
-
-func safeGit(args []string) bool {
-	for len(args) > 0 && gitGlobals[args[0]] {
-		args = args[1:]
-	}
-	if len(args) == 0 || !gitLooks[args[0]] {
-		return false
-	}
-	return !slices.ContainsFunc(args[1:], func(arg string) bool {
-		if slices.ContainsFunc(gitSigned, func(field string) bool { return strings.Contains(arg, field) }) {
-			return true
-		}
-		if args[0] == "branch" {
-			return !gitBranches[arg] && !strings.HasPrefix(arg, "--format=")
-		}
-		isArg := func(long string) bool { return option(arg, long) }
-		return arg != "--text" && slices.ContainsFunc(gitActs, isArg)
-	})
 }

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+var (
+	// readsNothing are the safe programs whose words are no files that they read.
+	readsNothing = wordSet(`date echo expr false id pwd seq tr true uname which whoami`)
+	// readsBelow are those that read whole directories, cd being the first half of that.
+	readsBelow = wordSet(`cd diff find grep rg` + onLinux(` du`))
+
+	kernelDirs = []string{"proc", "sys"}
+)
+
+// kernelFiles reports whether the words of a program may lead to what lies under /proc or /sys. It only looks at the text,
+// and rather finds too much.
+func (at Setting) kernelFiles(program string, words []string) bool {
+	if readsBelow[program] && program != "cd" && at.Dir != "" && at.leads(".", true) {
+		return true
+	}
+	return slices.ContainsFunc(words, func(word string) bool {
+		for _, file := range filesIn(word) {
+			if at.leads(file, readsBelow[program]) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// filesIn are the parts of a word that may be the name of a file: itself, and the value of an option.
+func filesIn(word string) []string {
+	files := []string{word}
+	if _, value, found := strings.Cut(word, "="); found {
+		files = append(files, value)
+	}
+	if strings.HasPrefix(word, "-") {
+		if slash := strings.IndexAny(word, "/."); slash >= 0 {
+			files = append(files, word[slash:])
+		}
+		files = append(files, word[min(2, len(word)):])
+	}
+	return files
+}
+
+// leads reports whether a path may lead under one of the kernel's directories, or to a directory that has them if all that is
+// below it is read.
+func (at Setting) leads(file string, below bool) bool {
+	if strings.HasPrefix(file, "~") {
+		_, rest, _ := strings.Cut(file, "/")
+		file = "../" + rest // a home may lie anywhere
+	}
+	if at.Dir != "" && !strings.HasPrefix(file, "/") && inKernelDir(strings.TrimPrefix(path.Join(at.Dir, file), "/")) {
+		return true
+	}
+	clean := path.Clean(file)
+	absolute := strings.HasPrefix(clean, "/")
+	if below && (clean == "/" || at.Dir != "" && !absolute && path.Join(at.Dir, clean) == "/") {
+		return true
+	}
+	rest := strings.TrimPrefix(clean, "/")
+	for strings.HasPrefix(rest, "../") {
+		absolute, rest = true, rest[len("../"):] // far enough up it is
+	}
+	if absolute {
+		return inKernelDir(rest)
+	}
+	first, _, more := strings.Cut(rest, "/")
+	return more && slices.Contains(kernelDirs, first) // it may be asked about in the root
+}
+
+// inKernelDir reports whether a path from the root begins with one of the kernel's directories, or with a pattern that may
+// stand for one.
+func inKernelDir(rest string) bool {
+	first, _, _ := strings.Cut(rest, "/")
+	return slices.ContainsFunc(kernelDirs, func(dir string) bool {
+		matches, err := path.Match(first, dir)
+		return matches || err != nil
+	})
+}
