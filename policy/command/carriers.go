@@ -12,22 +12,45 @@ type carrier struct {
 	long     []string // long options with a value
 	assigns  bool     // NAME=value may stand before the command
 	operands int      // other words before the command
+	text     bool     // a shell gets the words, joined
 }
 
 var carriers = map[string]carrier{
 	"builtin": {}, "busybox": {}, "command": {}, "nocorrect": {}, "noglob": {}, "nohup": {}, "setsid": {}, "toybox": {},
+	"chroot": {long: []string{"--groups", "--userspec"}, operands: 1},
 	"doas":   {valued: "Cu"},
 	"env":    {valued: "CPau", long: []string{"--argv0", "--chdir", "--unset"}, assigns: true},
 	"exec":   {valued: "a"},
+	"flock":  {valued: "Ew", long: []string{"--conflict-exit-code", "--timeout", "--wait"}, operands: 1},
 	"ionice": {valued: "cn", long: []string{"--class", "--classdata"}},
 	"nice":   {valued: "n", long: []string{"--adjustment"}},
+	"ld.so": {long: []string{"--argv0", "--audit", "--glibc-hwcaps-mask", "--glibc-hwcaps-prepend", "--inhibit-rpath", "--library-path",
+		"--preload"}},
+	"nsenter": {valued: "GSt", long: []string{"--setgid", "--setuid", "--target"}},
+	"parallel": {valued: "CEIJLNPSadjns", text: true, long: []string{"--arg-file", "--basefile", "--colsep", "--delay", "--delimiter", "--env",
+		"--jobs", "--joblog", "--load", "--max-args", "--max-procs", "--memfree", "--nice", "--profile", "--results", "--retries", "--shebang",
+		"--sshlogin", "--tagstring", "--timeout", "--tmpdir", "--workdir"}},
+	"pkexec": {long: []string{"--user"}},
+	"setpriv": {long: []string{"--ambient-caps", "--apparmor-profile", "--bounding-set", "--egid", "--euid", "--groups", "--inh-caps",
+		"--landlock-access", "--landlock-rule", "--pdeathsig", "--regid", "--reuid", "--rgid", "--ruid", "--securebits", "--selinux-label"}},
 	"stdbuf": {valued: "eio", long: []string{"--error", "--input", "--output"}},
 	"sudo": {valued: "CDRTUghprtu", assigns: true, long: []string{"--chdir", "--chroot", "--close-from", "--command-timeout",
 		"--group", "--host", "--other-user", "--prompt", "--role", "--type", "--user"}},
 	"time":    {valued: "fo", long: []string{"--format", "--output"}},
 	"timeout": {valued: "ks", long: []string{"--kill-after", "--signal"}, operands: 1},
+	"unshare": {valued: "GRSlw", long: []string{"--boottime", "--load-interp", "--map-group", "--map-groups", "--map-user", "--map-users",
+		"--monotonic", "--propagation", "--root", "--setgid", "--setgroups", "--setuid", "--wd"}},
 	"xargs": {valued: "EIJLPRSadns", long: []string{"--arg-file", "--delimiter", "--max-args", "--max-chars", "--max-procs",
 		"--process-slot-var"}},
+}
+
+// carrierOf finds what is known about a program by its name. The dynamic loader has many.
+func carrierOf(name string) (carrier, bool) {
+	if strings.HasPrefix(name, "ld") && strings.Contains(name, ".so") {
+		name = "ld.so"
+	}
+	found, known := carriers[name]
+	return found, known
 }
 
 // carried is the command among the words of a carrier.
@@ -41,7 +64,11 @@ func (c carrier) carried(args []string) []string {
 		ended = ended || args[0] == "--"
 		args = args[min(skip, len(args)):]
 	}
-	return args[min(c.operands, len(args)):]
+	args = args[min(c.operands, len(args)):]
+	if list := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, ":::") }); c.text && list >= 0 {
+		return args[:list] // what follows are words for it
+	}
+	return args
 }
 
 // takesNext reports whether the value of an option is the next word.

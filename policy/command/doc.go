@@ -15,8 +15,8 @@
 // [Understand] is strict. It takes a script apart only where it is certain that the shell runs these commands with these words
 // and no others; whatever it does not know makes the script one opaque command. What allows something has to ask it.
 //
-// [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other shells' scripts, and does
-// not mind what it cannot read. What stops something asks it.
+// [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other
+// shells' scripts, and does not mind what it cannot read. What stops something asks it.
 //
 // [Split] is simple. It splits the text of an example in a rule file, where nothing is run.
 //

@@ -31,8 +31,8 @@ type Survey struct {
 }
 
 // Search looks for the commands in a command line: anywhere in a script, and through programs that run their words: sudo,
-// doas, env, nice, nohup, timeout, xargs, stdbuf, setsid, command, exec, eval, trap, busybox, find -exec and the like, and
-// shells with -c, one in the other up to eight times.
+// doas, env, nice, nohup, timeout, xargs, parallel, flock, chroot, unshare, pkexec, the dynamic loader, stdbuf, setsid, command,
+// exec, eval, trap, busybox, find -exec and the like, and shells with -c, one in the other up to eight times.
 //
 // Beyond the bounds the answer is the careful one: what is wrapped more often than eight times is dangerous, and so is what
 // would take too long to search; a script that is too long to parse is, if a line of it has the words rm and -f, and from any
@@ -100,8 +100,16 @@ func (s *search) command(words []string, level int) {
 			return
 		}
 	}
-	if carrier, found := carriers[name]; found {
-		s.command(carrier.carried(args), level+1)
+	carrier, found := carrierOf(name)
+	inner := carrier.carried(args)
+	switch {
+	case !found:
+	case carrier.text:
+		s.script(strings.Join(inner, " "), level+1)
+	case name == "flock" && len(inner) > 1 && (inner[0] == "-c" || inner[0] == "--command"):
+		s.script(inner[1], level+1)
+	default:
+		s.command(inner, level+1)
 	}
 }
 

@@ -64,6 +64,17 @@ func TestDangerousCommands(t *testing.T) {
 		find . -name x -exec ls {} ; -exec rm -rf {} +
 		find . -okdir sudo rm -f {} ;
 		ionice -c 3 rm -f x
+		flock /tmp/lock rm -f x
+		flock -w 5 -n /tmp/lock rm -f x
+		chroot /x rm -f y
+		chroot --userspec a:b /x rm -f y
+		unshare -rm rm -f x
+		pkexec --user root rm -f x
+		parallel rm -f ::: x
+		parallel -j 4 rm -f {} ::: x
+		ld.so --library-path /x /bin/rm -f x
+		/lib64/ld-linux-x86-64.so.2 /bin/rm -f x
+		setpriv --reuid 5 rm -f x
 		time -f x rm -f y
 		sudo env A=1 nice -n 5 nohup timeout 5 rm -f x
 		sudo sudo sudo sudo sudo sudo sudo sudo rm -f x
@@ -110,6 +121,7 @@ func TestDangerousScripts(t *testing.T) {
 		"fish -c 'rm -rf x'", "fish -lc 'if test -e x; rm -rf x; end'", "csh -c 'rm -f x'", "tcsh -fc 'rm -f x'",
 		"zsh --emulate sh -c 'rm -f x'", "fish <<E\nrm -f x\nE",
 		"env -u A -S 'rm -f x'", "env -iu A -vS 'rm -f x'", "env -C /tmp --split 'rm -f x'", "env -S 'rm -f x'",
+		"flock /tmp/lock -c 'rm -f x'", "parallel 'ls; rm -f {}' ::: a",
 	} {
 		for _, shell := range [][]string{{"bash", "-lc"}, {"/bin/sh", "-c"}, {"./bash", "-c"}} {
 			if !Dangerous(append(shell, text)) {
@@ -144,6 +156,10 @@ func TestNotDangerous(t *testing.T) {
 		busybox
 		docker run --rm -f x
 		xargs echo rm -f
+		flock rm -f
+		flock /tmp/lock echo rm -f
+		parallel echo ::: rm -f
+		chroot rm -f x
 		ls
 	`) {
 		if Dangerous(words) {
