@@ -159,18 +159,14 @@ func (m *maker) judge(words []string) segment {
 // guess judges a command that no rule says anything about.
 func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 	mode := m.approval.Mode
+	widens := override(m.request.CommandPolicy) && m.sandbox.Confined()
 	switch {
-	case mode == messages.Untrusted && m.safe(words):
+	case mode == messages.Untrusted && !widens && m.safe(words):
 		return fine, false
-	case dangerous:
-		if mode == messages.Never {
-			return forbid, true
-		}
-		return ask, true
-	case mode == messages.Untrusted:
-		return ask, false
-	case override(m.request.CommandPolicy) && m.sandbox.Confined(): // it would be refused under another policy than on-request
-		return ask, false
+	case dangerous && mode == messages.Never:
+		return forbid, true
+	case dangerous, mode == messages.Untrusted, widens: // never and on-failure have refused what widens
+		return ask, dangerous
 	}
 	return fine, false
 }

@@ -28,8 +28,8 @@
 //
 // # What is asked when
 //
-// First, a request for more than the sandbox allows is refused under every approval policy but on-request. Then each segment
-// gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
+// First, a request to run without a sandbox is refused under never and on-failure, and one for a wider sandbox under every
+// approval policy but on-request. Where the request is not refused a person is asked. Then each segment gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
 // The strictest segment decides for the whole command. The classes of commands:
 //
 //   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it. git is never known to be
@@ -50,16 +50,16 @@
 //	never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
 //	on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
 //	on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
-//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
-//	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |rej  |rej  |rej
+//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+//	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |ask! |run! |rej
 //	on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
 //	on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
 //	granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
-//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |rej  |rej  |rej
-//	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
-//	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |rej  |rej  |rej
+//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
+//	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
+//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
+//	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 //
 // What the table does not show:
 //
@@ -67,7 +67,7 @@
 //     sudo, env, xargs, nested shells and the like. Allow rules hold for what is known to be all that runs.
 //   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
 //   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
-//   - A prompt rule with require_escalated, under on-request, is ask!.
+//   - A prompt rule with require_escalated, where that is not refused, is ask!.
 //   - A script of one command with a here-document, whose text the command reads, is judged by the rules as that command; but
 //     it is not known to be safe, and no rule is offered for it.
 //   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables

@@ -64,6 +64,9 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	case granular && byRule != nil && !m.approval.Granular.Rules:
 		return fmt.Sprintf("rejected: a rule of the policy requires approval for commands that begin with %s, but the approval "+
 			"policy is granular and its setting rules is off", quote(byRule.rule.Prefix))
+	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval && !byGuess.danger:
+		return "rejected: running without a sandbox requires approval, but the approval policy is granular and its setting " +
+			"sandbox_approval is off; run the command without escalated permissions"
 	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval:
 		return "rejected: removing files by force, `rm -f`, requires approval, but the approval policy is granular and its setting " +
 			"sandbox_approval is off; remove them in a safer way"
