@@ -87,6 +87,45 @@ func escalated(c messages.ExecCommand) messages.ExecCommand {
 	return c
 }
 
+// TestAnApprovalWithoutInputIsNotOneForATerminal: what is typed is code that nobody has seen.
+func TestAnApprovalWithoutInputIsNotOneForATerminal(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	closed := messages.ExecCommand{Argv: []string{"sh"}, Yield: messages.MinYield}
+	terminal, pipe := closed, closed
+	terminal.TTY, pipe.OpenStdin = true, true
+	for name, c := range map[string]struct {
+		first, second messages.ExecCommand
+		again         bool // the second is asked about
+	}{
+		"closed, then a terminal": {closed, terminal, true},
+		"closed, then a pipe":     {closed, pipe, true},
+		"closed, then closed":     {closed, closed, false},
+		"a terminal, then closed": {terminal, closed, false},
+		"a pipe, then a terminal": {pipe, terminal, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &person{}
+			p.will(messages.ApprovedForSession, messages.Denied)
+			session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
+				Approver: p, Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+			if _, err := session.Exec(patient(t), c.first); err != nil {
+				t.Fatal(err)
+			}
+			if asked := p.questions(); len(asked) != 1 || asked[0].OpenInput != (c.first.TTY || c.first.OpenStdin) {
+				t.Fatalf("asked about %+v", asked)
+			}
+			_, err := session.Exec(patient(t), c.second)
+			if asked := p.questions(); (len(asked) == 1) != c.again || (err != nil) != c.again {
+				t.Errorf("%v, asked about %+v", err, asked)
+			}
+			if err := session.Close(patient(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestWhoIsAskedAboutWhat goes through the policies with real plans and real commands.
 func TestWhoIsAskedAboutWhat(t *testing.T) {
 	t.Parallel()
@@ -117,6 +156,7 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 		"read-only, on-request, escalated, no":   {messages.OnRequest, readOnly, escalated(script(outside)), messages.Denied, ask, "rejected by user", messages.ErrRejected},
 		"read-only, never, write":                {messages.Never, readOnly, script(outside), "", none, "Read-only", nil},
 		"read-only, never, escalated":            {messages.Never, readOnly, escalated(script(outside)), "", none, "never", messages.ErrRejected},
+		"read-only, untrusted, escalated":        {messages.Untrusted, readOnly, escalated(script(outside)), messages.Approved, ask, "written", nil},
 		"read-only, untrusted, write":            {messages.Untrusted, readOnly, script(outside), messages.Approved, ask, "written", nil},
 		"read-only, on-failure, write, approved": {messages.OnFailure, readOnly, script(outside), messages.Approved, ask, "written", nil},
 		"read-only, on-failure, write, denied":   {messages.OnFailure, readOnly, script(outside), messages.Denied, ask, "rejected by user", messages.ErrRejected},

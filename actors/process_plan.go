@@ -31,7 +31,8 @@ func (s *settings) decide(ctx context.Context, o *order, look bool, plan func(po
 	if p.launch, p.err = s.launch(o); p.err != nil {
 		return p
 	}
-	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
+	p.request = policy.Request{Argv: p.launch.Argv, Argv0: o.Argv0, Dir: p.launch.Dir, Environment: o.Environment,
+		OpenInput: o.TTY || o.OpenStdin, CommandPolicy: o.CommandPolicy}
 	if look {
 		if p.request.Program, p.missing = ptyio.FindProgram(ctx, p.launch); p.missing != nil {
 			p.request.Program = policy.NotFound

@@ -63,7 +63,7 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 // ask is the question about a command, for a person's eyes.
 func (a *approval) ask(c consult) messages.Question {
 	r := c.request
-	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
+	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
 		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
 		Amendment:   c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
 	switch {

@@ -56,6 +56,9 @@ type Question struct {
 	// Program is the file that Argv[0] was found as, where that is a bare name. It is this file that runs.
 	Program string `json:"program,omitempty"`
 	Dir     string `json:"dir"`
+	// OpenInput says that the command's input stays open, as a terminal's does: what is written to it later, and what an
+	// interpreter then runs, is not asked about.
+	OpenInput bool `json:"openInput,omitempty"`
 	// Reason says why there is a question: a denial by the sandbox, a rule, or the caller's justification.
 	Reason string `json:"reason,omitempty"`
 	// Unsandboxed says that an approved command runs without a sandbox, Retry that it has run and was stopped by it.

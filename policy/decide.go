@@ -27,8 +27,8 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	if plan.Decision == Run && plan.OnDenial != AskTo {
 		return plan // there will be no question, and making a key takes a third of the time
 	}
-	plan.CacheKey = m.key(plan)
-	if snapshot.Granted == nil || !snapshot.Granted(plan.CacheKey) {
+	plan.CacheKey = m.key(plan, request.OpenInput)
+	if !m.granted(plan, snapshot.Granted) {
 		return plan
 	}
 	// The key says what was approved: this attempt, with this answer to a denial.

@@ -88,8 +88,9 @@
 // from the request, the same permissions, under the same sandbox policy, and with the same consequence of an approval, so
 // that one for a confined attempt never becomes one without a sandbox. A plain script of a single command equals that
 // command, unless the request brings variables of its own or another argv[0], which mean something else to the shell. The
-// path of a trusted shell does not matter, nor do terminal, yield time, output limits and justification. A grant answers a
-// question; it never changes a rejection.
+// path of a trusted shell does not matter, nor do yield time, output limits and justification. Whether the input stays open
+// does, as a terminal's does: an approval with open input covers the command with closed input, but not the reverse, for
+// what is typed into python3 is code that nobody has seen. A grant answers a question; it never changes a rejection.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
 // words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the

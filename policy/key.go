@@ -40,12 +40,13 @@ func texts(all []string) any {
 	return result
 }
 
-// approved is what one approval for the session covers. Whatever is not in it may differ: terminal, yield time, output
-// limits, justification.
+// approved is what one approval for the session covers. Whatever is not in it may differ: the size of a terminal, yield
+// time, output limits, justification.
 type approved struct {
 	Command     any                         `json:"command"`
 	Argv0       exact                       `json:"argv0,omitempty"`
 	Dir         exact                       `json:"dir"`
+	OpenInput   bool                        `json:"open_input,omitempty"`
 	Environment *environment                `json:"environment,omitempty"`
 	Permissions messages.SandboxPermissions `json:"sandbox_permissions,omitempty"`
 	Network     bool                        `json:"network,omitempty"`
@@ -69,9 +70,18 @@ type environment struct {
 	Set         any              `json:"set,omitempty"` // names and values in turn
 }
 
-// key is the plan's cache key.
-func (m *maker) key(plan Plan) string {
-	a := approved{Command: texts(m.canonical()), Dir: exact(tidy(m.request.Dir)), Attempt: plan.FirstAttempt,
+// granted reports whether the command was approved before. What may be written to is the more dangerous, so its approval
+// holds without that, too.
+func (m *maker) granted(plan Plan, has func(key string) bool) bool {
+	if has == nil {
+		return false
+	}
+	return has(plan.CacheKey) || !m.request.OpenInput && has(m.key(plan, true))
+}
+
+// key is the cache key of a plan for the command with open or closed input.
+func (m *maker) key(plan Plan, openInput bool) string {
+	a := approved{Command: texts(m.canonical()), Dir: exact(tidy(m.request.Dir)), OpenInput: openInput, Attempt: plan.FirstAttempt,
 		OnDenial: plan.OnDenial}
 	if len(m.request.Argv) > 0 && m.request.Argv0 != m.request.Argv[0] {
 		a.Argv0 = exact(m.request.Argv0)

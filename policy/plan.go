@@ -17,6 +17,9 @@ type Request struct {
 	Dir     string // absolute
 	// Environment is what the request, not the session, says about the environment; nil says nothing.
 	Environment *messages.EnvironmentPolicy
+	// OpenInput says that somebody can write to the command while it runs: a terminal's input stays open, and a pipe's if that
+	// was asked for. What is written may be what an interpreter runs.
+	OpenInput bool
 	messages.CommandPolicy
 }
 
@@ -75,6 +78,7 @@ type Plan struct {
 	OnDenial     OnDenial
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
-	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question.
+	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question. An
+	// approval of a command with open input also covers the same command with closed input, which has another key.
 	CacheKey string
 }

@@ -112,6 +112,9 @@ func (a *asked) show() string {
 		fmt.Fprintf(&b, "  which is %s\n", visible(a.Program))
 	}
 	fmt.Fprintf(&b, "  in %s, %s\n", visible(a.Dir), a.confinement())
+	if a.OpenInput {
+		b.WriteString("  its input stays open: what is typed into it later is not asked about\n")
+	}
 	if a.Reason != "" {
 		fmt.Fprintf(&b, "  because: %s\n", a.Reason)
 	}
