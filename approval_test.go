@@ -126,6 +126,46 @@ func TestAnApprovalWithoutInputIsNotOneForATerminal(t *testing.T) {
 	}
 }
 
+// TestAPlantedProgramIsNotWhatItsNameSays, neither in a script nor without one.
+func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin", "head"), []byte("#!/bin/sh\necho planted\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	argv := messages.ExecCommand{Argv: []string{"head", "/dev/null"}}
+	for _, c := range []struct {
+		path    string
+		command messages.ExecCommand
+		asked   bool
+	}{
+		{"/usr/bin:/bin", script("head /dev/null"), false},
+		{"/usr/bin:/bin:bin", script("head /dev/null"), false},
+		{"bin:/usr/bin:/bin", script("head /dev/null"), true},
+		{filepath.Join(dir, "bin") + ":/usr/bin:/bin", script("head /dev/null"), true},
+		{filepath.Join(dir, "none") + ":/usr/bin:/bin", script("head /dev/null"), true}, // it may be made
+		{":/usr/bin:/bin", script("echo x | head"), true},
+		{"/usr/bin:/bin", argv, false},
+		{"bin:/usr/bin:/bin", argv, true},
+	} {
+		p := &person{}
+		session := openSession(t, rt, execbus.SessionOptions{Dir: dir, Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
+			Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": c.path}}, Approver: p,
+			Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+		_, err := session.Exec(patient(t), c.command)
+		if asked := p.questions(); (len(asked) == 1) != c.asked || (err != nil) != c.asked {
+			t.Errorf("PATH=%s, %q%s: %v, asked about %+v", c.path, c.command.Argv, c.command.Script, err, asked)
+		}
+		if err := session.Close(patient(t)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestWhoIsAskedAboutWhat goes through the policies with real plans and real commands.
 func TestWhoIsAskedAboutWhat(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type approvalLost struct{}
 
 // decide makes the plan for an order. If look is set, which is what looks says, it looks at the file system.
 func (s *settings) decide(ctx context.Context, o *order, look bool, plan func(policy.Request, policy.Snapshot) policy.Plan) planned {
-	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
+	p := planned{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Dir: s.dir}}
 	if p.launch, p.err = s.launch(o); p.err != nil {
 		return p
 	}
@@ -38,10 +38,27 @@ func (s *settings) decide(ctx context.Context, o *order, look bool, plan func(po
 			p.request.Program = policy.NotFound
 		}
 		p.snapshot.TrustedShells = trustedShells()
+		if s.rules != nil || s.asks(o) || command.Dangerous(p.launch.Argv) {
+			p.lookUp(ctx)
+		}
 	}
 	p.plan = plan(p.request, p.snapshot)
 	p.bind()
 	return p
+}
+
+// lookUp finds where the names in a script lead.
+func (p *planned) lookUp(ctx context.Context) {
+	l := p.launch
+	p.request.Path, p.request.Found = ptyio.SearchPath(l.Env), map[string]string{}
+	for _, name := range policy.Names(p.request, p.snapshot.TrustedShells) {
+		l.Argv = []string{name}
+		program, err := ptyio.FindProgram(ctx, l)
+		if err != nil {
+			program = policy.NotFound
+		}
+		p.request.Found[name] = program
+	}
 }
 
 // bind makes the program that was looked at the one that runs: a person may take long to answer, and PATH may lead
@@ -60,13 +77,17 @@ func (p *planned) bind() {
 // matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
 // file. Looking may wait for the file system.
 func (s *settings) looks(o *order) bool {
-	asks := s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
-		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
-	if o.Script != "" || s.rules != nil || asks {
+	if o.Script != "" || s.rules != nil || s.asks(o) {
 		return true
 	}
 	_, shell := shellKinds[shellKind(o.Argv[0])]
 	return shell
+}
+
+// asks reports whether what is known of a program can lead to a question, or spare one.
+func (s *settings) asks(o *order) bool {
+	return s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
+		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
 }
 
 // startPlan makes the plan, in a goroutine where that looks at the file system.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
@@ -16,8 +15,8 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	}
 	m := newMaker(request, snapshot)
-	for _, words := range m.commands {
-		m.segments = append(m.segments, m.judge(words))
+	for _, command := range m.commands {
+		m.segments = append(m.segments, m.judge(command))
 	}
 	plan := m.decide()
 	if plan.Decision == Reject {
@@ -48,7 +47,7 @@ type maker struct {
 	sandbox    messages.SandboxPolicy
 	rules      *rules.Set
 	understood command.Understanding
-	commands   [][]string
+	commands   []invoked
 	segments   []segment // what was found about each of the commands
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
 	// and the list of safe programs say is about something else than what would run.
@@ -73,22 +72,11 @@ const (
 )
 
 func newMaker(request Request, snapshot Snapshot) maker {
-	switch {
-	case filepath.IsAbs(request.Program):
-		request.Program = tidy(request.Program) // a PATH may say /usr/bin/
-	case request.Program != "":
-		request.Program = NotFound
-	}
+	request.Program = tidyProgram(request.Program)
 	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
-		understood: command.Understand(command.Line{Argv: request.Argv, Program: request.Program, TrustedShells: snapshot.TrustedShells})}
+		understood: command.Understand(request.line(snapshot.TrustedShells))}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
-	m.commands = m.understood.Commands
-	if len(m.commands) == 0 {
-		m.commands = [][]string{request.Argv}
-	}
-	if m.foreign() {
-		m.commands = [][]string{byPath(request)}
-	}
+	m.commands = m.invocations(snapshot.Dir)
 	return m
 }
 
@@ -96,24 +84,6 @@ func newMaker(request Request, snapshot Snapshot) maker {
 func changes(e *messages.EnvironmentPolicy) bool {
 	return e != nil && (e.Inherit != "" && e.Inherit != messages.InheritAll || e.DropSecrets || e.Exact ||
 		len(e.Exclude)+len(e.Set)+len(e.IncludeOnly) > 0)
-}
-
-// foreign reports whether argv names a program that was found elsewhere than where the system keeps its own. It is then
-// known by its path: the rule for a name is about what everybody has under that name.
-func (m *maker) foreign() bool {
-	return !m.understood.Script && m.request.Program != "" && !command.InSystemDir(m.request.Program)
-}
-
-// byPath is the command under the path of its program.
-func byPath(request Request) []string {
-	if len(request.Argv) == 0 {
-		return nil
-	}
-	program := request.Program
-	if program == NotFound {
-		program += "/" + request.Argv[0]
-	}
-	return append([]string{program}, request.Argv[1:]...)
 }
 
 // Matches are the rules that count for one command: those that match it, and the prompt and forbidden rules that match any
@@ -136,19 +106,19 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 }
 
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
-func (m *maker) judge(words []string) segment {
-	found := command.Search(words)
-	matches := matching(m.rules, words, found)
-	if m.foreign() {
+func (m *maker) judge(c invoked) segment {
+	found := command.Search(c.words)
+	matches := matching(m.rules, c.words, found)
+	if c.written != nil {
 		// What a rule has against the name holds for every path.
-		matches = append(matches, slices.DeleteFunc(m.rules.Match(m.request.Argv), allows)...)
+		matches = append(matches, slices.DeleteFunc(m.rules.Match(c.written), allows)...)
 	}
 	s := segment{matched: len(matches) > 0}
 	if m.altered {
 		matches = slices.DeleteFunc(matches, allows)
 	}
 	if len(matches) == 0 {
-		s.verdict, s.danger = m.guess(words, found.Dangerous)
+		s.verdict, s.danger = m.guess(c.words, found.Dangerous)
 		return s
 	}
 	rule, _ := rules.Strictest(matches)

@@ -12,7 +12,7 @@ import (
 // would not hold for the command, where one matches already, and where the prefix would allow far more than this.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.WithAdditionalPermissions
-	if m.altered || permissions || m.understood.Complex || m.request.Program == NotFound {
+	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {
 		return nil
 	}
 	if m.covers(m.request.PrefixRule) {
@@ -28,8 +28,8 @@ func (m *maker) amendment(plan Plan) []string {
 		if s.rule != nil && s.verdict == ask || s.matched && plan.Decision == Run {
 			return nil
 		}
-		if proposal == nil && !s.matched && s.verdict == wanted {
-			proposal = m.commands[i]
+		if proposal == nil && !s.matched && s.verdict == wanted && !m.commands[i].nowhere {
+			proposal = m.commands[i].words
 		}
 	}
 	if command.RunsAnything(proposal) || rules.CheckPrefix(proposal) != nil {
@@ -51,8 +51,8 @@ func (m *maker) covers(prefix []string) bool {
 	if err != nil {
 		return false
 	}
-	for _, words := range m.commands {
-		if !slices.ContainsFunc(with.Match(words), allows) {
+	for _, c := range m.commands {
+		if !slices.ContainsFunc(with.Match(c.words), allows) {
 			return false
 		}
 	}

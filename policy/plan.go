@@ -14,7 +14,12 @@ type Request struct {
 	// looked, and then a name is taken for what it usually is: whoever is going to run the command has to look. A shell or a
 	// known-safe program is only taken for one if it lies where the system keeps its own.
 	Program string
-	Dir     string // absolute
+	// Found is where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or NotFound.
+	// Nil: nobody looked. A name is only believed where it leads to the system's own directories, and where no directory
+	// before that in Path, the child's PATH, is relative, empty, or one that commands may write to.
+	Found map[string]string
+	Path  string
+	Dir   string // absolute
 	// Environment is what the request, not the session, says about the environment; nil says nothing.
 	Environment *messages.EnvironmentPolicy
 	// OpenInput says that somebody can write to the command while it runs: a terminal's input stays open, and a pipe's if that
@@ -32,6 +37,8 @@ type Snapshot struct {
 	Approval messages.ApprovalPolicy
 	Sandbox  messages.SandboxPolicy
 	Rules    *rules.Set // nil: none
+	// Dir is the session's own directory, which its commands may write to; absolute.
+	Dir string
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
 	TrustedShells []string
 	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.

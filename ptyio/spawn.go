@@ -96,7 +96,7 @@ var looking = make(chan struct{}, 256)
 // look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
 // answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
 func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
-	name, dir, path := launch.Argv[0], launch.Dir, searchPath(launch.Env)
+	name, dir, path := launch.Argv[0], launch.Dir, SearchPath(launch.Env)
 	done := make(chan struct{})
 	var program string
 	var failed error
@@ -276,8 +276,8 @@ func within(dir, path string) string {
 	return dir + "/" + path
 }
 
-// searchPath is the first PATH, which is the one a C library finds.
-func searchPath(env []string) string {
+// SearchPath is the first PATH, which is the one a C library finds.
+func SearchPath(env []string) string {
 	for _, entry := range env {
 		if value, found := strings.CutPrefix(entry, "PATH="); found {
 			return value

@@ -39,6 +39,9 @@ var shellWords = wordSet(`
 	zformat zftp zle zmodload zmv zparseopts zprof zpty zregexparse zselect zsocket zstat zstyle zsystem ztcp
 `)
 
+// Builtin reports whether a shell runs a command of this name itself, without a look at PATH.
+func Builtin(name string) bool { return inert[name] }
+
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, word := range strings.Fields(text) {
