@@ -15,9 +15,7 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	}
 	m := newMaker(request, snapshot)
-	for _, command := range m.commands {
-		m.segments = append(m.segments, m.judge(command))
-	}
+	m.judgeAll()
 	plan := m.decide()
 	if plan.Decision == Reject {
 		return plan
@@ -60,6 +58,7 @@ type segment struct {
 	rule    *rules.Match // what decided; nil if no rule did
 	matched bool         // some rule matches, even if what it says does not count
 	danger  bool         // no rule decided, and it is dangerous
+	idle    bool         // it does nothing, and what the others do decides
 }
 
 // verdict is what is found about one command, from the weakest to the strictest.
@@ -105,6 +104,23 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 	return matches
 }
 
+// judgeAll judges the commands. Those that only steer the shell have no say where there are others.
+func (m *maker) judgeAll() {
+	steering := 0
+	for _, c := range m.commands {
+		s := m.judge(c)
+		s.idle = m.understood.Script && c.written == nil && s.rule == nil && len(c.words) > 0 && command.Idle(c.words)
+		if s.idle {
+			steering++
+		}
+		m.segments = append(m.segments, s)
+	}
+	for i := range m.segments {
+		s := &m.segments[i]
+		s.idle = s.idle && steering < len(m.segments)
+	}
+}
+
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
 func (m *maker) judge(c invoked) segment {
 	found := command.Search(c.words)
@@ -142,7 +158,10 @@ func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 }
 
 func (m *maker) safe(words []string) bool {
-	return !m.altered && m.understood.Plain && command.Safe(words, command.Setting{Confined: m.sandboxed(), Dir: m.request.Dir})
+	if m.altered || !m.understood.Plain {
+		return false
+	}
+	return m.understood.Script && command.Idle(words) || command.Safe(words, command.Setting{Confined: m.sandboxed(), Dir: m.request.Dir})
 }
 
 // sandboxed reports whether the first attempt is confined by us, unless a rule or a person says otherwise.
@@ -158,6 +177,8 @@ func (m *maker) decide() Plan {
 	for i := range m.segments {
 		s := &m.segments[i]
 		switch {
+		case s.idle:
+			continue
 		case s.verdict == forbid:
 			return m.forbidden(i)
 		case s.verdict == ask && s.rule != nil:

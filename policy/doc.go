@@ -23,7 +23,9 @@
 //     with_additional_permissions (a wider one).
 //   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
 //     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a trusted
-//     one. Everything else, and a script that is very long, is one segment: the whole argv, shell included.
+//     one. Output may be thrown away or joined (>/dev/null, 2>&1). What only steers the shell, such as set -e, || exit 1 and
+//     test -f x, has no say beside other segments. Everything else, and a script that is very long, is one segment: the whole
+//     argv, shell included.
 //   - A rule says allow, prompt or forbidden about segments that begin with certain words.
 //
 // # What is asked when
@@ -72,7 +74,10 @@
 //     it is not known to be safe, and no rule is offered for it.
 //   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables
 //     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
-//     directories is known by its path and not by its name; prompt and forbidden rules for the name hold for it, too.
+//     directories, be it for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
+//     for the name hold for it, too. A script's shell looks for names later, and by itself. So nothing at all is known of a
+//     name if a directory that comes before in PATH is relative or empty, lies in the working directory, the session's, a
+//     writable root or a directory for temporary files: a program could be put there.
 //   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, else the caller's,
 //     else what is known about the command.
 //
@@ -106,8 +111,9 @@
 // changed since the approval is out of sight, and so is a command that a script puts together from expansions: a forbidden
 // rule does not match it. To forbid for certain, confine.
 //
-// That a name in a script is the program you know: the shell looks it up in the PATH that the host gives to commands. A
-// host whose PATH has directories that commands can write to gives its allow rules away.
+// That a name in a script is the program you know. [Request] says where it led when somebody looked, in the PATH that the
+// host gives to commands; a login shell's start files may change that, and so may a symbolic link. If nobody looked, a name
+// is believed.
 //
 // That safe means without effect: git status, for one, does what the repository's configuration says. Safe commands run in
 // the sandbox, too. What lies under /proc and /sys is not safe to read, but a symbolic link may lead there.

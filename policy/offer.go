@@ -25,6 +25,9 @@ func (m *maker) amendment(plan Plan) []string {
 	var proposal []string
 	for i := range m.segments {
 		s := &m.segments[i]
+		if s.idle {
+			continue
+		}
 		if s.rule != nil && s.verdict == ask || s.matched && plan.Decision == Run {
 			return nil
 		}
@@ -51,8 +54,8 @@ func (m *maker) covers(prefix []string) bool {
 	if err != nil {
 		return false
 	}
-	for _, c := range m.commands {
-		if !slices.ContainsFunc(with.Match(c.words), allows) {
+	for i, c := range m.commands {
+		if !m.segments[i].idle && !slices.ContainsFunc(with.Match(c.words), allows) {
 			return false
 		}
 	}

@@ -27,12 +27,12 @@ func CanonicalScript(argv []string) []string {
 }
 
 // canonicalPlain is the form of a plain script. One command is that command, as if there were no shell; of several the
-// blanks and quotes are left out. A pattern has none: unquoted it does something else than quoted.
+// blanks and quotes are left out, and so is where output goes that nobody keeps. A pattern has none: unquoted it does something else than quoted.
 func canonicalPlain(script plainScript) (form []string, found bool) {
 	if script.heredoc {
 		return nil, false
 	}
-	if len(script.commands) > 1 {
+	if len(script.commands) > 1 || idle[script.commands[0].words[0]] { // no program is called exit
 		form = append(form, formPlain)
 	}
 	for _, command := range script.commands {

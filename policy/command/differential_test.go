@@ -147,7 +147,7 @@ func contradiction(script plainScript, ran [][]string, silent map[string]bool) s
 	var listed []plainCommand
 	maybe, parallel := false, false // not all of it has to run; what runs may be recorded in any order
 	for _, command := range script.commands {
-		maybe = maybe || command.joint == "&&" || command.joint == "||"
+		maybe = maybe || command.joint == "&&" || command.joint == "||" || idle[command.words[0]]
 		parallel = parallel || command.joint == "|"
 		if !silent[command.words[0]] {
 			listed = append(listed, command)
@@ -189,10 +189,10 @@ var (
 		`\*`, "HEAD~1", "a=b", "a@b", "x^", "%s", "1,5p", "{}", "!", "if", "done", "*", "?.go", "[a]*", "~", "~/x", "a*", "$x",
 		`"$x"`, "$(x)", "`x`",
 		"{a,b}", "#c", "a#b", "'\n'", "\"\n\"", "\\\n", "\"a\\\nb\"", "é", "'é'", "=x", "a:~", "]", "-", "--", "\"`x`\"", "$'a'",
-		"<(x)", "a\\\nb"}
+		"<(x)", "a\\\nb", "2>&1", ">/dev/null", "2>/dev/null", "</dev/null", ">&2", ">x", "größe", "版本", "\u00a0", "=", "!="}
 	pieceNames = []string{"ls", "cat", "wc", "rm", "no", "git", "find", "make", "echo", "pwd", "true", "false", "grep", "sh",
 		"env", "x", "a", "head",
-		"uniq", "./x", "sub/x", "cd", ":", "eval", "command", "'ls'", `\ls`, "l's'", "if", "!", "x=1", "time", "{", "printf",
+		"set -e;", "exit 1", "test -f", "test ! -d a", "[ -f a.go ]", "test a =", "uniq", "./x", "sub/x", "cd", ":", "eval", "command", "'ls'", `\ls`, "l's'", "if", "!", "x=1", "time", "{", "printf",
 		"exec", "."}
 	pieceJoints = []string{" && ", " || ", "|", " | ", ";", "; ", "\n", "&&\n", "|\n", " ; ", "&", "\n\n", " \\\n&& ", "||",
 		"|&", ";;", " # c\n"}
@@ -263,6 +263,10 @@ var nasty = []string{
 	"ls '\u2028'; rm x", "ls 1 2 3", "ls 1 2>3", "ls 2 >3", "ls 2\\>3",
 	"+ls a", "+\nls", "-x\nls", "--\nls", "./x", "./x a && sub/x b", "sub/x", "a.b", "a-b", "x@y", "x+", "sub//x", "..", "...",
 	"0", "1x", "ls; 2", "evil",
+	"ls 2>&1", "ls >/dev/null a", "2>&1 ls | wc", "ls 1>&2 2>/dev/null", "cat </dev/null 2>&1", "no 2>/dev/null || rm x", "ls 2>&1 1>&2 >/dev/null b",
+	"set -e; no; rm x", "set -eu; ls; no || rm x", "set -o pipefail\nls | no\nrm x", "exit 0; rm x", "ls; exit 3", "no || exit 1; ls",
+	"test -f a.go && ls", "test ! -f a.go && ls", "[ -d sub ] && x", "[ a = b ] || ls", "[ 'a' != \"b\" ] && ls a", "test -z '' && ls", "test a.go -nt b.go; ls",
+	"ls é 版本 ½ – ñ̃", "ls 'é'é\"é\"", "ls é=x x=é é~ é#x", "ls à\u0301",
 	"env ls", "env PATH=0 ls", "find . -exec rm {} \\;", "git -c a=b x", "bash -c 'rm x'", "sh x", "make PATH=0; ls",
 }
 

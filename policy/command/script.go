@@ -66,12 +66,12 @@ func readScript(text string) (plainScript, bool) {
 	if err != nil || len(file.Stmts) == 0 {
 		return plainScript{}, false
 	}
-	if len(file.Stmts) == 1 && len(file.Stmts[0].Redirs) > 0 {
-		return readHeredoc(file.Stmts[0], text)
-	}
 	var script plainScript
 	for _, statement := range file.Stmts {
 		if !script.read(statement, ";") {
+			if len(file.Stmts) == 1 && len(statement.Redirs) > 0 {
+				return readHeredoc(statement, text)
+			}
 			return plainScript{}, false
 		}
 	}
@@ -90,7 +90,7 @@ func scriptText(text string) bool {
 
 // read adds the commands of a statement, if it is plain.
 func (s *plainScript) read(statement *syntax.Stmt, joint string) bool {
-	if !simple(statement) || len(statement.Redirs)+len(statement.Comments) > 0 {
+	if !simple(statement) || len(statement.Comments) > 0 {
 		return false
 	}
 	switch command := statement.Cmd.(type) {
@@ -98,7 +98,7 @@ func (s *plainScript) read(statement *syntax.Stmt, joint string) bool {
 		if len(s.commands) == 0 {
 			joint = ""
 		}
-		return s.call(command, joint)
+		return !slices.ContainsFunc(statement.Redirs, redirects) && s.call(command, joint)
 	case *syntax.BinaryCmd:
 		switch command.Op {
 		case syntax.AndStmt, syntax.OrStmt, syntax.Pipe:
@@ -113,28 +113,45 @@ func simple(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && !s.Coprocess && !s.Disown
 }
 
+// redirects reports whether a redirection leads anywhere but to where output is thrown away, to the end of the input, or
+// from one of the two outputs to the other.
+func redirects(r *syntax.Redirect) bool {
+	if r.N != nil && r.N.Value != "1" && r.N.Value != "2" {
+		return true
+	}
+	switch to := r.Word.Lit(); r.Op {
+	case syntax.RdrOut:
+		return to != "/dev/null"
+	case syntax.RdrIn:
+		return to != "/dev/null" || r.N != nil
+	case syntax.DplOut:
+		return to != "1" && to != "2"
+	}
+	return true
+}
+
 // call adds one command.
 func (s *plainScript) call(call *syntax.CallExpr, joint string) bool {
-	if len(call.Assigns) > 0 || len(s.commands) == maxCommands {
+	if len(call.Assigns) > 0 || len(call.Args) == 0 || len(s.commands) == maxCommands {
 		return false
 	}
-	command := plainCommand{joint: joint}
-	for i, word := range call.Args {
-		if i == 0 {
-			if len(word.Parts) != 1 || !plainProgram(word.Lit()) {
-				return false
-			}
-			command.words = append(command.words, word.Lit())
-			continue
-		}
+	name := call.Args[0].Lit()
+	if len(call.Args[0].Parts) != 1 || !plainProgram(name) && !idle[name] {
+		return false
+	}
+	command := plainCommand{joint: joint, words: []string{name}}
+	for i, word := range call.Args[1:] {
 		text, pattern, ok := plainWord(word)
+		if name == "[" && i == len(call.Args)-2 && word.Lit() == "]" {
+			pattern = false
+		}
 		if !ok {
 			return false
 		}
 		command.words = append(command.words, text)
 		command.pattern = command.pattern || pattern
 	}
-	if command.pattern && !safeWithAnyWords(command.words[0]) {
+	if command.pattern && !safeWithAnyWords(name) || idle[name] && !Idle(command.words) {
 		return false
 	}
 	s.commands = append(s.commands, command)

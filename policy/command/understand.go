@@ -48,10 +48,12 @@ type Line struct {
 //
 // A script is plain if it is nothing but programs with literal words, joined by && || | ; and newlines. Programs are bare
 // words of ASCII letters, digits and "_./+@-". None may be a reserved word or a builtin command of bash, zsh or sh, but for
-// cd, echo, false, pwd, true and ":"; after cd there may be no relative path to a program. In words, quotes and backslashes
-// are resolved; expansions, braces, redirections, comments and control characters make a script not plain, and so do bare
-// characters that are not ASCII. Patterns, and paths that begin with ~, may only be words of programs that are safe
-// whatever their words: as a word of another, a file called --output=x would be an option.
+// cd, echo, false, pwd, true and ":", and forms of exit, set and test that Idle knows; after cd there may be no relative path
+// to a program. In words, quotes and backslashes are resolved; expansions, braces, comments and control characters make a
+// script not plain, and so do bare characters beyond ASCII that are blanks or cannot be seen. So do redirections, but for
+// those of output to /dev/null or to the other output, and of input from /dev/null. Patterns, and paths that begin with ~,
+// may only be words of programs that are safe whatever their words: as a word of another, a file called --output=x would be
+// an option.
 //
 // What it cannot see: aliases, functions and hooks that the shell has from its start files or from the environment.
 func Understand(line Line) Understanding {

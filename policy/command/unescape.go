@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -39,7 +42,7 @@ func unescape(b *strings.Builder, raw string, quoted bool) {
 // itself, and pattern is true.
 func plainWord(word *syntax.Word) (text string, pattern, ok bool) {
 	switch word.Lit() {
-	case "{}", "!": // special to find, not to a shell that is past the first word
+	case "{}", "!", "=", "!=": // special to find and test, not to a shell that is past the first word
 		return word.Lit(), false, true
 	}
 	var b strings.Builder
@@ -71,9 +74,13 @@ func plainWord(word *syntax.Word) (text string, pattern, ok bool) {
 // plainBare writes what a part of a word without quotes stands for; first says that the word begins with it. Only
 // characters that mean themselves in every shell are known.
 func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
+	if !plainBeyondASCII(raw) {
+		return false, false
+	}
 	previous := byte(0)
 	for c, escaped := range meant(raw, false) {
 		switch {
+		case c >= utf8.RuneSelf && !escaped:
 		case escaped && c >= ' ' && c <= '~':
 		case escaped:
 			return false, false
@@ -90,6 +97,21 @@ func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 		previous = c
 	}
 	return pattern, true
+}
+
+// plainBeyondASCII reports whether the characters beyond ASCII can be seen and are no blanks. Where bash takes single bytes
+// for blanks, as on macOS, none of them may have such a byte.
+func plainBeyondASCII(text string) bool {
+	for i, r := range text {
+		if r < utf8.RuneSelf {
+			continue
+		}
+		bytes := text[i : i+utf8.RuneLen(r)]
+		if !unicode.IsPrint(r) || runtime.GOOS != "linux" && (strings.IndexByte(bytes, 0x85) >= 0 || strings.IndexByte(bytes, 0xa0) >= 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // innerText joins the parts between double quotes.

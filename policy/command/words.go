@@ -40,7 +40,64 @@ var shellWords = wordSet(`
 `)
 
 // Builtin reports whether a shell runs a command of this name itself, without a look at PATH.
-func Builtin(name string) bool { return inert[name] }
+func Builtin(name string) bool { return inert[name] || idle[name] }
+
+// idle are builtin commands that a plain script may have in forms that Idle knows.
+var idle = wordSet(`[ exit set test`)
+
+// setWords are what may follow set: what ends the script early. Tracing would expand PS4.
+var setWords = wordSet(`-e -u -eu -ue errexit nounset pipefail -o -eo -uo -euo -ueo`)
+
+// Idle reports whether a command in a plain script does nothing but to steer the shell: true, false, ":", exit with a
+// number, set -e and the like, and test about files and texts. Arithmetic is not known: zsh expands what is in it.
+func Idle(words []string) bool {
+	name, args := words[0], words[1:]
+	switch name {
+	case ":", "true", "false":
+		return true
+	case "exit":
+		return len(args) == 0 || len(args) == 1 && len(args[0]) <= 3 && lineNumber(args[0])
+	case "set":
+		return len(args) > 0 && idleSet(args)
+	case "[":
+		return len(args) > 0 && args[len(args)-1] == "]" && idleTest(args[:len(args)-1])
+	case "test":
+		return idleTest(args)
+	}
+	return false
+}
+
+// idleSet knows words that come with their names: -o pipefail.
+func idleSet(args []string) bool {
+	for i, arg := range args {
+		named := i > 0 && strings.HasSuffix(args[i-1], "o")
+		if !setWords[arg] || named == strings.HasPrefix(arg, "-") {
+			return false
+		}
+	}
+	return !strings.HasSuffix(args[len(args)-1], "o")
+}
+
+var (
+	testUnary  = wordSet(`-d -e -f -h -L -n -r -s -w -x -z`)
+	testBinary = wordSet(`= != -ef -nt -ot`)
+)
+
+func idleTest(args []string) bool {
+	operand := func(word string) bool {
+		return !strings.HasPrefix(word, "-") && word != "!" && word != "(" && word != ")"
+	}
+	if len(args) > 0 && args[0] == "!" {
+		args = args[1:]
+	}
+	switch len(args) {
+	case 2:
+		return testUnary[args[0]] && operand(args[1])
+	case 3:
+		return operand(args[0]) && testBinary[args[1]] && operand(args[2])
+	}
+	return false
+}
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
