@@ -166,6 +166,22 @@ func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
 	}
 }
 
+// TestAnExactSessionHasNoPager, for a pager is a program that nobody was asked about. A request's own environment is its own.
+func TestAnExactSessionHasNoPager(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	session := openSession(t, rt, execbus.SessionOptions{Environment: messages.EnvironmentPolicy{Exact: true, Set: map[string]string{
+		"PATH": "/usr/bin:/bin", "GH_PAGER": "less"}}})
+	for want, own := range map[string]*messages.EnvironmentPolicy{
+		"GH_PAGER=less\nGIT_PAGER=cat\nPAGER=cat\nPATH=/usr/bin:/bin\n": nil, "A=b\n": {Exact: true, Set: map[string]string{"A": "b"}},
+	} {
+		result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"/usr/bin/env"}, Environment: own, Yield: messages.MaxYield})
+		if err != nil || result.OutputText() != want {
+			t.Errorf("%q, %v, want %q", result.OutputText(), err, want)
+		}
+	}
+}
+
 // TestWhoIsAskedAboutWhat goes through the policies with real plans and real commands.
 func TestWhoIsAskedAboutWhat(t *testing.T) {
 	t.Parallel()

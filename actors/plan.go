@@ -32,14 +32,16 @@ type settings struct {
 
 // built fills in the environment, once for all the commands that start with these settings.
 func (s settings) built() *settings {
-	s.env, s.envError = s.buildEnvironment(s.environment)
+	s.env, s.envError = s.buildEnvironment(s.environment, ptyio.PagersOff(s.environment.Set))
 	return &s
 }
 
-func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
+// buildEnvironment makes an environment; if that is exact, exact are the only overrides. A request's own has none: nothing is
+// known about what it runs.
+func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy, exact map[string]string) ([]string, error) {
 	overrides := ptyio.Overrides()
 	if policy.Exact {
-		policy.Inherit, overrides = messages.InheritNone, nil
+		policy.Inherit, overrides = messages.InheritNone, exact
 	}
 	return ptyio.BuildEnvironment(s.base, policy, overrides)
 }
@@ -147,7 +149,7 @@ func (s *settings) launch(o *order) (ptyio.Launch, error) {
 	}
 	launch.Env, err = s.env, s.envError
 	if o.Environment != nil {
-		launch.Env, err = s.buildEnvironment(*o.Environment)
+		launch.Env, err = s.buildEnvironment(*o.Environment, nil)
 	}
 	return launch, err
 }
