@@ -159,6 +159,8 @@ func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
 		_, err := session.Exec(patient(t), c.command)
 		if asked := p.questions(); (len(asked) == 1) != c.asked || (err != nil) != c.asked {
 			t.Errorf("PATH=%s, %q%s: %v, asked about %+v", c.path, c.command.Argv, c.command.Script, err, asked)
+		} else if c.asked && (len(asked[0].Segments) == 0 || !strings.Contains(asked[0].Segments[0].Why, "leads")) {
+			t.Errorf("the question shows %+v", asked[0].Segments)
 		}
 		if err := session.Close(patient(t)); err != nil {
 			t.Error(err)

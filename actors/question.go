@@ -65,12 +65,10 @@ func (a *approval) ask(c consult) messages.Question {
 	r := c.request
 	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
 		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
-		Amendment:   c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
-	switch {
-	case c.denial != nil:
+		Segments:    c.plan.Segments, MoreSegments: c.plan.MoreSegments,
+		Amendment: c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
+	if c.denial != nil {
 		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
-	case q.Reason == "":
-		q.Reason = r.Justification
 	}
 	q.Reason = policy.Visible(q.Reason)
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {

@@ -24,6 +24,7 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	if plan.Decision == Run && plan.OnDenial != AskTo {
 		return plan // there will be no question, and making a key takes a third of the time
 	}
+	plan.Segments, plan.MoreSegments = m.shown()
 	plan.CacheKey = m.key(plan, request.OpenInput)
 	if !m.granted(plan, snapshot.Granted) {
 		return plan

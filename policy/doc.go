@@ -78,8 +78,8 @@
 //     for the name hold for it, too. A script's shell looks for names later, and by itself. So nothing at all is known of a
 //     name if a directory that comes before in PATH is relative or empty, lies in the working directory, the session's, a
 //     writable root or a directory for temporary files: a program could be put there.
-//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, else the caller's,
-//     else what is known about the command.
+//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, or else what is known
+//     about the command and then, marked as such and shortened, what the caller says.
 //
 // What is known about programs, and which commands a script consists of, is in package command below this one; what rule
 // files say, and how they are read, in package rules. The command execbus policy check says which rule decides.
@@ -100,7 +100,9 @@
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
 // words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the
 // prefix would allow everything (shells, interpreters, env, sudo, git alone), or where it would not hold. [Choices] says all
-// this to the person who is asked, and [Display] shows the command so that nothing in it hides.
+// this to the person who is asked, and [Display] shows the command so that nothing in it hides. The plan's Segments are
+// what runs, command by command, those that are asked about first, each with the reason and with host names that are not
+// what they look like.
 //
 // # What you may not assume
 //

@@ -83,6 +83,10 @@ type Plan struct {
 	Source       messages.DecisionSource
 	FirstAttempt Attempt
 	OnDenial     OnDenial
+	// Segments are what runs, for a question's eyes: those that are asked about first, at most 10. MoreSegments are not among
+	// them. There are none where there can be no question.
+	Segments     []messages.Segment
+	MoreSegments int
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
 	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question. An

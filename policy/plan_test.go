@@ -399,8 +399,7 @@ func TestGrants(t *testing.T) {
 }
 
 func equal(a, b Plan) bool {
-	same := slices.Equal(a.Amendment, b.Amendment)
-	a.Amendment, b.Amendment = nil, nil
+	same := slices.Equal(a.Amendment, b.Amendment) && slices.Equal(lines(a), lines(b)) && a.MoreSegments == b.MoreSegments
 	return same && a.Decision == b.Decision && a.Reason == b.Reason && a.Source == b.Source && a.FirstAttempt == b.FirstAttempt &&
 		a.OnDenial == b.OnDenial && a.CacheKey == b.CacheKey
 }

@@ -47,6 +47,10 @@ var dependencies = map[string]dependency{
 		reason: "telemetry: spans",
 		rooms:  []string{"actors", root},
 	},
+	"golang.org/x/net": {
+		reason: "host names in ASCII, for a person's eyes; package idna only",
+		rooms:  []string{"policy"},
+	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
 	"golang.org/x/term": {
 		reason: "the line editor of the demo",
