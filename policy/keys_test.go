@@ -195,6 +195,8 @@ func TestKeysTellApart(t *testing.T) {
 		"where words end":         {argv("npm", "a b"), argv("npm", "a", "b")},
 		"typed code":              {argv("python3"), argv("python3").with(terminal)},
 		"open input":              {run("python3"), run("python3").with(openStdin)},
+		"thrown away output":      {run("npm test >/dev/null"), run("npm test")},
+		"no input":                {run("python3 </dev/null").with(terminal), run("python3").with(terminal)},
 		"empty words":             {argv("npm", ""), argv("npm")},
 		"bytes that are no UTF-8": {argv("npm", "\xff"), argv("npm", "\xfe")},
 		"a replacement character": {argv("npm", "\xff"), argv("npm", "\ufffd")},

@@ -20,14 +20,15 @@ func canonicalArgv(argv []string) []string {
 	return argv
 }
 
-// CanonicalScript is the form of a script of which nothing is understood: only the shell's directory is left out. Shells differ,
-// so its name is not.
+// CanonicalScript is the form of a script of which nothing is understood: only the shell's directory is left out. Shells
+// differ, so its name is not.
 func CanonicalScript(argv []string) []string {
 	return []string{formScript, filepath.Base(argv[0]), argv[1], argv[2]}
 }
 
 // canonicalPlain is the form of a plain script. One command is that command, as if there were no shell; of several the
-// blanks and quotes are left out, and so is where output goes that nobody keeps. A pattern has none: unquoted it does something else than quoted.
+// blanks and quotes are left out, and of all whether the two outputs are joined. A pattern has none: unquoted it does
+// something else than quoted.
 func canonicalPlain(script plainScript) (form []string, found bool) {
 	if script.heredoc {
 		return nil, false
@@ -43,6 +44,9 @@ func canonicalPlain(script plainScript) (form []string, found bool) {
 			form = append(form, "\x00"+command.joint)
 		}
 		form = append(form, command.words...)
+		for _, null := range command.nulls { // without it there is more to read, or to write to
+			form = append(form, "\x00"+null)
+		}
 	}
 	return form, true
 }

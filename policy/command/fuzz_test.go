@@ -25,6 +25,9 @@ func quotedAgain(script plainScript) string {
 			}
 			b.WriteString(word)
 		}
+		for _, null := range command.nulls {
+			b.WriteString(" " + null)
+		}
 	}
 	return b.String()
 }

@@ -53,7 +53,8 @@ type plainScript struct {
 type plainCommand struct {
 	joint   string // what stands between it and the command before: "&&", "||", "|" or ";"; empty for the first
 	words   []string
-	pattern bool // the shell puts paths in the place of some of the words
+	nulls   []string // its redirections, such as "2>/dev/null", if some lead there
+	pattern bool     // the shell puts paths in the place of some of the words
 }
 
 // readScript reads a script that is plain, or one command with here-documents. Everything it does not know makes a
@@ -98,7 +99,11 @@ func (s *plainScript) read(statement *syntax.Stmt, joint string) bool {
 		if len(s.commands) == 0 {
 			joint = ""
 		}
-		return !slices.ContainsFunc(statement.Redirs, redirects) && s.call(command, joint)
+		if slices.ContainsFunc(statement.Redirs, redirects) || !s.call(command, joint) {
+			return false
+		}
+		s.commands[len(s.commands)-1].nulls = nulls(statement.Redirs)
+		return true
 	case *syntax.BinaryCmd:
 		switch command.Op {
 		case syntax.AndStmt, syntax.OrStmt, syntax.Pipe:
@@ -128,6 +133,23 @@ func redirects(r *syntax.Redirect) bool {
 		return to != "1" && to != "2"
 	}
 	return true
+}
+
+// nulls are redirections, in their order, if one of them takes something away.
+func nulls(list []*syntax.Redirect) (all []string) {
+	null := false
+	for _, r := range list {
+		text := r.Op.String() + r.Word.Lit()
+		if r.N != nil {
+			text = r.N.Value + text
+		}
+		all = append(all, text)
+		null = null || r.Op != syntax.DplOut
+	}
+	if !null {
+		return nil
+	}
+	return all
 }
 
 // call adds one command.

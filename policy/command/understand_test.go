@@ -205,7 +205,7 @@ func TestNothingIsUnderstoodOfNothing(t *testing.T) {
 func TestCanonicalForms(t *testing.T) {
 	equal := [][][]string{
 		{{"bash", "-lc", "ls -l"}, {"/bin/bash", "-lc", "ls -l"}, {"sh", "-c", " ls   '-l' "}, {"zsh", "-lc", "ls -l;"}, {"ls",
-			"-l"}},
+			"-l"}, {"sh", "-c", "ls -l 2>&1"}},
 		{{"bash", "-lc", "ls && pwd; wc"}, {"/usr/bin/bash", "-lc", "ls  &&\n\"pwd\"\nwc"}, {"sh", "-c", "ls && pwd; wc"}},
 		{{"bash", "-lc", "cat <<'E'\na\nE"}, {"/bin/bash", "-lc", "cat <<'E'\na\nE"}},
 		{{"bash", "-lc", "ls > x"}, {"/usr/local/bin/bash", "-lc", "ls > x"}},
@@ -220,6 +220,9 @@ func TestCanonicalForms(t *testing.T) {
 		{"\x00plain", "ls", "\x00&&", "pwd", "\x00;", "wc"}, {"\x00argv", "\x00script", "bash", "-lc", "ls > x"}, {"ls -l"},
 		{"/bin/ls", "-l"},
 		{"rm", "*"}, {"bash", "-lc", "ls\n-l"}, {"bash", "-lc", "ls ~"}, {"ls", "~"}, {"cat"}, {"make"}, {"make", "x", ""},
+		{"bash", "-lc", "ls -l 2>/dev/null"}, {"bash", "-lc", "ls -l >/dev/null"}, {"bash", "-lc", "ls -l </dev/null"},
+		{"bash", "-lc", "ls -l 2>/dev/null >/dev/null"},
+		{"bash", "-lc", "ls -l 2>&1 >/dev/null"}, {"bash", "-lc", "ls -l >/dev/null 2>&1"}, {"bash", "-lc", "ls 2>/dev/null && pwd; wc"}, {"bash", "-lc", "exit 0"}, {"exit", "0"},
 		{"bash", "-lc", "cat <<'E'\nb\nE"}, {"bash", "-lc", "ls; pwd && wc"}, {"bash", "-lc", "ls; pwd"},
 	}
 	seen := map[string]string{}
