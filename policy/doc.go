@@ -31,8 +31,9 @@
 // # What is asked when
 //
 // First, a request to run without a sandbox is refused under never and on-failure, and one for a wider sandbox under every
-// approval policy but on-request. Where the request is not refused a person is asked. Then each segment gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
-// The strictest segment decides for the whole command. The classes of commands:
+// approval policy but on-request; where it is not refused it leads to a question. Then each segment gets a verdict: from the
+// rules if any matches it, the strictest of them, and otherwise from what is known about programs. The strictest segment
+// decides for the whole command. The classes of commands:
 //
 //   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it. git is never known to be
 //     safe without a sandbox, because a repository may say what git status runs.
