@@ -336,6 +336,10 @@ func TestTheKernelsFilesAreNotSafeToRead(t *testing.T) {
 		grep --file=/proc/1/environ x
 		grep -f../../proc/1/environ x
 		grep -fproc/1/environ x
+		grep -nf/proc/1/environ x
+		ls ../../proc
+		ls ~/../proc
+		ls ~root/../sys
 		grep -r x /
 		grep -r x //
 		rg x /
@@ -367,6 +371,11 @@ func TestTheKernelsFilesAreNotSafeToRead(t *testing.T) {
 			if Safe(words, at) {
 				t.Errorf("%q is safe in %+v", words, at)
 			}
+		}
+	}
+	for _, words := range commands("cd x\ncat x\nls x\ncat ./a/b") {
+		if !Safe(words, Setting{Dir: "/"}) {
+			t.Errorf("%q is not safe in the root", words)
 		}
 	}
 	for dir, list := range map[string]string{

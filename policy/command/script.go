@@ -154,7 +154,7 @@ func nulls(list []*syntax.Redirect) (all []string) {
 
 // call adds one command.
 func (s *plainScript) call(call *syntax.CallExpr, joint string) bool {
-	if len(call.Assigns) > 0 || len(call.Args) == 0 || len(s.commands) == maxCommands {
+	if len(call.Assigns) > 0 || len(s.commands) == maxCommands {
 		return false
 	}
 	name := call.Args[0].Lit()
