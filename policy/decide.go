@@ -162,13 +162,8 @@ func (m *maker) safe(words []string) bool {
 	if m.altered || !m.understood.Plain {
 		return false
 	}
-	setting := command.Setting{Confined: m.sandboxed(), Dir: m.request.Dir}
+	setting := command.Setting{Confined: m.sandbox.Confined(), Dir: m.request.Dir}
 	return m.understood.Script && command.Idle(words) || command.Safe(words, setting)
-}
-
-// sandboxed reports whether the first attempt is confined by us, unless a rule or a person says otherwise.
-func (m *maker) sandboxed() bool {
-	return m.sandbox.Confined() && m.request.SandboxPermissions != messages.RequireEscalated
 }
 
 // decide combines the segments: the strictest decides.

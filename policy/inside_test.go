@@ -94,6 +94,12 @@ func TestLessIsAskedAbout(t *testing.T) {
 			t.Errorf("%q: %s", argv, got)
 		}
 	}
+	steered := testRules(testRule{rules.Prompt, "exit", ""}, testRule{rules.Forbidden, "set", ""}, testRule{rules.Allow, "ls", ""})
+	for text, want := range map[string]string{"ls; exit 1": "ask/retry", "set -e; ls": "rej", "ls; true": "run!"} {
+		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, steered)), true); got != want {
+			t.Errorf("a rule about what steers, %q: %s, want %s", text, got, want)
+		}
+	}
 	request := shell("set -e; true")
 	request.CommandPolicy = escalated
 	if got := outcome(MakePlan(request, under(onRequest, readOnly, set)), true); got != "ask!" {

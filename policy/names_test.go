@@ -27,7 +27,7 @@ const usualPath = "/usr/local/bin:/usr/bin/:/bin"
 
 // TestANameIsBelievedWhereItLeads: neither allow rules nor what is known of names counts for another program.
 func TestANameIsBelievedWhereItLeads(t *testing.T) {
-	snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/data", "sub"}},
+	snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/data", "../side"}},
 		testRules(testRule{rules.Allow, "allowed", ""}, testRule{rules.Prompt, "prompted", ""}, testRule{rules.Forbidden, "forbidden", ""}))
 	snapshot.Dir = "/session"
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestANameIsBelievedWhereItLeads(t *testing.T) {
 		"beside the working directory":    {"/workbench/bin:" + usualPath, "/usr/bin", true},
 		"the session's directory":         {"/session/bin:" + usualPath, "/usr/bin", false},
 		"a writable root":                 {"/data/bin:" + usualPath, "/usr/bin", false},
-		"a relative writable root":        {"/work/sub:" + usualPath, "/usr/bin", false},
+		"a relative writable root":        {"/side/bin:" + usualPath, "/usr/bin", false},
 		"the temporary directory":         {"/tmp/x:" + usualPath, "/usr/bin", false},
 		"a way out of a directory":        {"/home/me/../../work/bin:" + usualPath, "/usr/bin", false},
 		"found in a home":                 {"/home/me/bin:" + usualPath, "/home/me/bin", false},
@@ -82,6 +82,15 @@ func TestANameIsBelievedWhereItLeads(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTheSystemsDirectoriesCount, even in the root.
+func TestTheSystemsDirectoriesCount(t *testing.T) {
+	request := looked("ls x", usualPath)
+	request.Dir = "/"
+	if plan := MakePlan(request, under(untrusted, workspace, nil)); plan.Decision != Run {
+		t.Errorf("%+v", plan)
 	}
 }
 
@@ -145,6 +154,9 @@ func TestAnApprovalIsForTheProgramThatWasFound(t *testing.T) {
 	two := "tool x && tool y"
 	if a, b := looked(two, path, "/home/me/bin/tool"), looked(two, path, "/home/you/bin/tool"); key(a) == key(b) || key(a) == key(looked(two, path)) {
 		t.Error("a script of two commands has one key for two programs")
+	}
+	if a, b := looked("tool x >/dev/null", path, "/home/me/bin/tool"), looked("tool x </dev/null", path, "/home/me/bin/tool"); key(a) == key(b) {
+		t.Error("redirections do not count where a program is known by its path")
 	}
 	pattern := words("ls", "*")
 	pattern.Program = "/home/me/bin/ls"

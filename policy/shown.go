@@ -48,7 +48,7 @@ func (m *maker) asks(i int) bool { return !m.segments[i].idle && m.segments[i].v
 func hosts(words []string) (all []string) {
 	left := segmentBytes
 	for _, word := range words {
-		if left -= len(word); left < 0 || len(all) == maxHosts {
+		if left -= len(word); left < 0 {
 			break
 		}
 		if strings.IndexFunc(word, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {

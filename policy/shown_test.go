@@ -110,6 +110,9 @@ func TestHostsThatAreNotWhatTheyLookLike(t *testing.T) {
 	if got := hosts(many); len(got) != maxHosts {
 		t.Errorf("%d hosts", len(got))
 	}
+	if got := hosts([]string{strings.Repeat("x", segmentBytes), "https://é.com"}); got != nil {
+		t.Errorf("a host that is not shown either: %q", got)
+	}
 	plan := MakePlan(shell("ls; curl https://аррӏе.com"), under(untrusted, readOnly, nil))
 	if len(plan.Segments) != 2 || len(plan.Segments[0].Hosts) != 1 || plan.Segments[1].Hosts != nil {
 		t.Errorf("%+v", plan.Segments)
