@@ -48,6 +48,7 @@ type maker struct {
 	understood command.Understanding
 	commands   []invoked
 	segments   []segment // what was found about each of the commands
+	dirs       []string  // where a script may be when it comes to a command
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
 	// and the list of safe programs say is about something else than what would run.
 	altered bool
@@ -108,8 +109,12 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 // judgeAll judges the commands. Those that only steer the shell have no say where there are others.
 func (m *maker) judgeAll() {
 	steering := 0
+	m.dirs = []string{m.request.Dir}
 	for _, c := range m.commands {
 		s := m.judge(c)
+		if m.understood.Script {
+			m.dirs = command.Moved(m.dirs, c.words)
+		}
 		s.idle = m.understood.Script && c.written == nil && s.rule == nil && len(c.words) > 0 && command.Idle(c.words)
 		if s.idle {
 			steering++
@@ -162,8 +167,12 @@ func (m *maker) safe(words []string) bool {
 	if m.altered || !m.understood.Plain {
 		return false
 	}
-	setting := command.Setting{Confined: m.sandbox.Confined(), Dir: m.request.Dir}
-	return m.understood.Script && command.Idle(words) || command.Safe(words, setting)
+	if m.understood.Script && command.Idle(words) {
+		return true
+	}
+	return !slices.ContainsFunc(m.dirs, func(dir string) bool {
+		return !command.Safe(words, command.Setting{Confined: m.sandbox.Confined(), Dir: dir})
+	})
 }
 
 // decide combines the segments: the strictest decides.

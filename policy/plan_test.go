@@ -333,6 +333,21 @@ func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 		{shell("ls"), full, "run"},
 		{shell("cat environ"), full, "run"},
 		{Request{Argv: []string{"cat", "environ"}, Program: "/bin/cat", Dir: "/proc/1"}, full, "ask"},
+		// cd leads there step by step.
+		{shell("cd .. && cd proc && cat 1/environ"), full, "ask"},
+		{shell("cd ..; grep -r x ."), full, "ask"},
+		{shell("cd ../home/x; cd .. && cd ..; cat proc"), full, "ask"},
+		{shell("cd; cd ..; rg x"), full, "ask"},
+		{shell("cd ~/x; cd ../.. && grep -r x"), full, "ask"},
+		{shell("cd -P -- ..; find"), full, "ask"},
+		{shell("cd work proc; cat 1/environ"), full, "ask"},
+		{shell("false && cd x; cd ..; grep -r x ."), full, "ask"},
+		{shell(strings.Repeat("cd a; ", 20) + "cat x"), full, "ask"},
+		{shell("cd src && grep -r x . && cd .. && cat a"), full, "run"},
+		{shell("cd / && ls"), full, "run"},
+		{shell("cd / && rg x"), full, "ask"},
+		{shell("cd /srv/x; cd y; cd -; rg x"), full, "run"},
+		{shell("cd ~/x && cat y"), full, "run"},
 	} {
 		if got := outcome(MakePlan(c.request, under(untrusted, c.sandbox, nil)), c.sandbox.Confined()); got != c.want {
 			t.Errorf("%q in %s, %s: %s, want %s", c.request.Argv, c.request.Dir, c.sandbox, got, c.want)

@@ -9,8 +9,8 @@ import (
 var (
 	// readsNothing are the safe programs whose words are no files that they read.
 	readsNothing = wordSet(`date echo expr false id pwd seq tr true uname which whoami`)
-	// readsBelow are those that read whole directories, cd being the first half of that.
-	readsBelow = wordSet(`cd diff find grep rg` + onLinux(` du`))
+	// readsBelow are those that read whole directories.
+	readsBelow = wordSet(`diff find grep rg` + onLinux(` du`))
 
 	kernelDirs = []string{"proc", "sys"}
 )
@@ -18,7 +18,7 @@ var (
 // kernelFiles reports whether the words of a program may lead to what lies under /proc or /sys. It only looks at the text,
 // and rather finds too much.
 func (at Setting) kernelFiles(program string, words []string) bool {
-	if readsBelow[program] && program != "cd" && at.Dir != "" && at.leads(".", true) {
+	if readsBelow[program] && at.Dir != "" && at.leads(".", true) {
 		return true
 	}
 	return slices.ContainsFunc(words, func(word string) bool {
@@ -80,4 +80,42 @@ func inKernelDir(rest string) bool {
 		matches, err := path.Match(first, dir)
 		return matches || err != nil
 	})
+}
+
+// maxDirs bounds the directories that one script may be in.
+const maxDirs = 16
+
+// Moved are the directories in which a script may be after a command, from those before it: a cd leads on from each, unless
+// it fails or is skipped. What is not known, or too much, leads to a directory in which no relative path is safe.
+func Moved(dirs []string, words []string) []string {
+	if len(words) == 0 || words[0] != "cd" {
+		return dirs
+	}
+	args := words[1:]
+	for len(args) > 0 && (args[0] == "-P" || args[0] == "-L" || args[0] == "--") {
+		args = args[1:]
+	}
+	to := "~"
+	if len(args) > 0 {
+		to = args[0]
+	}
+	moved := slices.Clip(dirs)
+	for _, dir := range dirs {
+		switch {
+		case len(args) > 1 || len(moved) >= maxDirs: // zsh has a cd of two words
+			dir = "/" + kernelDirs[0]
+		case to == "-": // one it has been in
+		case strings.HasPrefix(to, "~"):
+			_, rest, _ := strings.Cut(to, "/")
+			dir = path.Join("/home", rest) // a real one may lie deeper, and is then farther from the root
+		case strings.HasPrefix(to, "/"):
+			dir = path.Clean(to)
+		default:
+			dir = path.Join("/", dir, to)
+		}
+		if !slices.Contains(moved, dir) {
+			moved = append(moved, dir)
+		}
+	}
+	return moved
 }
