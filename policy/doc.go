@@ -76,9 +76,10 @@
 //   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables
 //     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
 //     directories, be it for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
-//     for the name hold for it, too. A script's shell looks for names later, and by itself. So nothing at all is known of a
-//     name if a directory that comes before in PATH is relative or empty, lies in the working directory, the session's, a
-//     writable root or a directory for temporary files: a program could be put there.
+//     for the name hold for it, too, and a rule file's host_executable can say that a path stands for its name. A script's
+//     shell looks for names later, and by itself. So nothing at all is known of a name if a directory that comes before in
+//     PATH is relative or empty, lies in the working directory, the session's, a writable root or a directory for temporary
+//     files: a program could be put there.
 //   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, or else what is known
 //     about the command and then, marked as such and shortened, what the caller says.
 //

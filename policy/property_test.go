@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
@@ -197,8 +198,17 @@ func TestEveryCommandHasAPlan(t *testing.T) {
 			if choices := Choices(request, plan, "/f"); plan.Decision == Ask && len(choices) < 4 {
 				t.Errorf("there are too few choices: %v", choices)
 			}
-			if strings.ContainsAny(plan.Reason, "\n\x1b\x00\u202e") {
-				t.Errorf("the reason is not fit to be shown: %q", plan.Reason)
+			shown := []string{plan.Reason}
+			for _, s := range plan.Segments {
+				shown = append(append(shown, s.Display, s.Why), s.Hosts...)
+			}
+			for _, text := range shown {
+				if strings.ContainsAny(text, "\n\x1b\x00\u202e") || !utf8.ValidString(text) || len(text) > 20*segmentBytes {
+					t.Errorf("this is not fit to be shown: %q", text)
+				}
+			}
+			if len(plan.Segments) > maxShown || plan.Decision == Ask && len(plan.Segments) == 0 {
+				t.Errorf("%d segments are shown", len(plan.Segments))
 			}
 		}
 	})
