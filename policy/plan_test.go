@@ -317,6 +317,13 @@ func TestWishesAndRules(t *testing.T) {
 	}
 }
 
+// deep is a script that begins far from the root.
+func deep(text string) Request {
+	request := shell(text)
+	request.Dir = "/srv/a/b/c"
+	return request
+}
+
 // TestWhatIsSafeDependsOnTheSandbox: git runs what a repository says, and only where it cannot do harm is that as good as
 // nothing.
 func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
@@ -348,6 +355,10 @@ func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 		{shell("cd / && rg x"), full, "ask"},
 		{shell("cd /srv/x; cd y; cd -; rg x"), full, "run"},
 		{shell("cd ~/x && cat y"), full, "run"},
+		{shell("cd -P src && cat y"), full, "run"},
+		{deep("cd ..; grep -r x ."), full, "run"},
+		{deep("cd; cd ..; grep -r x ."), full, "ask"},
+		{deep("cd ~/x; cd ../..; grep -r x ."), full, "ask"},
 	} {
 		if got := outcome(MakePlan(c.request, under(untrusted, c.sandbox, nil)), c.sandbox.Confined()); got != c.want {
 			t.Errorf("%q in %s, %s: %s, want %s", c.request.Argv, c.request.Dir, c.sandbox, got, c.want)

@@ -104,13 +104,12 @@ func Moved(dirs []string, words []string) []string {
 		switch {
 		case len(args) > 1 || len(moved) >= maxDirs: // zsh has a cd of two words
 			dir = "/" + kernelDirs[0]
-		case to == "-": // one it has been in
 		case strings.HasPrefix(to, "~"):
 			_, rest, _ := strings.Cut(to, "/")
 			dir = path.Join("/home", rest) // a real one may lie deeper, and is then farther from the root
 		case strings.HasPrefix(to, "/"):
 			dir = path.Clean(to)
-		default:
+		default: // after "-" it is in a directory that is known already
 			dir = path.Join("/", dir, to)
 		}
 		if !slices.Contains(moved, dir) {
