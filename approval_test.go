@@ -487,6 +487,9 @@ func TestEachDecisionIsLoggedWithoutTheCommand(t *testing.T) {
 	exec(t, session, messages.ExecCommand{Argv: []string{"echo", "secret"}})
 	_, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"sleep", "0secret"}})
 	wantError(t, err, messages.ErrRejected)
+	if err := rt.Shutdown(patient(t)); err != nil { // everything is written then
+		t.Fatal(err)
+	}
 	text := log.String()
 	for _, want := range []string{"level=DEBUG msg=\"decision about a command\"", "allowed=true source=policy",
 		"level=INFO msg=\"decision about a command\"", "allowed=false source=absence"} {

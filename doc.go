@@ -50,9 +50,13 @@
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //	Exec, Write with NoWait answer as soon as the program runs, or has taken the input, and take no output
 //
-// Calls for one process wait one after the other, and only the first one's clock runs. Input goes out at once, in the order
-// of the calls, and ends a poll that waits. [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read] never
-// queue. [Session.PauseYields] stops the clocks of a session while, for example, a person is asked something.
+// Each call has a clock of its own, and the first to answer takes what output there is. Input ends a poll that waits. A write
+// that waits for output is one step: its bytes go out, and its clock starts, when the waiting write before it has its
+// answer; other input keeps its place behind it. [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read]
+// never queue. [Session.PauseYields] stops the clocks of a session while, for example, a person is asked something.
+//
+// [Session.Wait] waits for exits, of one process or of several, and [Session.Read] for output behind a place that the reader
+// keeps. Both take nothing from anybody, and any number of callers may do so at once.
 //
 // [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
 // (10 s by default, exit code 124), and at most 1 MiB of each stream.
@@ -108,8 +112,8 @@
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
 // one that was refused as malformed has no events. AttemptEnded and another ToolDecision come before a second attempt.
 //
-// A subscriber that does not read never slows a process: it loses the oldest output and finds a Gap in its place. With
-// [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
+// A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
+// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
 //
 // # Endings
 //
@@ -122,9 +126,10 @@
 //
 // # Environment
 //
-// Commands start from the host's environment as it was when the session opened, changed by a messages.EnvironmentPolicy, and
-// with variables that keep programs from colouring and paging. [Session.UpdateEnvironment] changes policy and directory for
-// later commands; a command can bring its own. Scripts run in a login shell unless the session or the command says no.
+// Commands start from the environment of the machine on which they run as it was when the session opened: the host's, or what
+// the Resolver of Options.Spawner says. It is changed by a messages.EnvironmentPolicy, and by variables that keep
+// programs from colouring and paging. [Session.UpdateEnvironment] changes policy and directory for later commands; a command
+// can bring its own. Scripts run in a login shell unless the session or the command says no.
 //
 // # Errors
 //
@@ -134,15 +139,27 @@
 //
 // # Contexts
 //
-// A context that ends takes a waiting call back, and nothing else: the process is not ended and no output is lost. The call
-// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled. Run is the
-// exception: there the context's end ends the command. A context that has ended before the call starts nothing. What ends
-// something (Terminate, Close, Shutdown) goes on when its context ends.
+// A context that ends takes the call back, whatever it waits for, and nothing else: the process is not ended and no output is
+// lost. The call returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled;
+// its Subject is the process, so a caller that gives up on an Exec knows what it leaves behind. Run is the exception: there
+// the context's end ends the command. Input that was sent is not taken back, but a write that waited for its turn sends
+// nothing. A context that has ended before the call starts nothing. What ends something (Terminate, Close, Shutdown) goes on
+// when its context ends.
+//
+// # The host's own code
+//
+// Requests and options are copied: their lists, maps and buffers are the caller's again when a method has returned. What
+// comes back (results, events, questions) is shared by all who get it and must not be changed.
+//
+// A logger, instruments, an approver, a spawner and its children are called in goroutines where nothing waits for them longer
+// than it has to, and their panics are caught. Records and measurements queue up to 1,024 of each kind; what does not fit is
+// dropped, and so is everything behind a panic. [Runtime.Stats] counts both. Code that never returns keeps a goroutine.
 //
 // # Executors
 //
 // [Session.Executor] is a narrower door, for callers that bring their own idea of sessions: exact environments, output as it
-// comes, no yields. It works the same wherever the runtime's Spawner has its processes.
+// comes, no yields. It works the same wherever the runtime's Spawner has its processes. One that somebody waits for is in use;
+// any other may be ended to make room, like every process of a session.
 //
 // # What you may not assume
 //

@@ -75,7 +75,7 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 		{messages.ExecCommand{}, messages.ErrInvalidRequest, []string{"argv"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Script: "true"}, messages.ErrInvalidRequest, []string{"script"}},
 		{messages.ExecCommand{Argv: []string{"true"}, Shell: "bash"}, messages.ErrInvalidRequest, []string{"shell"}},
-		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "bash, zsh or sh"}},
+		{messages.ExecCommand{Script: "true", Shell: "fish"}, messages.ErrInvalidRequest, []string{"shell", `"fish"`, "bash, zsh, sh"}},
 		{messages.ExecCommand{Script: "true", Shell: "/bin/cat"}, messages.ErrInvalidRequest, []string{"shell", "/bin/cat"}},
 		{messages.ExecCommand{Script: "true", Login: yes()}, messages.ErrInvalidRequest,
 			[]string{"login shell is disabled by config", "omit `login` or set it to false"}},

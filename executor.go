@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -63,14 +63,12 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession
 	if err != nil {
 		return nil, err
 	}
-	started, err := e.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: slices.Clone(request.Argv), Argv0: request.Argv0,
-		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: maps.Clone(request.Env)}, TTY: request.TTY,
+	started, err := e.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: request.Argv, Argv0: request.Argv0,
+		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY,
 		OpenStdin: true, NoWait: true})
 	if err != nil {
 		events.Close()
-		if errors.Is(err, messages.ErrCancelled) {
-			e.takeBack(context.WithoutCancel(ctx), call)
-		}
+		e.takeBack(err)
 		return nil, err
 	}
 	s := &ExecSession{session: e.session, name: request.ProcessID, id: started.Process, call: call, exited: make(chan struct{})}
@@ -79,12 +77,14 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession
 }
 
 // takeBack ends a process whose caller has given up before it knew it. The end is not waited for.
-func (e Executor) takeBack(ctx context.Context, call messages.CallID) {
-	processes, _ := e.session.List(ctx) // a closed session has none
-	for _, p := range processes {
-		if p.Call == call {
-			e.session.runtime.system.Send(e.session.supervisor, messages.Terminate{Process: p.Process, By: messages.ByUser, Grace: -1})
-		}
+func (e Executor) takeBack(err error) {
+	typed, ok := errors.AsType[*messages.Error](err)
+	if !ok || typed.Code != messages.CodeCancelled {
+		return
+	}
+	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise nothing was begun
+		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.ByUser, Grace: -1}
+		e.session.runtime.system.Send(e.session.supervisor, terminate)
 	}
 }
 
@@ -117,32 +117,40 @@ type ExecSession struct {
 	name    string
 	id      messages.ProcessID
 	call    messages.CallID
+	settle  sync.Once
 	exited  chan struct{} // closed when status and err are known
 	status  messages.ExitStatus
 	err     error
 }
 
-// follow learns the exit.
+// follow learns the exit for those who ask when the session has forgotten the process. It is no wait: a process is not in
+// use because somebody may want to know later how it ended.
 func (s *ExecSession) follow(events *bus.Subscription) {
-	defer close(s.exited)
 	defer events.Close()
-	s.status = messages.NoStatus
 	for event, err := range events.All(context.Background()) {
 		if err != nil {
-			s.err = err
+			s.settled(messages.NoStatus, err)
 			return
 		}
 		switch e := event.(type) {
 		case messages.ExecExited:
-			s.status = e.Status
+			s.settled(e.Status, nil)
 		case messages.ExecEnded:
-			s.status = e.Status
-		}
-		if s.status.Kind == messages.ExitNone {
-			s.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Subject: s.name, Detail: "the exit status was lost"}
+			s.settled(e.Status, nil)
 		}
 		return
 	}
+}
+
+// settled notes how the leader exited, once.
+func (s *ExecSession) settled(status messages.ExitStatus, err error) {
+	s.settle.Do(func() {
+		s.status, s.err = status, err
+		if err == nil && status.Kind == messages.ExitNone {
+			s.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Subject: s.name, Detail: "the exit status was lost"}
+		}
+		close(s.exited)
+	})
 }
 
 // ProcessID is the caller's name for the process.
@@ -178,9 +186,20 @@ func (s *ExecSession) Terminate(ctx context.Context) error {
 	return err
 }
 
-// Wait waits for the leader's exit. It may be called any number of times.
+// Wait waits for the leader's exit. It may be called any number of times. The process is in use meanwhile: it is not ended
+// to make room for another.
 func (s *ExecSession) Wait(ctx context.Context) (messages.ExitStatus, error) {
-	select {
+	if status, known := s.TryExitStatus(); known {
+		return status, s.err
+	}
+	exits, err := s.session.Wait(ctx, messages.AwaitExit{Processes: []messages.ProcessID{s.id}})
+	switch {
+	case err == nil:
+		s.settled(exits[0].Status, nil)
+	case errors.Is(err, messages.ErrCancelled):
+		return messages.NoStatus, err
+	}
+	select { // any other error says that the process is forgotten, so its exit is known or about to be
 	case <-s.exited:
 		return s.status, s.err
 	case <-ctx.Done():

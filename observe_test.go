@@ -321,6 +321,9 @@ func TestTelemetryCountsAndTellsNoSecrets(t *testing.T) {
 	m := newMeter()
 	rt := newRuntime(t, execbus.Options{MeterProvider: m.meters(), TracerProvider: m.tracers()})
 	bytes := mixed(t, openSession(t, rt, execbus.SessionOptions{}))
+	if err := rt.Shutdown(patient(t)); err != nil { // it has called everything then
+		t.Fatal(err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	const decisions = "execbus.decisions allowed=true decision= retry=false source=policy unsandboxed=true"
@@ -366,7 +369,7 @@ func TestTelemetryCountsAndTellsNoSecrets(t *testing.T) {
 func TestTelemetryThatFailsIsAnErrorOfStart(t *testing.T) {
 	_, err := execbus.Start(execbus.Options{MeterProvider: brokenMeters{}})
 	wantError(t, err, messages.ErrRuntimeFailure, "telemetry", "no more instruments")
-	if _, err := actors.NewTelemetry(brokenMeters{}, notraces.NewTracerProvider()); err == nil {
+	if _, err := actors.NewTelemetry(brokenMeters{}, notraces.NewTracerProvider(), nil); err == nil {
 		t.Error("broken instruments were taken")
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +66,7 @@ func (o *SessionOptions) checkApproval() error {
 	if o.Sandbox == nil {
 		o.Sandbox = &messages.SandboxPolicy{Type: messages.DangerFullAccess}
 	}
-	copied := *o.Sandbox
-	copied.WritableRoots = slices.Clone(copied.WritableRoots)
+	copied := o.Sandbox.Clone()
 	o.Sandbox = &copied
 	if err := cmp.Or(o.Approval.Check(), o.Sandbox.Check()); err != nil {
 		return err
@@ -116,9 +113,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		o.ProtectedProcesses = DefaultProtectedProcesses
 	}
 	o.ProtectedProcesses = max(o.ProtectedProcesses, 0)
-	o.Environment.Exclude = slices.Clone(o.Environment.Exclude)
-	o.Environment.Set = maps.Clone(o.Environment.Set)
-	o.Environment.IncludeOnly = slices.Clone(o.Environment.IncludeOnly)
+	o.Environment = o.Environment.Clone()
 	var err error
 	o.Dir, err = absolute(o.Dir)
 	return o, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
@@ -33,7 +33,9 @@ const (
 type Options struct {
 	// Logger gets everything the runtime has to say: beginnings and ends of processes and decisions about them at the level
 	// Debug, refusals at Info, what could not be ended and failures of single processes at Warn, and at Error what took more
-	// with it: a dead warden, a crashed actor. Nil means that nothing is logged.
+	// with it: a dead warden, a crashed actor. Nil means that nothing is logged. Its handler is called in a goroutine of its
+	// own, in order, and nothing waits for it: where 1,024 records wait the next are dropped, and after a panic all are; see
+	// Stats. What it is enabled for is asked once a second. Shutdown gives it a second to take what waits.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
@@ -46,9 +48,11 @@ type Options struct {
 	// next time. If it is empty such rules last as long as the runtime.
 	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
-	// argument or a path.
+	// argument or a path. They are called like Logger, in another goroutine; spans begin and end there.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
+
+	patience patience // tests set it
 }
 
 // withDefaults fills in what is left open.
@@ -59,6 +63,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = DefaultRuntimeProcesses
 	}
+	o.patience = o.patience.withDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -78,9 +83,12 @@ func badOption(field string, value any, hint string) error {
 
 // Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
 type Runtime struct {
-	system *actors.System
+	system *kernel.System
 	around actors.Surroundings
-	actor  *actors.PID
+	actor  *kernel.PID
+
+	patience      patience // with the host's code
+	logs, metrics *outlet
 
 	ruleErrors []error
 
@@ -96,28 +104,37 @@ func Start(options Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	telemetry, err := actors.NewTelemetry(options.MeterProvider, options.TracerProvider)
-	if err != nil {
-		return nil, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "start", Subject: "telemetry", Detail: err.Error()}
+	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: newOutlet(), metrics: newOutlet()}
+	if err := r.start(options); err != nil {
+		closeAll(r.patience.flush, r.logs, r.metrics)
+		return nil, err
 	}
-	r := &Runtime{freed: make(chan struct{}), around: actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: options.Logger,
-		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}}
+	return r, nil
+}
+
+func (r *Runtime) start(options Options) error {
+	telemetry, err := options.newTelemetry(r.metrics)
+	if err != nil {
+		return err
+	}
+	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
+		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}
 	if r.around.Spawner == nil {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{Lost: r.wardenLost}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(options.Rules) > 0 {
 		r.around.Rules, r.ruleErrors = rules.Load(options.Rules)
 	}
 	for _, err := range r.ruleErrors {
-		options.Logger.Warn("a rule file was not read", "reason", err.Error())
+		r.around.Logger.Warn("a rule file was not read", "reason", err.Error())
 	}
-	r.system = actors.NewSystem(options.Logger)
-	if r.actor, err = r.system.StartRuntime(r.around); err != nil {
-		return nil, errors.Join(err, r.around.Spawner.Close())
+	r.system = kernel.NewSystem(r.around.Logger, kernel.Options{})
+	if r.actor, err = actors.StartRuntime(r.system, r.around); err != nil {
+		return errors.Join(err, closeSpawner(r.around.Spawner))
 	}
-	return r, nil
+	return nil
 }
 
 // RuleErrors says which rule files hold nothing because they could not be read or understood, with file and line. A host
@@ -134,23 +151,35 @@ func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 // Stats counts what a runtime has done.
 type Stats struct {
 	actors.Stats
-	Bus bus.Stats
+	Bus     bus.Stats
+	Dropped Dropped
+}
+
+// Dropped counts what the host's own code did not take, because it was too slow or has panicked.
+type Dropped struct {
+	Logs      uint64 // records for Options.Logger
+	Telemetry uint64 // calls of instruments and spans
 }
 
 // Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
-// closing of a session was answered all its ends are.
+// closing of a session was answered all its ends are. After Shutdown there is an error, and still what the bus and the host's
+// own code have dropped.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
-	counted, err := actors.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
-	return Stats{Stats: counted, Bus: r.around.Bus.Stats()}, plain(ctx, err, r.actor, errShutDown)
+	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
+	dropped := Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()}
+	return Stats{Stats: counted, Bus: r.around.Bus.Stats(), Dropped: dropped}, plain(ctx, err, r.actor, errShutDown)
 }
 
-// OpenSession opens a session.
+// OpenSession opens a session. It asks the spawner's Resolver for the environment there, and fails if that does.
 func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	base := os.Environ()
+	base, err := environment(r.patience.answer, r.around.Spawner)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkEnvironment(base, options.Environment); err != nil {
 		return nil, err
 	}
@@ -162,10 +191,13 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		Approval: options.Approval, Sandbox: *options.Sandbox, ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
 	}
 	if options.Approver != nil {
-		config.Approver = options.Approver.Approve
+		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {
+			decision, err := options.Approver.Approve(ctx, question)
+			return decision.Clone(), err
+		}
 	}
 	ctx := context.Background() // it is answered at once
-	s.supervisor, err = actors.Ask[*actors.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
+	s.supervisor, err = kernel.Ask[*kernel.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
 	if err != nil {
 		return nil, plain(ctx, err, r.actor, errShutDown)
 	}
@@ -176,7 +208,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 // ends first, the end goes on, the error says what is left, and Shutdown may be called again. A call after the end does
 // nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
-	_, err := actors.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
+	_, err := kernel.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {
 		return unfinished(ctx, r.left(ctx))
 	}
@@ -186,9 +218,10 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	}
 	r.freeing.Do(func() {
 		go func() {
-			r.spawnerErr = r.around.Spawner.Close()
+			defer close(r.freed)
+			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.around.Bus.Close()
-			close(r.freed)
+			closeAll(r.patience.flush, r.logs, r.metrics)
 		}()
 	})
 	select {

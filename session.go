@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
@@ -13,12 +14,14 @@ import (
 // Session is one conversation of the host. Its methods are safe for concurrent use.
 //
 // A context that ends takes a waiting call back and nothing else: the process lives on and no output is lost. Such a call
-// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled. A context that
-// has ended before the call starts nothing; what ends something is done even then.
+// returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled and whose
+// Subject is the process. A context that has ended before the call starts nothing; what ends something is done even then.
+//
+// Requests are copied: their lists, maps and buffers are the caller's again as soon as a method has returned.
 type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
-	supervisor *actors.PID
+	supervisor *kernel.PID
 }
 
 // ID names the session; its events carry it.
@@ -31,12 +34,6 @@ var (
 		Hint: "start another one"}
 )
 
-// ask is for requests that are answered at once, or whose answer does not matter to a caller that has given up.
-func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
-	reply, err := actors.Ask[T](ctx, s.runtime.system, s.supervisor, message)
-	return reply, plain(ctx, err, s.supervisor, errSessionClosed)
-}
-
 // begin is ask for what a caller that has given up already does not want any more.
 func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	if ctx.Err() != nil {
@@ -46,17 +43,16 @@ func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return ask[T](ctx, s, message)
 }
 
-// wait is for requests that take output: the one final answer is always received, so that nothing of it is lost.
-func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
+// ask sends a request, which must share nothing with its caller's, and waits for its one answer. A context that ends takes
+// the call back, which answers it: with what was decided already, or else with whatever the call was about.
+func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	var none T
-	if ctx.Err() != nil {
-		return none, cancelled(ctx)
-	}
-	call := s.runtime.system.Call(s.supervisor, message)
+	system := s.runtime.system
+	call := system.Call(s.supervisor, message)
 	defer call.Close()
 	reply, err := call.Wait(ctx)
-	if err != nil && ctx.Err() != nil {
-		s.runtime.system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
+	if err != nil && err == ctx.Err() {
+		system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
 		reply, err = call.Wait(context.WithoutCancel(ctx))
 	}
 	if err != nil {
@@ -70,38 +66,28 @@ func wait[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return typed, nil
 }
 
-// start is begin for a command. One that a caller has given up on while it waited for approval is not asked about any more.
-func start(ctx context.Context, s *Session, command messages.ExecCommand) (*messages.Result, error) {
-	if ctx.Err() != nil {
-		return nil, cancelled(ctx)
-	}
-	call := s.runtime.system.Call(s.supervisor, command)
-	defer call.Close()
-	reply, err := call.Wait(ctx)
-	if err != nil {
-		if err == ctx.Err() {
-			s.runtime.system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
-		}
-		return nil, plain(ctx, err, s.supervisor, errSessionClosed)
-	}
-	return reply.(*messages.Result), nil
-}
-
 // cancelled says that a caller has given up.
 func cancelled(ctx context.Context) error {
 	return &messages.Error{Code: messages.CodeCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
 }
 
-// plain makes errors of contexts ours, and names what is over instead of the actor that was asked.
-func plain(ctx context.Context, err error, asked *actors.PID, over error) error {
+// plain makes errors of contexts ours, says why a call was taken back, and names what is over instead of the actor that was
+// asked.
+func plain(ctx context.Context, err error, asked *kernel.PID, over error) error {
 	if err == nil {
 		return nil
 	}
 	if err == ctx.Err() {
 		return cancelled(ctx)
 	}
-	if typed, ok := errors.AsType[*messages.Error](err); ok && typed.Code == messages.CodeClosed && typed.Subject == asked.Id {
+	typed, ok := errors.AsType[*messages.Error](err)
+	switch {
+	case ok && typed.Code == messages.CodeClosed && typed.Subject == asked.Id:
 		return over
+	case ok && typed.Code == messages.CodeCancelled && ctx.Err() != nil:
+		why := *typed
+		why.Detail += ": " + context.Cause(ctx).Error()
+		return &why
 	}
 	return err
 }
@@ -110,36 +96,46 @@ func plain(ctx context.Context, err error, asked *actors.PID, over error) error 
 // lives on and the result names it. An error means that it never ran, or, if it matches messages.ErrCancelled, that the call
 // was taken back: if it waited already, the process lives on and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
-	if command.NoWait {
-		return start(ctx, s, command)
-	}
-	return wait[*messages.Result](ctx, s, command)
+	return begin[*messages.Result](ctx, s, command.Clone())
 }
 
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
 // cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun makes one result of both.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
-	return wait[*messages.RunResult](ctx, s, command)
+	return begin[*messages.RunResult](ctx, s, command.Clone())
 }
 
 // Write sends input to a process and waits for output, or, with NoWait, until the process has taken the input. A context
-// that ends does not take back input that was queued.
+// that ends does not take back input that was sent; a write that waited for its turn sends nothing.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
-	if input.NoWait {
-		return begin[*messages.Result](ctx, s, input)
-	}
-	return wait[*messages.Result](ctx, s, input)
+	return begin[*messages.Result](ctx, s, input.Clone())
 }
 
 // Poll waits for output until the process ends or the yield time is over. The first poll after the end gets the rest and
 // the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
 func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
-	return wait[*messages.Result](ctx, s, poll)
+	return begin[*messages.Result](ctx, s, poll)
 }
 
-// Read reads remembered output, by offset, sequence or from the end. It takes nothing from those who poll.
+// Wait waits for the exit of leaders: of one process, of the first of several, or of all. It takes no output. A process that
+// somebody waits for is in use, so none is ended to make room for another. The result has those that have exited, in that
+// order; fewer than were asked for if the wait had a bound that is over. Any number of calls may wait for one process.
+func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.Exits, error) {
+	if len(wait.Processes) != 1 {
+		return begin[messages.Exits](ctx, s, wait.Clone())
+	}
+	exit, err := begin[*messages.Exit](ctx, s, wait.Clone())
+	if err != nil || !exit.Exited {
+		return nil, err
+	}
+	return messages.Exits{*exit}, nil
+}
+
+// Read reads remembered output, by offset, sequence or from the end, and waits for some if it is told to. Each reader keeps
+// its own place, and takes nothing from those who poll or from other readers. With SkipLost one that was too slow learns
+// exactly how much it missed.
 func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
-	return ask[*messages.OutputPage](ctx, s, read)
+	return begin[*messages.OutputPage](ctx, s, read.Clone())
 }
 
 // CloseStdin ends the input of a process, behind what was written so far.
@@ -150,7 +146,7 @@ func (s *Session) CloseStdin(ctx context.Context, id messages.ProcessID) error {
 
 // Resize changes the size of a process's terminal.
 func (s *Session) Resize(ctx context.Context, id messages.ProcessID, size messages.Size) error {
-	_, err := ask[messages.Done](ctx, s, messages.Resize{Process: id, Size: size})
+	_, err := begin[messages.Done](ctx, s, messages.Resize{Process: id, Size: size})
 	return err
 }
 
@@ -174,24 +170,24 @@ func (s *Session) TerminateAll(ctx context.Context) error {
 
 // List describes the processes that have not ended, ordered by id.
 func (s *Session) List(ctx context.Context) (messages.Processes, error) {
-	return ask[messages.Processes](ctx, s, messages.ListProcesses{})
+	return begin[messages.Processes](ctx, s, messages.ListProcesses{})
 }
 
 // Records describes them and the ended ones that are remembered.
 func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
-	return ask[messages.Processes](ctx, s, messages.ListProcesses{Records: true})
+	return begin[messages.Processes](ctx, s, messages.ListProcesses{Records: true})
 }
 
 // UpdateEnvironment changes what later commands start from.
 func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
-	_, err := ask[messages.Done](ctx, s, update)
+	_, err := begin[messages.Done](ctx, s, update.Clone())
 	return err
 }
 
 // PauseYields stops the deadlines of the session's waiting calls until ResumeYields, for example while a person is asked
 // something. An exit still answers. Pauses nest.
 func (s *Session) PauseYields(ctx context.Context) error {
-	_, err := ask[messages.Done](ctx, s, messages.PauseYields{})
+	_, err := begin[messages.Done](ctx, s, messages.PauseYields{})
 	return err
 }
 
@@ -208,18 +204,18 @@ type Watch struct {
 	Kinds     []messages.EventKind
 	Processes []messages.ProcessID
 	Calls     []messages.CallID
+	// Name says in errors whose subscription it is; it may be empty.
+	Name string
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
 	// reading stops the process, and with it whoever waits for its end: close the subscription when nobody reads it any more.
 	Lossless bool
-	// Context ends the subscription when it ends; nil means that only Close does.
-	Context context.Context
 }
 
 // Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller must close it; it
 // does not end with the session, but with the runtime.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
-	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Lossless: watch.Lossless, Context: watch.Context})
+	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: watch.Name, Lossless: watch.Lossless})
 }
 
 // Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop

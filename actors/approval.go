@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -13,79 +14,48 @@ import (
 // Bounds of the questions of a session.
 const (
 	maxQuestions = 256
+	// maxQuestionNumbers is how many questions an approval actor numbers before the numbers of its successor begin.
+	maxQuestionNumbers = 1_000_000_000
 	// lookForListeners is how often it is seen to that somebody is still there to answer.
 	lookForListeners = 250 * time.Millisecond
 )
 
-// approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers.
+// approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers. Its
+// supervisor brings consults and takes verdicts.
 type approval struct {
 	*surroundings
-	ctx        *Context
-	supervisor *PID
-	keeper     *PID // of the rules
+	ctx        *kernel.Context
+	supervisor *kernel.PID
+	keeper     *kernel.PID // of the rules
 	approver   Approver
-	patience   time.Duration         // a question's deadline; zero for none
+	deadline   time.Duration         // a question's; zero for none
 	otherwise  messages.DecisionKind // what holds when it is over
 
-	rules  newRules    // the newest
-	queue  []*question // the first is the one that is put
-	last   int         // number of the newest question
-	grants grants
-	held   bool   // the supervisor holds the deadlines of calls
-	look   *Timer // for listeners
+	rules   newRules    // the newest
+	queue   []*question // the first is the one that is put
+	last    int         // number of the newest question
+	grants  grants
+	calling approverCall
+	look    *kernel.Timer // for listeners
 }
 
-// Messages to the approval actor.
-type (
-	// consult asks about one attempt of a process, which is its sender. It is answered with a verdict.
-	consult struct {
-		request  policy.Request
-		snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
-		plan     policy.Plan
-		denial   *messages.Denial // of the first attempt, when this is about another
-		origin   messages.Origin
-	}
-	// withdraw says that a process does not want to know any more.
-	withdraw    struct{ asker *PID }
-	questionDue struct{ question *question }
-	listening   struct{}
-)
-
-// verdict answers a consult.
-type verdict struct {
-	plan     policy.Plan // as it is now
-	decision messages.DecisionKind
-	source   messages.DecisionSource
-	refusal  *messages.Error // nil: allowed
-}
-
-// asking tells the supervisor that the deadlines of its calls are to be held, or not any more.
-type asking struct{ open bool }
-
-func (a *approval) receive(ctx *Context) {
+func (a *approval) receive(ctx *kernel.Context) {
 	a.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed { // there will be no Stopping
-			a.leave()
-		}
-	}()
 	a.handle(ctx.Message())
-	crashed = false
 }
 
 func (a *approval) handle(message any) {
 	switch m := message.(type) {
-	case Started:
+	case kernel.Started:
 		a.ctx.Watch(a.keeper)
-	case Stopping:
+	case kernel.Stopping, kernel.Crashing:
 		a.leave()
-	case Terminated:
-		a.gone(m.PID)
+	case kernel.Terminated:
+		a.keeperGone()
 	case consult:
 		a.consulted(m)
 	case withdraw:
-		a.withdraw(m.asker)
+		a.withdraw(m.id)
 	case messages.Decide:
 		a.ctx.Respond(outcome("decide", a.decide(m)))
 	case messages.ListQuestions:
@@ -94,22 +64,34 @@ func (a *approval) handle(message any) {
 		a.ctx.Respond(a.grants.list())
 	case messages.RevokeGrant:
 		a.ctx.Respond(outcome("revoke", a.grants.revoke(m.Grant)))
+	default:
+		a.internal(m)
+	}
+}
+
+// internal handles what timers, work, the approver and the keeper of the rules say.
+func (a *approval) internal(message any) {
+	switch m := message.(type) {
 	case approverSaid:
 		a.approverSaid(m)
+	case approverOverdue:
+		a.approverOverdue(m.question)
 	case questionDue:
-		a.resolve(m.question, messages.Decision{Kind: a.otherwise}, messages.ByDeadline)
+		if q := a.open(m.question); q != nil {
+			a.resolve(q, messages.Decision{Kind: a.otherwise}, messages.ByDeadline)
+		}
 	case listening:
 		a.look = nil
 		a.refuseUnheard()
 		a.next()
 	case grantDue:
-		a.grants.forget(m.grant)
+		a.grants.expire(m.grant)
 	case newRules:
 		a.learn(m)
 		a.review()
 	case amended:
 		a.amended(m)
-	case Unanswered:
+	case kernel.Unanswered:
 		if lost, ok := m.Message.(amend); ok {
 			a.amended(amended{amend: lost, newRules: a.rules, err: m.Err})
 		}
@@ -118,31 +100,34 @@ func (a *approval) handle(message any) {
 
 // consulted answers at once where that can be done, and queues a question otherwise.
 func (a *approval) consulted(c consult) {
-	asker := a.ctx.Sender()
-	plan := a.plan(c)
-	if v, decided := verdictOf(c, plan); decided {
-		a.ctx.Respond(v)
+	c.plan = a.plan(c)
+	if v, decided := verdictOf(c, c.plan); decided {
+		a.tell(c, v)
 		return
 	}
-	c.plan = plan
 	if !a.audience(c.origin, "") {
-		a.ctx.Respond(verdict{plan: plan, source: messages.ByAbsence, refusal: nobody("")})
+		a.tell(c, verdict{plan: c.plan, source: messages.ByAbsence, refusal: nobody("")})
 		return
 	}
 	if q := a.equal(c); q != nil {
-		q.askers = append(q.askers, asker)
+		q.consults = append(q.consults, c)
 	} else if len(a.queue) < maxQuestions {
 		a.last++
-		q := &question{Question: a.ask(c), consult: c, askers: []*PID{asker}}
+		q := &question{Question: a.ask(c), consults: []consult{c}}
 		q.ID = questionID(a.last)
 		a.queue = append(a.queue, q)
 	} else {
-		a.ctx.Respond(verdict{plan: plan, source: messages.ByPolicy, refusal: &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+		a.tell(c, verdict{plan: c.plan, source: messages.ByPolicy, refusal: &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
 			Detail: fmt.Sprintf("%d questions wait for an answer already", maxQuestions), Hint: "answer them first"}})
 		return
 	}
-	a.ctx.Watch(asker) // it may crash
 	a.next()
+}
+
+// tell gives whoever consulted a verdict.
+func (a *approval) tell(c consult, v verdict) {
+	v.id = c.id
+	a.ctx.Send(a.supervisor, v)
 }
 
 // plan is what holds for a command now, with the rules and grants that came since it was asked about.
@@ -154,7 +139,7 @@ func (a *approval) plan(c consult) policy.Plan {
 // equal finds a question whose answer is an answer to c, too. Who listens to one call only would not be asked about another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
-		first := q.consult
+		first := q.first()
 		if c.plan.CacheKey != "" && !q.closed && c.plan.CacheKey == first.plan.CacheKey && c.plan.FirstAttempt == first.plan.FirstAttempt &&
 			(c.denial == nil) == (first.denial == nil) && c.snapshot.Approval == first.snapshot.Approval &&
 			reflect.DeepEqual(c.snapshot.Sandbox, first.snapshot.Sandbox) && a.audience(messages.Origin{Session: a.session}, q.failed) {
@@ -164,12 +149,8 @@ func (a *approval) equal(c consult) *question {
 	return nil
 }
 
-// next puts the first question, if that has not been done, and lets go of the calls' deadlines when there is none.
+// next puts the first question, if that has not been done.
 func (a *approval) next() {
-	if open := len(a.queue) > 0; open != a.held {
-		a.held = open
-		a.ctx.Send(a.supervisor, asking{open})
-	}
 	if len(a.queue) == 0 {
 		a.look.Cancel()
 		a.look = nil
@@ -178,22 +159,21 @@ func (a *approval) next() {
 	if a.look == nil {
 		a.look = a.ctx.After(lookForListeners, listening{})
 	}
-	if q := a.queue[0]; !q.put && !q.closed {
+	q := a.queue[0]
+	if !q.put && !q.closed {
 		a.put(q)
 	}
+	a.callApprover(q)
 }
 
 // put shows a question to everyone who may answer it.
 func (a *approval) put(q *question) {
 	q.put = true
-	if a.patience > 0 {
-		q.Deadline, q.OnDeadline = time.Now().Add(a.patience), a.otherwise
-		q.due = a.ctx.After(a.patience, questionDue{q})
+	if a.deadline > 0 {
+		q.Deadline, q.OnDeadline = time.Now().Add(a.deadline), a.otherwise
+		q.due = a.ctx.After(a.deadline, questionDue{q.ID})
 	}
-	a.bus.Publish(messages.ApprovalRequested{Origin: a.from(q), Question: q.Question})
-	if a.approver != nil {
-		a.call(q)
-	}
+	a.bus.Publish(messages.ApprovalRequested{Origin: q.from(), Question: q.Question})
 }
 
 // decide answers a question on behalf of a caller.
@@ -214,7 +194,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	if a.open(q.ID) == nil {
 		return
 	}
-	v := verdict{plan: q.consult.plan, decision: d.Kind, source: source}
+	v := verdict{plan: q.first().plan, decision: d.Kind, source: source}
 	if !d.Kind.Approves() {
 		v.refusal = refusalOf(d)
 	}
@@ -223,7 +203,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		a.grants.add(a.ctx, q, d.Expires)
 	case messages.ApprovedWithRule:
 		q.closed, q.verdict = true, v
-		q.stop()
+		a.stop(q)
 		prefix := d.Amendment
 		if len(prefix) == 0 {
 			prefix = q.Amendment
@@ -245,19 +225,15 @@ func (a *approval) amended(m amended) {
 	q := a.queue[at]
 	if m.err != nil {
 		a.logger.Warn("a rule could not be remembered", "reason", m.err.Error())
-		a.bus.Publish(messages.ExecNotice{Origin: a.from(q),
+		a.bus.Publish(messages.ExecNotice{Origin: q.from(),
 			Text: "the approved rule could not be remembered, so the command runs this once only: " + m.err.Error()})
 	}
 	a.finish(q, q.verdict)
 	a.review()
 }
 
-// gone notes the end of a process that has asked, or of the keeper of the rules.
-func (a *approval) gone(pid *PID) {
-	if !pid.Equal(a.keeper) {
-		a.withdraw(pid)
-		return
-	}
+// keeperGone goes on without the rules that were to be made.
+func (a *approval) keeperGone() {
 	for _, q := range slices.Clone(a.queue) {
 		if q.closed {
 			a.amended(amended{amend: amend{question: q.ID}, newRules: a.rules, err: errNoKeeper})
@@ -278,41 +254,69 @@ func (a *approval) review() {
 		if q.closed {
 			continue
 		}
-		if v, decided := verdictOf(q.consult, a.plan(q.consult)); decided {
+		if v, decided := verdictOf(q.first(), a.plan(q.first())); decided {
 			a.finish(q, v)
 		}
 	}
 	a.next()
 }
 
-// withdraw forgets one who asked, and the question if nobody else did.
-func (a *approval) withdraw(asker *PID) {
+// withdraw forgets one who asked, and the question if nobody else did. The verdict says that all has been said.
+func (a *approval) withdraw(id messages.ProcessID) {
 	for _, q := range slices.Clone(a.queue) {
-		q.askers = slices.DeleteFunc(q.askers, func(other *PID) bool { return other.Equal(asker) })
-		if len(q.askers) == 0 && !q.closed {
-			a.finish(q, verdict{})
+		at := slices.IndexFunc(q.consults, func(c consult) bool { return c.id == id })
+		if at < 0 {
+			continue
 		}
+		c := q.consults[at]
+		if len(q.consults) == 1 {
+			a.forget(q)
+		} else {
+			q.consults = slices.Delete(q.consults, at, at+1)
+		}
+		a.tell(c, verdict{})
 	}
 	a.next()
 }
 
-// finish is the one place where a question ends: it takes it out of the queue, tells everyone, and answers who asked.
+// forget ends a question that nobody wants an answer to any more. A rule that is being made comes all the same.
+func (a *approval) forget(q *question) {
+	a.take(q)
+	if q.closed {
+		a.resolved(q, q.verdict)
+	} else {
+		a.resolved(q, verdict{})
+	}
+}
+
+// finish is where a question ends that has an answer: it tells everyone, and answers who asked.
 func (a *approval) finish(q *question, v verdict) {
+	a.take(q)
+	a.resolved(q, v)
+	for _, c := range q.consults {
+		a.tell(c, v)
+	}
+}
+
+// take takes a question out of the queue.
+func (a *approval) take(q *question) {
 	a.queue = slices.DeleteFunc(a.queue, func(other *question) bool { return other == q })
-	q.stop()
-	if q.put {
-		resolved := messages.ApprovalResolved{Origin: a.from(q), Question: q.ID, Decision: v.decision, Source: v.source}
-		if resolved.Decision == "" && v.source != "" { // the plan's own answer
-			resolved.Decision = messages.Denied
-			if v.refusal == nil {
-				resolved.Decision = messages.Approved
-			}
+	a.stop(q)
+}
+
+// resolved tells everyone who has seen a question that it is over.
+func (a *approval) resolved(q *question, v verdict) {
+	if !q.put {
+		return
+	}
+	resolved := messages.ApprovalResolved{Origin: q.from(), Question: q.ID, Decision: v.decision, Source: v.source}
+	if resolved.Decision == "" && v.source != "" { // the plan's own answer
+		resolved.Decision = messages.Denied
+		if v.refusal == nil {
+			resolved.Decision = messages.Approved
 		}
-		a.bus.Publish(resolved)
 	}
-	for _, asker := range q.askers {
-		a.ctx.Send(asker, v)
-	}
+	a.bus.Publish(resolved)
 }
 
 // leave is the actor's own end.
@@ -320,22 +324,12 @@ func (a *approval) leave() {
 	a.ctx.Unwatch(a.keeper)
 	refusal := rejected("its session has ended, or nobody can be asked any more")
 	for _, q := range slices.Clone(a.queue) {
+		v := verdict{plan: q.first().plan, source: messages.ByAbsence, refusal: refusal}
 		if q.closed {
-			a.finish(q, verdict{plan: q.consult.plan, decision: q.verdict.decision, source: q.verdict.source, refusal: refusal})
-		} else {
-			a.finish(q, verdict{plan: q.consult.plan, source: messages.ByAbsence, refusal: refusal})
+			v.decision, v.source = q.verdict.decision, q.verdict.source
 		}
+		a.finish(q, v)
 	}
-	if a.held {
-		a.held = false
-		a.ctx.Send(a.supervisor, asking{})
-	}
-}
-
-func (a *approval) from(q *question) messages.Origin {
-	origin := q.consult.origin
-	origin.At = time.Now()
-	return origin
 }
 
 // open finds a question that can still be answered.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -102,11 +103,11 @@ func (s *asker) answer(kind messages.DecisionKind) messages.ApprovalRequested {
 }
 
 func (s *asker) questions() messages.Questions {
-	return request[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+	return must[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
 }
 
 func (s *asker) grants() messages.Grants {
-	return request[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
+	return must[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
 }
 
 // waits waits until so many questions wait.
@@ -223,6 +224,6 @@ func (s *asker) killApproval() {
 }
 
 // actors are those of this session whose name contains part.
-func (s *asker) actors(part string) []*PID {
-	return slices.DeleteFunc(s.host.actors(part), func(pid *PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
+func (s *asker) actors(part string) []*kernel.PID {
+	return slices.DeleteFunc(s.host.actors(part), func(pid *kernel.PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
 }

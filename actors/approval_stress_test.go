@@ -53,7 +53,7 @@ func (s *asker) disturb(calls []waiting) {
 		}
 	case 4:
 		if actors := s.actors("/process$"); len(actors) > 0 && rand.IntN(4) == 0 {
-			s.system.Send(actors[rand.IntN(len(actors))], workPanicked{"deliberate"})
+			s.system.Send(actors[rand.IntN(len(actors))], deliberate{})
 		}
 	case 5:
 		if granted := s.grants(); len(granted) > 0 {
@@ -127,9 +127,9 @@ func (s *asker) finishAsking(n int, calls []waiting) {
 		s.killApproval()
 	}
 	if n%3 == 0 {
-		request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+		must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	}
-	request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 	for _, call := range calls {
 		call.reply()
 	}

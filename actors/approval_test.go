@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -137,7 +138,7 @@ func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
 	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
 		t.Fatalf("the grants are %+v", granted)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	must[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	_, err := ask[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
 	call = s.call(shell("echo 1"))
@@ -163,21 +164,21 @@ func TestAGrantExpires(t *testing.T) {
 
 func TestTheOldestGrantIsForgotten(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	pid, err := h.system.Spawn("grants", func(ctx *Context) {
+	pid, err := h.system.Spawn("grants", func(ctx *kernel.Context) {
 		if _, ok := ctx.Message().(string); !ok {
 			return
 		}
 		var g grants
 		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}, time.Hour)
+			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
 		}
-		g.add(ctx, &question{consult: consult{plan: policy.Plan{CacheKey: "2"}}}, 0) // anew
+		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // anew
 		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := request[[]bool](h, pid, "go"); slices.Contains(got, false) {
+	if got := must[[]bool](h, pid, "go"); slices.Contains(got, false) {
 		t.Errorf("%v", got)
 	}
 }
@@ -365,7 +366,7 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 		"taken back": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
 		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
 		"closed": func(s *asker, _ waiting, _ messages.Question) {
-			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -396,7 +397,7 @@ func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
 	for name, take := range map[string]func(waiting){
 		"cancel":        func(call waiting) { call.cancel() },
 		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
-		"terminate all": func(waiting) { request[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
+		"terminate all": func(waiting) { must[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
 	} {
 		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
 			call := s.call(command)
@@ -436,9 +437,9 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
 	s.question()
-	s.system.Send(pid, &planned{plan: policy.Plan{Decision: policy.Run}}) // ignored: it has a plan
-	s.system.Send(pid, childEvent{event: nil})                            // ignored
-	s.system.Send(pid, workPanicked{"deliberate"})
+	s.system.Send(pid, planned{&decision{plan: policy.Plan{Decision: policy.Run}}}) // ignored: it has a plan
+	s.system.Send(pid, childEvent{event: nil})                                      // ignored
+	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
 	s.nothingLeft()
@@ -453,7 +454,16 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 		_, err := call.reply()
 		wantError(t, "the actor that asks is gone", err, messages.ErrRejected)
 	}
-	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
+	probe.Expect[messages.ExecNotice](s.events, patience, nil)
+	again := s.call(shell("echo 3")) // another one asks
+	s.waits(1)
+	s.killApproval()
+	_, err := again.reply()
+	wantError(t, "the other one is gone, too", err, messages.ErrRejected)
+	if notices := probe.Of[messages.ExecNotice](s.events, nil); len(notices) != 2 || notices[0].Text == notices[1].Text {
+		t.Errorf("%+v", notices)
+	}
+	_, err = ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
 	wantError(t, "later", err, messages.ErrRejected)
 	_, err = ask[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
@@ -466,7 +476,7 @@ func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
 	one := s.call(shell("echo 1"))
 	q := s.question()
 	untrusted := messages.ApprovalPolicy{Mode: messages.Untrusted} // so that the two are not merged
-	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
 	two := s.call(shell("echo 1"))
 	s.waits(2)
 	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
@@ -484,7 +494,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	asked := s.call(shell("echo 1"))
 	s.question()
 	for _, pid := range s.actors("/approval$") {
-		s.system.Send(pid, workPanicked{"deliberate"}) // it can do nothing about it itself
+		s.system.Send(pid, deliberate{}) // it can do nothing about it itself
 	}
 	_, err := asked.reply()
 	wantError(t, "nobody to ask", err, messages.ErrRejected)
@@ -496,10 +506,10 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 }
 
-func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
+func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 	p := &planner{Plan: policy.Plan{Decision: policy.Run}}
 	ask := always()
 	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
@@ -510,27 +520,31 @@ func TestYieldsArePausedWhileAQuestionIsOpen(t *testing.T) {
 	}}
 	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
 	s.listen()
-	idler := s.exec(quick(idle))
 	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: messages.MinYield})
 	s.question()
-	other := s.call(messages.WriteStdin{Process: idler.Process, NoWait: false, Yield: messages.MinPoll})
 	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
-	if asked.answered(2*messages.MinYield) || short.answered(0) || other.answered(0) {
-		t.Error("a yield ended while the question was open")
+	if result := short.result(); !result.Running || result.WallTime > 2*messages.MinYield+patience/10 {
+		t.Errorf("beside the question: %+v", result)
 	}
-	// The host's own pauses do not undo it.
-	request[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
-	if short.answered(2 * messages.MinYield) {
-		t.Error("somebody else's resume let a yield end")
+	if asked.answered(2 * messages.MinYield) {
+		t.Error("the yield of the call that is asked about ended")
 	}
+	// The host's own pauses are counted apart.
+	must[messages.Done](s.host, s.supervisor, messages.PauseYields{})
+	must[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
+	if asked.answered(2 * messages.MinYield) {
+		t.Error("the host's resume let the yield of the call that is asked about end")
+	}
+	began := time.Now()
 	if err := s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, asked.result(), 0)
-	if result := short.result(); !result.Running {
-		t.Errorf("%+v", result)
+	got := asked.result()
+	wantCode(t, got, 0)
+	if thought := 4 * messages.MinYield; got.WallTime > time.Since(began)+thought/2 {
+		t.Errorf("the wall time has %v, the time in which somebody thought included", got.WallTime)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	s.nothingLeft()
 }
 
@@ -554,7 +568,7 @@ func TestTooManyQuestions(t *testing.T) {
 	if over != 1 {
 		t.Errorf("%d were refused", over)
 	}
-	request[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 	limited := 0
 	for _, call := range calls {
 		if _, err := call.reply(); errors.Is(err, messages.ErrLimitReached) {
@@ -572,7 +586,7 @@ func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
 	began := time.Now()
-	request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -590,8 +604,8 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
 		for range count {
-			s := request[*PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
-			request[messages.Done](h, s, CloseSession{})
+			s := must[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			must[messages.Done](h, s, CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })
 		var memory goruntime.MemStats

@@ -5,33 +5,43 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
 
 // Approver answers questions on a person's behalf. Its context ends when nobody waits for the answer any more.
 type Approver func(context.Context, messages.Question) (messages.Decision, error)
 
-// approverSaid is what an approver's call came to.
-type approverSaid struct {
-	question messages.QuestionID
-	decision messages.Decision
-	failed   string
+// approverCall is the one call of the approver that is under way; it is asked one question at a time, and nothing more
+// before it has returned.
+type approverCall struct {
+	question messages.QuestionID // empty: none is under way
+	leave    context.CancelFunc
+	overdue  *kernel.Timer // runs when nobody wants the answer any more
+	hangs    bool          // it has not returned in time then
 }
 
-// call lets the host's approver answer, in a goroutine.
-func (a *approval) call(q *question) {
-	self, sys, approver, shown := a.ctx.Self(), a.ctx.sys, a.approver, q.Question // the goroutine must not touch the actor
+// errApproverHangs is told for a question that the approver cannot be asked.
+const errApproverHangs = "it has not returned from an earlier question"
+
+// callApprover asks the host's approver, in a goroutine for which nobody waits.
+func (a *approval) callApprover(q *question) {
+	if a.approver == nil || a.calling.question != "" || q.called || q.closed {
+		return
+	}
+	q.called = true
+	self, system, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
 	wanted, leave := context.WithCancel(context.Background())
-	q.leave = leave
-	a.ctx.Go(func(ctx context.Context) any {
-		defer leave()
+	a.calling = approverCall{question: q.ID, leave: leave}
+	a.ctx.Detach(func(ctx context.Context) any {
 		defer context.AfterFunc(ctx, leave)()
 		said := approverSaid{question: shown.ID, failed: "it ended its goroutine"}
 		defer func() {
 			if reason := recover(); reason != nil {
 				said.failed = fmt.Sprintf("it panicked: %v", reason)
 			}
-			sys.Send(self, said)
+			leave()
+			system.Send(self, said)
 		}()
 		decision, err := approver(wanted, shown)
 		said.decision, said.failed = decision, ""
@@ -42,12 +52,37 @@ func (a *approval) call(q *question) {
 	})
 }
 
+// leaveApprover tells the approver that nobody wants its answer to a question any more.
+func (a *approval) leaveApprover(q *question) {
+	if a.calling.question == q.ID && a.calling.overdue == nil {
+		a.calling.leave()
+		a.calling.overdue = a.ctx.After(a.patience.Approver, approverOverdue{q.ID})
+	}
+}
+
+// approverOverdue goes on without an approver that does not return.
+func (a *approval) approverOverdue(id messages.QuestionID) {
+	if a.calling.question == id {
+		a.calling.hangs = true
+		a.logger.Warn("the approver does not return", "question", string(id))
+		a.refuseUnheard()
+		a.next()
+	}
+}
+
 // approverSaid takes an approver's answer. If it has none somebody else may still answer.
 func (a *approval) approverSaid(m approverSaid) {
-	q := a.open(m.question)
-	if q == nil {
-		return
+	if a.calling.question == m.question {
+		a.calling.overdue.Cancel()
+		a.calling = approverCall{}
 	}
+	if q := a.open(m.question); q != nil {
+		a.takeAnswer(q, m)
+	}
+	a.next()
+}
+
+func (a *approval) takeAnswer(q *question, m approverSaid) {
 	if m.failed == "" {
 		if err := q.check(m.decision); err != nil {
 			m.failed = err.Error()
@@ -60,19 +95,23 @@ func (a *approval) approverSaid(m approverSaid) {
 	a.logger.Warn("the approver did not answer", "question", string(m.question), "reason", m.failed)
 	q.failed = m.failed
 	a.refuseUnheard()
-	a.next()
 }
 
-// audience reports whether anybody may answer a question.
+// audience reports whether anybody may answer a question; failed says why the approver will not.
 func (a *approval) audience(from messages.Origin, failed string) bool {
-	return a.approver != nil && failed == "" || a.bus.Listening(messages.KindApprovalRequested, from)
+	return a.approver != nil && failed == "" && !a.calling.hangs || a.bus.Listening(messages.KindApprovalRequested, from)
 }
 
 // refuseUnheard ends the questions that nobody can answer any more.
 func (a *approval) refuseUnheard() {
 	for _, q := range slices.Clone(a.queue) {
-		if !q.closed && !a.audience(q.consult.origin, q.failed) {
-			a.finish(q, verdict{plan: q.consult.plan, source: messages.ByAbsence, refusal: nobody(q.failed)})
+		if q.closed || a.audience(q.first().origin, q.failed) {
+			continue
 		}
+		failed := q.failed
+		if failed == "" && a.calling.hangs {
+			failed = errApproverHangs
+		}
+		a.finish(q, verdict{plan: q.first().plan, source: messages.ByAbsence, refusal: nobody(failed)})
 	}
 }

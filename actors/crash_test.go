@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,9 +14,6 @@ import (
 	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/tests/probe"
 )
-
-// bomb is a message that crashes the actor of a process in whatever state it is.
-var bomb = deadline{}
 
 // alive says whether the leader of a process that was started still runs.
 func alive(started messages.ExecStarted) bool { return syscall.Kill(started.PID, 0) == nil }
@@ -66,7 +64,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 			s.call(messages.WriteStdin{Process: id, Bytes: []byte("true\n"), Yield: messages.MaxYield}),
 			s.call(messages.Terminate{Process: 99_999})}
 		calls[3].reply() // the supervisor has passed on the others
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		for _, call := range calls[:2] {
 			if reply, err := call.reply(); err != nil { // the write may have ended them with a result
 				wantError(t, "an open call", err, messages.ErrRuntimeFailure)
@@ -86,25 +84,38 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 }
 
 func TestACrashInEachOtherStateIsContained(t *testing.T) {
-	t.Run("planning", func(t *testing.T) {
+	t.Run("waiting for a slot", func(t *testing.T) {
 		h := newHost(t, hostOptions{})
-		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
-		stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
-		stubborn.Grace = time.Hour
-		old := s.exec(stubborn).Process
-		s.said(old, "deaf")
+		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+2, 1 })
+		var old []messages.ProcessID
+		for range maxGuests + 1 {
+			old = append(old, s.exec(quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")).Process)
+			s.said(old[len(old)-1], "deaf")
+		}
 		bystander := cat(s)
+		var guests []waiting
+		for range maxGuests {
+			guests = append(guests, s.call(shell(idle)))
+		}
+		s.started(2*maxGuests + 2)
 		var call waiting
 		actor := h.newActor(func() { call = s.call(shell("echo never")) })
-		s.said(old, "asked") // the new one waits for the slot of the old one
-		h.system.Send(actor, bomb)
+		awaitThat(t, "the slot of an old one is being freed", func() bool {
+			return slices.ContainsFunc(old, func(id messages.ProcessID) bool { return strings.Contains(s.events.Output(id), "asked") })
+		})
+		h.system.Send(actor, deliberate{})
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
-		s.ended(bystander + 1)
-		if record, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: old, Grace: -1}); err != nil || record.By != messages.ByPrune {
-			t.Errorf("%v, %v", record, err)
+		if end := s.ended(bystander + maxGuests + 1); end.Cause != messages.CauseRuntimeFailure {
+			t.Errorf("%+v", end.EndRecord)
 		}
-		wantContained(t, s, bystander+1, bystander)
+		for _, id := range append(old, bystander+1, bystander+2, bystander+3, bystander+4, bystander+5, bystander+6, bystander+7, bystander+8) {
+			_, _ = ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: -1})
+		}
+		for _, guest := range guests {
+			guest.reply()
+		}
+		wantContained(t, s, bystander+maxGuests+1, bystander)
 	})
 	t.Run("starting", func(t *testing.T) {
 		o, entered, open := gatedSpawn()
@@ -118,7 +129,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		<-entered
 		end := s.call(messages.Terminate{Process: 99_999})
 		end.reply()
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
 		s.ended(bystander + 1) // its spawner was called off
@@ -133,13 +144,13 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		kept.OnLeaderExit = messages.KeepTree
 		var id messages.ProcessID
 		actor := h.newActor(func() { id = s.exec(kept).Process })
-		first := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+		first := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 		if !first.Running || first.Status != messages.Exited(5) || first.Background == nil || !first.Background.Kept {
 			t.Errorf("%+v", first)
 		}
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.Terminate{Process: 99_999}).reply()
-		h.system.Send(actor, bomb)
+		h.system.Send(actor, deliberate{})
 		_, err := poll.reply()
 		wantError(t, "the poll", err, messages.ErrRuntimeFailure)
 		if end := wantCrash(t, s, id, bystander); end.Status != messages.Exited(5) || end.Tree.Ended != 1 {
@@ -152,9 +163,9 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		for range 8 { // whoever comes first, the actor's end or its crash: there is one end
 			var id messages.ProcessID
 			actor := h.newActor(func() { id = cat(s) })
-			request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+			must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
-			h.system.Send(actor, bomb)
+			h.system.Send(actor, deliberate{})
 			s.ended(id)
 			probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id },
 				endOf(s.exec(shell("true"))))
@@ -236,22 +247,27 @@ func TestAChildThatPanicsIsContained(t *testing.T) {
 		h := newHost(t, o)
 		s := h.open(nil)
 		bystander := cat(s)
-		var err error
-		if test.pid {
-			_, err = ask[any](h, s.supervisor, shell("echo begun; "+idle))
-		} else {
-			id := s.exec(onTerminal(quick(idle))).Process
-			_, err = ask[any](h, s.supervisor, messages.Resize{Process: id})
+		id := s.exec(onTerminal(quick(idle))).Process
+		if info := s.list()[1]; (info.PID == 0) != test.pid {
+			t.Errorf("%+v", info)
 		}
-		wantError(t, "the call", err, messages.ErrRuntimeFailure)
-		wantCrash(t, s, bystander+1, bystander)
+		_, err := ask[any](h, s.supervisor, messages.Resize{Process: id})
+		if test.resize {
+			wantError(t, "the resize", err, messages.ErrRuntimeFailure)
+		} else if err != nil {
+			t.Error(err)
+		}
+		if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.Signaled(15) {
+			t.Errorf("the child goes on: %v, %v", record, err)
+		}
+		if got := s.write(bystander, "still here\n"); !strings.Contains(string(got.Output), "still here") {
+			t.Errorf("the bystander: %+v", got)
+		}
 	}
 }
 
-// crashSupervisor sends what no process sends: an end without a record.
-func crashSupervisor(s *talk) {
-	s.system.Send(s.supervisor, ended{id: s.list()[0].Process})
-}
+// crashSupervisor crashes a session's own actor.
+func crashSupervisor(s *talk) { s.system.Send(s.supervisor, deliberate{}) }
 
 func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
@@ -303,7 +319,7 @@ func TestAnEndThatTheSupervisorCannotHearIsPublishedAllTheSame(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := s.exec(quick("exit 3")).Process
-	s.system.Send(s.supervisor, ended{id: id}) // a crash, if the end has not been published by then
+	crashSupervisor(s)
 	awaitThat(t, "the end is published", func() bool { return len(s.endsOf(id)) > 0 })
 	h.shutdown()
 	if ends := s.endsOf(id); len(ends) != 1 {

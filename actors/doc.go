@@ -1,53 +1,120 @@
 // Package actors is how execbus behaves: one actor for the runtime, one that keeps its rules, one for each session (the
-// supervisor), one in each session that asks a person (approval), and one for each command (the process). They share nothing and coordinate by messages; the requests and replies that a host sees are in
-// package messages.
+// supervisor), one in each session that asks a person (approval), one for each command (the process), and one for each call
+// that waits for several of them (wait). They share nothing and coordinate by messages; the requests and replies that a
+// host sees are in package messages, and the private ones in protocol.go, by pair of actors.
 //
-//	system := actors.NewSystem(logger)
-//	runtime, err := system.StartRuntime(surroundings)
-//	supervisor, err := actors.Ask[*actors.PID](ctx, system, runtime, actors.OpenSession{Config: config})
-//	result, err := actors.Ask[*messages.Result](ctx, system, supervisor, messages.ExecCommand{Argv: []string{"make"}})
+//	system := kernel.NewSystem(logger, kernel.Options{})
+//	runtime, err := actors.StartRuntime(system, surroundings)
+//	supervisor, err := kernel.Ask[*kernel.PID](ctx, system, runtime, actors.OpenSession{Config: config})
+//	result, err := kernel.Ask[*messages.Result](ctx, system, supervisor, messages.ExecCommand{Argv: []string{"make"}})
 //
 // # One command
 //
-// The supervisor gives it an id and an actor and passes the message on with its sender. The actor makes a plan (in a
-// goroutine where it looks at the file system). If somebody has to be asked it consults the approval actor, which answers
-// with a verdict. Then it asks the supervisor for a slot, and lets the spawner start the child (in a
-// goroutine). Output arrives as messages under credit, goes into the unread buffer and the log, and onto the bus. Calls
-// that wait for output queue inside the actor; only the first one's clock runs. The end is told to the supervisor, which
-// publishes it, keeps the record and lets the actor go.
+// The supervisor gives it an id and an actor. That is a machine of states, each a type in a file of its own, and goes
+// forward only:
+//
+//	planning → awaitingApproval → starting → running → exited → closed
+//
+// Planning decides what is to be done, in a goroutine where that looks at the machine. Starting asks the supervisor for a
+// slot and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has stopped:
+// attempts are values inside of it. Exited waits for the tree, the output and the input; closed has said everything, and what
+// still comes is the supervisor's, which has the record.
+//
+// # Calls
+//
+// Every call is an entry in the supervisor's table: who asked, which process it concerns, how it is taken back. A process
+// with an open call is in use. Inside the process each call has its own clock and answers at its yield, whatever else waits;
+// the first to answer takes the output that nobody has. Only a waiting write first waits for the waiting writes before it.
+// A question holds the clock of the call that is asked about, and no other. A poll:
+//
+//	caller      supervisor          process
+//	  │── Poll ───▶│ open: call 7      │
+//	  │            │──── request 7 ───▶│ await: its clock runs
+//	  │            │                   │ … output, an exit, or the deadline
+//	  │◀───────────┼───── *Result ─────│ finish takes what is unread
+//	  │            │◀─── answered 7 ───│
+//	  │            │ forgets call 7    │
+//
+// # Output
+//
+// The process keeps one log, which numbers what it gets. A batch is cut into deltas, each copied once, and every sink takes
+// the same copy, in the order in which the sinks were registered. The batch's credit goes back when all of them are done:
+//
+//	child ── Output ──▶ process: received
+//	                      │ splitter: whole characters; what is unfinished waits, with its credit
+//	                      ▼
+//	                    feed: the log gives number and place
+//	                      ├──▶ unread, the cursor that all polls and writes share
+//	                      ├──▶ the streams of a run
+//	                      ├──▶ bus: lossless subscribers hold the credit
+//	                      └──▶ telemetry
+//	                    readers that wait (ReadOutput.Wait) look at the log, each with a place of its own
 //
 // # Questions
 //
 // The approval actor alone knows what was approved for the session, so a plan is made without that at first, and again by
-// the approval actor when it is consulted, and whenever something was decided. It queues questions, puts the first, and
-// merges equal ones. It watches who asks, so nobody has to tell it that a process has crashed. It tells the supervisor when
-// questions are open, which then holds the deadlines of calls.
+// the approval actor when it is consulted, and whenever something was decided. A verdict's way:
+//
+//	process          supervisor           approval           rules, runtime
+//	  │── consult ──────▶│ notes who asks    │                     │
+//	  │                  │──── consult ─────▶│ queue, put, merge   │
+//	  │                  │                   │── amend ───────────▶│ file, then every session
+//	  │                  │                   │◀───────── amended ──│
+//	  │                  │◀──── verdict ─────│                     │
+//	  │◀──── verdict ────│                   │                     │
+//
+// The supervisor is on the way so that whoever dies is answered for: a crashed approval actor's verdicts are rejections, and
+// the end of a process that is asked about is published behind the end of its question.
 //
 // Rules are values. The one that keeps them hands new ones to the runtime's actor, which sends them to every session before
 // the answer goes on its way: whoever has seen the answer finds them in force.
 //
-// # Second attempts
+// # The end
 //
-// The exit of a sandboxed leader is held back until its output is here. If the sandbox has stopped it, and the call that
-// asked for the command still waits, the plan may say to try again without one, at once or after a question. The actor then
-// goes back to starting, when everything of the first attempt has ended. The slot stays.
-//
-// # Rules of the house
-//
-// Nothing blocks in a Receive: blocking work runs in a goroutine started with Context.Go and comes back as a message.
-// Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. The library that runs
-// the actors is used through the adapter only; its rough edges are listed and tested there.
+//	caller        supervisor            process              child
+//	  │─ Terminate ──▶│ call 9 waits here  │                   │
+//	  │               │────── request ────▶│ state.terminate   │
+//	  │               │                    │──── EndTree ─────▶│
+//	  │               │◀───────────────────┼─ Exited ──────────│
+//	  │               │                    │◀ Exited, Drained ─│ running → exited: calls are answered
+//	  │               │◀─ TreeEnded ───────┼───────────────────│
+//	  │               │                    │◀ Closed, TreeEnded│ exited → closed
+//	  │               │◀───── ended ───────│                   │
+//	  │◀─ *EndRecord ─│ slot, ExecEnded, record                │
+//	  │               │────── retire ─────▶│                   │
 //
 // # When an actor crashes
 //
-// The supervisor learns of every child from the child itself. If a process's actor panics, the supervisor answers the
-// calls that waited in it, kills the tree, and publishes the end with cause runtime_failure; other processes do not
-// notice. If the approval actor panics, what waits for an answer is rejected, and so is what would have to be asked from
-// then on. Nothing is restarted.
+// Every obligation (an end to publish, a call to answer, a child to end, a slot to give back) is a value that somebody holds.
+// An actor that crashes hands over what it owes; a message that carries an obligation is a Discarder, which meets it where
+// nobody can take it. So a process has exactly one ExecEnded, as its last event, and a call exactly one answer. If a process's
+// actor crashes its supervisor takes over: it answers the calls, kills the tree, and publishes the end with cause
+// runtime_failure and the output that there was; other processes do not notice. An approval actor that crashes is replaced
+// once, without what was approved for the session. Nothing else is restarted.
+//
+// # A host's own code
+//
+// Approvers and spawners of a host's own, with their children, are called in goroutines for which nobody waits, one question
+// and one call to a child at a time, with the bounds of [Patience]. One that fails fails that one question, start or request.
+// One that does not return is left alone: it is asked nothing more until it does, so that it costs one goroutine, or one for
+// each start that was under way. A child that does not end is abandoned, once, and then named as a survivor. Loggers and
+// telemetry come here already made harmless: they neither block nor panic.
+//
+// # Rules of the house
+//
+// Nothing blocks in a Receive: blocking work runs in a goroutine started with Context.Go or Detach and comes back as a
+// message. Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. Package kernel
+// hides the library that runs the actors.
+//
+// Files lean on each other in layers, from the actors down to what they are made of. The arrows that go up have one reason
+// each: states know the process whose states they are, and it knows them, because advance is a call; and messages name the
+// values that they carry.
 //
 // # Bounds
 //
-// A session has at most MaxProcesses slots and 256 commands before them, asks at most 256 questions at once, and remembers
-// 1,024 approvals; records are at most 64, 16 MiB and 10 minutes old. A mailbox has no bound of its own: output is bounded
-// by credit (four batches of 64 KiB for each command), and every other message is one of a caller's.
+// A session has at most MaxProcesses slots, 8 commands above them for as long as their first calls wait, and 256 before
+// them; it asks at most 256 questions at once, and remembers 1,024 approvals; records are at most 64, 16 MiB and 10 minutes
+// old, and 64 MiB in all sessions together. A process holds at most 1 MiB and 4,096 writes of input. A mailbox has no bound of
+// its own: output is bounded by credit (four batches of 64 KiB for each command), and every other message is one of a
+// caller's.
 package actors

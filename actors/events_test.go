@@ -56,7 +56,7 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
 		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.5; printf text"}, Yield: messages.MinYield})
-		rest := request[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
+		rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
 		wantCode(t, rest, 0)
 		end := s.ended(polled.Process)
 		if end.Status != messages.Exited(0) || end.Total != 4 || string(end.Transcript) != "text" || end.Call != "polled" {
@@ -138,9 +138,9 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	poll := s.call(messages.Poll{Process: id})
 	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
 	poll.result()
-	request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	s.ended(id)
-	request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	var inputs []string
 	for _, e := range probe.Of[messages.TerminalInteraction](s.events, nil) {
 		inputs = append(inputs, string(e.Input))
@@ -156,11 +156,11 @@ func TestAPollThatTellsOfTheEndIsNoInteraction(t *testing.T) {
 	during, after := cat(s), cat(s)
 	poll := s.call(messages.Poll{Process: during, NoTimeout: true})
 	for _, id := range []messages.ProcessID{during, after} {
-		request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	}
 	wantCode(t, poll.result(), 0)
 	awaitThat(t, "both have ended", func() bool { return len(s.endsOf(during)) > 0 && len(s.endsOf(after)) > 0 })
-	wantCode(t, request[*messages.Result](h, s.supervisor, messages.Poll{Process: after}), 0)
+	wantCode(t, must[*messages.Result](h, s.supervisor, messages.Poll{Process: after}), 0)
 	s.ended(s.exec(shell("true")).Process) // behind all that the polls could have published
 	if told := probe.Of[messages.TerminalInteraction](s.events, nil); len(told) != 0 {
 		t.Errorf("interactions: %+v", told)
@@ -215,7 +215,7 @@ func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
 	if got := s.write(kept.Process, "lives\n"); string(got.Output) != "child lives\n" || !got.Running {
 		t.Errorf("%+v", got)
 	}
-	page := request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: kept.Process, Tail: 12})
+	page := must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: kept.Process, Tail: 12})
 	if len(page.Chunks) != 1 || string(page.Chunks[0].Bytes) != "child lives\n" || page.Ended {
 		t.Errorf("%+v", page)
 	}
@@ -232,7 +232,7 @@ func TestTheFirstPollAfterAnExitNobodyWasToldOfAnswersAtOnce(t *testing.T) {
 	command.OnLeaderExit = messages.KeepTree
 	id := s.exec(command).Process
 	probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
-	got := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	if got.Status != messages.Exited(6) || got.WallTime > messages.MinPoll/2 || string(got.Output) != "leader\n" {
 		t.Errorf("%+v", got)
 	}

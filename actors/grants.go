@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -21,11 +22,8 @@ type grants struct {
 type grant struct {
 	messages.Grant
 	key    string
-	expiry *Timer
+	expiry *kernel.Timer
 }
-
-// grantDue is a timer's message.
-type grantDue struct{ grant *grant }
 
 // has reports whether the command with this key was approved.
 func (g *grants) has(key string) bool {
@@ -34,8 +32,8 @@ func (g *grants) has(key string) bool {
 }
 
 // add remembers what a question was about.
-func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
-	key := q.consult.plan.CacheKey
+func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
+	key := q.first().plan.CacheKey
 	if key == "" {
 		return
 	}
@@ -48,7 +46,7 @@ func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
 		Granted: time.Now(), Remembers: clip(q.remembers(messages.ApprovedForSession))}}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
-		added.expiry = ctx.After(expires, grantDue{added})
+		added.expiry = ctx.After(expires, grantDue{added.ID})
 	}
 	if g.keys == nil {
 		g.keys = map[string]*grant{}
@@ -56,6 +54,9 @@ func (g *grants) add(ctx *Context, q *question, expires time.Duration) {
 	g.keys[key] = added
 	g.all = append(g.all, added)
 }
+
+// expire forgets the grant with an id, if it is still there.
+func (g *grants) expire(id messages.GrantID) { _ = g.revoke(id) }
 
 // remembers is what the person was told that an answer would remember.
 func (q *question) remembers(kind messages.DecisionKind) string {

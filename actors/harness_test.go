@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -55,9 +57,10 @@ func (s *seam) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, err
 
 // host is a runtime with real children.
 type host struct {
+	*witness
 	t       testing.TB
-	system  *System
-	runtime *PID
+	system  *kernel.System
+	runtime *kernel.PID
 	bus     *bus.Bus
 	seam    *seam
 	dir     string
@@ -73,8 +76,8 @@ type hostOptions struct {
 	file   string                                            // for amendments
 }
 
-// newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors, calls
-// and descriptors.
+// newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
+// descriptors.
 func newHost(t testing.TB, o hostOptions) *host {
 	t.Helper()
 	if o.seam.Spawner == nil {
@@ -84,10 +87,11 @@ func newHost(t testing.TB, o hostOptions) *host {
 	if o.max == 0 {
 		o.max = 4096
 	}
-	h := &host{t: t, system: NewSystem(slog.New(slog.DiscardHandler)), bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
-	actors := registered(h.system)
+	seen := &witness{living: map[string]*kernel.PID{}}
+	system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{Before: seen.before})
+	h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
-	h.runtime, err = h.system.StartRuntime(Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
+	h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
 		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file})
 	if err != nil {
 		t.Fatal(err)
@@ -96,9 +100,6 @@ func newHost(t testing.TB, o hostOptions) *host {
 		h.shutdown()
 		goleak.VerifyNone(t, running)
 		awaitThat(t, "all descriptors are closed", func() bool { return openFiles(t) <= before })
-		if left := registered(h.system); left >= actors { // its root is gone, too
-			t.Errorf("%d actors and calls are left behind", left-actors+1)
-		}
 	})
 	return h
 }
@@ -107,7 +108,7 @@ func (h *host) shutdown() {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := Ask[messages.Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := kernel.Ask[messages.Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		h.t.Errorf("close the runtime: %v", err)
 	}
 	if err := h.system.Shutdown(ctx); err != nil {
@@ -197,7 +198,7 @@ func awaitThat(t testing.TB, what string, condition func() bool) {
 // talk is a session with a probe that gets its events.
 type talk struct {
 	*host
-	supervisor *PID
+	supervisor *kernel.PID
 	id         messages.SessionID
 	events     *probe.Probe
 }
@@ -213,7 +214,7 @@ func (h *host) open(change func(*SessionConfig)) *talk {
 	}
 	s := &talk{host: h, id: config.Session, events: probe.New(h.t)}
 	follow(h.t, h.bus, s.id, s.events.Receive)
-	s.supervisor = request[*PID](h, h.runtime, OpenSession{config})
+	s.supervisor = must[*kernel.PID](h, h.runtime, OpenSession{config})
 	return s
 }
 
@@ -241,18 +242,18 @@ func follow(t testing.TB, b *bus.Bus, session messages.SessionID, receive func(a
 }
 
 // ask asks and waits, for as long as anything may take.
-func ask[T any](h *host, to *PID, message any) (T, error) {
+func ask[T any](h *host, to *kernel.PID, message any) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	reply, err := Ask[T](ctx, h.system, to, message)
+	reply, err := kernel.Ask[T](ctx, h.system, to, message)
 	if errors.Is(err, context.DeadlineExceeded) {
 		h.t.Errorf("%T was not answered: %+v", message, message)
 	}
 	return reply, err
 }
 
-// request asks for what must succeed.
-func request[T any](h *host, to *PID, message any) T {
+// must asks for what must succeed.
+func must[T any](h *host, to *kernel.PID, message any) T {
 	h.t.Helper()
 	reply, err := ask[T](h, to, message)
 	if err != nil {
@@ -264,7 +265,7 @@ func request[T any](h *host, to *PID, message any) T {
 // waiting is a call under way.
 type waiting struct {
 	*talk
-	*Call
+	*kernel.Call
 }
 
 // call sends a request and returns at once. Requests of one goroutine arrive in order.
@@ -307,23 +308,23 @@ func (w waiting) cancel() { w.system.Send(w.supervisor, messages.CancelWait{Wait
 
 func (s *talk) exec(command messages.ExecCommand) *messages.Result {
 	s.t.Helper()
-	return request[*messages.Result](s.host, s.supervisor, command)
+	return must[*messages.Result](s.host, s.supervisor, command)
 }
 
 func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
 	s.t.Helper()
-	return request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
+	return must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
 }
 
 // typed sends input and does not wait for output.
 func (s *talk) typed(id messages.ProcessID, text string) {
 	s.t.Helper()
-	request[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
+	must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
 }
 
 func (s *talk) list() messages.Processes {
 	s.t.Helper()
-	return request[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})
+	return must[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})
 }
 
 func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
@@ -332,7 +333,7 @@ func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
 
 func (h *host) stats() Stats {
 	h.t.Helper()
-	return request[Stats](h, h.runtime, GetStats{})
+	return must[Stats](h, h.runtime, GetStats{})
 }
 
 // said waits until a process's output contains text.
@@ -395,41 +396,16 @@ func wantError(t testing.TB, what string, err error, target error) *messages.Err
 	return typed
 }
 
-// processActors are the names of the actors of processes.
-func (h *host) processActors() map[string]bool {
-	names := map[string]bool{}
-	for _, pid := range h.actors("/process$") {
-		names[pid.Id] = true
-	}
-	return names
-}
-
-// actors are those whose name contains part.
-func (h *host) actors(part string) []*PID {
-	var found []*PID
-	for _, bucket := range h.system.lib.ProcessRegistry.LocalPIDs.LocalPIDs {
-		if bucket.Count() == 0 {
-			continue // Items would start 32 goroutines
-		}
-		for name := range bucket.Items() {
-			if strings.Contains(name, part) {
-				found = append(found, h.system.lib.NewLocalPID(name))
-			}
-		}
-	}
-	return found
-}
-
 // newActor runs what starts a process and finds its actor.
-func (h *host) newActor(start func()) *PID {
+func (h *host) newActor(start func()) *kernel.PID {
 	h.t.Helper()
-	before := h.processActors()
+	before := h.actors("/process$")
 	start()
-	var found *PID
+	var found *kernel.PID
 	awaitThat(h.t, "a process has an actor", func() bool {
-		for name := range h.processActors() {
-			if !before[name] {
-				found = h.system.lib.NewLocalPID(name)
+		for _, pid := range h.actors("/process$") {
+			if !slices.ContainsFunc(before, pid.Equal) {
+				found = pid
 			}
 		}
 		return found != nil

@@ -1,101 +1,160 @@
 package actors
 
 import (
+	"bytes"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
-// output is what a process has said: what no answer has taken yet, and what is remembered. It belongs to the process's
-// actor, and to the supervisor after the end.
-type output struct {
-	unread *ptyio.HeadTailBuffer
-	log    *ptyio.OutputLog
+// sink takes output under credit. It may hold the credits for as long as it needs the publisher to wait; the chunk is an
+// immutable copy that all sinks share.
+type sink func(chunk ptyio.Chunk, credits []*bus.Credit)
 
+// output is what a process has said: the log, which numbers it, and what no answer has taken yet. It belongs to the
+// process's actor, and to the supervisor after the end.
+type output struct {
+	log    *ptyio.OutputLog
+	unread *ptyio.HeadTailBuffer
+	sinks  []sink // fed in this order; none after the end
 	// Both are nil until there is output.
 	splitters map[messages.Stream]*ptyio.Splitter
-	holding   map[messages.Stream]*Timer // of held beginnings of characters
+	held      map[messages.Stream]*heldBack
+}
+
+// heldBack is the beginning of a character that waits for its end, with the credit of the batch it came in.
+type heldBack struct {
+	timer  *kernel.Timer
+	credit *bus.Credit
 }
 
 func newOutput() output {
-	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog()}
+	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog(ptyio.Position{})}
 }
 
-// split cuts a batch into deltas.
-func (o *output) split(stream messages.Stream, batch []byte, emit func(delta []byte)) {
+// newOutput is an output with the sinks that every process has: those who poll, the bus, and what is counted.
+func (p *process) newOutput() output {
+	out := newOutput()
+	out.sinks = []sink{
+		func(chunk ptyio.Chunk, _ []*bus.Credit) { out.unread.Push(chunk.Bytes) },
+		func(chunk ptyio.Chunk, credits []*bus.Credit) {
+			p.bus.PublishOutput(messages.OutputDelta{Origin: p.origin(), Stream: chunk.Stream, Seq: chunk.Seq, Offset: chunk.Offset,
+				Bytes: chunk.Bytes}, credits...)
+		},
+		func(chunk ptyio.Chunk, _ []*bus.Credit) { p.telemetry.output(len(chunk.Bytes)) },
+	}
+	return out
+}
+
+// finished is the output without what only a living process needs.
+func (o output) finished() output { return output{log: o.log, unread: o.unread} }
+
+// received takes a batch. Its credit goes back when every sink is done with it.
+func (p *process) received(batch ptyio.Output) {
+	if batch.At != nil {
+		p.skip(*batch.At)
+	}
+	credit := bus.NewCredit(batch.Release)
+	emitted := false
+	p.output.splitter(batch.Stream).Push(batch.Bytes, func(delta []byte) {
+		p.feed(batch.Stream, bytes.Clone(delta), credit)
+		emitted = true
+	})
+	batch.Looked()
+	if !p.holdBack(batch.Stream, emitted, credit) {
+		credit.Release()
+	}
+	p.serveReaders()
+}
+
+// skip notes output that was lost on its way here.
+func (p *process) skip(to ptyio.Position) {
+	p.flushAll()
+	first := p.output.log.Total()
+	if lost := p.output.log.Skip(to); lost > 0 {
+		p.output.unread.PushOmitted(lost)
+		p.bus.Publish(messages.Gap{Origin: p.origin(), First: first, End: first + lost, Deltas: 1})
+	}
+}
+
+// feed gives a delta its number and place and hands it to every sink. Its beginning may have come with a batch before.
+func (p *process) feed(stream messages.Stream, delta []byte, credit *bus.Credit) {
+	if len(delta) == 0 {
+		return
+	}
+	credits := make([]*bus.Credit, 0, 2)
+	if credit != nil {
+		credits = append(credits, credit)
+	}
+	before := p.output.held[stream]
+	if before != nil {
+		credits = append(credits, before.credit)
+		delete(p.output.held, stream)
+	}
+	chunk := p.output.log.Append(stream, delta)
+	for _, take := range p.output.sinks {
+		take(chunk, credits)
+	}
+	if before != nil {
+		before.timer.Cancel()
+		before.credit.Release()
+	}
+}
+
+// holdBack keeps the credit of a batch whose last bytes wait for the end of their character, and sees to it that they do
+// not wait for ever. A batch that was held as a whole neither prolongs the wait nor keeps a credit of its own.
+func (p *process) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit) bool {
+	if p.output.splitters[stream].Pending() == 0 || p.output.held[stream] != nil && !emitted {
+		return false
+	}
+	if p.output.held == nil {
+		p.output.held = map[messages.Stream]*heldBack{}
+	}
+	p.output.held[stream] = &heldBack{timer: p.ctx.After(ptyio.MaxHold, flushHeld{stream}), credit: credit}
+	return true
+}
+
+// flush hands on what is held back of a stream.
+func (p *process) flush(stream messages.Stream) {
+	if s := p.output.splitters[stream]; s != nil {
+		p.feed(stream, s.Flush(), nil)
+		p.serveReaders()
+	}
+}
+
+func (p *process) flushAll() {
+	for _, stream := range []messages.Stream{messages.Stdout, messages.Stderr, messages.PTY} {
+		p.flush(stream)
+	}
+}
+
+func (o *output) splitter(stream messages.Stream) *ptyio.Splitter {
 	if o.splitters == nil {
-		o.splitters, o.holding = map[messages.Stream]*ptyio.Splitter{}, map[messages.Stream]*Timer{}
+		o.splitters = map[messages.Stream]*ptyio.Splitter{}
 	}
 	s := o.splitters[stream]
 	if s == nil {
 		s = &ptyio.Splitter{}
 		o.splitters[stream] = s
 	}
-	s.Push(batch, emit)
+	return s
 }
 
-func (o *output) held(stream messages.Stream) bool { return o.splitters[stream].Pending() > 0 }
-
-// keep remembers a delta and tells its number and place.
-func (o *output) keep(stream messages.Stream, delta []byte) (seq uint64, offset int64) {
-	o.unread.Push(delta)
-	return o.log.Append(stream, delta)
-}
-
-// take fills the output part of a result with what came since the last one.
-func (o *output) take(r *messages.Result) {
+// take fills the output part of a result with what came since the last one. Where more may come the beginning of a
+// character stays for the next.
+func (o *output) take(r *messages.Result, more bool) {
 	taken := o.unread.Drain()
 	r.Output, r.Omitted = taken.Bytes(), taken.Omitted()
+	if n := ptyio.Unfinished(r.Output); more && n > 0 {
+		o.unread.Push(bytes.Clone(r.Output[len(r.Output)-n:]))
+		r.Output = r.Output[:len(r.Output)-n]
+	}
 	if r.Omitted > 0 {
-		r.Head = len(taken.Snapshot()[0])
+		r.Head = taken.Head()
 	}
 }
 
-// weight is about how much memory is held.
-func (o *output) weight() int64 {
-	weight := int64(o.unread.Retained())
-	for _, r := range o.log.Ranges() {
-		weight += r.End - r.First
-	}
-	return weight
-}
-
-// read answers a ReadOutput.
-func (o *output) read(m messages.ReadOutput, ended bool) any {
-	limit := m.Max
-	if limit <= 0 || limit > messages.MaxRead {
-		limit = messages.MaxRead
-	}
-	var chunks []ptyio.Chunk
-	var err error
-	switch {
-	case m.Offset != nil && m.AfterSeq == nil && m.Tail == 0:
-		chunks, err = o.log.ReadAt(*m.Offset, limit)
-	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
-		chunks, err = o.log.ReadAfter(*m.AfterSeq, limit)
-	case m.Tail > 0 && m.Offset == nil && m.AfterSeq == nil:
-		wanted := min(int64(min(m.Tail, limit)), o.log.Total())
-		chunks, err = o.log.ReadAt(max(o.log.Total()-wanted, o.tailStart()), limit)
-	default:
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "read", Subject: m.Process.String(),
-			Detail: "it does not say where to begin", Hint: "set one of offset, afterSeq and tail"}
-	}
-	if err != nil {
-		return err
-	}
-	page := &messages.OutputPage{Total: o.log.Total(), LastSeq: o.log.LastSeq(), Ended: ended}
-	for _, c := range chunks {
-		page.Chunks = append(page.Chunks, messages.OutputChunk{Seq: c.Seq, Offset: c.Offset, Stream: c.Stream, Bytes: c.Bytes})
-	}
-	for _, r := range o.log.Ranges() {
-		page.Retained = append(page.Retained, messages.OutputRange{First: r.First, End: r.End, FirstSeq: r.FirstSeq, EndSeq: r.EndSeq})
-	}
-	return page
-}
-
-// tailStart is where the newest retained stretch begins.
-func (o *output) tailStart() int64 {
-	if ranges := o.log.Ranges(); len(ranges) > 0 {
-		return ranges[len(ranges)-1].First
-	}
-	return 0
-}
+// weight is how much memory is held.
+func (o *output) weight() int64 { return o.unread.Memory() + o.log.Memory() }

@@ -1,348 +1,202 @@
 package actors
 
 import (
-	"context"
+	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
-	"github.com/execbus/execbus/ptyio"
 )
 
-// process is the actor of one command. It owns the child, its output and those who wait for it. Its state only moves
-// forward: planning, awaiting approval, starting, running, exited, closed. An attempt that its sandbox has stopped may be
-// followed by another, for which it goes back to awaiting approval or starting.
+// process is the actor of one command. It owns the child, its output and those who wait for it.
 type process struct {
 	*surroundings
-	ctx        *Context
+	ctx        *kernel.Context
 	id         messages.ProcessID
-	supervisor *PID
+	supervisor *kernel.PID
 	order      order
 	settings   *settings
-	state      messages.ProcessState
 	began      time.Time
-	launch     ptyio.Launch
-	child      ptyio.Child
-	output     output
-	waiters    []*waiter
-	writes     []*waiter // whose bytes the child has not answered for; those that wait for nothing else included
-	paused     int       // PauseYields not yet resumed
+	state      state
 
-	approval *PID           // asks a person; nil when it has crashed
-	command  policy.Request // with snapshot, what the plan was made from
-	snapshot policy.Snapshot
-	plan     policy.Plan
-	asking   bool // a verdict is awaited
-	unwanted bool // the call that asked for the command was taken back
-	attempts
+	decision *decision // what is to be done; nil before the plan is made
+	attempt  *attempt  // the current one; nil before the first
+	past     messages.TreeReport
+	output   output
+	calls    []*call // that wait, in the order in which they came
+	paused   int     // PauseYields not yet resumed
+	input    input
+	run      *run // of a run to the end; nil otherwise
+	ending   ending
 
-	initial *waiter    // the call that asked for the command, if it waits
-	starter *PID       // who waits for the start only (NoWait)
-	runner  *PID       // who waits for a run to the end
-	run     *runOutput // of a run to the end
-
-	endWanted  bool                // somebody asked for the end, be it after the leader's exit
-	ending     *messages.Terminate // the first request to end it
-	status     messages.ExitStatus
-	lost       string // why there is no status
-	exitedAt   time.Time
-	background *messages.Background
-	drained    bool
-	told       bool // the exit was told to somebody
-	noOutput   bool // the output has ended
-
-	outputDropped bool // because a subscriber would not take it
-	treeEnded     bool
-	tree          messages.TreeReport
+	denial  *messages.Denial // the last word about what a sandbox stopped
+	refusal *messages.Error  // why there was no other attempt
+	told    bool             // the exit was told to somebody
+	// outputTold says that OutputClosed was published.
+	outputTold bool
 }
 
-// Messages from the supervisor to a process.
-type (
-	// begin starts the actor's one command, which it was made with; its sender is the caller.
-	begin struct{}
-	// slot is the answer to wantSlot; err says why there is none.
-	slot struct{ err error }
-	// pause and resume hold and release deadlines.
-	pause  struct{}
-	resume struct{}
-	// cancelWait takes back the call of an asker.
-	cancelWait struct{ asker string }
-	// retire says that nothing more will be routed to this actor.
-	retire struct{}
-)
-
-// Messages from a process to its supervisor.
-type (
-	wantSlot struct{ id messages.ProcessID }
-	// progress tells what a listing shows.
-	progress struct {
-		id    messages.ProcessID
-		state messages.ProcessState
-		dir   string
-		pid   int
-	}
-	// unborn says that there will be no child; like childEvent it does not come from the actor.
-	unborn struct{ id messages.ProcessID }
-	// answered says that a call of an asker has been answered.
-	answered struct {
-		id    messages.ProcessID
-		asker *PID
-	}
-	// ended is the last word of a process. The output becomes the supervisor's.
-	ended struct {
-		id     messages.ProcessID
-		record *messages.EndRecord
-		output output
-		told   bool
-		// With origin, bus says the word if the supervisor is gone.
-		bus    *bus.Bus
-		origin messages.Origin
-	}
-	// childEvent is what a child reports to both. It comes from the child itself, so that the supervisor knows of it
-	// even if the process's actor crashes.
-	childEvent struct {
-		id    messages.ProcessID
-		event ptyio.Event
-	}
-)
-
-// Messages of a process to itself.
-type (
-	spawnFailed struct{ err error }
-	flushHeld   struct{ stream messages.Stream }
-	dropOutput  struct{}
-)
-
-// Discard passes the discard of a message on to the event in it.
-func (e childEvent) Discard() {
-	if owner, ok := e.event.(Discarder); ok {
-		owner.Discard()
-	}
+// ending is what is known of requests to end a process.
+type ending struct {
+	wanted bool                // somebody asked for the end, be it after the leader's exit
+	first  *messages.Terminate // the first request before the leader's exit; it counts
 }
 
-// Discard says the last word instead of a supervisor that cannot any more.
-func (m ended) Discard() { m.bus.Publish(execEnded(m.origin, m.record, m.output)) }
-
-// receive is the actor's behaviour.
-func (p *process) receive(ctx *Context) {
-	p.ctx = ctx
-	switch m := ctx.Message().(type) {
-	case Started, Terminated:
-	case Stopping:
-		p.leave()
-	case begin:
-		p.begin()
-	case *planned:
-		p.proceed(m)
-	case slot:
-		p.start(m.err)
-	case verdict:
-		p.verdict(m)
-	case approvalLost:
-		p.approvalLost(errNoApproval)
-	case Unanswered: // by the approval actor
-		p.approvalLost(m.Err)
-	case spawnFailed:
-		p.failed(m.err)
-	case workLeft:
-		p.spawnerLeft()
-	case childEvent:
-		p.childEvent(m.event)
-	case flushHeld:
-		p.flush(m.stream)
-	case dropOutput:
-		if !p.noOutput {
-			p.outputDropped = true
-			p.child.Abandon()
-		}
-	case deadline:
-		p.expired(m.waiter)
-	case wrote:
-		p.wrote(m)
-	case judgeIt:
-		p.judge()
-	case runTimeout, runDrained:
-		p.runTimer(m)
-	case pause:
-		p.paused++
-		p.hold()
-	case resume:
-		p.paused--
-		p.serve()
-	case cancelWait:
-		p.cancel(m.asker)
-	case retire:
-		ctx.Stop(ctx.Self())
-	default:
-		p.request(m)
-	}
+// state is where a process stands, with what is known only there. States only move forward, by advance.
+type state interface {
+	name() messages.ProcessState
+	// enter is called once, when the state begins.
+	enter(p *process)
+	// receive handles what belongs to this state; false says that it does not.
+	receive(p *process, message any) bool
+	// terminate begins the end of the process.
+	terminate(p *process, m messages.Terminate)
+	// unasked is told that the call which asked for the command was taken back.
+	unasked(p *process)
 }
 
-// begin notes what is to be done and who waits for it.
-func (p *process) begin() {
-	p.state, p.status, p.output, p.began = messages.StatePlanning, messages.NoStatus, newOutput(), time.Now()
-	switch {
-	case p.order.run != nil:
-		p.beginRun()
-	case p.order.NoWait:
-		p.starter = p.ctx.Sender()
-	default:
-		p.initial = &waiter{left: messages.ExecYield(p.order.Yield), maxTokens: p.settings.tokens(p.order.MaxOutputTokens)}
-		p.await(p.initial)
-	}
-	p.startPlan()
+// advance moves the state forward. It is the only way on.
+func (p *process) advance(next state) {
+	p.state = next
+	p.tellProgress()
+	next.enter(p)
 }
 
-// start takes the slot, or the reason why there is none.
-func (p *process) start(refused error) {
-	switch {
-	case p.state != messages.StatePlanning && p.state != messages.StateAwaitingApproval:
-	case refused != nil:
-		p.failed(refused)
-	default:
-		p.spawn()
+// tellProgress tells the supervisor what a listing shows.
+func (p *process) tellProgress() {
+	info := progress{id: p.id, state: p.state.name()}
+	if p.decision != nil {
+		info.dir = p.decision.launch.Dir
 	}
-}
-
-// spawn lets the spawner work, in a goroutine. Everything that can receive events is in place before.
-func (p *process) spawn() {
-	p.attempt++
-	p.advance(messages.StateStarting)
-	self, supervisor, id, sys := p.ctx.Self(), p.supervisor, p.id, p.ctx.sys // the goroutines must not touch the actor
-	launch := p.launch
-	launch.Events = func(e ptyio.Event) {
-		var event any = childEvent{id, e} // made once for both
-		switch e.(type) {
-		case ptyio.Spawned, ptyio.Exited, ptyio.TreeEnded:
-			sys.Send(supervisor, event)
-		}
-		sys.Send(self, event)
-	}
-	spawner := p.spawner
-	p.ctx.Go(func(ctx context.Context) any {
-		born := false
-		defer func() { // also where a host's own spawner panics
-			if !born {
-				sys.Send(supervisor, unborn{id})
-			}
-		}()
-		if _, err := spawner.Spawn(ctx, launch); err != nil {
-			return spawnFailed{err}
-		}
-		born = true
-		return nil
-	})
-}
-
-// spawnerLeft ends a command whose spawner, a host's own, has ended its goroutine and so will never say what became of it.
-func (p *process) spawnerLeft() {
-	if p.state == messages.StateStarting {
-		p.failed(&messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: p.id.String(),
-			Detail: "the spawner ended its goroutine"})
-	}
-}
-
-// advance moves the state forward and tells the supervisor.
-func (p *process) advance(state messages.ProcessState) {
-	p.state = state
-	info := progress{id: p.id, state: state, dir: p.launch.Dir}
-	if p.child != nil {
-		info.pid = p.child.PID()
+	if p.attempt != nil {
+		info.pid, info.attempt = p.attempt.pid, p.attempt.number
 	}
 	p.ctx.Send(p.supervisor, info)
 }
 
-// failed ends a command that never ran, because of err or because it was terminated.
-func (p *process) failed(err error) {
-	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Tree: p.trees}
-	p.noOutput = p.attempt > 1 // of an earlier attempt there may have been some
-	if p.ending != nil {
-		record.Cause, record.By, record.Detail = messages.CauseTerminated, p.ending.By, "before it began"
-		if p.attempt > 1 {
-			record.Detail = "before another attempt began"
-		}
-		err = endedError(p.id, record)
-	} else {
-		record.Detail = err.Error()
+func (p *process) receive(ctx *kernel.Context) {
+	p.ctx = ctx
+	p.handle(ctx.Message())
+}
+
+// handle deals with what is alike in all states, and leaves the rest to the state.
+func (p *process) handle(message any) {
+	switch m := message.(type) {
+	case kernel.Started, kernel.Terminated:
+	case kernel.Stopping:
+		p.leave()
+	case kernel.Crashing:
+		p.leaveWords(m.Message)
+	case begin:
+		p.begin(m.caller)
+	case request:
+		p.request(m)
+	case cancelCall:
+		p.cancel(m.call)
+	case deadline:
+		p.expired(m.call)
+	case pause:
+		p.hold()
+	case resume:
+		p.release()
+	case flushHeld:
+		p.flush(m.stream)
+	case wrote:
+		p.wrote(m)
+	case runTimeout:
+		p.runTimedOut()
+	case jobDone:
+		p.jobDone(m)
+	case jobOverdue:
+		p.jobOverdue(m)
+	case retire:
+		p.ctx.Stop(p.ctx.Self())
+	default:
+		p.internal(message)
 	}
-	p.end(record, err)
+}
+
+// internal hands a message to the state. What does not belong to it comes from an attempt that is over, or too late; what
+// it owns is given back.
+func (p *process) internal(message any) {
+	if p.state != nil && p.state.receive(p, message) {
+		return
+	}
+	if owner, owns := message.(kernel.Discarder); owns {
+		owner.Discard()
+	}
+}
+
+// begin notes what is to be done and who waits for it.
+func (p *process) begin(from caller) {
+	p.began, p.output = time.Now(), p.newOutput()
+	c := &call{caller: from, kind: execCall, tokens: p.settings.tokens(p.order.MaxOutputTokens)}
+	switch {
+	case p.order.run != nil:
+		c.kind, c.clock.endless = runCall, true
+		p.run = newRun(p.order.run)
+		p.armRun()
+		p.output.sinks = append(p.output.sinks, p.run.keep)
+	case p.order.NoWait:
+		c.kind, c.clock.endless = startCall, true
+	default:
+		c.clock.left = messages.ExecYield(p.order.Yield)
+	}
+	p.await(c)
+	c.clock.run(p.ctx, c.call)
+	p.advance(&planning{})
 }
 
 func (p *process) origin() messages.Origin {
 	return messages.Origin{Session: p.session, Process: p.id, Call: p.order.Call, At: time.Now()}
 }
 
-// endIfOver ends the process when the leader, its output, its tree and its input have ended.
-func (p *process) endIfOver() {
-	if p.state != messages.StateExited || !p.noOutput || !p.treeEnded || len(p.writes) > 0 {
-		return
-	}
-	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status, Tree: joined(p.trees, p.tree), Denial: p.denial,
-		Duration: p.exitedAt.Sub(p.began)}
-	switch {
-	case p.lost != "":
-		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost
-	case p.ending != nil:
-		record.Cause, record.By = messages.CauseTerminated, p.ending.By
-	case p.refusal != nil && p.refusal.Code == messages.CodeAborted:
-		record.Cause, record.Detail = messages.CauseAborted, p.refusal.Detail
-	case p.refusal != nil:
-		record.Cause, record.Detail = messages.CauseSandboxDenied, p.refusal.Detail
-	case p.denial != nil:
-		record.Cause, record.Detail = messages.CauseSandboxDenied, p.denial.String()
-	}
-	if p.outputDropped && record.Detail == "" {
-		record.Detail = "the end of its output was dropped: a lossless subscription did not take it"
-	}
-	p.end(record, nil)
-}
+func (p *process) will() will { return will{p.bus, p.origin()} }
 
-// end answers everybody and hands the record to the supervisor, which publishes it. failure is what those get who waited
-// for a command that never ran; they are told when the supervisor has been, so that they do not find it in its list.
-func (p *process) end(record *messages.EndRecord, failure error) {
-	p.closedOutput()
-	p.state = messages.StateClosed
-	if failure == nil {
-		p.endRun(nil)
-		p.answerEnd(record)
+// leaveWords is the end of an actor that crashes. What it owed is the supervisor's from now on, which also knows the child.
+func (p *process) leaveWords(at any) {
+	if event, output := at.(childEvent); output {
+		event.release()
 	}
-	p.ctx.Send(p.supervisor, ended{p.id, record, p.output, p.told || failure != nil, p.bus, p.origin()})
-	p.output = output{}
-	if failure != nil {
-		p.endRun(failure)
-		p.tell(p.starter, failure)
-		for len(p.waiters) > 0 {
-			p.answer(p.waiters[0], failure)
-		}
+	if _, closed := p.state.(*closed); !closed && p.state != nil {
+		p.ctx.Send(p.supervisor, lastWords{p.id, p.output, p.will()})
 	}
-	// What is left of the actor may be kept for a while, and commands can be long.
-	p.launch, p.command, p.snapshot, p.plan = ptyio.Launch{}, policy.Request{}, policy.Snapshot{}, policy.Plan{}
-	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 
 // leave is the actor's own end. It comes before the process's only if the supervisor is gone, so that nobody else is left
 // to answer and to say the last word.
 func (p *process) leave() {
-	if p.state == "" || p.state == messages.StateClosed {
-		return // it has not begun, or has ended
+	if _, over := p.state.(*closed); over || p.state == nil {
+		return
 	}
-	if p.child != nil {
-		p.child.Abandon()
+	if p.attempt != nil && p.attempt.hands != nil {
+		abandon(p.attempt.hands.child)
 	}
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Subject: p.id.String(), Detail: "its session has ended"}
-	askers := []*PID{p.starter, p.runner}
-	for _, w := range slices.Concat(p.waiters, p.writes) {
-		askers = append(askers, w.asker)
+	for _, c := range slices.Clone(p.calls) {
+		p.reply(c.caller, failure)
 	}
-	answerAll(p.ctx, askers, failure)
-	p.bus.Publish(execEnded(p.origin(), &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status,
-		Detail: failure.Detail}, p.output))
+	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: failure.Detail}, p.output)
 }
 
-// execEnded is the event of an end.
-func execEnded(origin messages.Origin, record *messages.EndRecord, out output) messages.ExecEnded {
-	return messages.ExecEnded{Origin: origin, EndRecord: *record, Total: out.log.Total(),
-		Transcript: out.log.Transcript(ptyio.DefaultBufferSize)}
+// status is how the leader exited; none while nobody knows, or will.
+func (p *process) status() messages.ExitStatus {
+	if p.attempt == nil || p.attempt.exit == nil {
+		return messages.NoStatus
+	}
+	return p.attempt.exit.Status
+}
+
+// lost says why there is no status although the leader has ended.
+func (p *process) lost() string {
+	if p.attempt == nil || p.attempt.exit == nil || p.attempt.exit.Lost == nil {
+		return ""
+	}
+	return p.attempt.exit.Lost.Error()
+}
+
+// attrs are what a log line about the process begins with.
+func (p *process) attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.Int("process", int(p.id))}, more...)
 }

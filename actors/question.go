@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -16,22 +17,28 @@ import (
 // question is one that waits for an answer, with all who want to know it.
 type question struct {
 	messages.Question
-	consult consult // the first one
-	askers  []*PID
-	put     bool // it was published
-	closed  bool // it is decided, and the amendment is being made
-	verdict verdict
-	due     *Timer
-	leave   func() // ends the approver's call
-	failed  string // why the approver will not answer
+	consults []consult // at least one; it is told of as that of the first
+	put      bool      // it was published
+	called   bool      // the approver was asked
+	closed   bool      // it is decided, and the amendment is being made
+	verdict  verdict
+	due      *kernel.Timer
+	failed   string // why the approver will not answer
+}
+
+func (q *question) first() consult { return q.consults[0] }
+
+// from is the origin of its events: that of a process that has not ended.
+func (q *question) from() messages.Origin {
+	origin := q.first().origin
+	origin.At = time.Now()
+	return origin
 }
 
 // stop ends the work on a question.
-func (q *question) stop() {
+func (a *approval) stop(q *question) {
 	q.due.Cancel()
-	if q.leave != nil {
-		q.leave()
-	}
+	a.leaveApprover(q)
 }
 
 // check finds what is wrong with an answer to this question.

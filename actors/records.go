@@ -3,84 +3,186 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 )
 
 // Bounds of what a session remembers of ended processes. Whatever is reached first drops the oldest.
 const (
 	maxRecords     = 64
-	maxRecordBytes = 16 << 20 // of output
+	maxRecordBytes = 16 << 20 // of memory for their output
 	recordAge      = 10 * time.Minute
 )
+
+// records are the ended processes of a session, the oldest first.
+type records struct {
+	all    []*record
+	bytes  int64
+	expiry *kernel.Timer
+}
 
 // record is an ended process. Its id stays reserved.
 type record struct {
 	info   messages.ProcessInfo
 	output output
-	told   bool // the exit was told to somebody
+	told   bool                    // the exit was told to somebody
+	news   []messages.InputOutcome // of writes that no answer has told of
 	weight int64
 	at     time.Time
 }
 
-// expireRecords is a timer's message.
-type expireRecords struct{}
-
-// remember adds a record and drops what is too much.
-func (v *supervisor) remember(r *record) {
-	r.at, r.weight = time.Now(), r.output.weight()
-	v.records = append(v.records, r)
-	v.recordBytes += r.weight
-	for len(v.records) > maxRecords || v.recordBytes > maxRecordBytes {
-		v.forgetOldest()
-	}
-	if v.expiry == nil {
-		v.expiry = v.ctx.After(recordAge, expireRecords{})
-	}
-}
-
-func (v *supervisor) forgetOldest() {
-	v.recordBytes -= v.records[0].weight
-	v.records[0] = nil
-	v.records = v.records[1:]
-}
-
-// expire drops the records that are too old and sets the timer for the next.
-func (v *supervisor) expire() {
-	v.expiry = nil
-	for len(v.records) > 0 && time.Since(v.records[0].at) >= recordAge {
-		v.forgetOldest()
-	}
-	if len(v.records) > 0 {
-		v.expiry = v.ctx.After(recordAge-time.Since(v.records[0].at), expireRecords{})
-	}
-}
-
-func (v *supervisor) record(id messages.ProcessID) *record {
-	for _, r := range v.records {
-		if r.info.Process == id {
-			return r
+func (r *records) find(id messages.ProcessID) *record {
+	for _, one := range r.all {
+		if one.info.Process == id {
+			return one
 		}
 	}
 	return nil
 }
 
-// answerRecord answers a request to an ended process: its output can still be read, and the first poll gets what nobody
-// has taken.
-func (v *supervisor) answerRecord(r *record, message any) {
+func (r *records) dropOldest() {
+	r.bytes -= r.all[0].weight
+	r.all[0] = nil
+	r.all = r.all[1:]
+}
+
+// add adds a record and drops what is too much.
+func (r *records) add(added *record) {
+	added.at, added.weight = time.Now(), added.output.weight()
+	r.all = append(r.all, added)
+	r.bytes += added.weight
+	for len(r.all) > maxRecords || r.bytes > maxRecordBytes {
+		r.dropOldest()
+	}
+}
+
+// trim drops the oldest until so many bytes are gone.
+func (r *records) trim(bytes int64) {
+	for target := max(r.bytes-bytes, 0); len(r.all) > 0 && r.bytes > target; {
+		r.dropOldest()
+	}
+}
+
+// remember keeps an ended process.
+func (v *supervisor) remember(added *record) {
+	r := &v.records
+	r.add(added)
+	if r.expiry == nil {
+		r.expiry = v.ctx.After(recordAge, expireRecords{})
+	}
+	v.weighRecords()
+}
+
+// weighRecords tells the runtime's actor, which bounds what all sessions remember.
+func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records.bytes}) }
+
+// trimRecords makes room in the runtime's bound.
+func (v *supervisor) trimRecords(bytes int64) {
+	v.records.trim(bytes)
+	v.weighRecords()
+}
+
+// expireRecords drops the records that are too old and sets the timer for the next.
+func (v *supervisor) expireRecords() {
+	r := &v.records
+	r.expiry = nil
+	for len(r.all) > 0 && time.Since(r.all[0].at) >= recordAge {
+		r.dropOldest()
+	}
+	if len(r.all) > 0 {
+		r.expiry = v.ctx.After(recordAge-time.Since(r.all[0].at), expireRecords{})
+	}
+	v.weighRecords()
+}
+
+// answerRecord answers a request to an ended process: its output can still be read, and the first call that waits for
+// output gets what nobody has taken.
+func (v *supervisor) answerRecord(q request) {
+	answer := v.recordAnswer(q.message)
+	if q.call != 0 {
+		v.reply(q.call, answer)
+	} else if q.asker != nil {
+		v.ctx.Send(q.asker, answer)
+	}
+}
+
+func (v *supervisor) recordAnswer(message any) any {
 	switch m := message.(type) {
 	case messages.ReadOutput:
-		v.ctx.Respond(r.output.read(m, true))
-	case messages.Poll:
-		if r.told && r.output.unread.Total() == 0 {
-			v.ctx.Respond(endedError(r.info.Process, r.info.End))
-			return
+		if r := v.records.find(m.Process); r != nil {
+			return r.output.read(m, true)
 		}
-		result := &messages.Result{Process: r.info.Process, Call: r.info.Call, Status: r.info.End.Status, ChunkID: chunkID(),
-			MaxOutputTokens: v.settings.tokens(m.MaxOutputTokens)}
-		r.output.take(result)
-		r.told = true
-		v.ctx.Respond(result)
+		return unknownProcess(m.Process)
+	case messages.Poll:
+		return v.rest(m.Process, m.MaxOutputTokens, nil)
+	case messages.WriteStdin:
+		if m.NoWait {
+			return v.endedAnswer(m.Process)
+		}
+		return v.rest(m.Process, m.MaxOutputTokens, &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
+			Detail: "the process had ended and took nothing"})
+	case messages.AwaitExit:
+		if r := v.records.find(m.Processes[0]); r != nil {
+			exit := &messages.Exit{Process: r.info.Process, Exited: true, Status: r.info.End.Status}
+			if exit.Status.Kind == messages.ExitNone {
+				exit.Lost = r.info.End.String()
+			}
+			return exit
+		}
+		return unknownProcess(m.Processes[0])
 	default:
-		v.ctx.Respond(endedError(r.info.Process, r.info.End))
+		return v.endedAnswer(targetOf(message))
+	}
+}
+
+func (v *supervisor) endedAnswer(id messages.ProcessID) any {
+	if r := v.records.find(id); r != nil {
+		return endedError(id, r.info.End)
+	}
+	return unknownProcess(id)
+}
+
+// lostOf says why there is no status.
+func lostOf(end *messages.EndRecord) string {
+	if end.Status.Kind == messages.ExitNone && end.Cause == messages.CauseRuntimeFailure {
+		return end.Detail
+	}
+	return ""
+}
+
+// rest is what nobody has taken of an ended process, if there is anything to tell.
+func (v *supervisor) rest(id messages.ProcessID, tokens int, inputErr *messages.Error) any {
+	r := v.records.find(id)
+	if r == nil {
+		return unknownProcess(id)
+	}
+	end := r.info.End
+	if r.told && r.output.unread.Total() == 0 && len(r.news) == 0 {
+		return endedError(id, end)
+	}
+	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
+		MaxOutputTokens: v.settings.tokens(tokens), Denial: end.Denial, InputErr: inputErr}
+	if end.Cause == messages.CauseTerminated {
+		result.Cause, result.By = end.Cause, end.By
+	}
+	result.EarlierInput, r.news = r.news, nil
+	r.output.take(result, false)
+	r.told = true
+	return result
+}
+
+// targetOf is the process that a request names.
+func targetOf(message any) messages.ProcessID {
+	switch m := message.(type) {
+	case messages.CloseStdin:
+		return m.Process
+	case messages.Resize:
+		return m.Process
+	case messages.Signal:
+		return m.Process
+	case messages.Terminate:
+		return m.Process
+	default:
+		return 0
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -31,7 +32,7 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 		{messages.ReadOutput{Tail: 5_000}, "0123456789err"},
 	} {
 		test.read.Process = done.Process
-		page := request[*messages.OutputPage](h, s.supervisor, test.read)
+		page := must[*messages.OutputPage](h, s.supervisor, test.read)
 		var got strings.Builder
 		for _, c := range page.Chunks {
 			got.Write(c.Bytes)
@@ -45,54 +46,82 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 	wantError(t, "a read behind the end", err, messages.ErrOutputUnretained)
 }
 
-// bare is a supervisor without a system, for its pure parts.
-func bare() *supervisor {
-	v := &supervisor{entries: map[messages.ProcessID]*entry{}, expiry: &Timer{}}
-	v.config.DeterministicIDs = true
-	return v
-}
-
 // recordOf makes a record with so many bytes of output, half of them unread.
 func recordOf(id, size int) *record {
 	r := &record{info: messages.ProcessInfo{Process: messages.ProcessID(id)}, output: newOutput()}
-	r.output.keep(messages.Stdout, make([]byte, size))
+	for range size / (8 << 10) {
+		delta := make([]byte, 8<<10)
+		r.output.log.Append(messages.Stdout, delta)
+		r.output.unread.Push(delta)
+	}
 	return r
 }
 
-func TestRecordsAreBoundedByNumber(t *testing.T) {
-	v := bare()
-	for id := 1000; id < 1000+maxRecords+6; id++ {
-		if got := v.reserve(); got != messages.ProcessID(id) {
-			t.Fatalf("id %d, want %d", got, id)
+func TestIDsCountUpAndAreNotGivenTwice(t *testing.T) {
+	for _, random := range []bool{false, true} {
+		v := &supervisor{entries: map[messages.ProcessID]*entry{}, ids: ids{random: random}}
+		first := v.reserve()
+		if !random && first != firstID {
+			t.Errorf("the first id is %d", first)
 		}
-		v.remember(recordOf(id, 0))
+		wanted := first
+		taken := func() {
+			if wanted++; wanted == endID {
+				wanted = firstID
+			}
+		}
+		taken()
+		v.entries[wanted] = &entry{}
+		taken()
+		v.records.add(recordOf(int(wanted), 0))
+		taken()
+		if got := v.reserve(); got != wanted {
+			t.Errorf("id %d after %d, want %d", got, first, wanted)
+		}
+		v.ids.next = endID - 1
+		if got := v.reserve(); got != endID-1 {
+			t.Errorf("the last id is %d", got)
+		}
+		if got := v.reserve(); got != firstID && v.entries[firstID] == nil && v.records.find(firstID) == nil {
+			t.Errorf("behind the last id comes %d", got)
+		}
 	}
-	if len(v.records) != maxRecords || v.record(1005) != nil || v.record(1006) == nil {
-		t.Errorf("%d records, from %d", len(v.records), v.records[0].info.Process)
+}
+
+func TestRecordsAreBoundedByNumber(t *testing.T) {
+	var r records
+	for id := 1000; id < 1000+maxRecords+6; id++ {
+		r.add(recordOf(id, 0))
+	}
+	if len(r.all) != maxRecords || r.find(1005) != nil || r.find(1006) == nil {
+		t.Errorf("%d records, from %d", len(r.all), r.all[0].info.Process)
 	}
 }
 
 func TestRecordsAreBoundedByBytes(t *testing.T) {
-	v := bare()
-	const size = 900 << 10
+	var r records
+	const size = 896 << 10
 	for id := range 30 {
-		v.remember(recordOf(1000+id, size))
+		r.add(recordOf(1000+id, size))
 		var held int64
-		for _, r := range v.records {
-			held += r.output.weight()
+		for _, one := range r.all {
+			held += one.output.weight()
 		}
-		if held > maxRecordBytes || held != v.recordBytes {
-			t.Fatalf("%d bytes in %d records, counted %d", held, len(v.records), v.recordBytes)
+		if held > maxRecordBytes || held != r.bytes {
+			t.Fatalf("%d bytes in %d records, counted %d", held, len(r.all), r.bytes)
 		}
 	}
-	if n := len(v.records); n < maxRecordBytes/(2*size)-1 || v.records[n-1].info.Process != 1029 {
+	if n := len(r.all); n < maxRecordBytes/(2*size)-1 || r.all[n-1].info.Process != 1029 {
 		t.Errorf("%d records", n)
 	}
-	for len(v.records) > 0 {
-		v.forgetOldest()
+	before := len(r.all)
+	r.trim(1)
+	if len(r.all) != before-1 {
+		t.Errorf("%d records of %d are left", len(r.all), before)
 	}
-	if v.recordBytes != 0 {
-		t.Errorf("%d bytes in no record", v.recordBytes)
+	r.trim(1 << 60)
+	if len(r.all) != 0 || r.bytes != 0 {
+		t.Errorf("%d bytes in %d records", r.bytes, len(r.all))
 	}
 }
 
@@ -103,21 +132,22 @@ func (refusing) Spawn(context.Context, ptyio.Launch) (ptyio.Child, error) {
 	return nil, messages.ErrNoSuchProgram
 }
 
-func (refusing) Close() error { return nil }
+func (refusing) Resolver() ptyio.Resolver { return ptyio.Local() }
+func (refusing) Close() error             { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		system := NewSystem(slog.New(slog.DiscardHandler))
+		system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{})
 		h := &host{t: t, system: system, bus: bus.New(bus.Options{})}
 		var err error
-		h.runtime, err = system.StartRuntime(Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
+		h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		supervisor := request[*PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
+		supervisor := must[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
-			for _, info := range request[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {
+			for _, info := range must[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {
 				ids = append(ids, fmt.Sprint(info.Process))
 			}
 			return strings.Join(ids, " ")
@@ -154,7 +184,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if got := remembered(); got != "" {
 			t.Errorf("the timer was not set again: %s", got)
 		}
-		request[messages.Done](h, h.runtime, CloseRuntime{})
+		must[messages.Done](h, h.runtime, CloseRuntime{})
 		if err := system.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -287,7 +287,7 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 		},
 		"cancel": func(_ *asker, call waiting) { call.cancel() },
 		"close": func(s *asker, _ waiting) {
-			request[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
 		},
 	} {
 		for shape := range shapes {
@@ -344,7 +344,7 @@ func TestACrashWhileARetryIsAskedAbout(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell(stoppable)) })
 	s.question()
-	s.system.Send(pid, workPanicked{"deliberate"})
+	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
 	ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)
@@ -391,7 +391,7 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	never, readOnly := messages.ApprovalPolicy{Mode: messages.Never}, messages.SandboxPolicy{Type: messages.ExternalSandbox}
 	first := s.call(messages.ExecCommand{Argv: []string{"true"}})
 	q := s.question()
-	request[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
+	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
 	s.decide(q.ID, messages.Decision{Kind: messages.Approved})
 	first.result()
 	mu.Lock()

@@ -4,48 +4,22 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
 type rulesKeeper struct {
-	ctx     *Context
-	runtime *PID
+	ctx     *kernel.Context
+	runtime *kernel.PID
 	newest  newRules
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
-// Messages about rules.
-type (
-	// amend asks for a rule that allows what begins with a prefix. It is answered with amended when every session has it.
-	amend struct {
-		question messages.QuestionID
-		prefix   []string
-	}
-	amended struct {
-		amend
-		newRules
-		err error // why there is no such rule
-	}
-	// appended is what became of the file.
-	appended struct {
-		amend
-		asker *PID
-		err   error
-	}
-	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
-	newRules struct {
-		version uint64
-		rules   *rules.Set
-	}
-	// spread asks the runtime's actor to hand out new rules, and then to answer.
-	spread struct{ amended }
-)
-
 var errNoKeeper = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Detail: "the actor that keeps the rules has ended"}
 
-func (k *rulesKeeper) receive(ctx *Context) {
+func (k *rulesKeeper) receive(ctx *kernel.Context) {
 	k.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case amend:

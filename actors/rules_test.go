@@ -11,8 +11,9 @@ import (
 
 func TestWithoutTheKeeperOfTheRulesACommandRunsOnce(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{file: filepath.Join(t.TempDir(), "default.rules")}, nil)
+	awaitThat(t, "the rules have a keeper", func() bool { return len(s.host.actors("/rules$")) == 1 })
 	for _, pid := range s.host.actors("/rules$") {
-		s.system.Send(pid, workPanicked{"deliberate"})
+		s.system.Send(pid, deliberate{})
 	}
 	for range 2 {
 		call := s.call(shell("echo 1"))

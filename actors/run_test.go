@@ -12,7 +12,7 @@ import (
 func TestARunKeepsItsStreamsApart(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
-		got := request[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"bash", "-c", "echo out; echo err >&2; cat; exit 9"}})
+		got := must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"bash", "-c", "echo out; echo err >&2; cat; exit 9"}})
 		if string(got.Stdout) != "out\n" || string(got.Stderr) != "err\n" || string(got.Aggregated) != "out\nerr\n" || got.ExitCode != 9 ||
 			got.Status != messages.Exited(9) || got.TimedOut || got.Cancelled || got.Omitted != 0 {
 			t.Errorf("%+v", got)
@@ -24,7 +24,7 @@ func TestARunThatTakesTooLongIsKilledAndKeepsItsOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	run := messages.RunCommand{Argv: []string{"bash", "-c", "trap '' TERM; echo begun; sleep 1000 & wait"}, Timeout: 300 * time.Millisecond}
-	got := request[*messages.RunResult](h, s.supervisor, run)
+	got := must[*messages.RunResult](h, s.supervisor, run)
 	if !got.TimedOut || got.ExitCode != messages.RunTimedOut || string(got.Stdout) != "begun\n" || got.Status.Kind != messages.ExitSignal {
 		t.Errorf("%+v", got)
 	}
@@ -32,7 +32,7 @@ func TestARunThatTakesTooLongIsKilledAndKeepsItsOutput(t *testing.T) {
 	if end.Cause != messages.CauseTerminated || end.By != messages.ByTimeout || end.Tree.Ended != 1 {
 		t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
 	}
-	request[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"true"}, Timeout: -1})
+	must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"true"}, Timeout: -1})
 }
 
 func TestACancelledRunIsEndedAndSaysSo(t *testing.T) {
@@ -86,12 +86,12 @@ func TestARunIsBoundedUnlessItIsFull(t *testing.T) {
 	s := h.open(nil)
 	const all = 3 << 20
 	run := messages.RunCommand{Script: "head -c 3145728 /dev/zero; echo err >&2", Shell: "sh", Timeout: time.Nanosecond, Full: true}
-	full := request[*messages.RunResult](h, s.supervisor, run)
+	full := must[*messages.RunResult](h, s.supervisor, run)
 	if len(full.Stdout) != all || full.Omitted != 0 || full.TimedOut || len(full.Aggregated) != all+4 {
 		t.Errorf("full: %d, %d omitted, %d aggregated", len(full.Stdout), full.Omitted, len(full.Aggregated))
 	}
 	run.Timeout, run.Full = 0, false
-	bounded := request[*messages.RunResult](h, s.supervisor, run)
+	bounded := must[*messages.RunResult](h, s.supervisor, run)
 	if len(bounded.Stdout) != messages.MaxRunOutput || bounded.Omitted != all-messages.MaxRunOutput || string(bounded.Stderr) != "err\n" ||
 		len(bounded.Aggregated) != messages.MaxRunOutput || !strings.HasSuffix(string(bounded.Aggregated), "\x00err\n") {
 		t.Errorf("bounded: %d, %d omitted, %d aggregated", len(bounded.Stdout), bounded.Omitted, len(bounded.Aggregated))
@@ -102,7 +102,7 @@ func TestABackgroundChildDoesNotHoldARun(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	began := time.Now()
-	got := request[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"bash", "-c", "echo kept; sleep 1000 & exit 2"}})
+	got := must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"bash", "-c", "echo kept; sleep 1000 & exit 2"}})
 	if took := time.Since(began); got.ExitCode != 2 || string(got.Stdout) != "kept\n" || took > messages.RunDrain+2*time.Second {
 		t.Errorf("%+v after %v", got, took)
 	}

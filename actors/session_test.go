@@ -56,7 +56,7 @@ func TestAPollGetsWhatAWriteSetOffLater(t *testing.T) {
 	s := h.open(nil)
 	id := s.exec(interactive()).Process
 	began := time.Now()
-	first := request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Yield: 10 * time.Millisecond,
+	first := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Yield: 10 * time.Millisecond,
 		Bytes: []byte("stty -echo; until [ -e gate ]; do sleep 0.01; done; echo la''ter\n")})
 	if took := time.Since(began); !first.Running || strings.Contains(string(first.Output), "later") || took < messages.MinYield {
 		t.Errorf("the write answered %q after %v", first.Output, took)
@@ -84,9 +84,9 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 	piped := quick("read -r x; echo rest; exit 3")
 	piped.OpenStdin = true
 	id := s.exec(piped).Process
-	request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("go\n"), NoWait: true})
+	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("go\n"), NoWait: true})
 	s.ended(id)
-	first := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	first := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	wantCode(t, first, 3)
 	if string(first.Output) != "rest\n" {
 		t.Errorf("the rest is %q", first.Output)
@@ -154,7 +154,7 @@ func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
 		if live := s.list(); len(live) != 0 {
 			t.Errorf("list: %+v", live)
 		}
-		records := request[messages.Processes](h, s.supervisor, messages.ListProcesses{Records: true})
+		records := must[messages.Processes](h, s.supervisor, messages.ListProcesses{Records: true})
 		if len(records) != 2 || records[0].End == nil || records[0].State != messages.StateClosed {
 			t.Errorf("records: %+v", records)
 		}
@@ -275,7 +275,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		// A bash that waits for something in front forgets the signal if that ends by itself at this moment.
 		id := s.exec(quick(`trap 'echo trapped; exit 42' INT; echo set; while :; do sleep 0.1 & wait; done`)).Process
 		s.said(id, "set")
-		got := request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
+		got := must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
 		wantCode(t, got, 42)
 		if !strings.HasSuffix(string(got.Output), "trapped\n") || got.Taken != 1 {
 			t.Errorf("%+v", got)
@@ -283,7 +283,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 		s.ended(id)
 		id = s.exec(quick("echo set; " + idle)).Process
 		s.said(id, "set")
-		got = request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
+		got = must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("\x03"), Yield: messages.MaxYield})
 		if code, known := got.Status.Code(); got.Running || !known || code != 130 {
 			t.Errorf("%+v", got)
 		}
@@ -309,7 +309,7 @@ func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 	if first.WallTime < messages.MinYield {
 		t.Errorf("it answered after %v", first.WallTime)
 	}
-	second := request[*messages.Result](h, s.supervisor, messages.Poll{Process: first.Process, Yield: time.Millisecond})
+	second := must[*messages.Result](h, s.supervisor, messages.Poll{Process: first.Process, Yield: time.Millisecond})
 	wantCode(t, second, 0)
 	if string(second.Output) != "done\n" || second.ChunkID == first.ChunkID {
 		t.Errorf("%+v", second)
@@ -332,7 +332,7 @@ func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T
 		if by == messages.ByShutdown {
 			h.shutdown()
 		} else {
-			request[messages.Done](h, s.supervisor, CloseSession{By: by})
+			must[messages.Done](h, s.supervisor, CloseSession{By: by})
 		}
 		if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != by || string(end.Transcript) != "begun\n" {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
@@ -347,7 +347,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	s := h.open(nil)
 	earlier := s.exec(interactive()).Process
 	dir := t.TempDir()
-	request[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
+	must[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"NEWS": "fresh"}}})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != dir+" [fresh]\n" {
 		t.Errorf("a later command said %q", got.Output)
@@ -358,7 +358,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, below), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	request[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
+	must[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != filepath.Join(dir, below)+" [fresh]\n" {
 		t.Errorf("after a relative change a command said %q", got.Output)
 	}

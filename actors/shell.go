@@ -1,37 +1,40 @@
 package actors
 
 import (
-	"bufio"
-	"cmp"
+	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
-// shellArgv is the command line that runs a script. It looks at the file system.
-func shellArgv(script, shell string, login bool) ([]string, error) {
-	path, err := findShell(shell)
+// shellKinds are the shells that take a script as POSIX says, behind -c, and a login flag before it.
+var shellKinds = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "oksh", "yash"}
+
+// multiShell is a program that has a shell among many others.
+const multiShell = "busybox"
+
+// usualPlaces are where a shell is looked for that PATH does not lead to.
+var usualPlaces = []string{"/bin", "/usr/bin", "/usr/local/bin"}
+
+// shellArgv is the command line that runs a script. It looks at the machine.
+func shellArgv(ctx context.Context, machine ptyio.Resolver, env []string, script, shell string, login bool) ([]string, error) {
+	path, err := findShell(ctx, machine, env, shell)
 	if err != nil {
 		return nil, err
+	}
+	argv := []string{path}
+	if shellKind(path) == multiShell {
+		argv = append(argv, "sh")
 	}
 	flag := "-c"
 	if login {
 		flag = "-lc"
 	}
-	return []string{path, flag, script}, nil
-}
-
-// shellKinds are the shells whose command line is known, with where they are looked for last.
-var shellKinds = map[string][]string{
-	"bash": {"/bin/bash", "/usr/bin/bash"},
-	"zsh":  {"/bin/zsh", "/usr/bin/zsh"},
-	"sh":   {"/bin/sh"},
+	return append(argv, flag, script), nil
 }
 
 // shellKind is the name of a shell's file without its extension.
@@ -40,68 +43,60 @@ func shellKind(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// findShell finds the program for a shell that was asked for by path or name; an empty one is the user's own. In this
-// order: the path itself, the user's own shell if it is of that kind, PATH, the usual places, and at last /bin/sh.
-func findShell(asked string) (string, error) {
-	own := loginShell()
+// isShell reports whether a name or path is that of a shell.
+func isShell(path string) bool {
+	return slices.Contains(shellKinds, shellKind(path)) || shellKind(path) == multiShell
+}
+
+// findShell finds the program for a shell that was asked for by path or name. An empty one is the user's own, or sh if that
+// is none that takes scripts. What was asked for is never replaced by another.
+func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked string) (string, error) {
+	own, err := machine.UserShell(ctx)
+	if err != nil {
+		return "", err
+	}
+	if own == "" {
+		own = variable(env, "SHELL")
+	}
 	if asked == "" {
-		asked = own
-		if _, known := shellKinds[shellKind(own)]; !known {
+		if asked = own; !isShell(own) {
 			asked = "sh"
 		}
 	}
-	kind := shellKind(asked)
-	places, known := shellKinds[kind]
-	if !known {
-		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: "shell",
-			Detail: fmt.Sprintf("%q is none of the shells that scripts can be run with", asked), Hint: "use bash, zsh or sh, or pass an argv"}
+	if !isShell(asked) {
+		return "", badField("shell", fmt.Sprintf("%q is none of the shells that scripts can be run with", asked),
+			"use bash, zsh, sh, dash, ksh or busybox, or pass an argv")
 	}
-	if strings.Contains(asked, "/") && isFile(asked) {
-		return asked, nil
-	}
-	if shellKind(own) == kind && isFile(own) {
-		return own, nil
-	}
-	if found, err := exec.LookPath(kind); err == nil {
-		return found, nil
-	}
-	for _, place := range places {
-		if isFile(place) {
-			return place, nil
+	candidates := []string{asked}
+	if !strings.Contains(asked, "/") {
+		candidates = nil
+		if shellKind(own) == asked {
+			candidates = append(candidates, own)
+		}
+		if found, err := machine.Program(ctx, asked, "/", ptyio.SearchPath(env)); err == nil {
+			candidates = append(candidates, found)
+		}
+		for _, place := range usualPlaces {
+			candidates = append(candidates, filepath.Join(place, asked))
 		}
 	}
-	return "/bin/sh", nil
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// trustedShells are the shells, besides the system's own, that are believed to be what their names say.
-func trustedShells() []string {
-	if shell := userShell(); shell != "" {
-		return []string{shell}
+	for _, path := range candidates {
+		if is, err := machine.IsFile(ctx, path); err != nil {
+			return "", err
+		} else if is {
+			return path, nil
+		}
 	}
-	return nil
+	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "exec", Subject: "shell",
+		Detail: fmt.Sprintf("there is no shell %q", asked), Hint: "install it, or name another"}
 }
 
-// loginShell is the shell that the user database names for us, or else SHELL.
-func loginShell() string { return cmp.Or(userShell(), os.Getenv("SHELL")) }
-
-// userShell is the shell that the user database names for us, if it does. The standard library does not tell it. It is
-// looked up once: many commands that start at once would each take a thread to read the file.
-var userShell = sync.OnceValue(func() string {
-	file, err := os.Open("/etc/passwd")
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	uid := strconv.Itoa(os.Getuid())
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if fields := strings.Split(lines.Text(), ":"); len(fields) == 7 && fields[2] == uid {
-			return fields[6]
+// variable is the value of an environment variable.
+func variable(env []string, name string) string {
+	for _, entry := range slices.Backward(env) {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
 		}
 	}
 	return ""
-})
+}

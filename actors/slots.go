@@ -1,129 +1,218 @@
 package actors
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
 )
 
-// candidate is a process as the choice of a victim sees it.
-type candidate struct {
-	id     messages.ProcessID
-	used   uint64 // a counter: higher is more recent
-	exited bool   // its leader has exited; background children or output remain
-	busy   bool   // a call waits on it
+// maxGuests is how many processes of a session may be above its limit, for as long as the calls that asked for them wait:
+// most commands are over by then, and nobody has to end for them.
+const maxGuests = 8
+
+// slots are what a session's limit of processes is kept by.
+type slots struct {
+	uses    uint64 // counts uses of processes
+	taken   int    // slots that are taken
+	granted int    // processes that the runtime counts
+	guests  int
+	heirs   []*entry // guests, and those that wait for the slot of a process that is being ended; the first come first
 }
 
-// victim chooses the process to end so that another can start: among those that are not the protected most recently used
-// ones, the least recently used whose leader has exited, or else the least recently used of all. Busy ones are never
-// chosen; and if a busy one was passed over whose leader has exited, and so will be gone soon, no living one is.
-func victim(all []candidate, protected int) (messages.ProcessID, bool) {
-	all = slices.SortedFunc(slices.Values(all), func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
-	open := all[:max(len(all)-protected, 0)]
-	waitFor := false
-	for _, c := range open {
-		switch {
-		case c.exited && !c.busy:
-			return c.id, true
-		case c.exited:
-			waitFor = true
-		}
-	}
-	for _, c := range open {
-		if !c.busy && !waitFor {
-			return c.id, true
-		}
-	}
-	return 0, false
+// place is what a process has of the slots.
+type place struct {
+	slot    bool // it has one
+	guest   bool // it has none, and runs above the limit
+	asked   bool // the runtime's actor has been asked to count it
+	granted bool // it does
+	pruned  bool // it is being ended for its heir
+
+	victim *entry // whose slot it will get
+	heir   *entry // who will get its slot
 }
 
-// wantSlot answers a process that is about to start: with a slot if one is free, after pruning if that frees one, and
-// with limit_reached otherwise.
+// wantSlot answers a process that is about to start. If no slot is free the least recently used process is chosen to give
+// up its own, which is not ended before the newcomer's call yields. If none can be chosen the newcomer is refused.
 func (v *supervisor) wantSlot(id messages.ProcessID) {
 	e := v.entries[id]
 	if e == nil {
 		return
 	}
-	if v.slots < v.config.MaxProcesses {
-		v.slots++
-		e.slot = true
-		v.ctx.Request(v.runtime, takeSlot{id})
+	if v.holdBack(e) {
 		return
 	}
-	if !v.prune() {
+	if v.slots.taken < v.config.MaxProcesses {
+		v.slots.taken++
+		e.place.slot = true
+		v.takeSlot(e)
+		return
+	}
+	chosen := v.choose()
+	if chosen == nil {
 		v.ctx.Send(e.actor, slot{v.limitReached()})
 		return
 	}
-	v.queue = append(v.queue, id)
+	e.place.victim, chosen.place.heir = chosen, e
+	v.slots.heirs = append(v.slots.heirs, e)
+	if v.slots.guests < maxGuests {
+		v.slots.guests++
+		e.place.guest = true
+		v.takeSlot(e)
+		return
+	}
+	v.ctx.Send(e.actor, waitForSlot{})
+	v.prune(chosen)
 }
 
-// prune begins to end one process.
-func (v *supervisor) prune() bool {
+// takeSlot asks the runtime's actor, which counts over all sessions.
+func (v *supervisor) takeSlot(e *entry) {
+	e.place.asked = true
+	v.ctx.Request(v.runtime, takeSlot{e.info.Process})
+}
+
+// choose finds the process that has to end so that another can go on; nil if there is none.
+func (v *supervisor) choose() *entry {
 	var all []candidate
 	for id, e := range v.entries {
-		if e.slot && !e.pruned {
-			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited, len(e.open) > 0})
+		if e.place.slot && e.place.heir == nil && !e.place.pruned {
+			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited, e.open > 0})
 		}
 	}
 	id, found := victim(all, v.config.Protected)
-	if found {
-		e := v.entries[id]
-		e.pruned = true
-		v.ctx.Send(e.actor, messages.Terminate{Process: id, By: messages.ByPrune})
+	if !found {
+		return nil
 	}
-	return found
+	return v.entries[id]
 }
 
-func (v *supervisor) limitReached() error {
-	err := &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-		Detail: "all slots for processes are taken by ones that are in use or were used just now",
-		Hint:   "wait for one to end, or terminate one"}
-	for id, e := range v.entries {
-		if e.slot {
-			err.Busy = append(err.Busy, id)
+// prune ends a process for its heir.
+func (v *supervisor) prune(e *entry) {
+	if !e.place.pruned {
+		e.place.pruned = true
+		e.endsNow()
+		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.ByPrune}})
+	}
+}
+
+// yielded ends the process whose slot a guest gets, because the guest goes on living. If it is in use by now another may
+// have to go in its place.
+func (v *supervisor) yielded(id messages.ProcessID) {
+	e := v.entries[id]
+	if e == nil || !e.place.guest || e.place.victim.place.pruned {
+		return
+	}
+	if e.place.victim.open > 0 {
+		if other := v.choose(); other != nil {
+			e.place.victim.place.heir = nil
+			e.place.victim, other.place.heir = other, e
 		}
 	}
-	slices.Sort(err.Busy)
-	return err
+	v.prune(e.place.victim)
 }
 
-// slotTaken is the runtime's answer, which counts over all sessions.
+// slotTaken is the answer of the runtime's actor.
 func (v *supervisor) slotTaken(m slotTaken) {
 	e := v.entries[m.id]
 	switch {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
+	case m.err != nil && e.place.guest: // no more than the session has already
+		e.place.asked, e.place.guest = false, false
+		v.slots.guests--
+		v.ctx.Send(e.actor, waitForSlot{})
+		v.prune(e.place.victim)
 	case m.err != nil:
-		e.slot = false
-		v.freeSlot()
+		e.place.asked = false
+		v.vacate(e)
 		v.ctx.Send(e.actor, slot{m.err})
 	default:
-		e.granted = true
-		v.granted++
-		v.warn(e)
+		v.granted(e)
 		v.ctx.Send(e.actor, slot{})
 	}
 }
 
-// warn tells the host when a session comes near its limit.
-func (v *supervisor) warn(e *entry) {
-	if v.granted >= v.config.WarnProcesses {
-		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.granted, Max: v.config.MaxProcesses,
-			Text: warningText(v.config.WarnProcesses, v.granted)})
+// granted notes that the runtime counts a process, and tells the host when the session comes near its limit.
+func (v *supervisor) granted(e *entry) {
+	e.place.granted = true
+	if v.slots.granted++; v.slots.granted >= v.config.WarnProcesses {
+		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
+			Text: warningText(v.config.WarnProcesses, v.slots.granted)})
 	}
 }
 
-// freeSlot gives a free slot to the next in the queue.
-func (v *supervisor) freeSlot() {
-	v.slots--
-	for len(v.queue) > 0 {
-		next := v.queue[0]
-		v.queue = v.queue[1:]
-		if v.entries[next] != nil {
-			v.wantSlot(next)
-			return
+func warningText(threshold, now int) string {
+	return fmt.Sprintf("The maximum number of unified exec processes you can keep open is %d and you currently have %d processes "+
+		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
+}
+
+// leaveSlots gives back what a process had that has ended. Its heir may get the slot, with what the runtime counts: another
+// session must not take it on the way.
+func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
+	if e.place.asked && !e.place.granted {
+		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
+	}
+	counts := e.place.granted
+	if counts {
+		v.slots.granted--
+	}
+	if heir := v.vacate(e); heir != nil && !heir.place.asked {
+		if counts {
+			counts = false
+			heir.place.asked = true
+			v.granted(heir)
+			v.ctx.Send(heir.actor, slot{})
+		} else {
+			v.takeSlot(heir)
 		}
 	}
+	v.ctx.Request(v.runtime, counted{cause, counts})
+}
+
+// vacate takes a process out of the slots, and tells who has got its own: the heir, or the first one that waits for some
+// other.
+func (v *supervisor) vacate(e *entry) (heir *entry) {
+	if e.place.victim != nil {
+		v.disinherit(e)
+	}
+	if !e.place.slot {
+		return nil
+	}
+	e.place.slot = false
+	heir = e.place.heir
+	if heir == nil && len(v.slots.heirs) > 0 {
+		heir = v.slots.heirs[0]
+	}
+	if heir == nil {
+		v.slots.taken--
+		return nil
+	}
+	v.disinherit(heir)
+	heir.place.slot = true
+	return heir
+}
+
+// disinherit lets a process wait for nobody's slot any more. Whose slot it was lives on, unless it is being ended already.
+func (v *supervisor) disinherit(e *entry) {
+	if e.place.guest {
+		e.place.guest = false
+		v.slots.guests--
+	}
+	e.place.victim.place.heir = nil
+	e.place.victim = nil
+	v.slots.heirs = slices.DeleteFunc(v.slots.heirs, func(other *entry) bool { return other == e })
+}
+
+func (v *supervisor) limitReached() *messages.Error {
+	err := &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+		Detail: "all slots for processes are taken by ones that are in use or were used just now",
+		Hint:   "wait for one to end, or terminate one"}
+	for id, e := range v.entries {
+		if e.place.slot {
+			err.Busy = append(err.Busy, id)
+		}
+	}
+	slices.Sort(err.Busy)
+	return err
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -162,7 +164,7 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	kept := quick("sleep 1000 & exit 5")
 	kept.OnLeaderExit = messages.KeepTree
 	exited := s.exec(kept).Process
-	request[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
+	must[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
 	poll := s.call(messages.Poll{Process: exited, NoTimeout: true})
 	living := fill(s, 3)
 	_, err := ask[any](h, s.supervisor, shell("echo never"))
@@ -184,27 +186,131 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	}
 }
 
-func TestCommandsWaitForSlotsThatAreBeingFreed(t *testing.T) {
+func TestAQuickCommandEndsNobodysProcess(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 0 })
-	fill(s, 4)
-	var calls []waiting
-	for n := range 4 {
-		calls = append(calls, s.call(shell(fmt.Sprint("exit ", n))))
-	}
-	for n, call := range calls {
-		wantCode(t, call.result(), n)
-	}
-	pruned := 0
-	for range 8 {
-		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.By == messages.ByPrune {
-			pruned++
+	ids := fill(s, 4)
+	for range 3 {
+		var calls []waiting
+		for n := range ids {
+			calls = append(calls, s.call(shell(fmt.Sprint("exit ", n))))
+		}
+		for n, call := range calls {
+			wantCode(t, call.result(), n)
+		}
+		for range calls {
+			if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.By != "" {
+				t.Errorf("%v", &end.EndRecord)
+			}
 		}
 	}
-	if pruned != 4 {
-		t.Errorf("%d were pruned", pruned)
+	awaitThat(t, "four slots are taken", func() bool { return h.stats().Processes == 4 })
+	lasting := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	if got := s.stats().Processes; got > 5 {
+		t.Errorf("%d slots", got)
 	}
+	if got := lasting.result(); !got.Running {
+		t.Errorf("%+v", got)
+	}
+	if end := s.ended(ids[0]); end.By != messages.ByPrune { // now somebody has to go
+		t.Errorf("%v", &end.EndRecord)
+	}
+	s.typedNothing(ids[1:])
+	awaitThat(t, "four slots are taken", func() bool { return h.stats().Processes == 4 })
+}
+
+// typedNothing checks that processes live.
+func (s *talk) typedNothing(ids []messages.ProcessID) {
+	s.t.Helper()
+	live := map[messages.ProcessID]bool{}
+	for _, info := range s.list() {
+		live[info.Process] = true
+	}
+	for _, id := range ids {
+		if !live[id] {
+			s.t.Errorf("%d has ended", id)
+		}
+	}
+}
+
+// started waits until so many processes have been started in all.
+func (s *talk) started(n int) {
+	s.t.Helper()
+	awaitThat(s.t, fmt.Sprint(n, " are started"), func() bool { return len(probe.Of[messages.ExecStarted](s.events, nil)) >= n })
+}
+
+// stubbornly starts processes that do not end when they are asked to, with a grace of an hour.
+func stubbornly(s *talk, n int) []messages.ProcessID {
+	var ids []messages.ProcessID
+	for range n {
+		stubborn := quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")
+		stubborn.Grace = time.Hour
+		ids = append(ids, s.exec(stubborn).Process)
+		s.said(ids[len(ids)-1], "deaf")
+	}
+	return ids
+}
+
+func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
+	h := newHost(t, hostOptions{max: 2*maxGuests + 1})
+	s, other := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), h.open(nil)
+	victims := stubbornly(s, maxGuests+1)
+	var guests []waiting
+	for range maxGuests {
+		guests = append(guests, s.call(shell(idle)))
+	}
+	s.started(2*maxGuests + 1)
+	began := time.Now()
+	next := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
+	got := next.result()
+	if !got.Running || !strings.Contains(got.Waiting, "slot") {
+		t.Errorf("%+v", got)
+	}
+	// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
+	thief := other.call(shell("echo never"))
+	probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == got.Process })
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it waited for the grace of its victim: %v", took)
+	}
+	_, err := thief.reply()
+	wantError(t, "the other session", err, messages.ErrLimitReached)
+	if ends := s.endsOf(victims[maxGuests]); len(ends) != 1 || ends[0].By != messages.ByPrune || ends[0].Status != messages.Signaled(9) {
+		t.Errorf("%+v", ends)
+	}
+	s.typedNothing(victims[:maxGuests])
+	for _, guest := range guests {
+		guest.cancel()
+		guest.reply()
+	}
+	for _, id := range victims[:maxGuests] {
+		s.call(messages.Terminate{Process: id, Grace: -1})
+	}
+	must[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
 	awaitThat(t, "no slot is taken", func() bool { return h.stats().Processes == 0 })
+}
+
+func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
+	h := newHost(t, hostOptions{max: 4})
+	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
+	ids := fill(s, 4)
+	next := s.exec(quick(idle)).Process
+	if end := s.ended(ids[0]); end.By != messages.ByPrune {
+		t.Errorf("%v", &end.EndRecord)
+	}
+	s.typedNothing(append(ids[1:], next))
+	var polls []waiting
+	for _, id := range append(ids[1:], next) {
+		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
+	}
+	must[messages.Processes](h, s.supervisor, messages.ListProcesses{})
+	for range 3 { // whoever is refused costs nobody
+		_, err := ask[any](h, s.supervisor, quick(idle))
+		wantError(t, "one too many", err, messages.ErrLimitReached)
+	}
+	s.typedNothing(append(ids[1:], next))
+	for _, poll := range polls {
+		poll.cancel()
+	}
 }
 
 func TestAWarningNearTheCap(t *testing.T) {
@@ -262,7 +368,7 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, other.exec(shell("exit 0")), 0)
-	request[messages.Done](h, one.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](h, one.supervisor, CloseSession{By: messages.BySessionClose})
 	awaitThat(t, "the slots came back", func() bool { got := h.stats(); return got.Processes == 1 && got.Sessions == 1 })
 	last := h.open(nil)
 	fill(last, 2)
@@ -289,7 +395,7 @@ func TestASessionThatEndsWaitsForNoSlot(t *testing.T) {
 	one, other, third := h.open(nil), h.open(nil), h.open(nil)
 	mine := fill(one, 1)
 	waits := other.call(quick(idle))
-	request[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
 	_, err := waits.reply()
 	wantError(t, "the one that waited", err, messages.ErrProcessEnded)
 	if _, err := one.terminate(mine[0]); err != nil {

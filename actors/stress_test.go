@@ -182,7 +182,7 @@ func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 			l.then(s, r.Process)
 		}
 	}
-	request[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
 	for range each {
 		probe.Expect[messages.ExecEnded](s.events, patience, nil)
 	}

@@ -1,97 +1,57 @@
 package actors
 
 import (
-	"maps"
-	"slices"
-	"time"
+	"fmt"
 
+	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/ptyio"
 )
 
 // CloseSession asks a supervisor to end every process and then itself. It is answered with messages.Done.
 type CloseSession struct{ By messages.TerminatedBy }
 
-// supervisor is the actor that owns the processes of one session. It routes requests, keeps the limits, and remembers
-// the ended ones.
+// supervisor is the actor that owns the processes of one session. It routes requests, knows every open call, keeps the
+// limits, and remembers the processes that have ended.
 type supervisor struct {
 	*surroundings
-	ctx      *Context
-	runtime  *PID
+	ctx      *kernel.Context
 	config   SessionConfig
 	settings *settings
-	paused   int    // by the host
-	clock    uint64 // counts uses
+	paused   int // PauseYields not yet resumed
 
 	entries map[messages.ProcessID]*entry
-	slots   int                  // taken by entries
-	granted int                  // of these, by the runtime
-	queue   []messages.ProcessID // wait for a slot that is being freed
-
-	records     []*record // the oldest first
-	recordBytes int64
-	expiry      *Timer
-
-	approval *PID // asks a person; nil when it has crashed
-	keeper   *PID // of the rules
-	rules    newRules
-	asking   bool // a question is open: deadlines are held
-
-	sweeps  []sweep // not over yet
-	closing bool    // nothing new is started, and the end of the last process is ours
+	calls   calls
+	slots   slots
+	ids     ids
+	records records
+	sweeps  []*sweep // not over yet
+	asking  consultation
+	closing bool // nothing new is started, and the end of the last process is ours
 }
 
-// sweep is a caller that waits for the end of all the processes that there were when it came. Later ones are no business of
-// its own: where commands keep coming it would wait for ever.
-type sweep struct {
-	asker *PID
-	left  map[messages.ProcessID]*entry
-}
-
-// entry is what a supervisor knows of a process that has not ended.
-type entry struct {
-	actor   *PID
-	info    messages.ProcessInfo
-	used    uint64
-	slot    bool // it has one, or it is reserved for it
-	granted bool // the runtime counts it
-	pruned  bool
-	child   ptyio.Child         // nil before it is born
-	open    []*PID              // callers that wait for an answer
-	enders  []*PID              // callers that wait for the end
-	span    span                // of the process, for tracing
-	unborn  bool                // there will be no child
-	status  messages.ExitStatus // of the leader, as the child says
-	tree    *messages.TreeReport
-	crashed *messages.EndRecord // its actor is gone; this is published when its tree is, too
-}
-
-func newSupervisor(config SessionConfig, around Surroundings, runtime, keeper *PID, rules newRules) *supervisor {
+func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PID, rules newRules) *supervisor {
 	settings := config.settings()
 	settings.rules = rules.rules
-	return &supervisor{surroundings: around.of(config.Session), runtime: runtime, config: config, keeper: keeper, rules: rules,
-		settings: settings.built(), entries: map[messages.ProcessID]*entry{}}
+	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{},
+		asking: consultation{keeper: keeper, rules: rules}, ids: ids{random: !config.DeterministicIDs}}
 }
 
-func (v *supervisor) receive(ctx *Context) {
+func (v *supervisor) receive(ctx *kernel.Context) {
 	v.ctx = ctx
-	crashed := true
-	defer func() {
-		if crashed { // there will be no Stopping
-			v.leave()
-		}
-	}()
 	v.handle(ctx.Message())
-	crashed = false
 }
 
 func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
-	case Started:
+	case kernel.Started:
 		v.startApproval()
-	case Terminated:
-	case Stopping:
-		v.leave()
+	case kernel.Stopping:
+		v.leave(nil)
+	case kernel.Crashing:
+		v.leave(m.Message)
+	case kernel.Crashed:
+		v.crashed(m)
+	case kernel.Terminated:
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
 	case messages.RunCommand:
@@ -108,10 +68,25 @@ func (v *supervisor) handle(message any) {
 		v.route(m.Process, m)
 	case messages.Signal:
 		v.route(m.Process, m)
+	case messages.AwaitExit:
+		v.awaitExit(m)
 	case messages.Terminate:
 		v.terminate(m)
 	case messages.TerminateAll:
 		v.terminateAll(m.By)
+	case CloseSession:
+		v.closing = true
+		v.terminateAll(m.By)
+	case messages.CancelWait:
+		v.cancel(m)
+	default:
+		v.manage(m)
+	}
+}
+
+// manage handles what concerns the session as a whole.
+func (v *supervisor) manage(message any) {
+	switch m := message.(type) {
 	case messages.ListProcesses:
 		v.ctx.Respond(v.list(m))
 	case messages.UpdateEnvironment:
@@ -122,46 +97,53 @@ func (v *supervisor) handle(message any) {
 		v.pause(-1)
 	case messages.Decide, messages.ListQuestions, messages.ListGrants, messages.RevokeGrant:
 		v.toApproval(m)
-	case messages.CancelWait:
-		v.cancel(m)
-	case CloseSession:
-		v.closing = true
-		v.terminateAll(m.By)
+	case newRules:
+		v.newRules(m)
+	case trimRecords:
+		v.trimRecords(m.bytes)
+	case expireRecords:
+		v.expireRecords()
 	default:
 		v.internal(m)
 	}
 }
 
-// internal handles what the processes, the runtime and timers say.
+// internal handles what processes, their children and the runtime's actor say.
 func (v *supervisor) internal(message any) {
 	switch m := message.(type) {
+	case request: // of a process that has ended
+		v.answerRecord(m)
+	case answered:
+		v.answered(m.call)
+	case progress:
+		v.progress(m)
 	case wantSlot:
 		v.wantSlot(m.id)
 	case slotTaken:
 		v.slotTaken(m)
-	case progress:
-		v.progress(m)
-	case answered:
-		if e := v.entries[m.id]; e != nil {
-			e.open = slices.DeleteFunc(e.open, m.asker.Equal)
-		}
+	case yielded:
+		v.yielded(m.id)
+	case consult:
+		v.consult(m)
+	case withdraw:
+		v.withdraw(m.id)
+	case verdict:
+		v.verdict(m)
 	case childEvent:
 		v.childEvent(m)
-	case asking:
-		v.ask(m.open)
-	case newRules:
-		v.newRules(m)
 	case unborn:
-		if e := v.entries[m.id]; e != nil {
-			e.unborn = true
-			v.closeCrashed(e)
-		}
+		v.unborn(m)
 	case ended:
 		v.ended(m)
-	case Crashed:
-		v.crashed(m)
-	case expireRecords:
-		v.expire()
+	case lastWords:
+		v.lastWords(m)
+	case aftermathOver:
+		v.aftermathOver(m.id)
+	case takeoverOverdue:
+		v.takeoverOverdue(m.id)
+	default:
+		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use session",
+			Detail: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
 
@@ -170,6 +152,9 @@ func (v *supervisor) exec(o order) {
 	if v.closing {
 		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
 		return
+	}
+	if o.OnLeaderExit == "" {
+		o.OnLeaderExit = v.config.OnLeaderExit
 	}
 	if err := v.settings.check(&o); err != nil {
 		v.ctx.Respond(err)
@@ -180,71 +165,57 @@ func (v *supervisor) exec(o order) {
 		return
 	}
 	id := v.reserve()
-	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), approval: v.approval, id: id, order: o,
-		settings: v.settings, paused: v.pauses()}
-	e := &entry{actor: v.ctx.Spawn("process", p.receive), status: messages.NoStatus, span: v.telemetry.began()}
-	now := time.Now()
-	e.info = messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY, State: messages.StatePlanning,
-		Began: now, LastUsed: now}
+	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), id: id, order: o, settings: v.settings, paused: v.paused}
+	e := newEntry(id, &o, v.ctx.Spawn("process", p.receive))
+	e.span = v.telemetry.began()
 	v.entries[id] = e
 	v.use(e)
-	v.forward(e, begin{})
+	v.ctx.Send(e.actor, begin{v.open(e)})
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or have not come that far.
 const maxQueued = 256
 
-// use notes that a process was used.
-func (v *supervisor) use(e *entry) {
-	v.clock++
-	e.used, e.info.LastUsed = v.clock, time.Now()
-}
-
-// forward passes on a call whose answer may come late, and remembers who waits.
-func (v *supervisor) forward(e *entry, message any) {
-	if asker := v.ctx.Sender(); asker != nil {
-		e.open = append(e.open, asker)
-	}
-	v.ctx.Forward(e.actor, message)
-}
-
-// find gives the entry of an id, or answers the message at hand itself.
-func (v *supervisor) find(id messages.ProcessID, message any) *entry {
+// lookup gives the entry of an id, or answers the message at hand itself.
+func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 	if e := v.entries[id]; e != nil {
-		if e.crashed == nil {
+		if e.takeover == nil {
 			return e
 		}
-		v.ctx.Respond(crashError(id, e.crashed.Detail))
+		v.ctx.Respond(crashError(id, e.takeover.record.Detail))
 		return nil
 	}
-	if r := v.record(id); r != nil {
-		v.answerRecord(r, message)
+	if v.records.find(id) != nil {
+		v.answerRecord(request{caller: v.newCall(), message: message})
 		return nil
 	}
-	v.ctx.Respond(&messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
-		Detail: "there is no process with this id", Hint: "list the processes of the session"})
+	v.ctx.Respond(unknownProcess(id))
 	return nil
 }
 
-// route passes on a request that is answered at once.
+func unknownProcess(id messages.ProcessID) *messages.Error {
+	return &messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
+		Detail: "there is no process with this id", Hint: "list the processes of the session"}
+}
+
+// route passes on a request that is no use of the process.
 func (v *supervisor) route(id messages.ProcessID, message any) {
-	if e := v.find(id, message); e != nil {
-		v.ctx.Forward(e.actor, message)
+	if e := v.lookup(id, message); e != nil {
+		v.ctx.Send(e.actor, request{v.open(e), message})
 	}
 }
 
-// call passes on a request that waits.
+// call passes on a request that uses the process: it is not among those that go first when slots are scarce.
 func (v *supervisor) call(id messages.ProcessID, message any) {
-	if e := v.find(id, message); e != nil {
+	if e := v.lookup(id, message); e != nil {
 		v.use(e)
-		v.forward(e, message)
+		v.ctx.Send(e.actor, request{v.open(e), message})
 	}
 }
 
 func (v *supervisor) write(m messages.WriteStdin) {
 	if len(m.Bytes) == 0 && !m.NoWait {
-		poll := messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens}
-		v.call(m.Process, poll)
+		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, MaxOutputTokens: m.MaxOutputTokens})
 		return
 	}
 	if m.NoTimeout {
@@ -255,70 +226,16 @@ func (v *supervisor) write(m messages.WriteStdin) {
 	v.call(m.Process, m)
 }
 
-func (v *supervisor) terminate(m messages.Terminate) {
-	e := v.entries[m.Process]
-	if e == nil {
-		v.find(m.Process, m)
-		return
-	}
-	if m.By == "" {
-		m.By = messages.ByUser
-	}
-	if asker := v.ctx.Sender(); asker != nil {
-		e.enders = append(e.enders, asker)
-	}
-	v.ctx.Send(e.actor, m)
-}
-
-func (v *supervisor) terminateAll(by messages.TerminatedBy) {
-	if by == "" {
-		by = messages.ByUser
-	}
-	for id, e := range v.entries {
-		v.ctx.Send(e.actor, messages.Terminate{Process: id, By: by})
-	}
-	v.sweeps = append(v.sweeps, sweep{v.ctx.Sender(), maps.Clone(v.entries)})
-	v.swept()
-}
-
-// swept answers those whose processes have all ended.
-func (v *supervisor) swept() {
-	v.sweeps = slices.DeleteFunc(v.sweeps, func(s sweep) bool {
-		over := len(s.left) == 0
-		if over {
-			answerAll(v.ctx, []*PID{s.asker}, messages.Done{})
-		}
-		return over
-	})
-	if v.closing && len(v.entries) == 0 {
-		v.ctx.Stop(v.ctx.Self())
-	}
-}
-
 func (v *supervisor) pause(change int) {
 	if v.paused+change >= 0 {
 		v.paused += change
-		v.hold(change > 0)
-	}
-	v.ctx.Respond(messages.Done{})
-}
-
-// hold tells every process of one more reason to hold deadlines, or one less.
-func (v *supervisor) hold(more bool) {
-	var message any = resume{}
-	if more {
-		message = pause{}
-	}
-	for _, e := range v.entries {
-		v.ctx.Send(e.actor, message)
-	}
-}
-
-func (v *supervisor) cancel(m messages.CancelWait) {
-	for _, e := range v.entries {
-		if slices.ContainsFunc(e.open, func(asker *PID) bool { return asker.Id == m.Waiter }) {
-			v.ctx.Send(e.actor, cancelWait{m.Waiter})
-			return
+		var message any = resume{}
+		if change > 0 {
+			message = pause{}
+		}
+		for _, e := range v.entries {
+			v.ctx.Send(e.actor, message)
 		}
 	}
+	v.ctx.Respond(messages.Done{})
 }

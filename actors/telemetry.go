@@ -14,8 +14,9 @@ import (
 const scope = "github.com/execbus/execbus"
 
 // Telemetry is a runtime's OpenTelemetry instruments. No label carries an id, an argument or a path. Nil measures
-// nothing.
+// nothing. The instruments are the host's code, so they are called by functions that are handed to somebody else.
 type Telemetry struct {
+	submit        func(func())
 	tracer        trace.Tracer
 	started, done metric.Int64Counter
 	live          metric.Int64UpDownCounter
@@ -46,10 +47,11 @@ func endOptions(cause messages.Cause) []metric.AddOption {
 	return []metric.AddOption{metric.WithAttributes(attribute.String("cause", string(cause)))}
 }
 
-// NewTelemetry makes the instruments.
-func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider) (*Telemetry, error) {
+// NewTelemetry makes the instruments, which the host's code may take long to do. What submit is handed must be called one at a
+// time and in order, some time later; it may also be dropped.
+func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, submit func(func())) (*Telemetry, error) {
 	meter := meters.Meter(scope)
-	t := &Telemetry{tracer: tracers.Tracer(scope), usualEnds: map[messages.Cause][]metric.AddOption{},
+	t := &Telemetry{submit: submit, tracer: tracers.Tracer(scope), usualEnds: map[messages.Cause][]metric.AddOption{},
 		usualDecisions: map[decisionLabels][]metric.AddOption{}}
 	for _, cause := range []messages.Cause{messages.CauseExited, messages.CauseTerminated} {
 		t.usualEnds[cause] = endOptions(cause)
@@ -77,33 +79,44 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider) (*T
 	return t, err
 }
 
-// span is one process's trace.
-type span struct{ trace.Span }
+// span is one process's trace. What is in it is touched only in what was submitted; it is nil where the beginning was
+// dropped, and then so is the end: what was not counted as begun must not be counted as ended.
+type span struct{ trace trace.Span }
 
-func (t *Telemetry) began() span {
-	if t == nil {
-		return span{}
+func (t *Telemetry) began() *span {
+	s := &span{}
+	if t != nil {
+		t.submit(func() {
+			t.started.Add(context.Background(), 1)
+			t.live.Add(context.Background(), 1)
+			_, s.trace = t.tracer.Start(context.Background(), "execbus.process")
+		})
 	}
-	t.started.Add(context.Background(), 1)
-	t.live.Add(context.Background(), 1)
-	_, s := t.tracer.Start(context.Background(), "execbus.process")
-	return span{s}
+	return s
 }
 
-func (t *Telemetry) ended(s span, end *messages.EndRecord) {
+func (t *Telemetry) ended(s *span, end *messages.EndRecord) {
 	if t == nil {
 		return
 	}
-	options, usual := t.usualEnds[end.Cause]
-	if !usual {
-		options = endOptions(end.Cause)
+	t.submit(func() {
+		if s.trace == nil {
+			return
+		}
+		t.done.Add(context.Background(), 1, t.endOptions(end.Cause)...)
+		t.live.Add(context.Background(), -1)
+		if s.trace.IsRecording() {
+			s.trace.SetAttributes(attribute.String("cause", string(end.Cause)), attribute.String("status", string(end.Status.Kind)))
+		}
+		s.trace.End()
+	})
+}
+
+func (t *Telemetry) endOptions(cause messages.Cause) []metric.AddOption {
+	if options, usual := t.usualEnds[cause]; usual {
+		return options
 	}
-	t.done.Add(context.Background(), 1, options...)
-	t.live.Add(context.Background(), -1)
-	if s.IsRecording() {
-		s.SetAttributes(attribute.String("cause", string(end.Cause)), attribute.String("status", string(end.Status.Kind)))
-	}
-	s.End()
+	return endOptions(cause)
 }
 
 func (t *Telemetry) decided(d messages.ToolDecision) {
@@ -111,15 +124,17 @@ func (t *Telemetry) decided(d messages.ToolDecision) {
 		return
 	}
 	labels := decisionLabels{d.Allowed, d.Source, d.Decision, d.Unsandboxed, d.Attempt > 1}
-	options, usual := t.usualDecisions[labels]
-	if !usual {
-		options = labels.options()
-	}
-	t.decisions.Add(context.Background(), 1, options...)
+	t.submit(func() {
+		options, usual := t.usualDecisions[labels]
+		if !usual {
+			options = labels.options()
+		}
+		t.decisions.Add(context.Background(), 1, options...)
+	})
 }
 
 func (t *Telemetry) output(n int) {
 	if t != nil {
-		t.bytes.Add(context.Background(), int64(n))
+		t.submit(func() { t.bytes.Add(context.Background(), int64(n)) })
 	}
 }

@@ -49,35 +49,36 @@ func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	for range 2 { // pauses nest
-		request[messages.Done](h, s.supervisor, messages.PauseYields{})
+		must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	}
+	began := time.Now()
 	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
 	if r := s.exec(shell("echo done")); string(r.Output) != "done\n" || r.Running {
 		t.Errorf("an exit during the pause: %+v", r)
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
 	if held.answered(messages.MinYield + 100*time.Millisecond) {
 		t.Error("the deadline was not held")
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
-	if r := held.result(); !r.Running || r.WallTime < 2*messages.MinYield {
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	if r := held.result(); !r.Running || time.Since(began) < 2*messages.MinYield || r.WallTime > time.Since(began)-messages.MinYield {
 		t.Errorf("after the pause: %+v", r)
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
 	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: messages.MinYield})
 	probe.Expect[messages.ExecStarted](s.events, patience, nil)
-	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	if running.answered(messages.MinYield + 100*time.Millisecond) {
 		t.Error("a deadline that ran already was not held")
 	}
-	request[messages.Done](h, s.supervisor, messages.ResumeYields{})
+	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
 	running.result()
 }
 
 func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	request[messages.Done](h, s.supervisor, messages.PauseYields{})
+	must[messages.Done](h, s.supervisor, messages.PauseYields{})
 	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: messages.MinYield})
 	if call.answered(2 * messages.MinYield) {
 		t.Error("the deadline was not held")
@@ -90,7 +91,7 @@ func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	}
 }
 
-func TestACancelledCallTakesNothingAndItsTurnPassesOn(t *testing.T) {
+func TestACancelledCallTakesNothing(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	command := shell("echo kept; cat")
@@ -98,25 +99,18 @@ func TestACancelledCallTakesNothingAndItsTurnPassesOn(t *testing.T) {
 	first := s.call(command)
 	id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
 	s.said(id, "kept")
-	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("in\n")})
+	second := s.call(messages.Poll{Process: id, NoTimeout: true})
 	third := s.call(messages.Poll{Process: id, NoTimeout: true})
-	s.said(id, "in")
 	s.system.Send(s.supervisor, messages.CancelWait{Waiter: "nobody"})
-	if second.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
-		t.Error("the second call did not wait for its turn")
-	}
-	began := time.Now()
 	first.cancel()
 	third.cancel()
 	for _, w := range []waiting{first, third} {
 		_, err := w.reply()
 		wantError(t, "a cancelled call", err, messages.ErrCancelled)
 	}
-	if got := second.result(); string(got.Output) != "kept\nin\n" || !got.Running {
-		t.Errorf("the second call: %+v", got)
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("its turn came late: %v", took)
+	s.typed(id, "in\n") // ends the poll that waits
+	if got := second.result(); !strings.HasPrefix(string(got.Output), "kept\n") || !got.Running {
+		t.Errorf("the call that was not cancelled: %+v", got)
 	}
 	second.cancel() // of an answered call
 	if live := s.list(); len(live) != 1 {
@@ -149,7 +143,7 @@ func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
 	}
 }
 
-func TestWaitsSerialise(t *testing.T) {
+func TestAWaitingWriteIsOneStep(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	command := quick("cat")
@@ -158,12 +152,44 @@ func TestWaitsSerialise(t *testing.T) {
 	began := time.Now()
 	one := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n")})
 	two := s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n")})
-	// The bytes of the second went out at once; so the first, which waits first, gets both.
-	if got := one.result(); string(got.Output) != "one\ntwo\n" {
-		t.Errorf("the first write: %q", got.Output)
+	three := s.call(messages.WriteStdin{Process: id, Bytes: []byte("three\n")})
+	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), NoWait: true})
+	two.cancel() // before its turn: its bytes are never sent
+	_, err := two.reply()
+	wantError(t, "the cancelled write", err, messages.ErrCancelled)
+	if behind.answered(0) {
+		t.Error("bytes overtook bytes")
 	}
-	if got := two.result(); len(got.Output) != 0 || time.Since(began) < 2*messages.MinYield {
-		t.Errorf("the second write: %q after %v", got.Output, time.Since(began))
+	if got := one.result(); string(got.Output) != "one\n" || got.Taken != 4 {
+		t.Errorf("the first write: %+v", got)
+	}
+	must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
+	if got := three.result(); string(got.Output) != "three\n" || time.Since(began) < 2*messages.MinYield {
+		t.Errorf("the third write: %q after %v", got.Output, time.Since(began))
+	}
+	if got := behind.result(); got.Taken != 7 {
+		t.Errorf("the last write: %+v", got)
+	}
+	if end := s.ended(id); string(end.Transcript) != "one\nthree\nbehind\n" {
+		t.Errorf("%q", end.Transcript)
+	}
+}
+
+func TestEachPollHasItsOwnClock(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("echo said; cat")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	s.said(id, "said")
+	long := s.call(messages.Poll{Process: id, NoTimeout: true})
+	began := time.Now()
+	short := s.call(messages.Poll{Process: id})
+	if got := short.result(); string(got.Output) != "said\n" || time.Since(began) < messages.MinPoll {
+		t.Errorf("%q after %v", got.Output, time.Since(began))
+	}
+	if long.answered(0) {
+		t.Error("the poll before it was answered, too")
 	}
 }
 
@@ -297,7 +323,7 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 		_, err := ask[any](h, s.supervisor, message)
 		wantError(t, "while it starts", err, messages.ErrWrongState)
 	}
-	request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
+	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
 	if got := initial.result(); !got.Running || got.Status != messages.NoStatus {
 		t.Errorf("the initial call, while it starts: %+v", got)
 	}

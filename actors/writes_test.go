@@ -25,32 +25,51 @@ func deaf(s *talk, tty bool) messages.ProcessID {
 	return id
 }
 
-func TestInputThatNobodyTakesIsAnsweredWhenTheProcessEnds(t *testing.T) {
+func TestAWriteThatNobodyTakesKeepsItsYield(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		for _, tty := range []bool{false, true} {
-			for _, noWait := range []bool{false, true} {
-				id := deaf(s, tty)
-				much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: noWait, Patience: time.Hour})
-				more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: noWait, Patience: time.Hour})
-				_, err := more.reply()
-				if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
-					t.Errorf("%+v", full)
-				}
-				wait := messages.DefaultWriteYield + 50*time.Millisecond
-				if noWait {
-					wait = 10 * time.Millisecond
-				}
-				if much.answered(wait) {
-					t.Error("nobody has taken the bytes, and yet it was answered")
-				}
-				if _, err := s.terminate(id); err != nil {
-					t.Error(err)
-				}
-				got := much.result()
-				if got.InputErr == nil || got.Taken <= 0 || got.Taken >= ptyio.MaxPendingInput {
-					t.Errorf("tty %t, no wait %t: %+v, %v", tty, noWait, got, got.InputErr)
-				}
+			id := deaf(s, tty)
+			began := time.Now()
+			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: time.Hour})
+			more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), Patience: time.Hour})
+			_, err := more.reply()
+			if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
+				t.Errorf("%+v", full)
+			}
+			got := much.result()
+			if !got.Running || got.InputErr != nil || got.Taken <= 0 || got.Taken+got.Pending != ptyio.MaxPendingInput || string(got.Output) != "deaf\n" {
+				t.Errorf("tty %t: %+v", tty, got)
+			}
+			if took := time.Since(began); took > messages.MaxYield/2 {
+				t.Errorf("tty %t: it took %v", tty, took)
+			}
+			if _, err := s.terminate(id); err != nil {
+				t.Error(err)
+			}
+			rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+			if len(rest.EarlierInput) != 1 || rest.EarlierInput[0].Taken < got.Taken || rest.EarlierInput[0].Err == nil ||
+				rest.EarlierInput[0].Bytes != ptyio.MaxPendingInput {
+				t.Errorf("tty %t: later %+v", tty, rest)
+			}
+		}
+	})
+}
+
+func TestAWriteThatDoesNotWaitIsAnsweredWhenItsBytesAreTakenOrLost(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		for _, tty := range []bool{false, true} {
+			id := deaf(s, tty)
+			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true, Patience: time.Hour})
+			if much.answered(10 * time.Millisecond) {
+				t.Error("nobody has taken the bytes, and yet it was answered")
+			}
+			if _, err := s.terminate(id); err != nil {
+				t.Error(err)
+			}
+			if got := much.result(); got.InputErr == nil || got.Taken <= 0 || got.Taken >= ptyio.MaxPendingInput {
+				t.Errorf("tty %t: %+v, %v", tty, got, got.InputErr)
 			}
 		}
 	})
@@ -60,35 +79,31 @@ func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := deaf(s, false)
-	began := time.Now()
-	got := request[*messages.Result](h, s.supervisor,
-		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 400 * time.Millisecond})
-	if took := time.Since(began); !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || took > 2*time.Second {
-		t.Errorf("%+v, %v after %v", got, got.InputErr, took)
+	got := must[*messages.Result](h, s.supervisor,
+		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: 100 * time.Millisecond})
+	if !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || got.Pending != 0 {
+		t.Errorf("%+v, %v", got, got.InputErr)
 	}
 	if !strings.Contains(got.Text(), "Input: ") {
 		t.Errorf("the text does not say so: %q", got.Text())
 	}
 }
 
-func TestACancelledWriteThatWasLateTakesNoOutput(t *testing.T) {
+func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := deaf(s, false)
-	request[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
-	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: 500 * time.Millisecond})
-	if late.answered(messages.DefaultWriteYield + 50*time.Millisecond) {
-		t.Error("it was answered before it was known what became of its bytes")
-	}
+	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
+	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: 100 * time.Millisecond, Yield: messages.MaxYield})
 	late.cancel()
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
 	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: time.Millisecond})
-	behind.reply() // the late one has been given up by now
+	behind.reply() // the bytes of the cancelled one have been given up by now
 	s.call(messages.Signal{Process: id, Number: 9})
-	got := request[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
-	if string(got.Output) != "deaf\n" {
-		t.Errorf("the output that nobody took: %q", got.Output)
+	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+	if string(got.Output) != "deaf\n" || len(got.EarlierInput) != 1 || got.EarlierInput[0].Err == nil {
+		t.Errorf("what nobody took: %+v", got)
 	}
 }
 
@@ -101,7 +116,7 @@ func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
 		id := s.exec(command).Process
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), NoWait: true})
-		request[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 		poll.result()
 		if end := s.ended(id); end.Status != messages.Exited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
@@ -198,7 +213,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 		t.Errorf("%+v, %v", got, got.InputErr)
 	}
 	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("late\n"), NoWait: true})
-	request[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // the second is there
+	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // the second is there
 	if ends := s.endsOf(id); len(ends) != 0 {
 		t.Errorf("it ended while a write was open: %+v", ends)
 	}

@@ -26,7 +26,7 @@ func BenchmarkPublish(b *testing.B) {
 				ev := output(1000, 1, 0, 100)
 				b.ReportAllocs()
 				for b.Loop() {
-					bus.PublishOutput(ev, nil)
+					bus.PublishOutput(ev)
 					ev.Offset += 100
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*subscribers), "ns/subscriber")
@@ -47,6 +47,30 @@ func busWithFullQueues(t testing.TB, subscribers int, filter func(int) Filter) *
 		bus.Publish(output(1000, 1, int64(100*(i-65)), 100))
 	}
 	return bus
+}
+
+// BenchmarkPublishBesideOtherSessions publishes output of a session with one subscription, beside many of other sessions, each
+// of which wants the events of no session, too.
+func BenchmarkPublishBesideOtherSessions(b *testing.B) {
+	for _, others := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(others), func(b *testing.B) {
+			bus := busWithFullQueues(b, 1, func(int) Filter { return Filter{Sessions: []messages.SessionID{"s", ""}} })
+			subscribeSessions(b, bus, others)
+			ev := output(1000, 1, 0, 100)
+			b.ReportAllocs()
+			for b.Loop() {
+				bus.PublishOutput(ev)
+				ev.Offset += 100
+			}
+		})
+	}
+}
+
+func subscribeSessions(t testing.TB, b *Bus, count int) {
+	for i := range count {
+		other := messages.SessionID(fmt.Sprint("other ", i))
+		subscribe(t, b, Filter{Sessions: []messages.SessionID{other, ""}}, SubscribeOptions{})
+	}
 }
 
 // BenchmarkPublishAndRead moves output to one subscriber that keeps up.
@@ -71,18 +95,21 @@ func BenchmarkPublishAndRead(b *testing.B) {
 
 // BenchmarkSubscribeAndClose measures what coming and going costs while many others stay.
 func BenchmarkSubscribeAndClose(b *testing.B) {
-	for _, others := range []int{0, 10_000} {
-		b.Run(fmt.Sprint(others), func(b *testing.B) {
-			bus := busWithFullQueues(b, others, benchmarkFilters[1].filter)
-			b.ReportAllocs()
-			for b.Loop() {
-				s, err := bus.Subscribe(Filter{}, SubscribeOptions{})
-				if err != nil {
-					b.Fatal(err)
+	for name, filter := range map[string]Filter{"everywhere": {}, "session": {Sessions: []messages.SessionID{"s", ""}}} {
+		for _, others := range []int{0, 100, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", name, others), func(b *testing.B) {
+				bus := busWithFullQueues(b, others, benchmarkFilters[1].filter)
+				subscribeSessions(b, bus, others)
+				b.ReportAllocs()
+				for b.Loop() {
+					s, err := bus.Subscribe(filter, SubscribeOptions{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					s.Close()
 				}
-				s.Close()
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -91,10 +118,10 @@ func TestPublishAllocatesNothingPerSubscriber(t *testing.T) {
 		bus := busWithFullQueues(t, 500, f.filter)
 		ev := output(1000, 1, 0, 100)
 		allocs := testing.AllocsPerRun(20, func() {
-			bus.PublishOutput(ev, nil)
+			bus.PublishOutput(ev)
 			ev.Offset += 100
 		})
-		if allocs > 2 {
+		if allocs > 1 {
 			t.Errorf("%s: %v allocations for 500 subscribers", f.name, allocs)
 		}
 	}

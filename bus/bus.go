@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -21,10 +20,11 @@ type Options struct {
 type Bus struct {
 	options Options
 
-	// routes is the list of open subscriptions; nil once the bus is closed. Publishers load it and take no lock. A list
-	// never changes within its length, so one that is being walked stays as it was.
-	routes atomic.Pointer[[]route]
-	change sync.Mutex // held while routes is replaced
+	// directory knows the open subscriptions; nil once the bus is closed. Publishers load it and take no lock.
+	directory atomic.Pointer[directory]
+	// change is held while directory is replaced. A message would not do: who subscribes must be in the directory, and who
+	// closes out of it, when the call returns.
+	change sync.Mutex
 
 	published atomic.Uint64
 	dropped   atomic.Uint64
@@ -33,19 +33,22 @@ type Bus struct {
 // New makes a bus.
 func New(options Options) *Bus {
 	b := &Bus{options: options}
-	b.routes.Store(new([]route))
+	b.directory.Store(&directory{})
 	return b
 }
 
 // publication is an event on its way, with what every subscription has to look at.
 type publication struct {
 	event  messages.Event
-	lent   messages.OutputDelta // what event is made of when somebody wants it, if that is nil
+	delta  messages.OutputDelta // what event is made of when somebody wants it, if that is nil
 	kind   messages.EventKind
 	from   messages.Origin
 	output bool
-	size   int     // bytes of output, or of an end's transcript
+	size   int     // the capacity of output's bytes, the weight of other events
 	credit *Credit // of output; may be nil
+
+	dropped int             // events lost for this one
+	overrun []*Subscription // ended because of it
 }
 
 // Publish hands ev to every subscription that wants it. It never waits for a subscriber. ev is a value of package
@@ -55,56 +58,64 @@ type publication struct {
 func (b *Bus) Publish(ev messages.Event) {
 	if output, ok := ev.(messages.OutputDelta); ok {
 		b.publish(&publication{event: ev, kind: messages.KindOutputDelta, from: output.Origin, output: true,
-			size: len(output.Bytes)})
+			size: cap(output.Bytes)})
 		return
 	}
-	p := &publication{event: ev, kind: ev.Kind(), from: ev.From()}
-	if end, ok := ev.(messages.ExecEnded); ok {
-		p.size = len(end.Transcript)
-	}
-	b.publish(p)
+	b.publish(&publication{event: ev, kind: ev.Kind(), from: ev.From(), size: ev.Weight()})
 }
 
-// PublishOutput is Publish for output under flow control: every lossless subscription that wants ev holds credit until
-// its subscriber is done with ev. credit may be nil. The caller keeps its own hold, may publish more with the same
-// credit, and releases it in the end, whatever became of the bus. ev.Bytes are only lent: they are copied if somebody wants
-// them.
-func (b *Bus) PublishOutput(ev messages.OutputDelta, credit *Credit) {
-	b.publish(&publication{lent: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true,
-		size: len(ev.Bytes), credit: credit})
+// PublishOutput is Publish for output under flow control: every lossless subscription that wants ev holds all credits
+// until its subscriber is done with ev. There is more than one where ev is made of the bytes of several batches; nil ones
+// do not count. The caller keeps its own holds, may publish more with the same credits, and releases them in the end,
+// whatever became of the bus.
+//
+// ev.Bytes are given up for good: subscribers share them and bounds count their capacity, so they should be a copy of
+// exact size of at most messages.MaxDelta bytes.
+func (b *Bus) PublishOutput(ev messages.OutputDelta, credits ...*Credit) {
+	credit := join(credits)
+	b.publish(&publication{delta: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true, size: cap(ev.Bytes),
+		credit: credit})
+	if len(credits) > 1 {
+		credit.Release()
+	}
 }
 
 func (b *Bus) publish(p *publication) {
-	routes := b.routes.Load()
-	if routes == nil {
+	d := b.directory.Load()
+	if d == nil {
 		return
 	}
 	b.published.Add(1)
-	dropped, overrun := 0, false
-	for i := range *routes {
-		r := &(*routes)[i]
+	for _, list := range d.candidates(p.from.Session) {
+		p.deliver(list)
+	}
+	if p.dropped > 0 {
+		b.dropped.Add(uint64(p.dropped))
+	}
+	if p.overrun != nil {
+		b.remove(p.overrun...)
+	}
+}
+
+func (p *publication) deliver(list []route) {
+	for i := range list {
+		r := &list[i]
 		if r.skips(p) || !r.sub.filter.matches(p.kind, &p.from) {
 			continue
 		}
 		if p.event == nil {
-			p.lent.Bytes = bytes.Clone(p.lent.Bytes)
-			p.event = p.lent
+			p.event = p.delta
 		}
 		lost, fits := r.sub.offer(p)
-		dropped += lost
-		overrun = overrun || !fits
-	}
-	if dropped > 0 {
-		b.dropped.Add(uint64(dropped))
-	}
-	if overrun {
-		b.remove(func(s *Subscription) bool { return s.ended.Load() })
+		p.dropped += lost
+		if !fits {
+			p.overrun = append(p.overrun, r.sub)
+		}
 	}
 }
 
 // Subscribe opens a subscription for the events that pass f. The caller must Close it. Errors: messages.ErrInvalidRequest
-// naming the field, ErrClosed on a closed bus, ErrCancelled where the options' Context has already ended, and
-// ErrLimitReached.
+// naming the field, ErrClosed on a closed bus, and ErrLimitReached.
 func (b *Bus) Subscribe(f Filter, options SubscribeOptions) (*Subscription, error) {
 	f, err := f.compile()
 	if err != nil {
@@ -113,64 +124,60 @@ func (b *Bus) Subscribe(f Filter, options SubscribeOptions) (*Subscription, erro
 	if options, err = options.withDefaults(); err != nil {
 		return nil, err
 	}
-	if options.Context.Err() != nil {
-		return nil, cancelled("subscribe", options.Context)
-	}
 	s := newSubscription(b, f, options)
 	if err := b.admit(s); err != nil {
 		return nil, err
 	}
-	s.closeAfter(options.Context)
 	return s, nil
 }
 
 func (b *Bus) admit(s *Subscription) error {
 	b.change.Lock()
 	defer b.change.Unlock()
-	old := b.routes.Load()
-	if old == nil {
+	d := b.directory.Load()
+	if d == nil {
 		return &messages.Error{Code: messages.CodeClosed, Op: "subscribe", Detail: "the bus is closed"}
 	}
-	if b.options.MaxSubscriptions > 0 && len(*old) >= b.options.MaxSubscriptions {
+	if b.options.MaxSubscriptions > 0 && d.open >= b.options.MaxSubscriptions {
 		return &messages.Error{Code: messages.CodeLimitReached, Op: "subscribe",
 			Detail: fmt.Sprintf("all %d subscriptions of the bus are in use", b.options.MaxSubscriptions),
 			Hint:   "close one first"}
 	}
-	// Appending in place is safe: whoever walks the old list does not look behind its length, and only the newest list
-	// is ever appended to.
-	list := append(*old, newRoute(s))
-	b.routes.Store(&list)
+	s.listed = true
+	b.directory.Store(d.with(s))
 	return nil
 }
 
-// remove takes subscriptions off the list.
-func (b *Bus) remove(gone func(*Subscription) bool) {
+// remove takes subscriptions that have ended out of the directory, each once.
+func (b *Bus) remove(ended ...*Subscription) {
 	b.change.Lock()
 	defer b.change.Unlock()
-	old := b.routes.Load()
-	if old == nil {
+	d := b.directory.Load()
+	if d == nil {
 		return
 	}
-	list := make([]route, 0, len(*old))
-	for _, r := range *old {
-		if !gone(r.sub) {
-			list = append(list, r)
-		}
+	gone := slices.DeleteFunc(ended, func(s *Subscription) bool { return !s.listed })
+	for _, s := range gone {
+		s.listed = false
 	}
-	b.routes.Store(&list)
+	if len(gone) > 0 {
+		b.directory.Store(d.without(gone))
+	}
 }
 
 // Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter: a
 // subscriber who asked for it, not one who watches everything. It is true of the moment only.
 func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
-	routes := b.routes.Load()
-	if routes == nil {
+	d := b.directory.Load()
+	if d == nil {
 		return false
 	}
-	for i := range *routes {
-		s := (*routes)[i].sub
-		if slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
-			return true
+	for _, list := range d.candidates(from.Session) {
+		for _, r := range list {
+			f := &r.sub.filter
+			if slices.Contains(f.Kinds, kind) && f.matches(kind, &from) && !r.sub.ended.Load() {
+				return true
+			}
 		}
 	}
 	return false
@@ -180,13 +187,20 @@ func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 // answer messages.ErrClosed. Close does not wait for readers. Further calls do nothing.
 func (b *Bus) Close() {
 	b.change.Lock()
-	routes := b.routes.Swap(nil)
+	d := b.directory.Swap(nil)
 	b.change.Unlock()
-	if routes == nil {
+	if d == nil {
 		return
 	}
-	for _, r := range *routes {
+	for _, r := range d.everywhere {
 		r.sub.finish(errBusClosed)
+	}
+	for _, sessions := range d.shelves {
+		for _, list := range sessions {
+			for _, r := range list {
+				r.sub.finish(errBusClosed)
+			}
+		}
 	}
 }
 
@@ -194,18 +208,18 @@ func (b *Bus) Close() {
 type Stats struct {
 	Subscriptions int    // open now
 	Published     uint64 // events published since New
-	Dropped       uint64 // output events lost, counted once for each subscription that lost one
+	Dropped       uint64 // output events and inputs lost, counted once for each subscription that lost one
 }
 
 // Stats returns the counts; they are read one after the other, not as one snapshot.
 func (b *Bus) Stats() Stats {
 	s := Stats{Published: b.published.Load(), Dropped: b.dropped.Load()}
-	if routes := b.routes.Load(); routes != nil {
-		s.Subscriptions = len(*routes)
+	if d := b.directory.Load(); d != nil {
+		s.Subscriptions = d.open
 	}
 	return s
 }
 
-func cancelled(op string, ctx context.Context) error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: op, Detail: context.Cause(ctx).Error()}
+func cancelled(ctx context.Context) error {
+	return &messages.Error{Code: messages.CodeCancelled, Op: "read events", Detail: context.Cause(ctx).Error()}
 }

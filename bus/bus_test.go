@@ -23,20 +23,22 @@ func TestFilter(t *testing.T) {
 		"other":   messages.ExecEnded{Origin: from("a", 1001, "y")},
 		"foreign": messages.ExecEnded{Origin: from("b", 1000, "z")},
 		"notice":  messages.ExecNotice{Origin: from("a", 0, "")},
+		"input":   messages.TerminalInteraction{Origin: from("a", 1000, "x")},
 	}
 	for _, c := range []struct {
 		filter Filter
 		want   string
 	}{
-		{Filter{}, "foreign gap notice other output started"},
+		{Filter{}, "foreign gap input notice other output started"},
 		{Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, "gap output"},
+		{Filter{Kinds: []messages.EventKind{messages.KindInteraction}}, "gap input"},
 		{Filter{Kinds: []messages.EventKind{messages.KindGap}}, "gap"},
 		{Filter{Kinds: []messages.EventKind{messages.KindExecEnded, messages.KindExecNotice}}, "foreign notice other"},
-		{Filter{Processes: []messages.ProcessID{1000}}, "foreign gap output started"},
-		{Filter{Processes: []messages.ProcessID{1000, 1001}}, "foreign gap other output started"},
+		{Filter{Processes: []messages.ProcessID{1000}}, "foreign gap input output started"},
+		{Filter{Processes: []messages.ProcessID{1000, 1001}}, "foreign gap input other output started"},
 		{Filter{Processes: []messages.ProcessID{0}}, "notice"},
 		{Filter{Sessions: []messages.SessionID{"b"}}, "foreign"},
-		{Filter{Sessions: []messages.SessionID{"a"}, Processes: []messages.ProcessID{1000}}, "gap output started"},
+		{Filter{Sessions: []messages.SessionID{"a"}, Processes: []messages.ProcessID{1000}}, "gap input output started"},
 		{Filter{Calls: []messages.CallID{"y", "z"}}, "foreign other"},
 		{Filter{Calls: []messages.CallID{"y"}, Sessions: []messages.SessionID{"b"}}, ""},
 	} {
@@ -56,12 +58,29 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// Bytes are given up by the publisher, so nothing has to copy them.
+func TestSubscribersShareTheBytes(t *testing.T) {
+	b := newBus(t)
+	subs := []*Subscription{subscribe(t, b, Filter{}, SubscribeOptions{}), subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true})}
+	ev := output(1000, 1, 0, 10)
+	b.PublishOutput(ev)
+	for _, s := range subs {
+		if got := next(t, s).(messages.OutputDelta); &got.Bytes[0] != &ev.Bytes[0] {
+			t.Error("the bytes were copied")
+		}
+	}
+}
+
 func TestFilterIsCopied(t *testing.T) {
 	b := newBus(t)
 	kinds := append(make([]messages.EventKind, 0, 2), messages.KindOutputDelta)
 	processes := []messages.ProcessID{1000, 1001}
-	s := subscribe(t, b, Filter{Kinds: kinds, Processes: processes}, SubscribeOptions{})
-	kinds[0], processes[0] = messages.KindExecEnded, 1
+	sessions := []messages.SessionID{"t", "s"}
+	s := subscribe(t, b, Filter{Kinds: kinds, Processes: processes, Sessions: sessions}, SubscribeOptions{})
+	if sessions[0] != "t" {
+		t.Error("the caller's list was sorted")
+	}
+	kinds[0], processes[0], sessions[1] = messages.KindExecEnded, 1, "u"
 	b.Publish(output(1000, 1, 0, 1))
 	next(t, s)
 	if kinds[:2][1] != "" {
@@ -130,33 +149,6 @@ func TestOutputBytesBound(t *testing.T) {
 	}
 }
 
-func TestTranscriptsAreKeptUpToTheLimit(t *testing.T) {
-	b := newBus(t)
-	s := subscribe(t, b, Filter{}, SubscribeOptions{})
-	end := messages.ExecEnded{Origin: messages.Origin{Process: 1000}, Transcript: make([]byte, MaxTranscripts/4)}
-	for range 4 {
-		b.Publish(end)
-	}
-	b.Publish(notice(1000, 5)) // weighs nothing
-	if _, ok := next(t, s).(messages.ExecEnded); !ok {
-		t.Fatal("the first end did not arrive")
-	}
-	b.Publish(end) // has its room
-	b.Publish(end) // has none
-	seen := 0
-	for {
-		_, err := s.Next(t.Context())
-		if err != nil {
-			wantError(t, err, messages.ErrSlowSubscriber)
-			break
-		}
-		seen++
-	}
-	if seen != 5 {
-		t.Errorf("%d events were kept, want 5", seen)
-	}
-}
-
 func TestLifecycleEventsAreKeptUpToTheLimit(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{}, SubscribeOptions{Outputs: 1})
@@ -203,8 +195,10 @@ func TestGapsAreBounded(t *testing.T) {
 	if got := numbers(t, s); len(got) != MaxGaps+1 || !slices.IsSorted(got) {
 		t.Errorf("read %d events", len(got))
 	}
-	_, err := s.Next(t.Context())
-	wantError(t, err, messages.ErrSlowSubscriber)
+	for range 2 {
+		_, err := s.Next(t.Context())
+		wantError(t, err, messages.ErrSlowSubscriber)
+	}
 }
 
 func TestCloseSubscriptionDiscards(t *testing.T) {
@@ -332,36 +326,6 @@ func TestCancelledNextTakesNothing(t *testing.T) {
 		t.Errorf("%v does not say why", err)
 	}
 	next(t, s)
-}
-
-func TestSubscriptionContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		s := subscribe(t, b, Filter{}, SubscribeOptions{Context: ctx, Lossless: true})
-		c := newTracked()
-		b.PublishOutput(output(1000, 1, 0, 1), c.Credit)
-		c.Release()
-		cancel()
-		synctest.Wait()
-		if c.released != 1 {
-			t.Error("the end of the context did not release the credit")
-		}
-		_, err := s.Next(t.Context())
-		wantError(t, err, messages.ErrClosed)
-		_, err = b.Subscribe(Filter{}, SubscribeOptions{Context: ctx})
-		wantError(t, err, messages.ErrCancelled)
-	})
-}
-
-func TestCloseForgetsTheContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	s := subscribe(t, newBus(t), Filter{}, SubscribeOptions{Context: ctx})
-	s.Close()
-	if s.detach() {
-		t.Error("the context still refers to the closed subscription")
-	}
 }
 
 func TestSubscribeErrors(t *testing.T) {

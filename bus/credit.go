@@ -7,7 +7,7 @@ import "sync/atomic"
 //
 // The publisher holds a credit from NewCredit to Release; every lossless subscription holds it once for each output event
 // that it has queued or is handling. When the last hold is gone the release function runs, once. One credit may go with
-// any number of output events.
+// any number of output events, and an event with several.
 //
 // All methods may be called from any goroutine.
 type Credit struct {
@@ -54,6 +54,24 @@ func (c *Credit) drop() {
 	if c.holds.Add(-1) == 0 {
 		c.release()
 	}
+}
+
+// join makes one credit of several that holds each of them until its own last hold is gone; nil where there is nothing to
+// hold. A single one stands for itself.
+func join(credits []*Credit) *Credit {
+	if len(credits) == 1 {
+		return credits[0]
+	}
+	var held []*Credit
+	for _, c := range credits {
+		if c.hold() {
+			held = append(held, c)
+		}
+	}
+	if held == nil {
+		return nil
+	}
+	return NewCredit(func() { dropAll(held) })
 }
 
 func dropAll(held []*Credit) {

@@ -23,12 +23,12 @@ func newTracked() *tracked {
 	return c
 }
 
-// lossless is a subscription with the credits that its unread events hold; nil for an event that holds none.
+// lossless is a subscription with the credits that its unread events hold, each any number of them.
 type lossless struct {
 	sub      *Subscription
-	queued   []*tracked
+	queued   [][]*tracked
 	numbers  []int
-	handling *tracked
+	handling []*tracked
 }
 
 type creditMachine struct {
@@ -50,29 +50,43 @@ func (m *creditMachine) subscribe(t *rapid.T) {
 }
 
 func (m *creditMachine) publish(t *rapid.T) {
-	var c *tracked
-	if len(m.credits) > 0 && rapid.Bool().Draw(t, "old credit") {
-		c = rapid.SampledFrom(m.credits).Draw(t, "credit")
+	held := []*tracked{m.credit(t)}
+	credits := []*Credit{held[0].Credit}
+	for range rapid.IntRange(0, 2).Draw(t, "more credits") {
+		c := m.credit(t)
+		held, credits = append(held, c), append(credits, c.Credit)
 	}
-	if c == nil || c.released > 0 {
-		c = newTracked()
-		m.credits = append(m.credits, c)
+	if rapid.Bool().Draw(t, "nil credit") {
+		credits = append(credits, nil)
 	}
 	m.published++
-	m.bus.PublishOutput(output(1000, m.published, 0, messages.MaxDelta), c.Credit)
-	m.queue(c)
+	m.bus.PublishOutput(output(1000, m.published, 0, messages.MaxDelta), credits...)
+	m.queue(held)
 }
 
-func (m *creditMachine) lifecycle(*rapid.T) {
+// credit is a new one, or one that has been used before and is held still.
+func (m *creditMachine) credit(t *rapid.T) *tracked {
+	if len(m.credits) > 0 && rapid.Bool().Draw(t, "old credit") {
+		if c := rapid.SampledFrom(m.credits).Draw(t, "credit"); c.released == 0 {
+			return c
+		}
+	}
+	c := newTracked()
+	m.credits = append(m.credits, c)
+	return c
+}
+
+// lifecycle publishes what holds no credit, inputs as well.
+func (m *creditMachine) lifecycle(t *rapid.T) {
 	m.published++
-	m.bus.Publish(notice(1000, m.published))
+	m.bus.Publish(rapid.SampledFrom([]messages.Event{notice(1000, m.published), input(1000, m.published, 100)}).Draw(t, "event"))
 	m.queue(nil)
 }
 
-func (m *creditMachine) queue(c *tracked) {
+func (m *creditMachine) queue(held []*tracked) {
 	for _, s := range m.subs {
 		if !m.closed {
-			s.queued = append(s.queued, c)
+			s.queued = append(s.queued, held)
 			s.numbers = append(s.numbers, m.published)
 		}
 	}
@@ -135,7 +149,7 @@ func (m *creditMachine) check(t *rapid.T) {
 	for i, c := range m.credits {
 		held := c.publisher
 		for _, s := range m.subs {
-			held = held || s.handling == c || slices.Contains(s.queued, c)
+			held = held || slices.Contains(s.handling, c) || slices.Contains(slices.Concat(s.queued...), c)
 		}
 		want := 1
 		if held {
@@ -167,6 +181,44 @@ func TestCreditsAreReleasedExactlyOnceAndNothingIsLost(t *testing.T) {
 		}
 		m.check(t)
 	})
+}
+
+// What a publisher has held back of one batch goes out with the next and holds the credits of both.
+func TestAnEventHoldsAllItsCredits(t *testing.T) {
+	b := newBus(t)
+	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, Outputs: 1})
+	first, second := newTracked(), newTracked()
+	b.PublishOutput(output(1000, 1, 0, 1), first.Credit)
+	b.PublishOutput(output(1000, 2, 1, 1), first.Credit, second.Credit)
+	b.PublishOutput(output(1000, 3, 2, 1), second.Credit)
+	first.Release()
+	second.Release()
+	for i, want := range [][2]int{{0, 0}, {0, 0}, {1, 0}, {1, 1}} {
+		_, ok, err := s.TryNext()
+		if ok != (i < 3) || err != nil {
+			t.Fatal(i, err)
+		}
+		if got := [2]int{first.released, second.released}; got != want {
+			t.Errorf("event %d: released %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+func TestSpentCreditsOfAnEventDoNotCount(t *testing.T) {
+	b := newBus(t)
+	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, Outputs: 1})
+	spent, held := newTracked(), newTracked()
+	spent.Release()
+	b.PublishOutput(output(1000, 1, 0, 1), spent.Credit, held.Credit)
+	b.PublishOutput(output(1000, 2, 1, 1), nil, held.Credit)
+	held.Release()
+	if s.ended.Load() || held.released != 0 {
+		t.Fatal("one credit is enough")
+	}
+	b.PublishOutput(output(1000, 3, 2, 1), spent.Credit, nil)
+	if !s.ended.Load() || held.released != 1 || spent.released != 1 {
+		t.Error("output without a credit found room in a full queue")
+	}
 }
 
 func TestSpentCreditStaysSpent(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 // Filter selects events. An empty field selects everything; several values in one field select any of them; an event must
 // pass all fields. The zero Filter selects all events.
 type Filter struct {
-	// Kinds of events. KindOutputDelta brings KindGap with it: who wants output must learn what is missing.
+	// Kinds of events. KindOutputDelta and KindInteraction bring KindGap with them: who wants output or inputs must learn
+	// what is missing.
 	Kinds []messages.EventKind
 	// Sessions and Processes the event comes from. Process ids are unique within a session only. Process 0 selects the
 	// events that belong to no process.
@@ -26,10 +27,10 @@ func (f Filter) compile() (Filter, error) {
 			Detail: "a kind is empty", Hint: "leave the field empty to select all kinds"}
 	}
 	f.Kinds = slices.Clone(f.Kinds)
-	if slices.Contains(f.Kinds, messages.KindOutputDelta) {
+	if slices.Contains(f.Kinds, messages.KindOutputDelta) || slices.Contains(f.Kinds, messages.KindInteraction) {
 		f.Kinds = append(f.Kinds, messages.KindGap)
 	}
-	f.Sessions = slices.Clone(f.Sessions)
+	f.Sessions = slices.Compact(slices.Sorted(slices.Values(f.Sessions))) // the directory must list each once
 	f.Processes = slices.Clone(f.Processes)
 	f.Calls = slices.Clone(f.Calls)
 	return f, nil
@@ -44,8 +45,8 @@ func selects[T comparable](wanted []T, v T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, v)
 }
 
-// route is a subscription in the publishers' list. The two tests that rule out most subscriptions are kept in the list
-// itself: a publish that meets thousands of uninterested subscriptions reads one array and touches none of them.
+// route is a subscription in a list of the directory. The two tests that rule out most subscriptions of a session are kept
+// in the list itself: a publish that meets thousands of uninterested ones reads one array and touches none of them.
 type route struct {
 	sub      *Subscription
 	process  messages.ProcessID // the only process wanted; 0 where that is not so

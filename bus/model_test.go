@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// model is the queue as one would explain it: a list in order of publication, from which the oldest output is cut.
+// model is the queue as one would explain it: a list in order of publication, from which the oldest output or input is cut.
 type model struct {
 	limits  limits
 	list    []entry
@@ -23,71 +24,121 @@ type entry struct {
 	lost bool // a gap the queue made itself
 }
 
+// losable tells what may be lost, and how much of the bound it takes.
+func losable(ev messages.Event) (size int, ok bool) {
+	switch ev := ev.(type) {
+	case messages.OutputDelta:
+		return cap(ev.Bytes), true
+	case messages.TerminalInteraction:
+		return ev.Weight(), true
+	}
+	return 0, false
+}
+
 func (m *model) publish(ev messages.Event) {
-	out, isOutput := ev.(messages.OutputDelta)
-	switch {
-	case m.ended:
+	if m.ended {
 		return
-	case !isOutput:
-		m.ended = m.count().lifecycle == m.limits.lifecycle
-	default:
-		for c := m.count(); !m.ended && c.outputs > 0 &&
-			(c.outputs == m.limits.outputs || c.bytes+len(out.Bytes) > m.limits.bytes); c = m.count() {
-			m.drop()
+	}
+	size, ok := losable(ev)
+	if !ok {
+		c := m.count()
+		if m.ended = c.lifecycle == m.limits.lifecycle || m.tooHeavy(ev); !m.ended {
+			m.list = append(m.list, entry{ev: ev})
 		}
+		return
+	}
+	for c := m.count(); !m.ended && c.outputs > 0 && (c.outputs == m.limits.outputs || c.bytes+size > m.limits.bytes); c = m.count() {
+		m.drop()
 	}
 	if !m.ended {
 		m.list = append(m.list, entry{ev: ev})
 	}
+	if !m.ended && size > m.limits.bytes {
+		if m.drop(); m.ended { // what is the end of a subscription is not queued in it
+			m.list = m.list[:len(m.list)-1]
+		}
+	}
 }
 
+func (m *model) tooHeavy(ev messages.Event) bool {
+	weight := m.count().weight
+	return weight > 0 && weight+ev.Weight() > m.limits.weight
+}
+
+// drop turns the oldest that may be lost into a gap.
 func (m *model) drop() {
-	for i, e := range m.list {
-		lost, ok := e.ev.(messages.OutputDelta)
-		if !ok {
-			continue
+	i := slices.IndexFunc(m.list, func(e entry) bool { _, ok := losable(e.ev); return ok })
+	lost := m.list[i].ev
+	from := lost.From()
+	newest := -1
+	for j, before := range m.list[:i] {
+		if before.lost && before.ev.From().Process == from.Process {
+			newest = j
 		}
-		end := lost.Offset + int64(len(lost.Bytes))
-		for j, before := range m.list[:i] {
-			g, ok := before.ev.(messages.Gap)
-			if ok && before.lost && g.Process == lost.Process && g.End == lost.Offset {
-				g.End, g.Deltas = end, g.Deltas+1
-				m.list[j].ev = g
-				m.list = append(m.list[:i], m.list[i+1:]...)
-				m.dropped++
-				return
-			}
-		}
-		if m.count().gaps == m.limits.gaps {
-			m.ended = true
+	}
+	if newest >= 0 {
+		g := m.list[newest].ev.(messages.Gap)
+		if _, ok := lost.(messages.TerminalInteraction); ok || g.Deltas > 0 && g.End == lost.(messages.OutputDelta).Offset {
+			widen(&g, lost)
+			m.list[newest].ev = g
+			m.list = slices.Delete(m.list, i, i+1)
+			m.dropped++
 			return
 		}
-		m.list[i] = entry{messages.Gap{Origin: lost.Origin, First: lost.Offset, End: end, Deltas: 1}, true}
-		m.dropped++
+	}
+	g := messages.Gap{Origin: from}
+	if m.ended = m.count().gaps == m.limits.gaps || m.tooHeavy(g); m.ended {
 		return
+	}
+	widen(&g, lost)
+	m.list[i] = entry{ev: g, lost: true}
+	m.dropped++
+}
+
+// widen adds a lost event to a gap.
+func widen(g *messages.Gap, lost messages.Event) {
+	switch lost := lost.(type) {
+	case messages.OutputDelta:
+		if g.Deltas++; g.Deltas == 1 {
+			g.First = lost.Offset
+		}
+		g.End = lost.Offset + int64(len(lost.Bytes))
+	case messages.TerminalInteraction:
+		g.Inputs++
+		g.InputBytes += int64(len(lost.Input))
 	}
 }
 
 func (m *model) count() (c limits) {
 	for _, e := range m.list {
-		out, isOutput := e.ev.(messages.OutputDelta)
+		size, ok := losable(e.ev)
 		switch {
-		case isOutput:
+		case ok:
 			c.outputs++
-			c.bytes += len(out.Bytes)
+			c.bytes += size
+			continue
 		case e.lost:
 			c.gaps++
 		default:
 			c.lifecycle++
 		}
+		c.weight += e.ev.Weight()
 	}
 	return c
 }
 
+// told is what a process has published, or what a subscriber knows of it.
+type told struct {
+	output     int64 // bytes
+	inputs     int
+	inputBytes int64
+}
+
 // reader checks what a subscriber may rely on, whatever the model says.
 type reader struct {
-	last int                          // number of the event read last
-	next map[messages.ProcessID]int64 // offset of the byte that must come next
+	last  int // number of the event read last
+	told  map[messages.ProcessID]told
+	input map[int]int // which input of its process an event is, by the number of the event
 }
 
 func (r *reader) read(t *rapid.T, ev messages.Event) {
@@ -95,20 +146,32 @@ func (r *reader) read(t *rapid.T, ev messages.Event) {
 		t.Fatalf("event %d came behind event %d", n, r.last)
 	}
 	r.last = numberOf(ev)
-	first, end := int64(0), int64(0)
+	p := ev.From().Process
+	known := r.told[p]
 	switch ev := ev.(type) {
 	case messages.OutputDelta:
-		first, end = ev.Offset, ev.Offset+int64(len(ev.Bytes))
+		known.move(t, ev.Offset, ev.Offset+int64(len(ev.Bytes)))
+	case messages.TerminalInteraction:
+		known.inputs++
+		known.inputBytes += int64(len(ev.Input))
+		if n := r.input[r.last]; n != known.inputs {
+			t.Fatalf("process %d: input %d came behind %d", p, n, known.inputs-1)
+		}
 	case messages.Gap:
-		first, end = ev.First, ev.End
-	default:
-		return
+		if ev.Deltas > 0 {
+			known.move(t, ev.First, ev.End)
+		}
+		known.inputs += ev.Inputs
+		known.inputBytes += ev.InputBytes
 	}
-	p := ev.From().Process
-	if first != r.next[p] {
-		t.Fatalf("process %d: got bytes from %d, want from %d", p, first, r.next[p])
+	r.told[p] = known
+}
+
+func (k *told) move(t *rapid.T, first, end int64) {
+	if first != k.output {
+		t.Fatalf("got bytes from %d, want from %d", first, k.output)
 	}
-	r.next[p] = end
+	k.output = end
 }
 
 // machine publishes and reads at random and compares the subscription with the model.
@@ -118,12 +181,12 @@ type machine struct {
 	model     model
 	reader    reader
 	published int
-	written   map[messages.ProcessID]int64
+	told      map[messages.ProcessID]told
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{bus: New(Options{}), reader: reader{next: map[messages.ProcessID]int64{}},
-		written: map[messages.ProcessID]int64{}}
+	m := &machine{bus: New(Options{}), told: map[messages.ProcessID]told{},
+		reader: reader{told: map[messages.ProcessID]told{}, input: map[int]int{}}}
 	var err error
 	if m.sub, err = m.bus.Subscribe(Filter{}, SubscribeOptions{}); err != nil {
 		t.Fatal(err)
@@ -133,6 +196,7 @@ func newMachine(t *rapid.T) *machine {
 		bytes:     rapid.IntRange(8, 40).Draw(t, "bytes"),
 		lifecycle: rapid.IntRange(1, 8).Draw(t, "lifecycle"),
 		gaps:      rapid.IntRange(1, 4).Draw(t, "gaps"),
+		weight:    rapid.IntRange(1, 120).Draw(t, "weight"),
 	}
 	m.sub.queue.limits = m.model.limits
 	return m
@@ -141,27 +205,52 @@ func newMachine(t *rapid.T) *machine {
 func (m *machine) publish(t *rapid.T, make func(messages.Origin) messages.Event) {
 	m.published++
 	ev := make(origin(messages.ProcessID(rapid.IntRange(1000, 1004).Draw(t, "process")), m.published))
+	m.told[ev.From().Process] = m.told[ev.From().Process]
 	m.bus.Publish(ev)
 	m.model.publish(ev)
 }
 
+// bytesOf has room to spare at times, which counts.
+func bytesOf(t *rapid.T, most int) []byte {
+	size := rapid.IntRange(0, most).Draw(t, "size")
+	return make([]byte, size, size+rapid.IntRange(0, 2).Draw(t, "spare"))
+}
+
 func (m *machine) output(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
-		d := output(o.Process, m.published, m.written[o.Process], rapid.IntRange(0, 8).Draw(t, "size"))
-		m.written[o.Process] += int64(len(d.Bytes))
+		k := m.told[o.Process]
+		d := messages.OutputDelta{Origin: o, Stream: messages.PTY, Offset: k.output, Bytes: bytesOf(t, 8)}
+		k.output += int64(len(d.Bytes))
+		m.told[o.Process] = k
 		return d
 	})
 }
 
+// input publishes inputs, of which some alone are larger than the bound.
+func (m *machine) input(t *rapid.T) {
+	m.publish(t, func(o messages.Origin) messages.Event {
+		k := m.told[o.Process]
+		e := messages.TerminalInteraction{Origin: o, Input: bytesOf(t, 30)}
+		k.inputs++
+		k.inputBytes += int64(len(e.Input))
+		m.told[o.Process], m.reader.input[m.published] = k, k.inputs
+		return e
+	})
+}
+
 func (m *machine) lifecycle(t *rapid.T) {
-	m.publish(t, func(o messages.Origin) messages.Event { return messages.ExecNotice{Origin: o} })
+	m.publish(t, func(o messages.Origin) messages.Event {
+		return messages.ExecNotice{Origin: o, Text: rapid.StringN(0, 9, 9).Draw(t, "text")}
+	})
 }
 
 // relayedGap publishes a gap somebody else has seen, which leaves a hole between outputs.
 func (m *machine) relayedGap(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
-		g := messages.Gap{Origin: o, First: m.written[o.Process], End: m.written[o.Process] + 5, Deltas: 1}
-		m.written[o.Process] = g.End
+		k := m.told[o.Process]
+		g := messages.Gap{Origin: o, First: k.output, End: k.output + 5, Deltas: 1}
+		k.output = g.End
+		m.told[o.Process] = k
 		return g
 	})
 }
@@ -183,7 +272,7 @@ func (m *machine) read(t *rapid.T) {
 
 func (m *machine) check(t *rapid.T) {
 	q := &m.sub.queue
-	got := limits{outputs: q.outputs.count, bytes: q.bytes, lifecycle: q.lifecycle.count, gaps: q.gaps.count}
+	got := limits{outputs: q.outputs.count, bytes: q.bytes, lifecycle: q.lifecycle.count, gaps: q.gaps.count, weight: q.weight}
 	if want := m.model.count(); got != want {
 		t.Fatalf("queue holds %+v, want %+v", got, want)
 	}
@@ -204,8 +293,8 @@ func (m *machine) finish(t *rapid.T) {
 	end := messages.ErrClosed
 	if m.model.ended {
 		end = messages.ErrSlowSubscriber
-	} else if !reflect.DeepEqual(m.reader.next, m.written) {
-		t.Fatalf("read up to %v, written up to %v", m.reader.next, m.written)
+	} else if !reflect.DeepEqual(m.reader.told, m.told) {
+		t.Fatalf("read %v, published %v", m.reader.told, m.told)
 	}
 	if _, err := m.sub.Next(context.Background()); !end.Is(err) {
 		t.Fatalf("the end is %v, want %v", err, end)
@@ -219,6 +308,7 @@ func TestQueueAgainstModel(t *testing.T) {
 			"":           m.check,
 			"output":     m.output,
 			"more":       m.output, // twice, so that it is the most frequent
+			"input":      m.input,
 			"lifecycle":  m.lifecycle,
 			"relayedGap": m.relayedGap,
 			"read":       m.read,

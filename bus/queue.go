@@ -4,28 +4,27 @@ import "github.com/execbus/execbus/messages"
 
 // limits bounds a queue.
 type limits struct {
-	outputs   int // output events
-	bytes     int // bytes in them
-	lifecycle int // lifecycle events
+	outputs   int // output events and inputs
+	bytes     int // in them
+	lifecycle int // events that must not be lost
 	gaps      int
-
-	transcripts int // bytes in lifecycle events
+	weight    int // of lifecycle events and gaps
 }
 
 // queue is what waits for one subscriber. It has no lock of its own.
 //
-// Outputs, lifecycle events and gaps stand in three rings, and a number that counts publications says who comes first.
-// So the oldest output can go from the middle of the whole in constant time. Outputs go oldest first, hence the gaps that
-// replace them are made in rising order too, and each ring stays sorted.
+// What may be lost, lifecycle events and gaps stand in three rings, and a number that counts publications says who comes
+// first. So the oldest output can go from the middle of the whole in constant time. Outputs and inputs go oldest first,
+// hence the gaps that replace them are made in rising order too, and each ring stays sorted.
 type queue struct {
 	limits    limits
 	lossless  bool
 	published uint64
-	outputs   ring[slot]
+	outputs   ring[slot] // and inputs, unless the queue is lossless
 	lifecycle ring[slot]
 	gaps      ring[*gap]
 	bytes     int                 // in outputs
-	recorded  int                 // bytes of transcripts in lifecycle
+	weight    int                 // of lifecycle and gaps
 	open      map[processKey]*gap // the newest unread gap of each process
 }
 
@@ -37,7 +36,7 @@ type slot struct {
 }
 
 type gap struct {
-	number uint64 // that of the first lost output
+	number uint64 // that of the first lost event
 	messages.Gap
 }
 
@@ -46,60 +45,93 @@ type processKey struct {
 	process messages.ProcessID
 }
 
-// add queues an event. It reports how many outputs had to go, and whether there was room; where there was none the event
+// add queues an event. It reports how many events had to go, and whether there was room; where there was none the event
 // is not queued and the queue is as readable as before.
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
 	s := slot{number: q.published, size: p.size, event: p.event}
-	if !p.output {
-		// One transcript is let in however large it is.
-		if q.lifecycle.count >= q.limits.lifecycle || q.recorded > 0 && q.recorded+p.size > q.limits.transcripts {
+	mayGo := p.output || p.kind == messages.KindInteraction && !q.lossless
+	switch {
+	case !mayGo:
+		return 0, q.keep(s)
+	case q.lossless && p.credit.hold():
+		s.credit = p.credit
+	case q.lossless:
+		if q.full(s.size) {
 			return 0, false
 		}
-		q.lifecycle.push(s)
-		q.recorded += p.size
-		return 0, true
-	}
-	if q.lossless && p.credit.hold() {
-		s.credit = p.credit
-	} else if dropped, fits = q.makeRoom(p.size); !fits {
-		return dropped, false
+	default:
+		if dropped, fits = q.makeRoom(s.size); !fits {
+			return dropped, false
+		}
+		if s.size > q.limits.bytes { // the queue is empty, and even so it does not fit
+			if !q.lose(&s) {
+				return dropped, false
+			}
+			return dropped + 1, true
+		}
 	}
 	q.outputs.push(s)
-	q.bytes += p.size
+	q.bytes += s.size
 	return dropped, true
 }
 
-// makeRoom drops the oldest outputs until one of size bytes fits.
+// keep queues an event that must not be lost.
+func (q *queue) keep(s slot) bool {
+	if q.lifecycle.count >= q.limits.lifecycle || q.tooHeavy(s.size) {
+		return false
+	}
+	q.lifecycle.push(s)
+	q.weight += s.size
+	return true
+}
+
+// tooHeavy reports whether size more is more than the queue can bear. One event is let in however large it is.
+func (q *queue) tooHeavy(size int) bool { return q.weight > 0 && q.weight+size > q.limits.weight }
+
+func (q *queue) full(size int) bool {
+	return q.outputs.count >= q.limits.outputs || q.bytes+size > q.limits.bytes
+}
+
+// makeRoom drops the oldest until one of size bytes fits or nothing is left.
 func (q *queue) makeRoom(size int) (dropped int, fits bool) {
-	for q.outputs.count > 0 && (q.outputs.count >= q.limits.outputs || q.bytes+size > q.limits.bytes) {
-		if q.lossless || !q.dropOldest() {
+	for q.outputs.count > 0 && q.full(size) {
+		if !q.lose(q.outputs.at(0)) {
 			return dropped, false
 		}
+		q.bytes -= q.outputs.pop().size
 		dropped++
 	}
 	return dropped, true
 }
 
-// dropOldest turns the oldest output into a gap, or into a part of one. It reports false where no gap can be added.
-func (q *queue) dropOldest() bool {
-	oldest := q.outputs.at(0)
-	lost := oldest.event.(messages.OutputDelta)
-	key := processKey{lost.Session, lost.Process}
+// lose turns an event into a gap, or into a part of one. It reports false where no gap can be added.
+func (q *queue) lose(s *slot) bool {
+	output, isOutput := s.event.(messages.OutputDelta)
+	from := &output.Origin
+	if !isOutput {
+		from = new(s.event.From())
+	}
+	key := processKey{from.Session, from.Process}
 	g := q.open[key]
-	// A publisher that relays somebody else's gaps leaves holes between its outputs; a gap must not cover them.
-	if g == nil || g.End != lost.Offset {
-		if q.gaps.count >= q.limits.gaps {
+	// A publisher that relays somebody else's gaps leaves holes between its outputs; a gap must not cover them. Lost output
+	// does not join a gap of inputs alone either: one that is relayed may stand between the two.
+	if g == nil || isOutput && (g.Deltas == 0 || g.End != output.Offset) {
+		g = &gap{number: s.number, Gap: messages.Gap{Origin: *from, First: output.Offset}}
+		if q.gaps.count >= q.limits.gaps || q.tooHeavy(g.Weight()) {
 			return false
 		}
-		g = &gap{number: oldest.number, Gap: messages.Gap{Origin: lost.Origin, First: lost.Offset}}
 		q.gaps.push(g)
+		q.weight += g.Weight()
 		q.open[key] = g
 	}
-	g.End = lost.Offset + int64(len(lost.Bytes))
-	g.Deltas++
-	q.bytes -= len(lost.Bytes)
-	q.outputs.pop()
+	if isOutput {
+		g.End = output.Offset + int64(len(output.Bytes))
+		g.Deltas++
+	} else {
+		g.Inputs++
+		g.InputBytes += int64(len(s.event.(messages.TerminalInteraction).Input))
+	}
 	return true
 }
 
@@ -121,11 +153,11 @@ func (q *queue) take() (messages.Event, *Credit) {
 		return nil, nil
 	case output:
 		s := q.outputs.pop()
-		q.bytes -= len(s.event.(messages.OutputDelta).Bytes)
+		q.bytes -= s.size
 		return s.event, s.credit
 	case lifecycle:
 		s := q.lifecycle.pop()
-		q.recorded -= s.size
+		q.weight -= s.size
 		return s.event, nil
 	default:
 		return q.takeGap(), nil
@@ -134,6 +166,7 @@ func (q *queue) take() (messages.Event, *Credit) {
 
 func (q *queue) takeGap() messages.Gap {
 	g := q.gaps.pop()
+	q.weight -= g.Weight()
 	key := processKey{g.Session, g.Process}
 	if q.open[key] == g {
 		delete(q.open, key)

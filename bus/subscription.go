@@ -12,27 +12,28 @@ import (
 
 // Bounds of a subscription.
 const (
-	DefaultOutputs     = 1024     // output events
-	MaxOutputs         = 1 << 20  // output events
+	DefaultOutputs     = 1024     // output events and inputs
+	MaxOutputs         = 1 << 20  // output events and inputs
 	DefaultOutputBytes = 4 << 20  // bytes
 	MaxOutputBytes     = 1 << 30  // bytes
-	MaxLifecycle       = 4096     // events that are not output
-	MaxTranscripts     = 64 << 20 // bytes in the transcripts of those
+	MaxLifecycle       = 4096     // events that must not be lost
 	MaxGaps            = 4096     // processes with an unread gap
+	MaxWeight          = 64 << 20 // bytes that those and the gaps keep alive, as messages.Event.Weight counts them
 )
 
 // SubscribeOptions configures a Subscription. The zero value is useful.
 type SubscribeOptions struct {
-	// Outputs is how many output events may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
+	// Name says in errors whose subscription it is; it may be empty.
+	Name string
+	// Outputs is how many output events and inputs may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
 	Outputs int
 	// OutputBytes is how many bytes they may hold together, messages.MaxDelta to MaxOutputBytes; 0 means
-	// DefaultOutputBytes.
+	// DefaultOutputBytes. Of output the capacity of the bytes counts, of an input its weight.
 	OutputBytes int
 	// Lossless makes publishers wait instead of dropping output. A lossless subscriber that stops reading makes the
-	// process wait. The bounds above then apply only to output that is published without a credit.
+	// process wait. The bounds above then apply only to output that is published without a credit, and inputs count as
+	// lifecycle events.
 	Lossless bool
-	// Context ends the subscription, as Close does, when it ends; nil means that only Close does.
-	Context context.Context
 }
 
 func (o SubscribeOptions) withDefaults() (SubscribeOptions, error) {
@@ -41,9 +42,6 @@ func (o SubscribeOptions) withDefaults() (SubscribeOptions, error) {
 	}
 	if o.OutputBytes == 0 {
 		o.OutputBytes = DefaultOutputBytes
-	}
-	if o.Context == nil {
-		o.Context = context.Background()
 	}
 	if err := inRange("Outputs", o.Outputs, 1, MaxOutputs); err != nil {
 		return o, err
@@ -63,26 +61,23 @@ var (
 	errClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the subscription is closed"}
 
 	errBusClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the bus is closed"}
-
-	errOverrun = &messages.Error{Code: messages.CodeSlowSubscriber, Op: "read events",
-		Detail: "the subscription ended because more events waited than it can keep",
-		Hint:   "read faster or select fewer events, and subscribe again"}
 )
 
 // Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
 // time each event goes to one of them, and whoever asks for the next event speaks for all.
 type Subscription struct {
 	bus    *Bus
+	name   string
 	filter Filter
+	listed bool // in the directory; belongs to whoever holds the bus's lock
 
 	// A publisher takes this lock for the few instructions that put one event into the queue, and does not hand the event
 	// over as a message: a mailbox without a bound would defeat the bound, one with a bound would block the publisher.
 	// Nothing is called with the lock held that can wait or take another lock.
 	mu       sync.Mutex
 	queue    queue
-	handling *Credit     // held for the event that Next returned last
-	err      error       // why no more events come in; nil while open
-	detach   func() bool // stops waiting for the options' Context
+	handling *Credit // held for the event that was returned last
+	err      error   // why no more events come in; nil while open
 
 	ended atomic.Bool   // err is set; read without the lock
 	wake  chan struct{} // capacity 1: something was queued
@@ -91,26 +86,24 @@ type Subscription struct {
 
 func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
 	return &Subscription{
-		bus: b, filter: f,
+		bus: b, name: o.Name, filter: f,
 		queue: queue{
-			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, transcripts: MaxTranscripts, gaps: MaxGaps},
+			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, gaps: MaxGaps, weight: MaxWeight},
 			lossless: o.Lossless,
 			open:     map[processKey]*gap{},
 		},
-		detach: func() bool { return true },
-		wake:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
+		wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 }
 
-func (s *Subscription) closeAfter(ctx context.Context) {
-	detach := context.AfterFunc(ctx, s.Close)
-	s.mu.Lock() // Close may be running already; then ctx has ended and there is nothing to detach from
-	defer s.mu.Unlock()
-	s.detach = detach
+func (s *Subscription) errOverrun() error {
+	return &messages.Error{Code: messages.CodeSlowSubscriber, Op: "read events", Subject: s.name,
+		Detail: "the subscription ended because more events waited than it can keep",
+		Hint:   "read faster or select fewer events, and subscribe again"}
 }
 
-// offer queues an event. It reports how many outputs were dropped for it, and false where the subscription ended for want
+// offer queues an event. It reports how many events were dropped for it, and false where the subscription ended for want
 // of room.
 func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 	s.mu.Lock()
@@ -120,7 +113,7 @@ func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 	}
 	dropped, fits = s.queue.add(p)
 	if !fits {
-		held := s.stop(errOverrun)
+		held := s.stop(s.errOverrun())
 		s.mu.Unlock()
 		dropAll(held)
 		return dropped, false
@@ -145,19 +138,30 @@ func (s *Subscription) signal() {
 // behind the last queued event of a subscription that fell too far behind. The last two are final.
 func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 	s.handled()
-	for {
+	for woken := false; ; {
 		if ctx.Err() != nil {
-			return nil, cancelled("read events", ctx)
+			if woken {
+				s.signal() // it may have been for an event that another reader waits for
+			}
+			return nil, cancelled(ctx)
 		}
 		if ev, err := s.take(); ev != nil || err != nil {
 			return ev, err
 		}
 		select {
 		case <-s.wake:
+			woken = true
 		case <-s.done:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// TryNext is Next without waiting: it reports false where nothing is queued. A final error comes with false, too.
+func (s *Subscription) TryNext() (ev messages.Event, ok bool, err error) {
+	s.handled()
+	ev, err = s.take()
+	return ev, ev != nil, err
 }
 
 // All returns the events one after the other as Next does, then the error that ends them, once, with a nil event. The
@@ -214,13 +218,11 @@ func (s *Subscription) Close() {
 		s.mu.Unlock()
 		return
 	}
-	detach := s.detach
 	held := s.stop(errClosed)
 	s.queue = queue{}
 	s.mu.Unlock()
-	detach()
 	dropAll(held)
-	s.bus.remove(func(other *Subscription) bool { return other == s })
+	s.bus.remove(s)
 }
 
 // finish ends the subscription and leaves the queue to be read.

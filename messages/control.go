@@ -80,7 +80,16 @@ type ReadOutput struct {
 	Tail     int     `json:"tail,omitempty"`
 	// Max bounds the bytes of the answer; zero means MaxRead, which is also the most.
 	Max int `json:"max,omitempty"`
+	// Wait is how long to wait for output where there is none yet behind Offset or AfterSeq; at most MaxReadWait. The end of
+	// the output answers, too.
+	Wait time.Duration `json:"wait,omitempty"`
+	// SkipLost begins at the next output that is kept where Offset or AfterSeq is not kept any more, and says how much was
+	// skipped; otherwise that is an error.
+	SkipLost bool `json:"skipLost,omitempty"`
 }
+
+// MaxReadWait is the longest wait of a ReadOutput.
+const MaxReadWait = 300 * time.Second
 
 // MaxRead is the most that one ReadOutput returns, in bytes.
 const MaxRead = 1 << 20
@@ -93,6 +102,10 @@ type OutputPage struct {
 	LastSeq uint64 `json:"lastSeq"`
 	// Retained says what can be read.
 	Retained []OutputRange `json:"retained"`
+	// Missed is how many bytes were skipped between Offset and the first chunk, MissedChunks how many chunks behind AfterSeq;
+	// see ReadOutput.SkipLost.
+	Missed       int64  `json:"missed,omitempty"`
+	MissedChunks uint64 `json:"missedChunks,omitempty"`
 	// Ended says that nothing will be added.
 	Ended bool `json:"ended"`
 }

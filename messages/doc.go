@@ -7,7 +7,8 @@
 //	fmt.Println(result.Text()) // as a model reads it
 //
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
-// read them from any goroutine; a sender that wants to change one makes a new one.
+// read them from any goroutine; a sender that wants to change one makes a new one. A request with lists, maps or pointers
+// has a Clone, for whoever takes it from somebody who may go on to use them.
 //
 // One family of messages lives in one file, named by its verb or noun:
 //
@@ -20,7 +21,10 @@
 //	text.go         a result as a model reads it
 //	input.go        writing to a process, polling, closing its input, resizing, signalling
 //	control.go      terminating, listing, reading remembered output, session-wide changes
+//	wait.go         waiting for exits
+//	clone.go        deep copies of requests
 //	event.go        what is published on the bus
+//	weight.go       how much memory an event keeps alive
 //
 // # What you may not assume
 //

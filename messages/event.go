@@ -1,6 +1,10 @@
 package messages
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // EventKind names a type of event on the bus.
 type EventKind string
@@ -27,6 +31,9 @@ const (
 type Event interface {
 	Kind() EventKind
 	From() Origin
+	// Weight is how many bytes of memory the event keeps alive beside itself: texts, bytes and lists with their whole
+	// capacity, also where other events share them.
+	Weight() int
 }
 
 // Origin says where an event comes from. Every event embeds it.
@@ -121,12 +128,29 @@ type ExecNotice struct {
 	Text string `json:"text"`
 }
 
-// Gap stands where a slow subscriber lost output of one process.
+// Gap stands where a slow subscriber lost output or inputs of one process.
 type Gap struct {
 	Origin
-	First  int64 `json:"first"`  // offset of the first lost byte
-	End    int64 `json:"end"`    // offset behind the last lost byte
-	Deltas int   `json:"deltas"` // number of lost OutputDelta events
+	// First is the offset of the first lost byte of output, End that behind the last one, and Deltas the number of lost
+	// OutputDelta events. Where Deltas is 0 no output was lost, and First and End say nothing.
+	First  int64 `json:"first"`
+	End    int64 `json:"end"`
+	Deltas int   `json:"deltas"`
+	// Inputs is the number of lost TerminalInteraction events, InputBytes that of the bytes in them.
+	Inputs     int   `json:"inputs,omitempty"`
+	InputBytes int64 `json:"inputBytes,omitempty"`
+}
+
+// String is one phrase: "lost bytes 10 to 20 of output in 2 events and 3 inputs of 5 bytes".
+func (g Gap) String() string {
+	var parts []string
+	if g.Deltas > 0 || g.Inputs == 0 {
+		parts = append(parts, fmt.Sprintf("bytes %d to %d of output in %d events", g.First, g.End, g.Deltas))
+	}
+	if g.Inputs > 0 {
+		parts = append(parts, fmt.Sprintf("%d inputs of %d bytes", g.Inputs, g.InputBytes))
+	}
+	return "lost " + strings.Join(parts, " and ")
 }
 
 // Kind implements Event.

@@ -105,8 +105,24 @@ type Result struct {
 	// all of them.
 	Taken    int    `json:"taken,omitempty"`
 	InputErr *Error `json:"inputErr,omitempty"`
+	// Pending is the number of bytes of it that the process has not taken yet and is still offered: the answer was due. A
+	// later answer tells in EarlierInput what became of it.
+	Pending      int            `json:"pending,omitempty"`
+	EarlierInput []InputOutcome `json:"earlierInput,omitempty"`
+	// Cause and By say why the process is gone, where it did not exit by itself.
+	Cause Cause        `json:"cause,omitempty"`
+	By    TerminatedBy `json:"by,omitempty"`
+	// Waiting says what the command waits for that has not started; empty if it waits for nothing.
+	Waiting string `json:"waiting,omitempty"`
 	// Denial says that the sandbox stopped the command; nil: it did not, or nobody knows.
 	Denial *Denial `json:"denial,omitempty"`
+}
+
+// InputOutcome is what became of a WriteStdin that was answered before its bytes were taken.
+type InputOutcome struct {
+	Bytes int    `json:"bytes"` // that were written
+	Taken int    `json:"taken"` // that the process took
+	Err   *Error `json:"err,omitempty"`
 }
 
 // Background tells of children that were alive when their leader had exited.

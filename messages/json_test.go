@@ -92,10 +92,10 @@ func TestEverythingCrossesJSON(t *testing.T) {
 		crosses[messages.CancelWait](), crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](),
 		crosses[messages.Terminate](), crosses[messages.TerminateAll](), crosses[messages.ListProcesses](),
 		crosses[messages.UpdateEnvironment](), crosses[messages.PauseYields](), crosses[messages.ResumeYields](),
-		crosses[messages.ReadOutput](),
+		crosses[messages.ReadOutput](), crosses[messages.AwaitExit](),
 
 		crosses[messages.Result](), crosses[messages.RunResult](), crosses[messages.OutputPage](), crosses[messages.Processes](),
-		crosses[messages.EndRecord](), crosses[messages.Done](), crosses[messages.Error](),
+		crosses[messages.EndRecord](), crosses[messages.Exits](), crosses[messages.Done](), crosses[messages.Error](),
 
 		crosses[messages.ExecStarted](), crosses[messages.OutputDelta](), crosses[messages.ExecExited](),
 		crosses[messages.OutputClosed](), crosses[messages.ExecEnded](), crosses[messages.AttemptEnded](),

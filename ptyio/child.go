@@ -2,7 +2,6 @@ package ptyio
 
 import (
 	"context"
-	"os"
 	"syscall"
 	"time"
 
@@ -18,6 +17,8 @@ type Spawner interface {
 	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later: whoever
 	// locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
+	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
+	Resolver() Resolver
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
 }
@@ -57,6 +58,22 @@ type Child interface {
 	Abandon()
 }
 
+// Prompt marks what can be called without precautions. A Child (or Leader) that has this method promises that its calls
+// return at once and do not panic, and a Spawner that its Spawn returns soon after its context has ended, and does not
+// panic either. Others are called in goroutines for which nobody waits.
+type Prompt interface{ Prompt() }
+
+// IsPrompt reports whether the calls to a child return at once: those to a child of this package if its Leader is a Prompt,
+// those to another if it has the method itself.
+func IsPrompt(c Child) bool {
+	var maker any = c
+	if own, ok := c.(*child); ok {
+		maker = own.leader
+	}
+	_, prompt := maker.(Prompt)
+	return prompt
+}
+
 // Scope says whom Child.Signal reaches.
 type Scope int
 
@@ -88,104 +105,3 @@ const (
 	MaxInherited   = 32
 	MaxInheritedFD = 255
 )
-
-// Launch is the concrete way to start a child. It is not changed by Spawn.
-type Launch struct {
-	// Argv is the program with its arguments. A program without a slash is looked up in the PATH of Env; one with a
-	// slash is relative to Dir.
-	Argv []string
-	// Argv0, if not empty, is what the program sees as its own name instead of Argv[0].
-	Argv0 string
-	// Env is the child's exact environment.
-	Env []string
-	// Dir is the working directory; it must be absolute.
-	Dir string
-	// TTY runs the child on a pseudo-terminal of this Size; otherwise on pipes.
-	TTY  bool
-	Size messages.Size
-	// OpenStdin gives a child on pipes a pipe for its input. Without it the input is the null device.
-	OpenStdin bool
-	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
-	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
-	Inherit []Inherited
-	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
-	OnLeaderExit messages.OnLeaderExit
-	Grace        time.Duration
-	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
-	// messages.ErrUnsupported: it never leaves the sandbox away.
-	Sandbox *Confinement
-	// Events receives everything that happens to the child, from Spawned on. It is called from several goroutines, but
-	// never for two events of one stream at once, and must not block. It may be called before Spawn returns.
-	Events func(Event)
-}
-
-// Confinement is what a child is allowed.
-type Confinement struct {
-	Policy     messages.SandboxPolicy
-	Additional *messages.AdditionalPermissions // more than the policy allows; nil for nothing
-}
-
-// Inherited is a descriptor the child gets under the number FD (3 to MaxInheritedFD).
-type Inherited struct {
-	FD   int
-	File *os.File
-}
-
-// Event is what a child reports. Spawned comes first, before Spawn returns; then Output as it is read; Exited once;
-// Drained after it, Closed after all Output, TreeEnded after Exited. Nothing comes after Closed and TreeEnded have come.
-type Event interface{ event() }
-
-// Spawned says that the child exists.
-type Spawned struct{ Child Child }
-
-// Output is a batch of bytes under credit. The receiver must call Release when it is done with Bytes, which are then
-// reused.
-type Output struct {
-	Stream messages.Stream
-	Bytes  []byte
-	batch  *batch
-}
-
-// Release returns the buffer and the credit to the child. It must be called exactly once, from any goroutine.
-func (o Output) Release() { o.batch.release() }
-
-// Looked says that the receiver is done with the bytes, even if others will hold the batch for long. Of flooding children
-// only some are looked at at once, so without it the others wait longer. It may be called once, before Release.
-func (o Output) Looked() { o.batch.looked() }
-
-// Discard makes Output a message that may be dropped: a dropped batch is released.
-func (o Output) Discard() { o.batch.release() }
-
-// Discard makes Spawned a message that may be dropped: a child nobody takes is ended.
-func (s Spawned) Discard() { s.Child.Abandon() }
-
-// Exited reports the leader's exit as the kernel told it. Lost is set, and Status is none, if the warden died and the
-// kernel's word with it.
-//
-// Denial is set by a spawner that confines and knows from facts that the sandbox stopped the command.
-type Exited struct {
-	Status messages.ExitStatus
-	Lost   error
-	Denial *messages.Denial
-}
-
-// Background says that the leader has exited and left Count living processes behind. It comes after Exited and before
-// TreeEnded, at once, and not at all if none were left.
-type Background struct{ Count int }
-
-// Drained says that everything the leader wrote was delivered: the output ended, or DrainWait went by.
-type Drained struct{}
-
-// Closed says that no more output can come.
-type Closed struct{}
-
-// TreeEnded says what became of the descendants.
-type TreeEnded struct{ messages.TreeReport }
-
-func (Spawned) event()    {}
-func (Output) event()     {}
-func (Exited) event()     {}
-func (Background) event() {}
-func (Drained) event()    {}
-func (Closed) event()     {}
-func (TreeEnded) event()  {}

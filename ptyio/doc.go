@@ -17,8 +17,9 @@
 //	child.CloseStdin(func(err error) { ... })
 //
 // It knows no actor and no policy. [Child] and [Spawner] are what the rest of the house sees; a spawner brings a
-// [Starter], which forks and ends trees, and gets everything about bytes from [Spawn]. Beside them are the stores for
-// output, which know no child: [OutputLog], [HeadTailBuffer] and [Splitter], and [BuildEnvironment].
+// [Starter], which forks and ends trees, and gets everything about bytes from [Spawn]; and a [Resolver], which knows the
+// machine on which the children run: [Local] this one, or another of the host's. Beside them are the stores for output,
+// which know no child: [OutputLog], [HeadTailBuffer] and [Splitter], and [BuildEnvironment].
 //
 // # Starting
 //
@@ -40,6 +41,20 @@
 // pause, and whoever waits for a few bytes is served then. A receiver that is done with the bytes at once, but whose
 // credit others hold for longer, calls Looked before Release; without that, other floods wait for the Release, up to a
 // millisecond for each batch.
+//
+// A spawner of the host's own, for another machine perhaps, makes its batches with [NewOutput], or with [NewOutputAt] where
+// its side numbers the bytes: what lies between two batches was then lost on the way.
+//
+// # What is kept
+//
+// A process keeps one [OutputLog], and one [HeadTailBuffer] of what its polls have not taken yet. Both keep what they are
+// given and share it with each other and with whoever else has it; so a delta, of which its owner makes one copy of exact size,
+// costs its bytes once. Nobody changes it any more; readers get copies. Every other reader brings a [Cursor], which takes
+// nothing from anybody; where the log has overtaken it, Next says how much it missed. Memory counts what is behind
+// the bytes: n bytes never cost more than 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 4
+// bytes for each chunk of the log.
+//
+// A log begins at a [Position], and Skip tells it, as PushOmitted tells the buffer, what was lost before it came.
 //
 // # The end
 //
@@ -75,6 +90,7 @@
 //   - Input: [MaxPendingInput] bytes and [MaxPendingWrites] writes that wait; one more is refused with
 //     messages.ErrInputFull.
 //   - Start: [MaxArguments] bytes of arguments and environment, [MaxInherited] descriptors up to [MaxInheritedFD].
+//   - Kept: [LogHead] bytes from the beginning, [LogTail] bytes and [LogTailChunks] chunks from the end.
 //   - Threads: at most four at a time rest for floods.
 //   - Turns: a flooding child waits at most a millisecond for each batch; a turn comes back with Looked or Release, or at the
 //     end of the stream.

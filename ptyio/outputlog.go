@@ -2,7 +2,6 @@ package ptyio
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 
 	"github.com/execbus/execbus/messages"
@@ -22,9 +21,11 @@ const (
 // OutputLog remembers the output of one process: its beginning for ever, and the most recent part of what followed.
 // All streams share one space of offsets, in the order of the Append calls. Chunks are numbered from 1.
 //
-// Its memory follows its content: at most 1.5 MiB for bytes, and 4 bytes for each chunk. Chunks of one byte are the
-// worst case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of a part with less than 8 Ki
-// elements up to half of the memory is free, of a bigger one up to three pages of so many. Readers get copies.
+// It keeps the chunks it is given without a copy, so that others can share them; only those of less than 1 KiB, and of more
+// than messages.MaxDelta, are copied. Its memory follows its content: at most 1.5 MiB for bytes and, where chunks are small,
+// half of that and 32 KiB for what holds them together; and 4 bytes for each chunk. Chunks of one byte are the worst
+// case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of the latter part up to three pages of
+// 32 KiB are free. Readers get copies.
 //
 // It is not safe for concurrent use: it belongs to the actor of its process.
 type OutputLog struct {
@@ -47,56 +48,62 @@ type Range struct {
 	FirstSeq, EndSeq uint64 // the chunks that begin in it, from FirstSeq up to, not including, EndSeq
 }
 
-// NewOutputLog makes an empty log with the bounds LogHead, LogTail and LogTailChunks.
-func NewOutputLog() *OutputLog { return newOutputLog(LogHead, LogTail, LogTailChunks) }
-
-func newOutputLog(head, tail, tailChunks int) *OutputLog {
-	return &OutputLog{
-		head: stretch{bytes: ring[byte]{budget: head}, marks: ring[mark]{budget: head}},
-		tail: stretch{bytes: ring[byte]{budget: tail}, marks: ring[mark]{budget: tailChunks}},
-	}
+// NewOutputLog makes an empty log with the bounds LogHead, LogTail and LogTailChunks. The first chunk comes behind from,
+// and what lies before that is not retained.
+func NewOutputLog(from Position) *OutputLog {
+	return newOutputLog(from, LogHead, LogTail, LogTailChunks)
 }
 
-// Append adds the next chunk and returns its number and the offset of its first byte. No bytes are no chunk: the number
-// is then 0. A chunk must be shorter than half a GiB and come from messages.Stdout, Stderr or PTY; from any other
-// stream it is a defect of the caller and panics.
-func (l *OutputLog) Append(stream messages.Stream, p []byte) (seq uint64, offset int64) {
-	offset = l.total
+func newOutputLog(from Position, head, tail, tailChunks int) *OutputLog {
+	return &OutputLog{head: newStretch(from, head, head), tail: newStretch(from, tail, tailChunks), total: from.Offset, last: from.Seq}
+}
+
+// Append adds the next chunk and returns it with its number and the offset of its first byte. No bytes are no chunk: the
+// number is then 0. The bytes are kept and shared: nobody may change them any more, and p should not be a part of something
+// bigger, which would be kept with it.
+//
+// A chunk must be shorter than half a GiB and come from messages.Stdout, Stderr or PTY; from any other stream it is a
+// defect of the caller and panics.
+func (l *OutputLog) Append(stream messages.Stream, p []byte) Chunk {
+	c := Chunk{Offset: l.total, Stream: stream, Bytes: p}
 	if len(p) == 0 {
-		return 0, offset
+		return c
 	}
-	m := newMark(stream, offset)
+	m := newMark(stream, c.Offset)
 	l.last++
 	l.total += int64(len(p))
 	n := min(len(p), l.head.bytes.room())
 	if n > 0 {
-		l.head.append(l.last, m, p[:n], offset+int64(n))
+		l.head.append(l.last, m, p[:n], c.Offset+int64(n))
 	}
 	if n < len(p) {
 		l.tail.append(l.last, m, p[n:], l.total)
 	}
-	return l.last, offset
+	c.Seq = l.last
+	return c
 }
 
-// Total is the number of bytes appended so far, and so the offset of the next one.
+// Memory is how many bytes of memory are behind what is retained. What is shared with a HeadTailBuffer or others counts
+// here as it does there.
+func (l *OutputLog) Memory() int64 { return int64(l.head.memory() + l.tail.memory()) }
+
+// Total is the offset of the next byte, and so the number of all bytes so far, those that never came here included.
 func (l *OutputLog) Total() int64 { return l.total }
 
-// LastSeq is the number of the newest chunk; 0 if there is none.
+// LastSeq is the number of the newest chunk, whether it came here or not; 0 if there is none.
 func (l *OutputLog) LastSeq() uint64 { return l.last }
 
 // Ranges says what is retained: nothing, everything, or the beginning and the recent part.
 func (l *OutputLog) Ranges() []Range {
-	if l.total == 0 {
-		return nil
-	}
+	begin := l.head.first()
 	lost, kept := l.hole()
-	if lost == kept {
-		return []Range{{First: 0, End: l.total, FirstSeq: 1, EndSeq: l.last + 1}}
+	switch {
+	case begin == l.total:
+		return nil
+	case lost == kept:
+		return []Range{{First: begin, End: l.total, FirstSeq: l.head.firstSeq(), EndSeq: l.last + 1}}
 	}
-	var ranges []Range
-	if lost > 0 {
-		ranges = append(ranges, Range{First: 0, End: lost, FirstSeq: 1, EndSeq: l.head.last + 1})
-	}
+	ranges := []Range{{First: begin, End: lost, FirstSeq: l.head.firstSeq(), EndSeq: l.head.last + 1}}
 	if kept < l.total {
 		first := l.tail.firstSeq()
 		if l.tail.chunkStart(0) < kept {
@@ -153,7 +160,7 @@ func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 
 // Tail is the last n bytes, or what is retained of them in one piece.
 func (l *OutputLog) Tail(n int) []byte {
-	from := max(0, l.total-int64(max(n, 0)))
+	from := max(l.head.first(), l.total-int64(max(n, 0)))
 	if lost, kept := l.hole(); lost < kept {
 		from = max(from, kept)
 	}
@@ -162,38 +169,47 @@ func (l *OutputLog) Tail(n int) []byte {
 
 // Transcript renders the whole output in at most limit bytes as a HeadTailBuffer of that capacity would: the first
 // half, messages.OmissionMarker (not counted in limit) if anything is missing, and the last half. The halves are shorter
-// where the log itself has dropped some of them.
+// where the log itself has dropped some of them. Before a first half that is not the very beginning stands another marker.
 func (l *OutputLog) Transcript(limit int) []byte {
 	limit = max(limit, 0)
-	headEnd, tailStart := l.total, int64(0)
-	if l.total > int64(limit) {
-		headEnd, tailStart = int64(limit/2), l.total-int64(limit-limit/2)
+	begin := l.head.first()
+	headEnd, tailStart := l.total, begin
+	if l.total-begin > int64(limit) {
+		headEnd, tailStart = begin+int64(limit/2), l.total-int64(limit-limit/2)
 	}
 	if lost, kept := l.hole(); lost < kept {
 		headEnd = min(headEnd, lost)
 		tailStart = max(tailStart, kept)
 	}
-	tailStart = max(tailStart, headEnd)
-	marker := ""
-	if headEnd < tailStart {
-		marker = messages.OmissionMarker(tailStart - headEnd)
+	if headEnd == begin { // there is no first half, so one marker will do
+		begin, headEnd = 0, 0
 	}
-	out := make([]byte, 0, headEnd+int64(len(marker))+l.total-tailStart)
-	out = l.appendBytes(out, 0, headEnd)
-	out = append(out, marker...)
+	tailStart = max(tailStart, headEnd)
+	before, between := omission(begin), omission(tailStart-headEnd)
+	out := make([]byte, 0, int64(len(before))+headEnd-begin+int64(len(between))+l.total-tailStart)
+	out = append(out, before...)
+	out = l.appendBytes(out, begin, headEnd)
+	out = append(out, between...)
 	return l.appendBytes(out, tailStart, l.total)
 }
 
-// hole is the part that is not retained, from lost up to kept; the two are equal if everything is.
+func omission(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return messages.OmissionMarker(n)
+}
+
+// hole is the part behind the head that is not retained, from lost up to kept; the two are equal if everything is.
 func (l *OutputLog) hole() (lost, kept int64) {
-	return int64(l.head.bytes.n), l.total - int64(l.tail.bytes.n)
+	return l.head.end, l.total - int64(l.tail.bytes.n)
 }
 
 // retainedUntil is how far one can read from offset on; false if that byte is not retained or lies in the future.
 func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 	lost, kept := l.hole()
 	switch {
-	case offset < 0 || offset > l.total || lost <= offset && offset < kept:
+	case offset < l.head.first() || offset > l.total || lost <= offset && offset < kept:
 		return 0, false
 	case offset < lost && lost < kept:
 		return lost, true
@@ -246,7 +262,7 @@ func (l *OutputLog) endOf(seq uint64) int64 {
 // seqAt is the number of the chunk that holds a retained offset.
 func (l *OutputLog) seqAt(offset int64) uint64 {
 	s := &l.tail
-	if offset < int64(l.head.bytes.n) {
+	if offset < l.head.end {
 		s = &l.head
 	}
 	return s.firstSeq() + uint64(s.chunkAt(offset))
@@ -263,98 +279,4 @@ func (l *OutputLog) read(from, to int64) []Chunk {
 func (l *OutputLog) appendBytes(dst []byte, from, to int64) []byte {
 	dst = l.head.appendBytes(dst, from, to)
 	return l.tail.appendBytes(dst, from, to)
-}
-
-// mark is where a chunk began and on which stream: the low 30 bits of the offset, then 2 bits of index into streams.
-type mark uint32
-
-const (
-	markOffsetMask  = 1<<30 - 1
-	markStreamWidth = 2
-)
-
-var streams = [...]messages.Stream{messages.Stdout, messages.Stderr, messages.PTY}
-
-func newMark(stream messages.Stream, offset int64) mark {
-	for i, s := range streams {
-		if s == stream {
-			return mark(offset&markOffsetMask)<<markStreamWidth | mark(i)
-		}
-	}
-	panic(fmt.Sprintf("ptyio: %q is not an output stream", stream))
-}
-
-func (m mark) stream() messages.Stream { return streams[m&(1<<markStreamWidth-1)] }
-
-// stretch is a run of output without a hole, with a mark for each chunk that has a byte in it. When it is full it drops
-// its oldest bytes. The first chunk may have begun earlier than the first byte.
-type stretch struct {
-	bytes ring[byte]
-	marks ring[mark]
-	end   int64  // the offset behind the last byte
-	last  uint64 // the number of the last chunk
-}
-
-// append adds a chunk, or the rest of one, that ends at the offset end.
-func (s *stretch) append(seq uint64, m mark, p []byte, end int64) {
-	s.marks.push([]mark{m})
-	s.bytes.push(p)
-	s.last, s.end = seq, end
-	if gone := s.chunkStart(0) - s.first(); gone > 0 { // the oldest mark had to make room
-		s.bytes.drop(int(gone))
-		s.bytes.shrink()
-	}
-	for s.marks.n > 1 && s.chunkStart(1) <= s.first() { // the oldest bytes had to make room
-		s.marks.drop(1)
-	}
-	s.marks.shrink()
-}
-
-// first is the offset of the first byte.
-func (s *stretch) first() int64 { return s.end - int64(s.bytes.n) }
-
-// firstSeq is the number of the chunk that holds the first byte.
-func (s *stretch) firstSeq() uint64 { return s.last + 1 - uint64(s.marks.n) }
-
-// chunkStart is the offset at which the chunk i of this stretch began. All of them began less than 1 GiB before the
-// end, so the low bits that a mark holds are enough.
-func (s *stretch) chunkStart(i int) int64 {
-	start := int64(s.marks.at(i) >> markStreamWidth)
-	return s.end - (s.end-start)&markOffsetMask
-}
-
-// chunkAt is the index of the chunk that holds the offset, which lies in this stretch.
-func (s *stretch) chunkAt(offset int64) int {
-	return sort.Search(s.marks.n, func(i int) bool { return s.chunkStart(i) > offset }) - 1
-}
-
-// read appends the bytes between two offsets that are in this stretch to buf, which has room for them, and the chunks
-// they make to chunks. A chunk that was split over two stretches becomes one again.
-func (s *stretch) read(chunks []Chunk, buf []byte, from, to int64) ([]Chunk, []byte) {
-	from, to = max(from, s.first()), min(to, s.end)
-	for i := s.chunkAt(from); from < to; i++ {
-		end := to
-		if i+1 < s.marks.n {
-			end = min(end, s.chunkStart(i+1))
-		}
-		c := Chunk{Seq: s.firstSeq() + uint64(i), Offset: from, Stream: s.marks.at(i).stream()}
-		if n := len(chunks); n > 0 && chunks[n-1].Seq == c.Seq {
-			c = chunks[n-1]
-			chunks = chunks[:n-1]
-		}
-		buf = s.appendBytes(buf, from, end)
-		c.Bytes = buf[len(buf)-len(c.Bytes)-int(end-from) : len(buf) : len(buf)]
-		chunks = append(chunks, c)
-		from = end
-	}
-	return chunks, buf
-}
-
-// appendBytes appends the bytes between two offsets that are in this stretch.
-func (s *stretch) appendBytes(dst []byte, from, to int64) []byte {
-	from, to = max(from, s.first()), min(to, s.end)
-	if from >= to {
-		return dst
-	}
-	return s.bytes.appendTo(dst, int(from-s.first()), int(to-s.first()))
 }

@@ -22,7 +22,7 @@ func spelled(chunks []Chunk) string {
 
 // logOf makes a log that keeps 4 bytes for ever, then the last 8 in at most 3 chunks.
 func logOf(chunks ...string) *OutputLog {
-	l := newOutputLog(4, 8, 3)
+	l := newOutputLog(Position{}, 4, 8, 3)
 	for _, chunk := range chunks {
 		l.Append(messages.PTY, []byte(chunk))
 	}
@@ -42,16 +42,16 @@ func expectUnretained(t *testing.T, err error, facts ...string) {
 }
 
 func TestLogNumbersChunksAndBytesAcrossStreams(t *testing.T) {
-	l := NewOutputLog()
+	l := NewOutputLog(Position{})
 	for i, c := range []Chunk{
 		{1, 0, messages.Stdout, []byte("out")}, {2, 3, messages.Stderr, []byte("error")}, {3, 8, messages.PTY, []byte("tty")},
 	} {
-		if seq, offset := l.Append(c.Stream, c.Bytes); seq != c.Seq || offset != c.Offset {
-			t.Errorf("chunk %d got number %d and offset %d", i, seq, offset)
+		if got := l.Append(c.Stream, c.Bytes); spelled([]Chunk{got}) != spelled([]Chunk{c}) {
+			t.Errorf("chunk %d got number %d and offset %d", i, got.Seq, got.Offset)
 		}
 	}
-	if seq, offset := l.Append(messages.Stdout, nil); seq != 0 || offset != 11 {
-		t.Errorf("no bytes got number %d and offset %d", seq, offset)
+	if c := l.Append(messages.Stdout, nil); c.Seq != 0 || c.Offset != 11 || len(c.Bytes) != 0 {
+		t.Errorf("no bytes got number %d and offset %d", c.Seq, c.Offset)
 	}
 	if l.Total() != 11 || l.LastSeq() != 3 {
 		t.Errorf("total %d, last %d", l.Total(), l.LastSeq())
@@ -142,7 +142,7 @@ func TestLogChunkOverBothPartsIsReadAsOne(t *testing.T) {
 }
 
 func TestLogAnswersWithABoundedNumberOfChunks(t *testing.T) {
-	l := NewOutputLog()
+	l := NewOutputLog(Position{})
 	for range 2*MaxReadChunks + 1 {
 		l.Append(messages.PTY, []byte("."))
 	}
@@ -170,12 +170,13 @@ func TestLogTailIsWhatIsKeptInOnePiece(t *testing.T) {
 }
 
 func TestLogTranscriptIsThatOfAHeadTailBuffer(t *testing.T) {
-	l, b := NewOutputLog(), NewHeadTailBuffer(DefaultBufferSize)
+	l, b := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
 	line := []byte(strings.Repeat("0123456789", 5000))
 	for i := range 60 {
 		line[0] = byte('a' + i)
-		l.Append(messages.PTY, line)
-		b.Push(line)
+		kept := bytes.Clone(line)
+		l.Append(messages.PTY, kept)
+		b.Push(kept)
 		if i%20 == 0 && !bytes.Equal(l.Transcript(DefaultBufferSize), b.WithMarker()) {
 			t.Fatalf("they differ after %d lines", i+1)
 		}
@@ -202,17 +203,19 @@ func TestLogTranscriptCountsWhatTheLogDropped(t *testing.T) {
 	}
 }
 
-func TestLogGivesAndTakesCopies(t *testing.T) {
-	l := newOutputLog(4, 8, 3)
-	in := []byte("abcdef")
-	l.Append(messages.PTY, in)
-	clear(in)
-	for range 2 {
-		chunks, _ := l.ReadAt(0, 6)
-		if spelled(chunks) != "1@0 pty abcdef" {
-			t.Fatalf("read %q", spelled(chunks))
-		}
-		clear(chunks[0].Bytes)
+func TestLogGivesCopies(t *testing.T) {
+	l := NewOutputLog(Position{})
+	kept := bytes.Repeat([]byte("abcdefgh"), messages.MaxDelta/8)
+	l.Append(messages.PTY, kept)
+	c := l.CursorAt(0)
+	read, _ := l.ReadAt(0, len(kept))
+	after, _ := l.ReadAfter(0, len(kept))
+	next, _ := l.Next(&c, len(kept))
+	for _, given := range [][]byte{read[0].Bytes, after[0].Bytes, next[0].Bytes, l.Tail(8), l.Transcript(10)} {
+		clear(given)
+	}
+	if again, _ := l.ReadAt(0, len(kept)); !bytes.Equal(again[0].Bytes, kept) || kept[0] != 'a' {
+		t.Error("a reader has changed what is kept")
 	}
 }
 
@@ -222,95 +225,31 @@ func TestLogRefusesAnUnknownStream(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	NewOutputLog().Append("stdlog", []byte("x"))
-}
-
-// logMemory is what a log holds apart from its fixed fields, in bytes.
-func logMemory(l *OutputLog) int {
-	const markSize = 4
-	return slots(&l.head.bytes) + slots(&l.tail.bytes) + markSize*(slots(&l.head.marks)+slots(&l.tail.marks))
-}
-
-func TestLogMemoryFollowsItsContent(t *testing.T) {
-	l := NewOutputLog()
-	l.Append(messages.PTY, []byte("user@machine:~/src$ "))
-	if memory := logMemory(l); memory > 32 {
-		t.Errorf("a prompt of 20 bytes costs %d", memory)
-	}
-	batch := make([]byte, MaxBatch)
-	for range 100 {
-		l.Append(messages.PTY, batch)
-	}
-	if memory := logMemory(l); memory > LogHead+LogTail+4*pageItems {
-		t.Errorf("a flood costs %d", memory)
-	}
-	if allocs := testing.AllocsPerRun(10, func() { l.Append(messages.PTY, batch) }); allocs != 0 {
-		t.Errorf("a full log allocates %v times for a batch", allocs)
-	}
-}
-
-func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
-	l := NewOutputLog()
-	batch := make([]byte, MaxBatch)
-	fill := func() {
-		for range (LogHead + LogTail) / MaxBatch {
-			l.Append(messages.PTY, batch)
-		}
-	}
-	fill()
-	for range LogTailChunks {
-		l.Append(messages.PTY, []byte("."))
-	}
-	marks := 4 * (LogTailChunks + 2*pageItems)
-	if memory, bound := logMemory(l), LogHead+LogTailChunks+2*pageItems+marks; memory > bound {
-		t.Errorf("after chunks of one byte it holds %d bytes, more than %d", memory, bound)
-	}
-	fill()
-	if memory, bound := logMemory(l), LogHead+LogTail+4*pageItems+4*2*pageItems; memory > bound {
-		t.Errorf("after full batches it holds %d bytes, more than %d", memory, bound)
-	}
-}
-
-func TestLogMemoryIsBoundedForOneByteChunks(t *testing.T) {
-	l := NewOutputLog()
-	for range LogHead + 2*LogTailChunks {
-		l.Append(messages.PTY, []byte("."))
-	}
-	if memory, bound := logMemory(l), LogHead+4*LogHead+2*LogTailChunks+4*LogTailChunks+4*2*pageItems; memory > bound {
-		t.Errorf("it holds %d bytes, more than %d", memory, bound)
-	}
-	want := []Range{
-		{First: 0, End: LogHead, FirstSeq: 1, EndSeq: LogHead + 1},
-		{
-			First: LogHead + LogTailChunks, End: LogHead + 2*LogTailChunks,
-			FirstSeq: LogHead + LogTailChunks + 1, EndSeq: LogHead + 2*LogTailChunks + 1,
-		},
-	}
-	if got := l.Ranges(); !slices.Equal(got, want) {
-		t.Errorf("ranges %v, want %v", got, want)
-	}
+	NewOutputLog(Position{}).Append("stdlog", []byte("x"))
 }
 
 func BenchmarkLogAppend64KiB(b *testing.B) {
-	batch := make([]byte, MaxBatch)
-	l := NewOutputLog()
+	delta := make([]byte, messages.MaxDelta)
+	l := NewOutputLog(Position{})
 	b.SetBytes(MaxBatch)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Append(messages.PTY, batch)
+		for range MaxBatch / len(delta) {
+			l.Append(messages.PTY, delta)
+		}
 	}
 }
 
 func BenchmarkLogAppendOneByte(b *testing.B) {
-	l := NewOutputLog()
+	l, dot := NewOutputLog(Position{}), []byte(".")
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Append(messages.PTY, []byte("."))
+		l.Append(messages.PTY, dot)
 	}
 }
 
 func BenchmarkLogReadAfterInOneByteChunks(b *testing.B) {
-	l := NewOutputLog()
+	l := NewOutputLog(Position{})
 	for range LogHead + 2*LogTailChunks {
 		l.Append(messages.PTY, []byte("."))
 	}

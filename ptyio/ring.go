@@ -88,3 +88,11 @@ func (r *ring[T]) appendTo(dst []T, i, j int) []T {
 	}
 	return dst
 }
+
+// slots is how many elements there is memory for.
+func (r *ring[T]) slots() (n int) {
+	for _, page := range r.pages {
+		n += len(page)
+	}
+	return n
+}

@@ -3,16 +3,11 @@ package ptyio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -40,7 +35,8 @@ type Start struct {
 	TreeEnded  func(messages.TreeReport)
 }
 
-// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child.
+// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. One
+// whose calls return at once is also a Prompt.
 type Leader interface {
 	PID() int
 	// Signal reaches the members of the tree that are in the process group, or all of them if group is zero.
@@ -48,21 +44,12 @@ type Leader interface {
 	EndTree(grace time.Duration)
 }
 
-// MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
-const MaxArguments = 6 << 20
-
-// opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
-// thread, which Go never gives back. Opening cannot hang; a look that takes longer than longLook no longer counts.
-var opening = make(chan struct{}, 2)
-
-const longLook = 50 * time.Millisecond
-
 // Spawn starts a child through a starter. Spawners are made with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err := validate(launch); err != nil {
 		return nil, err
 	}
-	program, err := look(ctx, launch, reached)
+	program, err := reached(ctx, launch)
 	if err != nil {
 		return nil, err
 	}
@@ -89,53 +76,6 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	return c, nil
 }
 
-// looking bounds the looks at file systems that are under way: one that does not answer takes a thread, and nobody can end
-// it. When so many do not, all others have to wait, too.
-var looking = make(chan struct{}, 256)
-
-// look finds the program of a launch in a goroutine of its own, which is left alone if ctx ends first: file systems may not
-// answer. So it must not look at the lists of the launch, which are the caller's again then, nor keep them.
-func look(ctx context.Context, launch Launch, at func(name, dir, path string) (string, error)) (string, error) {
-	name, dir, path := launch.Argv[0], launch.Dir, SearchPath(launch.Env)
-	done := make(chan struct{})
-	var program string
-	var failed error
-	go func() {
-		select {
-		case looking <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		defer close(done)
-		defer func() { <-looking }()
-		opening <- struct{}{}
-		long := time.AfterFunc(longLook, func() { <-opening })
-		program, failed = at(name, dir, path)
-		if long.Stop() {
-			<-opening
-		}
-	}()
-	select {
-	case <-done:
-		return program, failed
-	case <-ctx.Done():
-		return "", startError(launch, name, ctx.Err())
-	}
-}
-
-// reached finds a program, and returns when its file system and that of the directory have answered.
-func reached(name, dir, path string) (string, error) {
-	if err := checkDir(dir); err != nil {
-		return "", err
-	}
-	program, err := findProgram(name, dir, path)
-	if err != nil {
-		return "", err
-	}
-	reach(program)
-	return program, nil
-}
-
 func prepare(launch Launch, program string) Start {
 	argv := slices.Clone(launch.Argv)
 	if launch.Argv0 != "" {
@@ -149,150 +89,13 @@ func prepare(launch Launch, program string) Start {
 		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}
 }
 
-func invalid(field, detail, hint string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
-}
-
-func validate(launch Launch) error {
-	if len(launch.Argv) == 0 || launch.Argv[0] == "" {
-		return invalid("argv", "the command line is empty", "name a program")
-	}
-	if launch.Events == nil {
-		return invalid("events", "nobody would receive the child's events", "set Launch.Events")
-	}
-	total := 0
-	for _, list := range [][]string{launch.Argv, launch.Env, {launch.Argv0, launch.Dir}} {
-		for _, s := range list {
-			if strings.IndexByte(s, 0) >= 0 {
-				return invalid("argv", fmt.Sprintf("%.40q contains a NUL byte", s), "the kernel ends strings there; remove it")
-			}
-			total += len(s) + 1
-		}
-	}
-	if total > MaxArguments {
-		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes", total),
-			fmt.Sprintf("pass at most %d, and large data by file or input", MaxArguments))
-	}
-	if launch.Sandbox != nil {
-		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: launch.Argv[0],
-			Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", launch.Sandbox.Policy),
-			Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
-	}
-	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
-		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown", launch.OnLeaderExit), "use end_tree or keep")
-	}
-	return validateInherited(launch.Inherit)
-}
-
-func validateInherited(inherit []Inherited) error {
-	if len(inherit) > MaxInherited {
-		return invalid("inherit", fmt.Sprintf("%d descriptors", len(inherit)), fmt.Sprintf("pass at most %d", MaxInherited))
-	}
-	used := map[int]bool{}
-	for _, in := range inherit {
-		if in.FD < 3 || in.FD > MaxInheritedFD || in.File == nil || used[in.FD] {
-			return invalid("inherit", fmt.Sprintf("descriptor %d", in.FD),
-				fmt.Sprintf("give each file a number of its own between 3 and %d", MaxInheritedFD))
-		}
-		used[in.FD] = true
-	}
-	return nil
-}
-
-func checkDir(dir string) error {
-	if !filepath.IsAbs(dir) {
-		return invalid("dir", fmt.Sprintf("%q is not absolute", dir), "resolve it first")
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = syscall.ENOTDIR
-	}
-	if err != nil {
-		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
-			Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
-	}
-	return nil
-}
-
-// reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
-// all that it has to do for other commands. What is wrong with the file, the kernel will say.
-func reach(program string) {
-	var info unix.Stat_t
-	if unix.Stat(program, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFREG {
-		return
-	}
-	for {
-		fd, err := unix.Open(program, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_ = unix.Close(fd)
-		}
-		if err != unix.EINTR {
-			return
-		}
-	}
-}
-
-// FindProgram is the file that a spawner would execute for a launch: what execvp would find with its PATH and directory. It
-// looks at the file system, and gives up with messages.ErrCancelled when ctx ends. Symbolic links are not followed.
-func FindProgram(ctx context.Context, l Launch) (string, error) {
-	if len(l.Argv) == 0 {
-		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program"}
-	}
-	return look(ctx, l, findProgram)
-}
-
-// findProgram does what execvp does, with the child's own PATH and directory.
-func findProgram(name, dir, path string) (string, error) {
-	if strings.Contains(name, "/") {
-		return within(dir, name), nil
-	}
-	var denied string
-	for _, folder := range filepath.SplitList(path) {
-		candidate := within(dir, folder+"/"+name)
-		if folder == "" {
-			candidate = within(dir, name)
-		}
-		switch info, err := os.Stat(candidate); {
-		case err != nil || !info.Mode().IsRegular():
-		case unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil:
-			return candidate, nil
-		default:
-			denied = candidate
-		}
-	}
-	if denied != "" {
-		return "", &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: denied,
-			Detail: "it is not executable", Hint: "chmod +x it, or run it with its interpreter"}
-	}
-	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
-		Detail: "no such program in PATH " + path, Hint: "install it or give its full path"}
-}
-
-// within leaves "link/.." to the kernel, for which it is not nothing.
-func within(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return dir + "/" + path
-}
-
-// SearchPath is the first PATH, which is the one a C library finds.
-func SearchPath(env []string) string {
-	for _, entry := range env {
-		if value, found := strings.CutPrefix(entry, "PATH="); found {
-			return value
-		}
-	}
-	return "/usr/local/bin:/usr/bin:/bin"
-}
-
 // startError turns what a starter said into a sentence.
 func startError(launch Launch, program string, err error) error {
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &messages.Error{Code: messages.CodeCancelled, Op: "spawn", Subject: program, Detail: err.Error()}
+		return cancelled(program, err)
 	}
 	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
 		return err
@@ -319,22 +122,6 @@ func spawnError(program string, err error) error {
 		e.Detail, e.Hint = "arguments and environment are too long for the kernel", "pass large data by file or input"
 	}
 	return e
-}
-
-// openError is the failure to make the child's descriptors; its ENOENT is not the program's.
-func openError(what string, err error) error {
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err), Hint: scarcity(err)}
-}
-
-// scarcity is the hint where something has run out.
-func scarcity(err error) string {
-	switch {
-	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
-		return "this process has too many files open: raise its limit or end other commands"
-	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOSPC):
-		return "the system is short of processes, terminals or memory: end other commands"
-	}
-	return ""
 }
 
 // reason is the innermost cause, without Go's "open /path:" prefixes, which the sentence names already.

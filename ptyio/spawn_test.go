@@ -264,3 +264,27 @@ func TestInheritedDescriptorsArriveAndOnlyThey(t *testing.T) {
 		}
 	})
 }
+
+// TestTheResolverFindsWhatTheSpawnerRuns, and whoever holds a child knows that he need not wait for it.
+func TestTheResolverFindsWhatTheSpawnerRuns(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner) {
+		l := launch(false, "planted")
+		dir := t.TempDir()
+		l.Env = []string{"PATH=/nowhere:" + dir + ":/bin"}
+		if err := os.WriteFile(dir+"/planted", []byte("#!/bin/sh\necho $0\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		program, err := spawner.Resolver().Program(t.Context(), l.Argv[0], l.Dir, ptyio.SearchPath(l.Env))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, spawner, l)
+		happened[ptyio.Drained](t, r)
+		if got := strings.TrimSpace(r.text()); got != program {
+			t.Errorf("it ran %q, and not %q", got, program)
+		}
+		if !ptyio.IsPrompt(r.Child) {
+			t.Error("its child is not prompt")
+		}
+	})
+}

@@ -77,11 +77,11 @@ func (s *Splitter) Flush() []byte {
 // It is 0 if p is empty or nothing but an unfinished character.
 func cut(p []byte, limit int) int {
 	p = p[:min(len(p), limit)]
-	return len(p) - unfinished(p)
+	return len(p) - Unfinished(p)
 }
 
-// unfinished is the number of bytes at the end of p that are a proper beginning of a UTF-8 character.
-func unfinished(p []byte) int {
+// Unfinished is the number of bytes at the end of p that are a proper beginning of a UTF-8 character.
+func Unfinished(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if end := p[len(p)-n:]; utf8.RuneStart(end[0]) {
 			if utf8.FullRune(end) {

@@ -69,8 +69,8 @@ func TestOnlyTheBeginningOfACharacterIsUnfinished(t *testing.T) {
 		"\xe2\x82\xff":     0,
 		"\xff\xe2":         1,
 	} {
-		if got := unfinished([]byte(in)); got != want {
-			t.Errorf("unfinished(%q) = %d, want %d", in, got, want)
+		if got := Unfinished([]byte(in)); got != want {
+			t.Errorf("Unfinished(%q) = %d, want %d", in, got, want)
 		}
 	}
 }

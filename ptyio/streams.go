@@ -145,7 +145,7 @@ func (s *stream) deliver() {
 	if s.pace.floods() {
 		b.turn = s.takeTurn()
 	}
-	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], batch: b})
+	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], owner: b})
 }
 
 // takeCredit waits for credit. The time it waits does not count against the phase.

@@ -19,12 +19,12 @@ func TestATurnIsTakenAndGivenBack(t *testing.T) {
 	if began := time.Now(); takeTurn(nil) != nil || time.Since(began) < maxTurn {
 		t.Fatal("a turn although all were taken, or no wait for one")
 	}
-	first := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
+	first := Output{owner: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
 	first.Looked()
 	if given = takeTurn(nil); given == nil {
 		t.Error("a batch that was looked at kept its turn")
 	}
-	second := Output{batch: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
+	second := Output{owner: &batch{stream: s, buffer: new([MaxBatch]byte), turn: given}}
 	first.Release()
 	if len(turns) != cap(turns) {
 		t.Error("a turn was given back twice")

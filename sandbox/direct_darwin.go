@@ -80,6 +80,9 @@ func (d *direct) watch(l *groupLeader, start ptyio.Start) {
 	d.mu.Unlock()
 }
 
+// Resolver implements ptyio.Spawner.
+func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
+
 // Close implements ptyio.Spawner.
 func (d *direct) Close() error {
 	d.mu.Lock()
@@ -132,3 +135,9 @@ func (l *groupLeader) EndTree(grace time.Duration) {
 		})
 	})
 }
+
+// Prompt implements ptyio.Prompt.
+func (*groupLeader) Prompt() {}
+
+// Prompt implements ptyio.Prompt.
+func (*direct) Prompt() {}

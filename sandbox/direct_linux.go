@@ -94,6 +94,9 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 	return directLeader{t}, nil
 }
 
+// Resolver implements ptyio.Spawner.
+func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
+
 // Close implements ptyio.Spawner.
 func (d *direct) Close() error {
 	d.forest.EndAll(closeGrace)
@@ -106,6 +109,12 @@ func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tre
 
 // EndTree implements ptyio.Leader.
 func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
+
+// Prompt implements ptyio.Prompt: signals are sent and an ending is begun, but nothing is waited for.
+func (directLeader) Prompt() {}
+
+// Prompt implements ptyio.Prompt.
+func (*direct) Prompt() {}
 
 func errClosed() error {
 	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}

@@ -69,6 +69,9 @@ func (w *wardens) warden() (*wardenProcess, error) {
 	return p, nil
 }
 
+// Resolver implements ptyio.Spawner.
+func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }
+
 // Close implements ptyio.Spawner.
 func (w *wardens) Close() error {
 	w.mu.Lock()

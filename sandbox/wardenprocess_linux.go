@@ -260,3 +260,9 @@ func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
 func (l *wardenLeader) EndTree(grace time.Duration) {
 	_ = l.process.conn.Send(&wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
 }
+
+// Prompt implements ptyio.Prompt: the warden is told, but its answer is not waited for.
+func (*wardenLeader) Prompt() {}
+
+// Prompt implements ptyio.Prompt.
+func (*wardens) Prompt() {}

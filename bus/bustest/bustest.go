@@ -49,7 +49,7 @@ func Record(t testing.TB, b *bus.Bus, f bus.Filter, o bus.SubscribeOptions) *Rec
 // Seen returns the events read so far, in order.
 func (r *Recorder) Seen() []messages.Event { return r.seen }
 
-// Output returns the output of process p read so far; a gap shows as "[gap 10..20]".
+// Output returns the output of process p read so far; a gap in it shows as "[gap 10..20]".
 func (r *Recorder) Output(p messages.ProcessID) string {
 	var b strings.Builder
 	for _, ev := range r.seen {
@@ -60,7 +60,9 @@ func (r *Recorder) Output(p messages.ProcessID) string {
 		case messages.OutputDelta:
 			b.Write(ev.Bytes)
 		case messages.Gap:
-			fmt.Fprintf(&b, "[gap %d..%d]", ev.First, ev.End)
+			if ev.Deltas > 0 {
+				fmt.Fprintf(&b, "[gap %d..%d]", ev.First, ev.End)
+			}
 		}
 	}
 	return b.String()
@@ -147,7 +149,7 @@ func describe(ev messages.Event) string {
 	case messages.OutputDelta:
 		return fmt.Sprintf("%s %s seq=%d offset=%d %q", head, ev.Stream, ev.Seq, ev.Offset, ev.Bytes)
 	case messages.Gap:
-		return fmt.Sprintf("%s %d..%d in %d deltas", head, ev.First, ev.End, ev.Deltas)
+		return fmt.Sprintf("%s %s", head, ev)
 	default:
 		return fmt.Sprintf("%s %+v", head, ev)
 	}

@@ -109,7 +109,7 @@ func TestFailuresPrintWhatWasSeen(t *testing.T) {
 	b.Close()
 	got := failure(t, expectEnd)
 	for _, want := range []string{"expected messages.ExecEnded", "the bus is closed", "4 events were seen",
-		"0..2 in 1 deltas", `offset=4 "ab"`, "careful"} {
+		"lost bytes 0 to 2 of output", `offset=4 "ab"`, "careful"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}

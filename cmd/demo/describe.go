@@ -46,7 +46,7 @@ func details(event messages.Event) string {
 	case messages.ToolDecision:
 		return " " + decision(e)
 	case messages.Gap:
-		return fmt.Sprintf(" bytes %d to %d, %d events", e.First, e.End, e.Deltas)
+		return " " + e.String()
 	default:
 		return ""
 	}

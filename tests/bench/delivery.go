@@ -106,8 +106,7 @@ func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, 
 	heard, failed := make([]hearing, listeners), make([]error, listeners)
 	var all sync.WaitGroup
 	for i := range listeners {
-		sub, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}, Processes: processes(i),
-			Context: ctx})
+		sub, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}, Processes: processes(i)})
 		if err != nil {
 			failed[i] = err
 			cancel()

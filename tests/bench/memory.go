@@ -157,7 +157,7 @@ func (a *memoryAnswer) watch(ctx context.Context, load *sessionLoad, lasts time.
 
 // readSlowly begins to read events, one at a time.
 func readSlowly(ctx context.Context, session *execbus.Session) error {
-	sub, err := session.Events(execbus.Watch{Context: ctx})
+	sub, err := session.Events(execbus.Watch{})
 	if err != nil {
 		return err
 	}

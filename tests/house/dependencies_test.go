@@ -16,7 +16,8 @@ const testFiles = "tests"
 // dependency is a module we have chosen to depend on.
 type dependency struct {
 	reason string   // as the README's table tells it
-	rooms  []string // where non-test files may import it; empty: anywhere
+	rooms  []string // where files may import it; empty: anywhere
+	hidden bool     // test files have to keep to rooms, too
 	tool   string   // the package that is run, for a module nobody imports
 }
 
@@ -24,7 +25,8 @@ type dependency struct {
 var dependencies = map[string]dependency{
 	"github.com/asynkron/protoactor-go": {
 		reason: "the actors: mailboxes and supervision",
-		rooms:  []string{"actors"},
+		rooms:  []string{"actors/kernel"},
+		hidden: true,
 	},
 	"github.com/creack/pty": {
 		reason: "opens pseudo-terminals on Linux and macOS",
@@ -196,12 +198,10 @@ func checkForeignImports(files []goFile) []string {
 	var complaints []string
 	for _, file := range files {
 		room, _ := roomOf(file.dir())
-		if file.isTest() || within(room, testFiles) {
-			continue
-		}
+		test := file.isTest() || within(room, testFiles)
 		for _, imported := range file.imports() {
 			for name, d := range dependencies {
-				if within(imported, name) && d.rooms != nil && !slices.Contains(d.rooms, room) {
+				if within(imported, name) && d.rooms != nil && !slices.Contains(d.rooms, room) && (d.hidden || !test) {
 					complaints = append(complaints, fmt.Sprintf("%s imports %s, which only %q may", file.name, imported, d.rooms))
 				}
 			}
@@ -228,13 +228,31 @@ func TestWrongDependenciesAreFound(t *testing.T) {
 			"replace example.com/line => ../line\ntool honnef.co/go/tools/cmd/staticcheck\ntool (\n\texample.com/cmd/tool\n)\n",
 		"README.md": "| module | reason |\n|---|---|\n" + rows.String() +
 			"| `golang.org/x/sys` | for fun |\n| `example.com/extra` | nice |\n| `bus/` | a room |\n",
-		"bus/bad.go":         "package bus\nimport _ \"github.com/asynkron/protoactor-go/actor\"\n",
-		"actors/good.go":     "package actors\nimport _ \"github.com/asynkron/protoactor-go/actor\"\n",
+		"bus/bad.go":         "package bus\nimport _ \"github.com/creack/pty\"\n",
+		"ptyio/good.go":      "package ptyio\nimport _ \"github.com/creack/pty\"\n",
 		"bus/bustest/bad.go": "package bustest\nimport _ \"pgregory.net/rapid\"\n",
+		"bus/pty_test.go":    "package bus\nimport _ \"github.com/creack/pty\"\n",
 		"bus/good_test.go":   "package bus\nimport _ \"pgregory.net/rapid\"\n",
 		"tests/soak/good.go": "package soak\nimport _ \"pgregory.net/rapid\"\n",
 	},
 		"requires example.com/block,", "requires example.com/line,", "allows github.com/google/uuid, which go.mod does not require",
 		"replaces a module", "names the tool example.com/cmd/tool", "gives golang.org/x/sys another reason",
 		"does not list github.com/creack/pty", "lists example.com/extra,", "bus/bad.go imports", "bus/bustest/bad.go imports")
+}
+
+func TestTheActorLibraryIsHiddenFromTestsToo(t *testing.T) {
+	library := "package p\nimport _ \"github.com/asynkron/protoactor-go/actor\"\n"
+	check := func(repository fs.FS) ([]string, error) {
+		files, err := goFiles(repository)
+		return checkForeignImports(files), err
+	}
+	finds(t, check, map[string]string{
+		"bad.go":                     library,
+		"actors/bad.go":              library,
+		"actors/bad_test.go":         library,
+		"tests/soak/bad.go":          library,
+		"actors/kernel/good.go":      library,
+		"actors/kernel/good_test.go": library,
+	}, "bad.go imports github.com/asynkron/protoactor-go/actor, which only [\"actors/kernel\"] may", "actors/bad.go imports",
+		"actors/bad_test.go imports", "tests/soak/bad.go imports")
 }

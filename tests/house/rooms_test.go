@@ -29,14 +29,15 @@ var rooms = map[string][]string{
 	// The bounded Starlark below it is its own business.
 	"policy/rules": {"messages", "policy/command"},
 
-	"actors":      {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules"},
-	root:          {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors"},
-	"mcp":         {root, "messages", "bus", "ptyio"},
-	"execserver":  {root, "messages", "bus", "ptyio"},
-	"cmd/demo":    {root, "messages"},
-	"cmd/execbus": {anyRoom},
-	"tests/probe": {"messages"},
-	"tests":       {anyRoom},
+	"actors/kernel": {"messages"},
+	"actors":        {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules", "actors/kernel"},
+	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors"},
+	"mcp":           {root, "messages", "bus", "ptyio"},
+	"execserver":    {root, "messages", "bus", "ptyio"},
+	"cmd/demo":      {root, "messages"},
+	"cmd/execbus":   {anyRoom},
+	"tests/probe":   {"messages"},
+	"tests":         {anyRoom},
 }
 
 // roomOf finds the room of a package's directory; none if it stands in no room.
@@ -132,6 +133,10 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"cmd/execbus/good.go":     source(module, module+"/policy", module+"/tests/soak"),
 		"tests/probe/bad.go":      source(module+"/messages", module+"/bus"),
 		"tests/soak/good.go":      source(module, module+"/tests/probe", module+"/bus/bustest"),
+		"actors/good.go":          source(module + "/actors/kernel"),
+		"actors/kernel/good.go":   source(module + "/messages"),
+		"actors/kernel/bad.go":    source(module+"/bus", module+"/actors"),
+		"bus/kernel.go":           source(module + "/actors/kernel"),
 		"actors/bad.go":           source(module+"/bus/bustest", module+"/util"),
 		"policy/rules/bad.go":     source(module + "/policy"),
 		"policy/command/bad.go":   source(module + "/messages"),
@@ -148,6 +153,9 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"policy/command/bad.go imports "+module+"/messages:",
 		"actors/bad.go imports "+module+"/bus/bustest: it is meant for tests",
 		"actors/bad.go imports "+module+"/util: that is no room",
+		"actors/kernel/bad.go imports "+module+"/bus: room \"actors/kernel\" may import only",
+		"actors/kernel/bad.go imports "+module+"/actors:",
+		"bus/kernel.go imports "+module+"/actors/kernel:",
 		"util/ belongs to no room",
 		"cmd/other/ belongs to no room",
 	)

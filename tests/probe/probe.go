@@ -1,7 +1,7 @@
 // Package probe helps tests of actors to say which messages they expect.
 //
 //	p := probe.New(t)
-//	pid, err := system.Spawn("probe", func(ctx *actors.Context) { p.Receive(ctx.Message()) })
+//	pid, err := system.Spawn("probe", func(ctx *kernel.Context) { p.Receive(ctx.Message()) })
 //	// ... let somebody send to pid ...
 //	result := probe.Expect(p, 5*time.Second, func(r *messages.Result) bool { return r.Running })
 //	probe.ExpectInOrder(p, 5*time.Second, probe.A[messages.ExecExited](nil), probe.A[messages.ExecEnded](nil))
@@ -82,7 +82,7 @@ func Of[T any](p *Probe, pred func(T) bool) []T {
 	return found
 }
 
-// Output is the output of a process recorded so far; a gap shows as "[gap 10..20]".
+// Output is the output of a process recorded so far; a gap in it shows as "[gap 10..20]".
 func (p *Probe) Output(process messages.ProcessID) string {
 	var b strings.Builder
 	for _, message := range p.Seen() {
@@ -92,7 +92,7 @@ func (p *Probe) Output(process messages.ProcessID) string {
 				b.Write(m.Bytes)
 			}
 		case messages.Gap:
-			if m.Process == process {
+			if m.Process == process && m.Deltas > 0 {
 				fmt.Fprintf(&b, "[gap %d..%d]", m.First, m.End)
 			}
 		}
@@ -205,6 +205,8 @@ func describe(message any) string {
 		text = fmt.Sprintf("%T process=%d call=%s %s seq=%d offset=%d %q", m, m.Process, m.Call, m.Stream, m.Seq, m.Offset, m.Bytes)
 	case messages.ExecEnded:
 		text = fmt.Sprintf("%T process=%d call=%s %s, total %d, transcript %q", m, m.Process, m.Call, &m.EndRecord, m.Total, m.Transcript)
+	case messages.Gap:
+		text = fmt.Sprintf("%T process=%d call=%s %s", m, m.Process, m.Call, m)
 	case messages.TerminalInteraction:
 		text = fmt.Sprintf("%T process=%d call=%s %q", m, m.Process, m.Call, m.Input)
 	case *messages.Result:

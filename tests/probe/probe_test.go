@@ -129,7 +129,7 @@ func TestOutputAndHistoryShowWhatEventsSay(t *testing.T) {
 	record := []any{
 		messages.OutputDelta{Origin: from, Stream: messages.PTY, Seq: 1, Bytes: []byte("a\x00")},
 		messages.OutputDelta{Origin: messages.Origin{Process: 1001}, Bytes: []byte("of another")},
-		messages.Gap{Origin: from, First: 2, End: 9},
+		messages.Gap{Origin: from, First: 2, End: 9, Deltas: 1},
 		messages.TerminalInteraction{Origin: from, Input: []byte("typed")},
 		messages.ExecEnded{Origin: from, EndRecord: messages.EndRecord{Cause: messages.CauseExited, Status: messages.Exited(3)},
 			Transcript: make([]byte, 2*longest)},
@@ -142,7 +142,7 @@ func TestOutputAndHistoryShowWhatEventsSay(t *testing.T) {
 		}
 		Expect[int](p, 0, nil)
 	})
-	for _, part := range []string{`pty seq=1 offset=0 "a\x00"`, `"typed"`, "exited, code(3)", "bytes)", `running=true`, `"said"`,
+	for _, part := range []string{`pty seq=1 offset=0 "a\x00"`, `"typed"`, "exited, code(3)", "lost bytes 2 to 9", "bytes)", `running=true`, `"said"`,
 		"unknown process"} {
 		if !strings.Contains(failure, part) {
 			t.Errorf("%s\nlacks %q", failure, part)

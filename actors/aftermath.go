@@ -1,0 +1,54 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// maxAftermath is how long a tree that is being ended holds back a later start, from when its ending began.
+const maxAftermath = time.Second
+
+// aftermath is a tree that is being ended. The next command must not find it alive: it holds back one later start, until it
+// is gone.
+type aftermath struct {
+	began time.Time // zero: it is not being ended
+	held  *entry    // the start that it holds back
+	done  bool      // it has held one back
+}
+
+// endsNow notes that a process's tree is being ended.
+func (e *entry) endsNow() {
+	if e.aftermath.began.IsZero() {
+		e.aftermath.began = time.Now()
+	}
+}
+
+// holdBack lets a process that is about to start wait for a tree that is being ended. It reports whether there is one.
+func (v *supervisor) holdBack(e *entry) bool {
+	for id, other := range v.entries {
+		a := &other.aftermath
+		left := maxAftermath - time.Since(a.began)
+		if other == e || a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
+			continue
+		}
+		a.held, a.done = e, true
+		v.ctx.After(left, aftermathOver{id})
+		return true
+	}
+	return false
+}
+
+// letGo lets the start go on that a tree has held back.
+func (v *supervisor) letGo(e *entry) {
+	if held := e.aftermath.held; held != nil {
+		e.aftermath.held = nil
+		v.wantSlot(held.info.Process)
+	}
+}
+
+func (v *supervisor) aftermathOver(id messages.ProcessID) {
+	if e := v.entries[id]; e != nil {
+		v.letGo(e)
+	}
+}

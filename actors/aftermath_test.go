@@ -1,0 +1,68 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// leaves is a command that leaves a child behind, which does not end at once when it is asked to.
+func leaves(dying string) messages.ExecCommand {
+	return shell(`(trap '` + dying + `' TERM; echo $BASHPID > child; while :; do sleep 0.01; done) & until [ -s child ]; do sleep 0.01; done`)
+}
+
+// isAlive takes a zombie for dead: with the direct spawner somebody else has to reap it.
+const isAlive = `read child < child; case $(cat /proc/$child/stat 2>/dev/null) in ""|*") Z "*) echo gone;; *) echo alive;; esac`
+
+func TestWhatIsBeingEndedIsNotFoundAliveByTheNextCommand(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		first := s.exec(leaves("sleep 0.2; exit"))
+		if first.Background == nil || first.Background.Count == 0 {
+			t.Fatalf("%+v", first)
+		}
+		if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "gone") {
+			t.Errorf("the next command: %q", got.Output)
+		}
+	})
+}
+
+func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	stubborn := leaves("")
+	stubborn.Grace = time.Hour
+	began := time.Now()
+	first := s.exec(stubborn)
+	second := s.call(shell(isAlive))
+	probe.Expect(s.events, patience, func(e messages.ToolDecision) bool { return e.Process == first.Process+1 })
+	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") || second.answered(0) {
+		t.Errorf("the one behind the one that is held back: %q", got.Output)
+	}
+	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < maxAftermath {
+		t.Errorf("the one that is held back: %q after %v", got.Output, time.Since(began))
+	}
+	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: first.Process, Grace: -1}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASessionMayKeepWhatCommandsLeaveBehind(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(func(c *SessionConfig) { c.OnLeaderExit = messages.KeepTree })
+	first := s.exec(leaves("exit"))
+	if first.Background == nil || !first.Background.Kept || !first.Running {
+		t.Errorf("%+v", first)
+	}
+	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") {
+		t.Errorf("the next command: %q", got.Output)
+	}
+	ends := shell("sleep 1000 & echo said")
+	ends.OnLeaderExit = messages.EndTree
+	if got := s.exec(ends); got.Background == nil || got.Background.Kept {
+		t.Errorf("one that says otherwise: %+v", got)
+	}
+}

@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// attempt is one spawn of the command, and what is known of its child. The facts come in an order that only the kernel and
+// the spawner know.
+type attempt struct {
+	number   int
+	spawning *spawning
+	hands    *hands // on the child; nil before it is born
+	pid      int
+	bornAt   time.Time
+	exit     *ptyio.Exited // nil: the leader lives
+	exitedAt time.Time
+
+	background *messages.Background
+	drained    bool // everything that the leader wrote is here
+	closed     bool // no output can come any more
+	dropped    bool // the end of the output was thrown away: a lossless subscription would not take it
+	treeEnded  bool
+	tree       messages.TreeReport
+}
+
+// over reports whether nothing is left of the attempt.
+func (a *attempt) over() bool { return a.exit != nil && a.closed && a.treeEnded }
+
+// settled reports whether everything the leader wrote is here, and it is known what becomes of its children.
+func (a *attempt) settled() bool {
+	return a.exit != nil && a.drained && (a.background != nil || a.treeEnded)
+}
+
+// spawn begins the next attempt.
+func (p *process) spawn() {
+	number := 1
+	if p.attempt != nil {
+		number = p.attempt.number + 1
+	}
+	p.attempt = &attempt{number: number}
+	p.tellProgress()
+	p.attempt.spawning = p.startSpawning(number)
+}
+
+// born notes the child of the attempt.
+func (p *process) born(child ptyio.Child, pid int) {
+	a := p.attempt
+	a.spawning.callOff()
+	a.hands, a.pid, a.bornAt = newHands(child), pid, time.Now()
+	if a.number == 1 { // AttemptEnded has announced the others
+		d := p.decision
+		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid})
+	}
+	if c := p.asker(); c != nil && c.kind == startCall {
+		p.ctx.Send(p.supervisor, yielded{p.id})
+		p.finish(c)
+	}
+	if p.ending.wanted { // while the spawner was at work
+		p.endTree(p.grace(messages.Terminate{}))
+	}
+}
+
+// learn notes what a child reports. It reports whether that was news: a host's own spawner may say things twice.
+func (p *process) learn(event ptyio.Event) bool {
+	a := p.attempt
+	switch e := event.(type) {
+	case ptyio.Output:
+		if a.closed {
+			e.Release()
+			return false
+		}
+		p.received(e)
+	case ptyio.Background:
+		a.background = &messages.Background{Count: e.Count, Kept: p.decision.launch.OnLeaderExit == messages.KeepTree && p.ending.first == nil}
+	case ptyio.Drained:
+		a.drained = true
+		p.flushAll()
+	case ptyio.Closed:
+		a.closed = true
+		p.flushAll()
+	case ptyio.TreeEnded:
+		a.tree, a.treeEnded = e.TreeReport, true
+		p.limitOutput()
+	default:
+		return false
+	}
+	return true
+}
+
+// lastOutput is how long after the end of a tree that somebody asked for its output may still be taken.
+const lastOutput = 2 * time.Second
+
+// limitOutput sees to it that a lossless subscriber who does not read cannot keep a process from ending that somebody
+// wants to end. One that ended by itself waits for its readers.
+func (p *process) limitOutput() {
+	if a := p.attempt; a != nil && p.ending.wanted && a.treeEnded && !a.closed {
+		p.ctx.After(lastOutput, dropOutput{a.number})
+	}
+}
+
+// drop throws the rest of the output away.
+func (p *process) drop(m dropOutput) {
+	if a := p.attempt; a.number == m.attempt && !a.closed {
+		a.dropped = true
+		abandon(a.hands.child)
+	}
+}
+
+// endTree ends what lives of the attempt.
+func (p *process) endTree(grace time.Duration) { p.attempt.hands.endTree(p, grace) }
+
+// grace is what a tree gets between SIGTERM and SIGKILL. One that makes room for another command gets no more than
+// maxPruneGrace.
+func (p *process) grace(m messages.Terminate) time.Duration {
+	grace := ptyio.DefaultGrace
+	switch {
+	case m.Grace < 0:
+		return 0
+	case m.Grace > 0:
+		grace = m.Grace
+	case p.order.Grace > 0:
+		grace = p.order.Grace
+	}
+	if m.By == messages.ByPrune {
+		grace = min(grace, maxPruneGrace)
+	}
+	return grace
+}
+
+// maxPruneGrace bounds how long a new command waits for the slot of another.
+const maxPruneGrace = 2 * time.Second

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// awaitingApproval is the state in which somebody is asked about the first attempt.
+type awaitingApproval struct{}
+
+func (*awaitingApproval) name() messages.ProcessState { return messages.StateAwaitingApproval }
+
+func (*awaitingApproval) enter(p *process) { p.consult(nil) }
+
+func (*awaitingApproval) receive(p *process, message any) bool {
+	m, mine := message.(verdict)
+	if !mine {
+		return false
+	}
+	p.decided(m)
+	if m.refusal != nil {
+		p.refused(m)
+		return true
+	}
+	p.releaseAsker()
+	p.armRun()
+	p.decision.plan = m.plan
+	// What a person approved is not asked about again after a denial; what a rule or a grant for something else has let
+	// through meanwhile is.
+	if m.decision.Approves() && m.plan.OnDenial == policy.AskTo {
+		p.decision.plan.OnDenial = policy.Retry
+	}
+	p.advance(&starting{})
+	return true
+}
+
+func (*awaitingApproval) terminate(p *process, _ messages.Terminate) { p.failed(nil) }
+
+func (*awaitingApproval) unasked(p *process) { p.aborted() }
+
+// consult asks for a verdict: about the first attempt, or about another after a denial. Meanwhile the clock of the call
+// that asked for the command stands still, and no other.
+func (p *process) consult(denial *messages.Denial) {
+	if c := p.asker(); c != nil {
+		p.holdCall(c)
+	}
+	p.run.hold()
+	d := p.decision
+	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin()})
+}
+
+// releaseAsker lets the clock of the call that asked for the command go on.
+func (p *process) releaseAsker() {
+	if c := p.asker(); c != nil {
+		p.releaseCall(c)
+	}
+}
+
+// refused ends a command that must not run.
+func (p *process) refused(v verdict) {
+	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.NoStatus, Detail: v.refusal.Detail}
+	if v.refusal.Code == messages.CodeAborted {
+		record.Cause = messages.CauseAborted
+	}
+	refusal := *v.refusal // others have it, too
+	refusal.Subject = p.id.String()
+	p.close(record, &refusal)
+}
+
+// aborted ends a command about which somebody would have to be asked, because the call that asked for it was taken back.
+func (p *process) aborted() {
+	failure := abandonedError(p.id)
+	p.close(&messages.EndRecord{Cause: messages.CauseAborted, Status: messages.NoStatus, Detail: failure.Detail}, failure)
+}
+
+func abandonedError(id messages.ProcessID) *messages.Error {
+	return &messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: id.String(),
+		Detail: "the call was cancelled while it waited for approval"}
+}

@@ -1,0 +1,248 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// callKind says what a call waits for.
+type callKind int
+
+const (
+	startCall callKind = iota // for the start of the command it asked for
+	execCall                  // for output of the command it asked for, its end, or its yield
+	runCall                   // for the end of the command it asked for
+	pollCall                  // for output, the end, or its yield
+	writeCall                 // to write, and then as a poll
+	readCall                  // for output behind a place
+	exitCall                  // for the leader's exit
+	jobCall                   // for something that is done when it is done
+)
+
+// call is one caller who waits inside of a process. Each has its own clock, and answers at its yield whatever else waits;
+// the first to answer takes what output there is.
+type call struct {
+	caller
+	kind   callKind
+	began  time.Time
+	clock  clock
+	tokens int                 // the bound of the answer's text
+	last   bool                // its clock was prolonged for the last time
+	write  *write              // of a writeCall
+	read   messages.ReadOutput // of a readCall
+	op     string              // of a jobCall, for errors
+}
+
+// waits reports whether the call's answer is a Result, with the output that nobody has taken.
+func (c *call) waits() bool { return c.kind == execCall || c.kind == pollCall || c.kind == writeCall }
+
+// asked reports whether it is the call that asked for the command.
+func (c *call) asked() bool { return c.kind == startCall || c.kind == execCall || c.kind == runCall }
+
+// await lets a call wait.
+func (p *process) await(c *call) {
+	c.began = time.Now()
+	if p.paused > 0 {
+		c.clock.hold()
+	}
+	p.calls = append(p.calls, c)
+}
+
+// find gives the call with an id; nil if it does not wait any more.
+func (p *process) find(id callID) *call {
+	for _, c := range p.calls {
+		if c.call == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// asker is the call that asked for the command, as long as it waits.
+func (p *process) asker() *call {
+	for _, c := range p.calls {
+		if c.asked() {
+			return c
+		}
+	}
+	return nil
+}
+
+// answer ends a call. One that does not wait any more is left alone.
+func (p *process) answer(c *call, reply any) {
+	i := slices.Index(p.calls, c)
+	if i < 0 {
+		return
+	}
+	c.clock.stop()
+	p.calls = slices.Delete(p.calls, i, i+1)
+	p.reply(c.caller, reply)
+	if c.write != nil {
+		p.nextWrite(c)
+	}
+}
+
+// finish ends a call with the result that it waited for.
+func (p *process) finish(c *call) {
+	if p.find(c.call) == nil {
+		return // one that does not wait any more takes no output
+	}
+	switch c.kind {
+	case startCall:
+		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.NoStatus})
+	case runCall:
+		p.answer(c, p.run.result(p))
+	case readCall:
+		p.answer(c, p.page(c.read))
+	case exitCall:
+		p.answer(c, p.exit())
+	default:
+		result := p.result(c)
+		if c.kind == execCall && result.Running {
+			p.ctx.Send(p.supervisor, yielded{p.id})
+		}
+		p.answer(c, result)
+	}
+}
+
+// reply answers a caller and lets the supervisor forget the call.
+func (p *process) reply(to caller, reply any) {
+	if to.asker != nil {
+		p.ctx.Send(to.asker, reply)
+	}
+	p.ctx.Send(p.supervisor, answered{to.call})
+}
+
+// expired answers a call whose time is over, unless the leader has just exited and the rest of what is to be said of that
+// is under way.
+func (p *process) expired(id callID) {
+	c := p.find(id)
+	if c == nil {
+		return
+	}
+	c.clock.ran()
+	if !c.last && c.waits() && p.exitPending() {
+		p.lastWait(c)
+		return
+	}
+	p.finish(c)
+}
+
+// lastWait gives a call a little more time, once.
+func (p *process) lastWait(c *call) {
+	if !c.last {
+		c.last = true
+		c.clock.prolong(p.ctx, c.call, ptyio.DrainWait)
+	}
+}
+
+// exitPending reports whether the leader has exited and not everything about that is here.
+func (p *process) exitPending() bool {
+	switch s := p.state.(type) {
+	case *running:
+		return s.stage == judging
+	case *exited:
+		return !p.attempt.settled() || p.input.open() > 0
+	default:
+		return false
+	}
+}
+
+// hold and release are for all calls: the host has paused them.
+func (p *process) hold() {
+	p.paused++
+	if p.paused == 1 {
+		for _, c := range p.calls {
+			p.holdCall(c)
+		}
+	}
+}
+
+func (p *process) release() {
+	p.paused--
+	if p.paused == 0 {
+		for _, c := range slices.Clone(p.calls) {
+			p.releaseCall(c)
+		}
+	}
+}
+
+func (p *process) holdCall(c *call) {
+	if !c.last {
+		c.clock.hold()
+	}
+}
+
+func (p *process) releaseCall(c *call) {
+	if !c.last && c.clock.holds > 0 {
+		c.clock.release(p.ctx, c.call)
+	}
+}
+
+// cancel takes a call back: it is answered, and has taken nothing.
+func (p *process) cancel(id callID) {
+	c := p.find(id)
+	if c == nil {
+		return // it has its answer
+	}
+	if c.kind == runCall {
+		p.cancelRun()
+		return
+	}
+	asked := c.asked()
+	p.answer(c, cancelledError(p.id))
+	if asked {
+		p.state.unasked(p)
+	}
+}
+
+func cancelledError(id messages.ProcessID) *messages.Error {
+	return &messages.Error{Code: messages.CodeCancelled, Op: "wait for process", Subject: id.String(),
+		Detail: "the call was cancelled and nothing was taken"}
+}
+
+// answerExit answers those who wait for the leader's exit. Of those who want output, whoever came after the exit was told
+// waits for the end.
+func (p *process) answerExit() {
+	for _, c := range slices.Clone(p.calls) {
+		switch {
+		case c.kind == exitCall:
+			p.finish(c)
+		case !c.waits() || !p.attempt.settled():
+		case p.told && !c.began.Before(p.attempt.exitedAt):
+		case c.write != nil && !c.write.sent: // it has not begun: serving the writes answers it
+		case c.write != nil && !c.write.done:
+			p.lastWait(c)
+		default:
+			p.finish(c)
+		}
+	}
+}
+
+// answerEnd answers everybody when the process has ended: with what is left, or that there is nothing any more.
+func (p *process) answerEnd(record *messages.EndRecord) {
+	for len(p.calls) > 0 {
+		c := p.calls[0]
+		nothing := p.told && p.output.unread.Total() == 0 && !c.began.Before(p.attempt.exitedAt)
+		if c.kind == jobCall || c.kind == startCall || c.waits() && nothing {
+			p.answer(c, endedError(p.id, record))
+		} else {
+			p.finish(c)
+		}
+	}
+}
+
+// answerFailure answers everybody who waited for a command that never ran.
+func (p *process) answerFailure(failure error) {
+	for len(p.calls) > 0 {
+		c := p.calls[0]
+		if c.kind == exitCall {
+			p.answer(c, &messages.Exit{Process: p.id, Exited: true, Status: messages.NoStatus, Lost: failure.Error()})
+		} else {
+			p.answer(c, failure)
+		}
+	}
+}

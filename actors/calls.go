@@ -1,0 +1,103 @@
+package actors
+
+import (
+	"slices"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+)
+
+// calls are the open calls of a session: whoever waits for an answer of which somebody else has to think.
+type calls struct {
+	last  callID
+	table map[callID]*openCall
+	// byAsker finds the calls of one who gives up. A caller has one at a time; an actor of ours may have several.
+	byAsker map[string][]callID
+}
+
+// openCall is one of them.
+type openCall struct {
+	asker *kernel.PID // nil: nobody waits for the answer
+	entry *entry      // the process it concerns; nil if that is another actor
+	home  *kernel.PID // the actor that it lives in, where that is no process's
+	ender bool        // it waits for the end of the process, and here
+}
+
+// newCall names a call without noting it: it is answered at once.
+func (v *supervisor) newCall() caller { return caller{asker: v.ctx.Sender()} }
+
+// open notes the message at hand as a call that concerns a process, which is in use as long as it is open.
+func (v *supervisor) open(e *entry) caller {
+	e.open++
+	return v.note(&openCall{asker: v.ctx.Sender(), entry: e})
+}
+
+func (v *supervisor) note(c *openCall) caller {
+	t := &v.calls
+	if t.table == nil {
+		t.table, t.byAsker = map[callID]*openCall{}, map[string][]callID{}
+	}
+	t.last++
+	t.table[t.last] = c
+	if c.asker != nil {
+		t.byAsker[c.asker.Id] = append(t.byAsker[c.asker.Id], t.last)
+	}
+	return caller{t.last, c.asker}
+}
+
+// answered forgets a call.
+func (v *supervisor) answered(id callID) {
+	t := &v.calls
+	c := t.table[id]
+	if c == nil {
+		return
+	}
+	delete(t.table, id)
+	if c.entry != nil {
+		c.entry.open--
+	}
+	if c.asker == nil {
+		return
+	}
+	left := slices.DeleteFunc(t.byAsker[c.asker.Id], func(other callID) bool { return other == id })
+	if len(left) == 0 {
+		delete(t.byAsker, c.asker.Id)
+	} else {
+		t.byAsker[c.asker.Id] = left
+	}
+}
+
+// reply answers a call that nobody else will answer.
+func (v *supervisor) reply(id callID, answer any) {
+	if c := v.calls.table[id]; c != nil {
+		if c.asker != nil {
+			v.ctx.Send(c.asker, answer)
+		}
+		v.answered(id)
+	}
+}
+
+// replyAll answers every call that concerns a process.
+func (v *supervisor) replyAll(e *entry, answer any) {
+	for id, c := range v.calls.table {
+		if c.entry == e {
+			v.reply(id, answer)
+		}
+	}
+}
+
+// cancel takes the calls of one asker back. Whoever has to answer them does so at once.
+func (v *supervisor) cancel(m messages.CancelWait) {
+	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
+		switch c := v.calls.table[id]; {
+		case c.home != nil:
+			v.ctx.Send(c.home, cancelCall{id})
+		case c.ender:
+			v.reply(id, cancelledError(c.entry.info.Process)) // the termination goes on
+		case c.entry != nil:
+			v.ctx.Send(c.entry.actor, cancelCall{id})
+		default:
+			v.reply(id, &messages.Error{Code: messages.CodeCancelled, Op: "use session", Detail: "the call was cancelled"})
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package actors
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+)
+
+// slotPatience is how long a start waits for a slot of whichever session before it is refused: that of a command that has
+// just ended, or could not begin, may be on its way.
+const slotPatience = 250 * time.Millisecond
+
+// waitingStarts are the processes that wait for a slot of the runtime, the first come first.
+type waitingStarts struct {
+	order list.List // of *applicant
+	byID  map[applicantID]*applicant
+}
+
+type applicantID struct {
+	session string
+	process messages.ProcessID
+}
+
+// applicant is one of them.
+type applicant struct {
+	applicantID
+	pid     *kernel.PID
+	timer   *kernel.Timer
+	element *list.Element
+}
+
+func (r *runtime) takeSlot(m takeSlot) {
+	session := r.ctx.Sender()
+	if r.stats.Hanging > 0 {
+		r.ctx.Send(session, slotTaken{m.id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "exec",
+			Detail: "the spawner does not answer: an earlier start was called off and has not returned"}})
+		return
+	}
+	if r.waiting.order.Len() == 0 && r.stats.Processes < r.around.MaxProcesses {
+		r.grant(session, m.id)
+		return
+	}
+	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session}
+	a.timer = r.ctx.After(slotPatience, refuseSlot{a.applicantID})
+	a.element = r.waiting.order.PushBack(a)
+	if r.waiting.byID == nil {
+		r.waiting.byID = map[applicantID]*applicant{}
+	}
+	r.waiting.byID[a.applicantID] = a
+}
+
+func (r *runtime) grant(session *kernel.PID, id messages.ProcessID) {
+	r.slots[session.Id]++
+	r.stats.Processes++
+	r.stats.Started++
+	r.ctx.Send(session, slotTaken{id: id})
+}
+
+// drop takes an applicant off the list.
+func (r *runtime) drop(a *applicant) {
+	a.timer.Cancel()
+	r.waiting.order.Remove(a.element)
+	delete(r.waiting.byID, a.applicantID)
+}
+
+// serve gives what slots there are to those who wait.
+func (r *runtime) serve() {
+	for r.waiting.order.Len() > 0 && r.stats.Processes < r.around.MaxProcesses {
+		a := r.waiting.order.Front().Value.(*applicant)
+		r.drop(a)
+		r.grant(a.pid, a.process)
+	}
+}
+
+func (r *runtime) refuse(a *applicant) {
+	r.drop(a)
+	r.ctx.Send(a.pid, slotTaken{a.process, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+		Detail: "all sessions together have as many processes as the runtime may have",
+		Hint:   "wait for one to end, or raise Options.MaxProcesses"}})
+}
+
+// withdrawSlot forgets an applicant that has ended. If it was granted one meanwhile, the session gives that back.
+func (r *runtime) withdrawSlot(m withdrawSlot) {
+	if a := r.waiting.byID[applicantID{r.ctx.Sender().Id, m.id}]; a != nil {
+		r.drop(a)
+	}
+}
+
+// forgetSession takes the applicants of a session off the list.
+func (r *runtime) forgetSession(session string) {
+	var next *list.Element
+	for e := r.waiting.order.Front(); e != nil; e = next {
+		next = e.Next()
+		if a := e.Value.(*applicant); a.session == session {
+			r.drop(a)
+		}
+	}
+}
+
+func (r *runtime) giveSlot() {
+	r.slots[r.ctx.Sender().Id]--
+	r.stats.Processes--
+	r.serve()
+}

@@ -1,0 +1,76 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+)
+
+// clock counts down the time that one call waits. It can be held, for more than one reason at once. The zero value has run
+// out.
+type clock struct {
+	left    time.Duration
+	endless bool
+	holds   int
+	stopped bool
+	since   time.Time     // when it began to run, while it runs
+	timer   *kernel.Timer // nil while it does not run
+	held    time.Duration // how long it was held in all
+	heldAt  time.Time
+}
+
+// run starts the clock, unless it runs, is held or has no end.
+func (k *clock) run(ctx *kernel.Context, call callID) {
+	if k.timer == nil && k.holds == 0 && !k.endless && !k.stopped {
+		k.since = time.Now()
+		k.timer = ctx.After(k.left, deadline{call})
+	}
+}
+
+// hold adds a reason to stand still.
+func (k *clock) hold() {
+	if k.holds++; k.holds > 1 {
+		return
+	}
+	k.heldAt = time.Now()
+	if k.timer != nil {
+		k.timer.Cancel()
+		k.timer = nil
+		k.left = max(k.left-time.Since(k.since), 0)
+	}
+}
+
+// release takes a reason away.
+func (k *clock) release(ctx *kernel.Context, call callID) {
+	if k.holds--; k.holds == 0 {
+		k.held += time.Since(k.heldAt)
+		k.run(ctx, call)
+	}
+}
+
+// stop ends the clock for good.
+func (k *clock) stop() {
+	k.timer.Cancel()
+	k.timer, k.stopped = nil, true
+}
+
+// ran is called when the time is over.
+func (k *clock) ran() { k.timer, k.left = nil, 0 }
+
+// over reports whether the time is over.
+func (k *clock) over() bool { return k.left == 0 && !k.endless }
+
+// prolong gives a clock a last span of time, which cannot be held.
+func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
+	k.timer.Cancel()
+	k.left, k.holds = d, 0
+	k.timer = ctx.After(d, deadline{call})
+}
+
+// thought is how long the clock has been held.
+func (k *clock) thought() time.Duration {
+	if k.holds > 0 {
+		return k.held + time.Since(k.heldAt)
+	}
+	return k.held
+}

@@ -1,0 +1,88 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// closed is the state in which everything has been said. What still comes is the supervisor's, which has the record.
+type closed struct{}
+
+func (*closed) name() messages.ProcessState { return messages.StateClosed }
+
+func (*closed) enter(*process) {}
+
+func (*closed) receive(*process, any) bool { return false }
+
+func (*closed) terminate(*process, messages.Terminate) {}
+
+func (*closed) unasked(*process) {}
+
+// failed ends a command whose next attempt never ran, because of err or because it was terminated.
+func (p *process) failed(err error) {
+	if p.state.name() == messages.StateStarting {
+		if s := p.attempt; s != nil && s.hands == nil {
+			s.spawning.callOff()
+		}
+	}
+	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Tree: p.past}
+	typed := asError("exec", err)
+	switch {
+	case p.ending.first != nil:
+		record.Cause, record.By, record.Detail = messages.CauseTerminated, p.ending.first.By, "before it began"
+		if p.attempt != nil && p.attempt.number > 1 {
+			record.Detail = "before another attempt began"
+		}
+		p.close(record, endedError(p.id, record))
+		return
+	case typed.Code == messages.CodeRuntimeFailure:
+		record.Cause = messages.CauseRuntimeFailure
+	case typed.Code == messages.CodeInvalidRequest && p.decision == nil: // it was no command, and leaves no trace
+		p.close(nil, typed)
+		return
+	}
+	record.Detail = typed.Error()
+	p.close(record, typed)
+}
+
+// close is the end: it hands the record to the supervisor, which publishes it, and answers everybody. Those who waited for
+// a command that never ran get failure, when the supervisor has been told, so that they do not find it in its list.
+func (p *process) close(record *messages.EndRecord, failure error) {
+	if p.attempt != nil && p.attempt.number > 1 {
+		p.attempt.closed = true // of an earlier attempt there may have been output
+		p.closeOutput()
+	}
+	out, word := p.output.finished(), p.will()
+	p.state = &closed{}
+	if failure == nil {
+		p.answerEnd(record)
+	}
+	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, p.input.news, word})
+	if failure != nil {
+		p.finishRunEarly()
+		p.answerFailure(failure)
+	}
+	// What is left of the actor may be kept for a while, and commands can be long.
+	p.output, p.decision, p.attempt, p.run, p.input = output{}, nil, nil, nil, input{}
+	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
+}
+
+// closeOutput tells that no more output can come, once, and when no further attempt can.
+func (p *process) closeOutput() {
+	if p.attempt.closed && !p.outputTold {
+		p.outputTold = true
+		p.bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.log.Total()})
+		p.serveReaders()
+	}
+}
+
+// execEnded is the event of an end.
+func execEnded(origin messages.Origin, record *messages.EndRecord, out output) messages.ExecEnded {
+	return messages.ExecEnded{Origin: origin, EndRecord: *record, Total: out.log.Total(),
+		Transcript: out.log.Transcript(ptyio.DefaultBufferSize)}
+}
+
+func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
+	return &messages.Error{Code: messages.CodeProcessEnded, Op: "use process", Subject: id.String(),
+		Detail: "the process has ended: " + record.String(), Hint: "read its remembered output, or start it anew", Ended: record}
+}

@@ -1,0 +1,120 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+)
+
+// consultation is a supervisor's part of asking a person.
+type consultation struct {
+	actor  *kernel.PID // asks; nil when it has crashed twice
+	starts int
+	keeper *kernel.PID // of the rules
+	rules  newRules    // the newest
+}
+
+// maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without what it
+// remembered.
+const maxApprovals = 2
+
+// startApproval starts the actor that asks. It ends with the session.
+func (v *supervisor) startApproval() {
+	a := &approval{surroundings: v.surroundings, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver,
+		deadline: v.config.ApprovalDeadline, otherwise: v.config.OnDeadline, rules: v.asking.rules, last: v.asking.starts * maxQuestionNumbers}
+	if a.otherwise == "" || a.otherwise == messages.Denied {
+		a.otherwise = messages.TimedOut
+	}
+	v.asking.actor = v.ctx.Spawn("approval", a.receive)
+	v.asking.starts++
+}
+
+// approvalCrashed goes on with another, or without one. Whoever waits for an answer is refused, and so is without one what
+// would have to be asked. The crashed actor has answered what it could.
+func (v *supervisor) approvalCrashed(m kernel.Crashed) {
+	v.asking.actor = nil
+	text := fmt.Sprintf("what asks for approvals has crashed (%v): what waited for an answer was rejected", m.Reason)
+	if v.asking.starts < maxApprovals {
+		v.startApproval()
+		text += ", and what was approved for the session is forgotten"
+	} else {
+		text += ", and so is all that would have to be asked from now on"
+	}
+	v.bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.session, At: time.Now()}, Text: text})
+	for id, e := range v.entries {
+		if e.consulting {
+			v.verdict(verdict{id: id, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+		}
+	}
+}
+
+var errNoApproval = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "ask for approval",
+	Detail: "the actor that asks has crashed", Hint: "open another session"}
+
+// consult asks about an attempt of a process, which waits.
+func (v *supervisor) consult(m consult) {
+	e := v.entries[m.id]
+	if e == nil {
+		return
+	}
+	e.consulting = true
+	if v.asking.actor == nil {
+		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+		return
+	}
+	v.ctx.Send(v.asking.actor, m)
+}
+
+// withdraw takes a question back. A verdict comes all the same.
+func (v *supervisor) withdraw(id messages.ProcessID) {
+	if e := v.entries[id]; e != nil && e.consulting {
+		v.withdrawAsked(e)
+	}
+}
+
+func (v *supervisor) withdrawAsked(e *entry) {
+	if v.asking.actor != nil {
+		v.ctx.Send(v.asking.actor, withdraw{e.info.Process})
+	}
+}
+
+// verdict passes an answer on to who has asked. A process that has ended meanwhile is let go.
+func (v *supervisor) verdict(m verdict) {
+	e := v.entries[m.id]
+	if e == nil || !e.consulting {
+		return
+	}
+	e.consulting = false
+	switch {
+	case e.last != nil:
+		v.finish(e, *e.last)
+	case e.takeover != nil:
+		v.closeTakeover(e)
+	default:
+		v.ctx.Send(e.actor, m)
+	}
+}
+
+// toApproval passes on what a caller asks of the approval actor, which answers at once.
+func (v *supervisor) toApproval(message any) {
+	if v.asking.actor == nil {
+		v.ctx.Respond(errNoApproval)
+		return
+	}
+	v.ctx.Forward(v.asking.actor, message)
+}
+
+// newRules takes what holds for commands from now on.
+func (v *supervisor) newRules(m newRules) {
+	if m.version <= v.asking.rules.version {
+		return
+	}
+	settings := *v.settings
+	settings.rules = m.rules
+	v.asking.rules, v.settings = m, &settings
+	if v.asking.actor != nil {
+		v.ctx.Send(v.asking.actor, m)
+	}
+}

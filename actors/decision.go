@@ -1,0 +1,108 @@
+package actors
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/command"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// decision is what is to be done with a command, and what that was decided from.
+type decision struct {
+	launch   ptyio.Launch
+	request  policy.Request
+	snapshot policy.Snapshot
+	plan     policy.Plan
+	err      error
+	missing  error // the program was found nowhere
+}
+
+// decide makes the plan for an order. Without a machine it looks at nothing, which is enough unless looks says otherwise.
+func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
+	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Dir: s.dir}}
+	if d.launch, d.err = s.launch(ctx, o, machine); d.err != nil {
+		return d
+	}
+	d.request = policy.Request{Argv: d.launch.Argv, Argv0: o.Argv0, Dir: d.launch.Dir, Environment: o.Environment,
+		OpenInput: o.TTY || o.OpenStdin, CommandPolicy: o.CommandPolicy}
+	if machine != nil {
+		path := ptyio.SearchPath(d.launch.Env)
+		if d.request.Program, d.missing = machine.Program(ctx, d.launch.Argv[0], d.launch.Dir, path); d.missing != nil {
+			d.request.Program = policy.NotFound
+		}
+		if shell, err := machine.UserShell(ctx); err == nil && shell != "" {
+			d.snapshot.TrustedShells = []string{shell}
+		}
+		if s.rules != nil || s.asks(o) || command.Dangerous(d.launch.Argv) {
+			d.lookUp(ctx, machine, path)
+		}
+	}
+	d.plan = plan(d.request, d.snapshot)
+	d.bind()
+	return d
+}
+
+// lookUp finds where the names in a script lead.
+func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path string) {
+	d.request.Path, d.request.Found = path, map[string]string{}
+	for _, name := range policy.Names(d.request, d.snapshot.TrustedShells) {
+		program, err := machine.Program(ctx, name, d.launch.Dir, path)
+		if err != nil {
+			program = policy.NotFound
+		}
+		d.request.Found[name] = program
+	}
+}
+
+// bind makes the program that was looked at the one that runs: a person may take long to answer, and PATH may lead
+// elsewhere by then.
+func (d *decision) bind() {
+	name := d.launch.Argv[0]
+	if filepath.IsAbs(d.request.Program) && !strings.Contains(name, "/") {
+		if d.launch.Argv0 == "" {
+			d.launch.Argv0 = name
+		}
+		d.launch.Argv = append([]string{d.request.Program}, d.launch.Argv[1:]...)
+	}
+}
+
+// looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one; where it
+// matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
+// file. Looking may wait for the file system, or for another machine.
+func (s *settings) looks(o *order) bool {
+	return o.Script != "" || s.rules != nil || s.asks(o) || isShell(o.Argv[0])
+}
+
+// asks reports whether what is known of a program can lead to a question, or spare one.
+func (s *settings) asks(o *order) bool {
+	return s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
+		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
+}
+
+// launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
+func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver) (ptyio.Launch, error) {
+	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin,
+		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
+	var err error
+	if o.Script != "" {
+		login := !s.noLogin
+		if o.Login != nil {
+			login = *o.Login
+		}
+		if launch.Argv, err = shellArgv(ctx, machine, s.base, o.Script, o.Shell, login); err != nil {
+			return launch, err
+		}
+	}
+	if !filepath.IsAbs(launch.Dir) {
+		launch.Dir = filepath.Join(s.dir, launch.Dir)
+	}
+	launch.Env, err = s.env, s.envError
+	if o.Environment != nil {
+		launch.Env, err = s.buildEnvironment(*o.Environment, nil)
+	}
+	return launch, err
+}

@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// TestPlansKnowWhereProgramsAre: a name that leads nowhere now could lead to a planted program a moment later.
+func TestPlansKnowWhereProgramsAre(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "planted"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := (*rules.Set)(nil).With([]string{"planted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rules, err = rules.With([]string{"not-there-yet"}); err != nil {
+		t.Fatal(err)
+	}
+	s := settings{dir: dir, env: []string{"PATH=/usr/bin:/bin:" + dir}, rules: rules,
+		approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}
+	for name, want := range map[string]struct {
+		program  string
+		decision policy.Decision
+	}{
+		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
+		"not-there-yet": {policy.NotFound, policy.Ask},
+	} {
+		got := s.decide(context.Background(), &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
+		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
+			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
+		}
+	}
+}
+
+// TestPlansThatMayAskLook: what an answer is remembered for has to be the file, also where there are no rules yet.
+func TestPlansThatMayAskLook(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode        messages.ApprovalMode
+		permissions messages.SandboxPermissions
+		argv        []string
+		want        bool
+	}{
+		"never":                      {messages.Never, "", []string{"tool"}, false},
+		"the default":                {"", "", []string{"tool"}, false},
+		"on-request":                 {messages.OnRequest, "", []string{"tool"}, false},
+		"on-request, escalated":      {messages.OnRequest, messages.RequireEscalated, []string{"tool"}, true},
+		"on-request, danger":         {messages.OnRequest, "", []string{"rm", "-rf", "x"}, true},
+		"on-request, a shell":        {messages.OnRequest, "", []string{"bash", "-c", "ls"}, true},
+		"untrusted":                  {messages.Untrusted, "", []string{"tool"}, true},
+		"on-failure, after a denial": {messages.OnFailure, "", []string{"tool"}, true},
+		"granular, after a denial":   {messages.Granular, "", []string{"tool"}, true},
+	} {
+		s := settings{approval: messages.ApprovalPolicy{Mode: c.mode}}
+		o := order{ExecCommand: messages.ExecCommand{Argv: c.argv,
+			CommandPolicy: messages.CommandPolicy{SandboxPermissions: c.permissions}}}
+		if got := s.looks(&o); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// ended is a process's own last word. One that is asked about is withdrawn first: the end is the last event of a process.
+func (v *supervisor) ended(m ended) {
+	e := v.entries[m.id]
+	if e == nil {
+		return
+	}
+	if e.consulting {
+		e.last = &m
+		v.withdrawAsked(e)
+		return
+	}
+	v.finish(e, m)
+}
+
+// finish closes a process that has said its last word, and lets its actor go.
+func (v *supervisor) finish(e *entry, m ended) {
+	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news})
+	v.ctx.Send(e.actor, retire{})
+}
+
+// close is the one place where a process leaves the list: it frees the slot, publishes the end, answers those who wait for
+// it and keeps the record. Without a record it never began, and leaves no trace.
+func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
+	id := e.info.Process
+	delete(v.entries, id)
+	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}) // it is counted all the same
+	v.leaveSlots(e, told.Cause)                                                                           // whoever learns of the end must find the slot free
+	if end != nil {
+		e.info.State, e.info.End = messages.StateClosed, end
+		v.bus.Publish(execEnded(v.origin(e), end, left.output))
+		v.logEnd(id, end)
+		left.info = e.info
+		v.remember(left)
+	}
+	v.telemetry.ended(e.span, told)
+	v.answerEnders(e, end)
+	v.letGo(e)
+	v.sweepOut(e)
+}
+
+// answerEnders answers the calls that wait for the end.
+func (v *supervisor) answerEnders(e *entry, end *messages.EndRecord) {
+	if e.open == 0 {
+		return
+	}
+	for id, c := range v.calls.table {
+		switch {
+		case c.entry != e || !c.ender:
+		case end != nil:
+			v.reply(id, end)
+		default:
+			v.reply(id, unknownProcess(e.info.Process))
+		}
+	}
+}
+
+func (v *supervisor) logEnd(id messages.ProcessID, end *messages.EndRecord) {
+	level := slog.LevelDebug
+	if end.Cause == messages.CauseRuntimeFailure || len(end.Tree.Survivors) > 0 {
+		level = slog.LevelWarn
+	}
+	if v.logger.Enabled(context.Background(), level) {
+		v.logger.Log(context.Background(), level, "process ended", "process", int(id), "cause", string(end.Cause), "by", string(end.By),
+			"status", end.Status.String(), "ended", end.Tree.Ended, "survivors", end.Tree.Survivors, "detail", end.Detail)
+	}
+}
+
+// terminate ends one process. The caller waits here for the end.
+func (v *supervisor) terminate(m messages.Terminate) {
+	e := v.entries[m.Process]
+	if e == nil {
+		v.lookup(m.Process, m)
+		return
+	}
+	if m.By == "" {
+		m.By = messages.ByUser
+	}
+	if asker := v.ctx.Sender(); asker != nil {
+		e.open++
+		v.note(&openCall{asker: asker, entry: e, ender: true})
+	}
+	e.endsNow()
+	v.ctx.Send(e.actor, request{message: m})
+}
+
+// sweep is a caller that waits for the end of all the processes that there were when it came. Later ones are no business of
+// its own: where commands keep coming it would wait for ever.
+type sweep struct {
+	call callID
+	left map[*entry]bool
+}
+
+func (v *supervisor) terminateAll(by messages.TerminatedBy) {
+	if by == "" {
+		by = messages.ByUser
+	}
+	s := &sweep{left: map[*entry]bool{}}
+	for id, e := range v.entries {
+		e.endsNow()
+		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
+		s.left[e] = true
+	}
+	s.call = v.note(&openCall{asker: v.ctx.Sender()}).call
+	v.sweeps = append(v.sweeps, s)
+	v.swept()
+}
+
+// sweepOut takes an ended process out of the sweeps.
+func (v *supervisor) sweepOut(e *entry) {
+	for _, s := range v.sweeps {
+		delete(s.left, e)
+	}
+	v.swept()
+}
+
+// swept answers those whose processes have all ended. The last one ends a session that closes.
+func (v *supervisor) swept() {
+	kept := v.sweeps[:0]
+	for _, s := range v.sweeps {
+		if len(s.left) > 0 {
+			kept = append(kept, s)
+		} else {
+			v.reply(s.call, messages.Done{})
+		}
+	}
+	clear(v.sweeps[len(kept):])
+	v.sweeps = kept
+	if v.closing && len(v.entries) == 0 {
+		v.ctx.Stop(v.ctx.Self())
+	}
+}
+
+// leave is the supervisor's own end. If processes are left it crashed, perhaps at a message that owed something, or was
+// stopped by force; those whose actors live say their last words themselves.
+func (v *supervisor) leave(at any) {
+	v.owed(at)
+	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
+	for id, c := range v.calls.table {
+		if c.ender || c.entry == nil || c.entry.takeover != nil {
+			v.reply(id, failure)
+		}
+	}
+	for _, e := range v.entries {
+		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
+		switch {
+		case e.takeover != nil && e.takeover.told:
+			e.takeover.will.execute(e.takeover.record, e.takeover.output)
+		case e.last != nil:
+			e.last.Discard()
+		}
+	}
+	// The library's parent keeps a stale reference to an ended child until it has as many again.
+	v.entries, v.sweeps, v.calls, v.records = nil, nil, calls{}, records{}
+}
+
+// owed keeps what a message has brought at which the supervisor crashed.
+func (v *supervisor) owed(at any) {
+	switch m := at.(type) {
+	case ended:
+		if e := v.entries[m.id]; e != nil && e.last == nil {
+			e.last = &m
+		}
+	case lastWords:
+		v.lastWords(m)
+	case childEvent:
+		m.Discard()
+	}
+}

@@ -1,0 +1,110 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// entry is what a supervisor knows of a process that has not ended.
+type entry struct {
+	actor *kernel.PID
+	info  messages.ProcessInfo
+	used  uint64 // a counter: higher is more recent
+	open  int    // calls that concern it
+	span  *span  // for tracing
+	place place  // among the slots
+	keeps bool   // its background children live on
+
+	aftermath aftermath
+
+	begun   int                 // the latest attempt of which its actor has told
+	attempt int                 // the latest one of which the spawner has told
+	child   ptyio.Child         // of that; nil if it has none
+	unborn  bool                // the latest attempt has no child, and gets none
+	status  messages.ExitStatus // of the leader, as the child says
+	tree    *messages.TreeReport
+
+	consulting bool      // a verdict is awaited
+	last       *ended    // its last word, held back until the verdict is there
+	takeover   *takeover // its actor has crashed
+}
+
+func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
+	now := time.Now()
+	return &entry{actor: actor, status: messages.NoStatus, keeps: o.OnLeaderExit == messages.KeepTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
+		State: messages.StatePlanning, Began: now, LastUsed: now}}
+}
+
+// use notes that a process was used.
+func (v *supervisor) use(e *entry) {
+	v.slots.uses++
+	e.used, e.info.LastUsed = v.slots.uses, time.Now()
+}
+
+func (v *supervisor) origin(e *entry) messages.Origin {
+	return messages.Origin{Session: v.session, Process: e.info.Process, Call: e.info.Call, At: time.Now()}
+}
+
+func (v *supervisor) progress(m progress) {
+	e := v.entries[m.id]
+	if e == nil {
+		return
+	}
+	e.info.State, e.info.Dir, e.info.PID, e.begun = m.state, m.dir, m.pid, m.attempt
+	if m.state == messages.StateRunning {
+		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))
+	}
+}
+
+// childEvent comes from the child itself, whatever has become of its actor.
+func (v *supervisor) childEvent(m childEvent) {
+	e := v.entries[m.id]
+	if e == nil {
+		m.Discard()
+		return
+	}
+	switch event := m.event.(type) {
+	case ptyio.Spawned:
+		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.NoStatus, nil
+		if e.takeover != nil {
+			v.abandonLeft(e)
+		}
+	case ptyio.Exited:
+		e.status = event.Status
+	case ptyio.Background:
+		if !e.keeps {
+			e.endsNow()
+		}
+	case ptyio.TreeEnded:
+		e.tree = &event.TreeReport
+		v.letGo(e)
+		v.closeTakeover(e)
+	}
+}
+
+func (v *supervisor) unborn(m unborn) {
+	if e := v.entries[m.id]; e != nil {
+		e.unborn, e.child, e.attempt = true, nil, m.attempt
+		v.closeTakeover(e)
+	}
+}
+
+func (v *supervisor) list(m messages.ListProcesses) messages.Processes {
+	var all messages.Processes
+	for _, e := range v.entries {
+		all = append(all, e.info)
+	}
+	if m.Records {
+		for _, r := range v.records.all {
+			all = append(all, r.info)
+		}
+	}
+	slices.SortFunc(all, func(a, b messages.ProcessInfo) int { return int(a.Process - b.Process) })
+	return all
+}

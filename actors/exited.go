@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"cmp"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// exited is the state in which the leader is dead, but its tree, its output or its input is not.
+type exited struct{}
+
+func (*exited) name() messages.ProcessState { return messages.StateExited }
+
+func (s *exited) enter(p *process) {
+	p.bus.Publish(messages.ExecExited{Origin: p.origin(), Status: p.status()})
+	if p.run != nil {
+		p.ctx.After(messages.RunDrain, runDrained{})
+	}
+	s.step(p)
+}
+
+func (s *exited) receive(p *process, message any) bool {
+	switch m := message.(type) {
+	case childEvent:
+		if _, again := m.event.(ptyio.Exited); again || m.attempt != p.attempt.number {
+			return false
+		}
+		known := p.learn(m.event)
+		s.step(p)
+		return known
+	case runDrained:
+		p.finishRun()
+	case dropOutput:
+		p.drop(m)
+	case endOverdue:
+		p.overdue(m)
+		s.step(p)
+	case inputOverdue:
+		p.loseWrites()
+	case verdict, judgeNow: // too late
+	default:
+		return false
+	}
+	return true
+}
+
+// terminate ends a tree that was kept. A leader that has exited by itself was not terminated, whatever becomes of its tree.
+func (s *exited) terminate(p *process, m messages.Terminate) {
+	p.limitOutput()
+	p.endTree(p.grace(m))
+}
+
+func (*exited) unasked(*process) {}
+
+// step tells what there is to tell, and ends the process when the leader, its output, its tree and its input have ended.
+func (s *exited) step(p *process) {
+	a := p.attempt
+	if a.closed {
+		p.closeOutput()
+		p.finishRun()
+	}
+	p.answerExit()
+	if !a.over() {
+		return
+	}
+	if p.input.open() == 0 {
+		p.close(s.record(p), nil)
+	} else if !a.hands.prompt { // a host's own child may never tell what became of them
+		p.ctx.After(p.patience.Child, inputOverdue{})
+	}
+}
+
+// record is how the process ended.
+func (s *exited) record(p *process) *messages.EndRecord {
+	a := p.attempt
+	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status(), Tree: joined(p.past, a.tree), Denial: p.denial,
+		Duration: a.exitedAt.Sub(p.began)}
+	switch {
+	case p.lost() != "":
+		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost()
+	case p.ending.first != nil:
+		record.Cause, record.By = messages.CauseTerminated, p.ending.first.By
+	case p.refusal != nil && p.refusal.Code == messages.CodeAborted:
+		record.Cause, record.Detail = messages.CauseAborted, p.refusal.Detail
+	case p.refusal != nil:
+		record.Cause, record.Detail = messages.CauseSandboxDenied, p.refusal.Detail
+	case p.denial != nil:
+		record.Cause, record.Detail = messages.CauseSandboxDenied, p.denial.String()
+	}
+	if a.dropped {
+		record.Detail = cmp.Or(record.Detail, "the end of its output was dropped: a lossless subscription did not take it")
+	}
+	return record
+}

@@ -1,0 +1,188 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// hands are how the actor of a process acts on its child. The methods of our own children return at once, and are called
+// right here. Those of a host's own may do anything: they are called in goroutines, one after the other.
+type hands struct {
+	child  ptyio.Child
+	prompt bool
+	jobs   []job // that wait; the first one is under way if busy
+	last   int   // number of the newest job
+	busy   bool
+	stuck  bool // a call has taken too long: no more are made until it returns
+	given  bool // the child was abandoned
+}
+
+// maxJobs bounds the calls to one child that wait.
+const maxJobs = 256
+
+// job is one call to a child.
+type job struct {
+	number int
+	call   *call  // that waits for what it comes to; may be nil
+	write  uint64 // the write that it begins, if it does
+	do     func(ptyio.Child) error
+}
+
+func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
+
+var errChildHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process",
+	Detail: "what runs the process does not answer: an earlier request has not returned"}
+
+// do makes a call, now or when those before it have returned. A call that is to be answered is a jobCall of p.
+func (h *hands) do(p *process, j job) {
+	if h.prompt {
+		p.jobEnded(j, j.do(h.child))
+		return
+	}
+	if h.stuck || len(h.jobs) >= maxJobs {
+		p.jobEnded(j, errChildHangs)
+		return
+	}
+	h.last++
+	j.number = h.last
+	h.jobs = append(h.jobs, j)
+	h.next(p)
+}
+
+// next begins the first job that waits.
+func (h *hands) next(p *process) {
+	if h.busy || len(h.jobs) == 0 {
+		return
+	}
+	h.busy = true
+	j, child, number := h.jobs[0], h.child, p.attempt.number
+	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
+	system, self := p.ctx.System(), p.ctx.Self()
+	p.ctx.Detach(func(context.Context) any {
+		done := jobDone{number, j.number, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: "it ended its goroutine"}}
+		defer func() {
+			if reason := recover(); reason != nil {
+				done.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("it panicked: %v", reason)}
+			}
+			system.Send(self, done)
+		}()
+		done.err = j.do(child)
+		return nil
+	})
+}
+
+// jobDone takes what a call came to, and makes the next.
+func (p *process) jobDone(m jobDone) {
+	h := p.handsOf(m.attempt)
+	if h == nil || !h.busy || h.jobs[0].number != m.job {
+		return
+	}
+	j := h.jobs[0]
+	h.busy, h.stuck, h.jobs = false, false, h.jobs[1:]
+	p.jobEnded(j, m.err)
+	h.next(p)
+}
+
+// jobOverdue refuses what waits behind a call that does not return.
+func (p *process) jobOverdue(m jobOverdue) {
+	h := p.handsOf(m.attempt)
+	if h == nil || !h.busy || h.jobs[0].number != m.job {
+		return
+	}
+	h.stuck = true
+	waiting := h.jobs[1:]
+	h.jobs = h.jobs[:1:1]
+	p.jobEnded(h.jobs[0], errChildHangs)
+	h.jobs[0].call, h.jobs[0].write = nil, 0 // it is answered
+	for _, j := range waiting {
+		p.jobEnded(j, errChildHangs)
+	}
+}
+
+func (p *process) handsOf(attempt int) *hands {
+	if p.attempt == nil || p.attempt.number != attempt {
+		return nil
+	}
+	return p.attempt.hands
+}
+
+// jobEnded answers who waits for a call. A write that has begun is answered by its own word.
+func (p *process) jobEnded(j job, err error) {
+	if j.write != 0 && err != nil {
+		p.wrote(wrote{j.write, 0, err})
+	}
+	if j.call != nil {
+		p.answer(j.call, outcome(j.call.op, err))
+	}
+}
+
+// endTree ends the tree. One of a host's own spawner that does not end in time is abandoned, once, and then named.
+func (h *hands) endTree(p *process, grace time.Duration) {
+	h.do(p, job{do: func(child ptyio.Child) error {
+		child.EndTree(grace)
+		return nil
+	}})
+	if !h.prompt {
+		p.ctx.After(grace+p.patience.End, endOverdue{p.attempt.number})
+	}
+}
+
+// overdue goes on without a child that does not end.
+func (p *process) overdue(m endOverdue) {
+	h := p.handsOf(m.attempt)
+	switch {
+	case h == nil || p.attempt.over():
+	case !h.given:
+		h.given = true
+		abandon(h.child)
+		p.ctx.After(p.patience.End, m)
+	default:
+		p.disown()
+	}
+}
+
+// disown gives up a child, and says what it has not said.
+func (p *process) disown() {
+	a := p.attempt
+	if a.exit == nil {
+		a.exit, a.exitedAt = &ptyio.Exited{Status: messages.NoStatus, Lost: errNoEnd}, time.Now()
+	}
+	a.drained, a.closed, a.treeEnded = true, true, true
+	a.tree = unended(a.pid, p.order.Argv)
+	p.flushAll()
+}
+
+var errNoEnd = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
+
+// unended names a leader whose end nobody has reported.
+func unended(pid int, argv []string) messages.TreeReport {
+	survivor := messages.Survivor{PID: pid, Why: "its spawner never reported its end"}
+	if len(argv) > 0 {
+		survivor.Name = argv[0][:min(len(argv[0]), 15)]
+	}
+	return messages.TreeReport{Survivors: []messages.Survivor{survivor}}
+}
+
+// abandon lets go of a child. It may be called anywhere: what a host's own child does then concerns nobody.
+func abandon(child ptyio.Child) {
+	if ptyio.IsPrompt(child) {
+		child.Abandon()
+		return
+	}
+	go func() {
+		defer func() { _ = recover() }() // nobody is left whom it would concern
+		child.Abandon()
+	}()
+}
+
+// pidOf asks a child for its pid; 0 if it fails.
+func pidOf(child ptyio.Child) (pid int) {
+	if !ptyio.IsPrompt(child) {
+		defer func() { _ = recover() }()
+	}
+	return child.PID()
+}

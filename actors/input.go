@@ -1,0 +1,218 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// input is what callers have written to a process. Bytes never overtake bytes: what comes while a write waits for its turn
+// waits behind it.
+type input struct {
+	last    uint64   // number of the newest write
+	turn    *call    // the waiting write that has the turn: its bytes are out, and it has no answer yet
+	held    []*call  // what waits for its turn, ends of the input included
+	sent    []*write // whose bytes the child has not answered for
+	pending int      // bytes of both
+	news    []messages.InputOutcome
+}
+
+// maxNews bounds the outcomes that no answer has told of yet; older ones are joined.
+const maxNews = 16
+
+// open is how many writes the child has not answered for.
+func (in *input) open() int { return len(in.sent) }
+
+// write is one WriteStdin, or the end of the input.
+type write struct {
+	number   uint64
+	bytes    []byte
+	patience time.Duration
+	noWait   bool
+	finish   bool // the end of the input
+	sent     bool // its bytes are out
+	done     bool // the child has answered for them
+	taken    int
+	err      *messages.Error
+}
+
+// write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
+func (p *process) write(from caller, m messages.WriteStdin) {
+	c := &call{caller: from, kind: writeCall, tokens: p.settings.tokens(m.MaxOutputTokens),
+		write: &write{bytes: m.Bytes, patience: m.Patience, noWait: m.NoWait}}
+	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.NoWait
+	if c.write.patience <= 0 {
+		c.write.patience = messages.DefaultPatience
+	}
+	if len(m.Bytes) == 0 { // NoWait, or it were a poll
+		p.reply(from, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status()})
+		return
+	}
+	p.endPolls()
+	launch := p.decision.launch
+	if !launch.TTY && !launch.OpenStdin && string(m.Bytes) == "\x03" {
+		p.interrupt(c)
+		return
+	}
+	p.enqueue(c)
+}
+
+// closeStdin takes the end of the input, which comes behind what was written.
+func (p *process) closeStdin(from caller) {
+	p.enqueue(&call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, noWait: true}})
+}
+
+// endPolls answers the polls that wait: a write ends them.
+func (p *process) endPolls() {
+	for _, c := range slices.Clone(p.calls) {
+		if c.kind == pollCall {
+			p.finish(c)
+		}
+	}
+}
+
+// interrupt acts on the one input that a process without input takes. It never waits for its turn.
+func (p *process) interrupt(c *call) {
+	p.input.pending += len(c.write.bytes)
+	p.await(c)
+	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) {
+		done(1, child.Signal(syscall.SIGINT, ptyio.Foreground))
+	})
+}
+
+// enqueue sends a write, or holds it behind those that wait for their turn.
+func (p *process) enqueue(c *call) {
+	in := &p.input
+	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
+		p.reply(c.caller, &messages.Error{Code: messages.CodeInputFull, Op: "write", Subject: p.id.String(),
+			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken", len(in.held)+len(in.sent), in.pending),
+			Hint:   "wait until the process has read, or write in smaller parts"})
+		return
+	}
+	in.pending += len(c.write.bytes)
+	p.await(c)
+	if in.turn == nil && len(in.held) == 0 {
+		p.send(c)
+	} else {
+		in.held = append(in.held, c)
+	}
+}
+
+// send lets the bytes of a write out, or ends the input.
+func (p *process) send(c *call) {
+	w := c.write
+	if w.finish {
+		p.beginWrite(c, func(child ptyio.Child, done func(int, error)) {
+			child.CloseStdin(func(err error) { done(0, err) })
+		})
+		return
+	}
+	if !w.noWait {
+		p.input.turn = c
+	}
+	deadline := time.Now().Add(w.patience)
+	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) { child.Write(w.bytes, deadline, done) })
+}
+
+// beginWrite hands a write to the child. The clock of its call begins now.
+func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error))) {
+	w := c.write
+	if !w.finish {
+		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: w.bytes})
+	}
+	p.input.last++
+	w.sent, w.number = true, p.input.last
+	p.input.sent = append(p.input.sent, w)
+	c.clock.run(p.ctx, c.call)
+	self, system, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
+	p.attempt.hands.do(p, job{write: number, do: func(child ptyio.Child) error {
+		do(child, func(taken int, err error) { system.Send(self, wrote{number, taken, err}) })
+		return nil
+	}})
+}
+
+// nextWrite lets the writes go on behind one whose call has its answer. One that was taken back sends nothing.
+func (p *process) nextWrite(c *call) {
+	in := &p.input
+	if in.turn == c {
+		in.turn = nil
+	}
+	if i := slices.Index(in.held, c); i >= 0 {
+		in.held = slices.Delete(in.held, i, i+1)
+		in.pending -= len(c.write.bytes)
+	}
+	if _, over := p.state.(*closed); over {
+		return // all are answered
+	}
+	for in.turn == nil && len(in.held) > 0 {
+		next := in.held[0]
+		in.held = slices.Delete(in.held, 0, 1)
+		p.send(next)
+	}
+}
+
+// wrote notes what a child took of a write. One that failed as a whole is answered at once, unless the process has ended,
+// which the call then reports.
+func (p *process) wrote(m wrote) {
+	i := slices.IndexFunc(p.input.sent, func(w *write) bool { return w.number == m.write })
+	if i < 0 {
+		return
+	}
+	w := p.input.sent[i]
+	p.input.sent = slices.Delete(p.input.sent, i, i+1)
+	p.input.pending -= len(w.bytes)
+	w.done, w.taken, w.err = true, m.taken, asError("write", m.err)
+	switch c := p.callOf(w); {
+	case c == nil:
+		p.input.note(w)
+	case w.finish:
+		p.answer(c, outcome(c.op, m.err))
+	case w.err != nil && w.taken == 0 && (w.noWait || w.err.Code != messages.CodeClosed):
+		p.answer(c, w.err)
+	case w.noWait:
+		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.taken, InputErr: w.err})
+	}
+	p.step()
+}
+
+// step lets the state go on.
+func (p *process) step() {
+	switch s := p.state.(type) {
+	case *running:
+		s.step(p)
+	case *exited:
+		s.step(p)
+	}
+}
+
+// callOf is the call that waits for a write; nil if it has been answered.
+func (p *process) callOf(w *write) *call {
+	for _, c := range p.calls {
+		if c.write == w {
+			return c
+		}
+	}
+	return nil
+}
+
+// note remembers, for the next answer, what became of a write whose own answer came before.
+func (in *input) note(w *write) {
+	if w.finish {
+		return
+	}
+	if len(in.news) == maxNews {
+		in.news = in.news[1:]
+	}
+	in.news = append(in.news, messages.InputOutcome{Bytes: len(w.bytes), Taken: w.taken, Err: w.err})
+}
+
+// loseWrites ends the writes of a child that is gone and has not said what became of them.
+func (p *process) loseWrites() {
+	for _, w := range slices.Clone(p.input.sent) {
+		p.wrote(wrote{w.number, w.taken, &messages.Error{Code: messages.CodeClosed, Op: "write", Detail: "the process has ended"}})
+	}
+}

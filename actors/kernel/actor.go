@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// adapted is how the library sees an actor of ours.
+type adapted struct{ *Context }
+
+// Receive translates the library's messages to ours.
+func (a adapted) Receive(lib actor.Context) {
+	c := a.Context
+	c.lib = lib
+	switch m := lib.Message().(type) {
+	case *actor.Started:
+		c.deliver(Started{}, nil)
+	case *actor.Stopping:
+		c.deliver(Stopping{}, nil)
+		c.close()
+	case *actor.Stopped:
+		// Stopping was the last message.
+	case *actor.Terminated:
+		// System messages overtake ordinary ones. Sent again as an ordinary one it queues behind what the ended actor sent.
+		if !c.closed {
+			c.Send(c.Self(), Terminated{m.Who})
+		}
+	case fired:
+		if c.forget(m.timer) {
+			c.deliver(m.timer.message, nil)
+		}
+	case workCrashed:
+		c.crash(m.reason)
+	default:
+		c.deliver(m, lib.Sender())
+	}
+}
+
+// deliver lets no panic out: the library would suspend the mailbox, and a panic in Stopping would leave the actor half
+// alive.
+func (c *Context) deliver(message any, sender *PID) {
+	if c.closed {
+		return
+	}
+	c.message, c.sender = message, sender
+	defer func() {
+		if reason := recover(); reason != nil {
+			c.crash(reason)
+			c.sys.logPanic("actor crashed", c.Self(), fmt.Sprintf("%T", message), reason)
+		}
+		c.message, c.sender = nil, nil
+	}()
+	if _, last := message.(Stopping); c.before != nil && !last {
+		c.before(c.Self(), message)
+	}
+	c.receive(c)
+}
+
+// crash ends the actor, and tells those who have to know: the actor itself, the parent, and the sender of the message at
+// hand.
+func (c *Context) crash(reason any) {
+	if c.closed || c.crashing {
+		return
+	}
+	c.crashing = true
+	c.lastWords(reason)
+	c.close()
+	if parent := c.lib.Parent(); parent != nil {
+		c.Send(parent, Crashed{c.Self(), reason})
+	}
+	if c.sender != nil {
+		failure := unanswered(c.Self(), c.message)
+		failure.Err.Code, failure.Err.Detail = messages.CodeRuntimeFailure, "the actor crashed: "+printed(reason)
+		c.Send(c.sender, failure)
+	}
+	c.Stop(c.Self())
+}
+
+// lastWords lets the behaviour hand over what it owes. If it panics there again, or did in Stopping, it has had its chance.
+func (c *Context) lastWords(reason any) {
+	at, sender := c.message, c.sender
+	if _, last := at.(Stopping); last {
+		return
+	}
+	defer func() {
+		if again := recover(); again != nil {
+			c.sys.logPanic("actor crashed", c.Self(), "its last words", again)
+		}
+		c.message, c.sender = at, sender
+	}()
+	c.message, c.sender = Crashing{reason, at}, nil
+	c.receive(c)
+}
+
+func (c *Context) close() {
+	c.closed = true
+	for len(c.timers) > 0 {
+		c.timers[0].Cancel()
+	}
+	c.EndWork()
+}

@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// root is the parent of all top-level actors; it also counts the goroutines of all actors, by their owner.
+type root struct {
+	children map[string]*PID
+	work     map[string]int
+	closing  []*PID // who waits for the end of everything; not nil: no new children
+}
+
+// The messages of root.
+type (
+	spawn struct {
+		prefix  string
+		receive Receive
+	}
+	shutdown    struct{}
+	remaining   struct{}
+	done        struct{}
+	workStarted struct{ owner string }
+	workEnded   struct{ owner string }
+)
+
+func (r *root) receive(ctx *Context) {
+	switch m := ctx.Message().(type) {
+	case spawn:
+		r.spawn(ctx, m)
+	case shutdown:
+		r.closing = append(r.closing, ctx.Sender())
+		for _, child := range r.children {
+			ctx.Stop(child)
+		}
+	case remaining:
+		ctx.Respond(r.remaining())
+	case workStarted:
+		r.work[m.owner]++
+	case workEnded:
+		if r.work[m.owner]--; r.work[m.owner] == 0 {
+			delete(r.work, m.owner)
+		}
+	case Stopping:
+		close(ctx.sys.pool.quit)
+		return
+	case Terminated:
+		delete(r.children, m.PID.Id)
+	}
+	if r.closing != nil && len(r.children) == 0 && len(r.work) == 0 {
+		for _, asker := range r.closing {
+			ctx.Send(asker, done{})
+		}
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (r *root) spawn(ctx *Context, m spawn) {
+	if r.closing != nil {
+		ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "start actor", Subject: m.prefix, Detail: "shutting down"})
+		return
+	}
+	pid := ctx.Spawn(m.prefix, m.receive)
+	r.children[pid.Id] = pid
+	ctx.Respond(pid)
+}
+
+// remaining names the children that have not ended, and the owners of goroutines that have not.
+func (r *root) remaining() []string {
+	names := slices.Sorted(maps.Keys(r.children))
+	for _, owner := range slices.Sorted(maps.Keys(r.work)) {
+		names = append(names, fmt.Sprintf("%d goroutines of %s", r.work[owner], owner))
+	}
+	return names
+}

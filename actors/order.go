@@ -1,0 +1,94 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// order is a command as an actor keeps it.
+type order struct {
+	messages.ExecCommand
+	run *messages.RunCommand // set for a run to the end
+}
+
+func orderOf(m *messages.RunCommand) order {
+	return order{run: m, ExecCommand: messages.ExecCommand{Call: m.Call, Argv: m.Argv, Script: m.Script, Shell: m.Shell,
+		Login: m.Login, Dir: m.Dir, Environment: m.Environment, CommandPolicy: m.CommandPolicy}}
+}
+
+// maxLabel bounds, in bytes, how a command is listed; a record keeps that, too.
+const maxLabel = 4 << 10
+
+// label is how a command is listed: its beginning, if it is long.
+func (o *order) label() string {
+	var b strings.Builder
+	if o.Script != "" {
+		b.WriteString(o.Script[:min(len(o.Script), maxLabel)])
+	}
+	for i, word := range o.Argv {
+		if b.Len() >= maxLabel {
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(quote(word[:min(len(word), maxLabel)]))
+	}
+	return clip(b.String())
+}
+
+// clip is the beginning of a text, in a memory of its own, if it is long.
+func clip(text string) string {
+	if len(text) < maxLabel {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLabel], "") + "…"
+}
+
+// quote writes a word so that a shell reads it as one.
+func quote(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// check finds what is wrong with a command without looking at the file system.
+func (s *settings) check(o *order) error {
+	switch {
+	case len(o.Argv) == 0 && o.Script == "":
+		return badField("argv", "there is no command", "set Argv or Script")
+	case len(o.Argv) > 0 && o.Script != "":
+		return badField("script", "there is a script and an argv", "set one of them")
+	case len(o.Argv) > 0 && (o.Shell != "" || o.Login != nil):
+		return badField("shell", "a shell is only used for a script", "set Script instead of Argv")
+	case o.Login != nil && *o.Login && s.noLogin:
+		return badField("login", "login shell is disabled by config", "omit `login` or set it to false")
+	case len(o.Script) > messages.MaxScript:
+		return badField("script", fmt.Sprintf("it is too long: %d bytes", len(o.Script)),
+			fmt.Sprintf("the kernel takes %d; write it to a file, or to the input of a shell", messages.MaxScript))
+	case o.arguments() > ptyio.MaxArguments:
+		return badField("argv", fmt.Sprintf("it has more than %d bytes", ptyio.MaxArguments), "pass large data by file or input")
+	case o.Yield < 0 || o.Grace < 0 || o.MaxOutputTokens < 0:
+		return badField("yield, grace, maxOutputTokens", "a value is negative", "use zero for the default")
+	default:
+		return policy.CheckCommand(o.CommandPolicy, s.approval)
+	}
+}
+
+// arguments is how many bytes the arguments have.
+func (o *order) arguments() (total int) {
+	for _, word := range o.Argv {
+		total += len(word) + 1
+	}
+	return total
+}
+
+func badField(field, detail, hint string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
+}

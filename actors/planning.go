@@ -1,0 +1,88 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// planning is the state in which it is decided what is to be done with a command.
+type planning struct {
+	unwanted bool // the call that asked for the command was taken back
+}
+
+func (*planning) name() messages.ProcessState { return messages.StatePlanning }
+
+// enter makes the plan, in a goroutine where that looks at the machine.
+func (s *planning) enter(p *process) {
+	if !p.settings.looks(&p.order) {
+		s.planned(p, p.settings.decide(context.Background(), &p.order, nil, p.makePlan))
+		return
+	}
+	settings, order, plan, machine := p.settings, p.order, p.makePlan, p.spawner.Resolver() // the goroutine must not touch the actor
+	p.ctx.Go(func(ctx context.Context) any {
+		return planned{settings.decide(ctx, &order, machine, plan)}
+	})
+}
+
+func (s *planning) receive(p *process, message any) bool {
+	m, mine := message.(planned)
+	if mine {
+		s.planned(p, m.decision)
+	}
+	return mine
+}
+
+// planned goes where the plan says.
+func (s *planning) planned(p *process, d *decision) {
+	if d.err != nil {
+		p.failed(d.err)
+		return
+	}
+	p.decision = d
+	switch {
+	case d.plan.Decision != policy.Reject && d.missing != nil: // what comes to be found under its name later was never looked at
+		p.failed(d.missing)
+	case d.plan.Decision == policy.Run:
+		p.decided(verdict{plan: d.plan, source: d.plan.Source})
+		p.advance(&starting{})
+	case d.plan.Decision == policy.Ask && s.unwanted:
+		p.aborted()
+	case d.plan.Decision == policy.Ask:
+		p.advance(&awaitingApproval{})
+	default:
+		v := verdict{plan: d.plan, source: d.plan.Source, refusal: rejected(d.plan.Reason)}
+		p.decided(v)
+		p.refused(v)
+	}
+}
+
+func (s *planning) terminate(p *process, _ messages.Terminate) { p.failed(nil) }
+
+func (s *planning) unasked(*process) { s.unwanted = true }
+
+// decided tells everyone of a decision about the attempt to come.
+func (p *process) decided(v verdict) {
+	next := 1
+	if p.attempt != nil {
+		next = p.attempt.number + 1
+	}
+	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Allowed: v.refusal == nil, Source: v.source,
+		Decision: v.decision, Unsandboxed: next > 1 || v.plan.FirstAttempt == policy.Unsandboxed || !p.decision.snapshot.Sandbox.Confined(),
+		Reason: v.plan.Reason}
+	if v.refusal != nil {
+		d.Reason = v.refusal.Detail
+	}
+	p.bus.Publish(d)
+	p.telemetry.decided(d)
+	level := slog.LevelDebug
+	if !d.Allowed {
+		level = slog.LevelInfo
+	}
+	if p.logger.Enabled(context.Background(), level) {
+		p.logger.Log(context.Background(), level, "decision about a command", "process", int(p.id), "attempt", d.Attempt, "allowed", d.Allowed,
+			"source", string(d.Source), "decision", string(d.Decision), "unsandboxed", d.Unsandboxed)
+	}
+}

@@ -1,0 +1,268 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// The private messages, by pair of actors. All of them are values that nobody changes after they were sent.
+
+// callID names an open call of a session.
+type callID uint64
+
+// caller is where the answer of a call goes.
+type caller struct {
+	call  callID
+	asker *kernel.PID // nil: nobody waits for it
+}
+
+// From a supervisor to a process.
+type (
+	// begin starts the one command of a process, which it was made with.
+	begin struct{ caller }
+	// request is what a caller asks of a process. It is answered once, and answered tells the supervisor.
+	request struct {
+		caller
+		message any
+	}
+	// cancelCall takes a call back. It is answered, unless it has been.
+	cancelCall struct{ call callID }
+	// slot answers wantSlot; refused says why there is none.
+	slot struct{ refused *messages.Error }
+	// waitForSlot says that the slot of another process is being freed for this one.
+	waitForSlot struct{}
+	// pause and resume hold and release the clocks of all calls.
+	pause  struct{}
+	resume struct{}
+	// retire says that nothing more will be routed to this process.
+	retire struct{}
+)
+
+// From a process to its supervisor.
+type (
+	// wantSlot asks for leave to start.
+	wantSlot struct{ id messages.ProcessID }
+	// progress tells what a listing shows.
+	progress struct {
+		id    messages.ProcessID
+		state messages.ProcessState
+		dir   string
+		pid   int
+		// attempt is the latest that has begun; zero before the first.
+		attempt int
+	}
+	// answered says that a call has its answer.
+	answered struct{ call callID }
+	// yielded says that the command outlives the call that asked for it.
+	yielded struct{ id messages.ProcessID }
+	// consult asks about one attempt; the supervisor passes it to the approval actor, and verdict back.
+	consult struct {
+		id       messages.ProcessID
+		request  policy.Request
+		snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
+		plan     policy.Plan
+		denial   *messages.Denial // of the attempt before, when this is about another
+		origin   messages.Origin
+	}
+	// withdraw says that a process does not want to know any more.
+	withdraw struct{ id messages.ProcessID }
+	// ended is the last word of a process. The output becomes the supervisor's. A nil record says that it never began.
+	ended struct {
+		id     messages.ProcessID
+		record *messages.EndRecord
+		output output
+		told   bool
+		news   []messages.InputOutcome // of writes that no answer has told of
+		will   will
+	}
+	// lastWords is what a process leaves whose actor crashes. The kernel's Crashed follows.
+	lastWords struct {
+		id     messages.ProcessID
+		output output
+		will   will
+	}
+)
+
+// From a spawner's goroutine, so that a supervisor knows of it even if the process's actor crashes.
+type (
+	// childEvent is what a child reports. Exits and ends come to the supervisor, too.
+	childEvent struct {
+		id      messages.ProcessID
+		attempt int
+		event   ptyio.Event
+		pid     int // with Spawned
+	}
+	// unborn says that there will be no child.
+	unborn struct {
+		id      messages.ProcessID
+		attempt int
+	}
+)
+
+// From a process to itself, by timers and work.
+type (
+	deadline    struct{ call callID }
+	planned     struct{ *decision }
+	spawnFailed struct {
+		attempt int
+		err     error
+	}
+	spawnOverdue struct{ attempt int }
+	flushHeld    struct{ stream messages.Stream }
+	dropOutput   struct{ attempt int }
+	judgeNow     struct{ attempt int }
+	runTimeout   struct{}
+	runDrained   struct{}
+	endOverdue   struct{ attempt int }
+	inputOverdue struct{}
+	// wrote says what a child took of a write.
+	wrote struct {
+		write uint64
+		taken int
+		err   error
+	}
+	// jobDone is what a call to a host's own child came to, and jobOverdue that it takes too long.
+	jobDone struct {
+		attempt, job int
+		err          error
+	}
+	jobOverdue struct{ attempt, job int }
+)
+
+// Between a supervisor and its approval actor.
+type (
+	// verdict answers a consult. Withdrawn ones are answered, too, so that whoever asked knows that all is said.
+	verdict struct {
+		id       messages.ProcessID
+		plan     policy.Plan // as it is now
+		decision messages.DecisionKind
+		source   messages.DecisionSource
+		refusal  *messages.Error // nil: allowed
+	}
+)
+
+// From an approval actor to itself, by timers and work.
+type (
+	questionDue struct{ question messages.QuestionID }
+	listening   struct{}
+	grantDue    struct{ grant messages.GrantID }
+	// approverSaid is what an approver's call came to; failed says why it has no answer.
+	approverSaid struct {
+		question messages.QuestionID
+		decision messages.Decision
+		failed   string
+	}
+	approverOverdue struct{ question messages.QuestionID }
+)
+
+// Between a supervisor and the runtime's actor.
+type (
+	// takeSlot is answered with slotTaken.
+	takeSlot  struct{ id messages.ProcessID }
+	slotTaken struct {
+		id  messages.ProcessID
+		err *messages.Error
+	}
+	// withdrawSlot takes back a takeSlot that has not been answered.
+	withdrawSlot struct{ id messages.ProcessID }
+	// giveSlot comes as a request, because the sender is whose slot it was; it is not answered.
+	giveSlot struct{}
+	// counted tells of an end. It is a giveSlot, too, if the process gives its slot back.
+	counted struct {
+		cause messages.Cause
+		slot  bool
+	}
+	// trimRecords asks a session to forget its oldest records; weighed tells how much it remembers.
+	trimRecords struct{ bytes int64 }
+	weighed     struct{ bytes int64 }
+	// spawnerHangs says that a start which was given up has not returned (1), or has at last (-1).
+	spawnerHangs struct{ change int }
+)
+
+// From a supervisor to itself.
+type (
+	expireRecords struct{}
+	// aftermathOver says that a tree which is being ended has held a start back for long enough.
+	aftermathOver struct{ id messages.ProcessID }
+	// takeoverOverdue says that what is left of a crashed process has not ended in time.
+	takeoverOverdue struct{ id messages.ProcessID }
+)
+
+// From the runtime's actor to itself.
+type (
+	// refuseSlot tells one that has waited long enough.
+	refuseSlot struct{ applicant applicantID }
+)
+
+// Between the actors that have to do with rules.
+type (
+	// amend asks for a rule that allows what begins with a prefix. It is answered with amended when every session has it.
+	amend struct {
+		question messages.QuestionID
+		prefix   []string
+	}
+	amended struct {
+		amend
+		newRules
+		err error // why there is no such rule
+	}
+	// appended is what became of the file.
+	appended struct {
+		amend
+		asker *kernel.PID
+		err   error
+	}
+	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
+	newRules struct {
+		version uint64
+		rules   *rules.Set
+	}
+	// spread asks the runtime's actor to hand out new rules, and then to answer.
+	spread struct{ amended }
+)
+
+// will is what is needed to say the last word about a process when nobody else can.
+type will struct {
+	bus    *bus.Bus
+	origin messages.Origin
+}
+
+// execute publishes the end.
+func (w will) execute(record *messages.EndRecord, out output) {
+	w.origin.At = time.Now()
+	w.bus.Publish(execEnded(w.origin, record, out))
+}
+
+// Discard ends a child that nobody takes, and gives back the credit of output.
+func (e childEvent) Discard() {
+	if event, born := e.event.(ptyio.Spawned); born {
+		abandon(event.Child)
+	}
+	e.release()
+}
+
+// release gives back the credit of output.
+func (e childEvent) release() {
+	if event, output := e.event.(ptyio.Output); output {
+		event.Release()
+	}
+}
+
+// Discard says the last word instead of a supervisor that cannot any more.
+func (m ended) Discard() {
+	if m.record != nil {
+		m.will.execute(m.record, m.output)
+	}
+}
+
+// Discard says it for an actor that has crashed.
+func (m lastWords) Discard() {
+	m.will.execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus,
+		Detail: "its actor and its session crashed"}, m.output)
+}

@@ -1,0 +1,122 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// readOutput answers a ReadOutput at once, or when there is something behind the place where it begins.
+func (p *process) readOutput(from caller, m messages.ReadOutput) {
+	if m.Wait <= 0 || !p.output.waitsFor(m) || p.outputOver() {
+		p.reply(from, p.page(m))
+		return
+	}
+	c := &call{caller: from, kind: readCall, read: m}
+	c.clock.left = min(m.Wait, messages.MaxReadWait)
+	p.await(c)
+	c.clock.run(p.ctx, c.call)
+}
+
+// serveReaders answers those who waited for output.
+func (p *process) serveReaders() {
+	for i := 0; i < len(p.calls); {
+		c := p.calls[i]
+		if c.kind == readCall && (!p.output.waitsFor(c.read) || p.outputOver()) {
+			p.finish(c) // and it is gone from the list
+		} else {
+			i++
+		}
+	}
+}
+
+// outputOver reports whether no more output can come.
+func (p *process) outputOver() bool {
+	_, closed := p.state.(*closed)
+	_, exited := p.state.(*exited)
+	return closed || exited && p.attempt.closed
+}
+
+// page is what can be read now.
+func (p *process) page(m messages.ReadOutput) any {
+	return p.output.read(m, p.outputOver())
+}
+
+// waitsFor reports whether there is nothing yet behind the place where a read begins.
+func (o *output) waitsFor(m messages.ReadOutput) bool {
+	switch {
+	case m.AfterSeq != nil:
+		return *m.AfterSeq == o.log.LastSeq()
+	case m.Offset != nil:
+		return *m.Offset == o.log.Total()
+	default:
+		return o.log.Total() == 0
+	}
+}
+
+// read answers a ReadOutput.
+func (o *output) read(m messages.ReadOutput, ended bool) any {
+	limit := m.Max
+	if limit <= 0 || limit > messages.MaxRead {
+		limit = messages.MaxRead
+	}
+	page := &messages.OutputPage{Ended: ended}
+	var chunks []ptyio.Chunk
+	var err error
+	switch {
+	case m.Offset != nil && m.AfterSeq == nil && m.Tail == 0:
+		chunks, page.Missed, err = o.readAt(*m.Offset, limit, m.SkipLost)
+	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
+		chunks, page.MissedChunks, err = o.readAfter(*m.AfterSeq, limit, m.SkipLost)
+	case m.Tail > 0 && m.Offset == nil && m.AfterSeq == nil:
+		wanted := min(int64(min(m.Tail, limit)), o.log.Total())
+		chunks, err = o.log.ReadAt(max(o.log.Total()-wanted, o.tailStart()), limit)
+	default:
+		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "read", Subject: m.Process.String(),
+			Detail: "it does not say where to begin", Hint: "set one of offset, afterSeq and tail"}
+	}
+	if err != nil {
+		return err
+	}
+	page.Total, page.LastSeq = o.log.Total(), o.log.LastSeq()
+	for _, c := range chunks {
+		page.Chunks = append(page.Chunks, messages.OutputChunk{Seq: c.Seq, Offset: c.Offset, Stream: c.Stream, Bytes: c.Bytes})
+	}
+	for _, r := range o.log.Ranges() {
+		page.Retained = append(page.Retained, messages.OutputRange{First: r.First, End: r.End, FirstSeq: r.FirstSeq, EndSeq: r.EndSeq})
+	}
+	return page
+}
+
+// readAt reads from an offset. What is not kept any more is an error, or is skipped and counted.
+func (o *output) readAt(offset int64, limit int, skip bool) ([]ptyio.Chunk, int64, error) {
+	chunks, err := o.log.ReadAt(offset, limit)
+	if err == nil || !skip || offset < 0 || offset > o.log.Total() {
+		return chunks, 0, err
+	}
+	cursor := o.log.CursorAt(offset)
+	chunks, missed := o.log.Next(&cursor, limit)
+	return chunks, missed, nil
+}
+
+// readAfter is readAt behind a chunk; it counts chunks.
+func (o *output) readAfter(seq uint64, limit int, skip bool) ([]ptyio.Chunk, uint64, error) {
+	chunks, err := o.log.ReadAfter(seq, limit)
+	if err == nil || !skip || seq > o.log.LastSeq() {
+		return chunks, 0, err
+	}
+	for _, r := range o.log.Ranges() {
+		if r.FirstSeq > seq+1 && r.FirstSeq < r.EndSeq {
+			chunks, err = o.log.ReadAfter(r.FirstSeq-1, limit)
+			return chunks, r.FirstSeq - 1 - seq, err
+		}
+	}
+	return nil, o.log.LastSeq() - seq, nil
+}
+
+// tailStart is where the newest retained stretch begins.
+func (o *output) tailStart() int64 {
+	if ranges := o.log.Ranges(); len(ranges) > 0 {
+		return ranges[len(ranges)-1].First
+	}
+	return 0
+}

@@ -1,0 +1,141 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// request handles what a caller asks of a process.
+func (p *process) request(r request) {
+	if _, over := p.state.(*closed); over {
+		p.ctx.Send(p.supervisor, r) // it has the record
+		return
+	}
+	switch m := r.message.(type) {
+	case messages.Terminate:
+		p.terminate(m)
+	case messages.ReadOutput:
+		p.readOutput(r.caller, m)
+	case messages.Poll:
+		p.poll(r.caller, m)
+	case messages.AwaitExit:
+		p.awaitExit(r.caller, m)
+	default:
+		p.control(r)
+	}
+}
+
+// control handles what needs a child.
+func (p *process) control(r request) {
+	hands := p.reachable()
+	if hands == nil {
+		p.reply(r.caller, p.refuse(messages.CodeWrongState, "the process is "+string(p.state.name()), "wait for exec_started"))
+		return
+	}
+	switch m := r.message.(type) {
+	case messages.WriteStdin:
+		p.write(r.caller, m)
+	case messages.CloseStdin:
+		p.closeStdin(r.caller)
+	case messages.Resize:
+		p.act(hands, r.caller, "resize", func(child ptyio.Child) error { return child.Resize(m.Size) })
+	case messages.Signal:
+		p.signal(hands, r.caller, m)
+	default:
+		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, fmt.Sprintf("a process does not understand %T", r.message), ""))
+	}
+}
+
+// reachable are the hands on the child that lives, or has lived; nil before it is born, and between attempts.
+func (p *process) reachable() *hands {
+	s, live := p.state.(*running)
+	_, dead := p.state.(*exited)
+	if dead || live && !s.between() {
+		return p.attempt.hands
+	}
+	return nil
+}
+
+// act does something to the child, and answers with what it came to.
+func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child) error) {
+	c := &call{caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
+	p.await(c)
+	hands.do(p, job{call: c, do: do})
+}
+
+func (p *process) refuse(code messages.Code, detail, hint string) *messages.Error {
+	return &messages.Error{Code: code, Op: "use process", Subject: p.id.String(), Detail: detail, Hint: hint}
+}
+
+func (p *process) signal(hands *hands, from caller, m messages.Signal) {
+	if m.Number < 1 || m.Number > 64 {
+		p.reply(from, &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal", Subject: "number",
+			Detail: fmt.Sprintf("there is no signal %d", m.Number), Hint: "use a number from 1 to 64"})
+		return
+	}
+	scope := ptyio.Foreground
+	if m.Tree {
+		scope = ptyio.Tree
+	}
+	p.act(hands, from, "signal", func(child ptyio.Child) error { return child.Signal(syscall.Signal(m.Number), scope) })
+}
+
+func (p *process) poll(from caller, m messages.Poll) {
+	if m.NoTimeout && m.Yield != 0 {
+		p.reply(from, p.refuse(messages.CodeInvalidRequest, "`no_timeout=true` requires `yield_time_ms` to be omitted", ""))
+		return
+	}
+	c := &call{caller: from, kind: pollCall, tokens: p.settings.tokens(m.MaxOutputTokens)}
+	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
+	p.await(c)
+	c.clock.run(p.ctx, c.call)
+	p.step() // the leader may have exited, of which nobody may have been told yet
+}
+
+// awaitExit waits for the leader's exit, and takes nothing.
+func (p *process) awaitExit(from caller, m messages.AwaitExit) {
+	c := &call{caller: from, kind: exitCall, clock: clock{left: m.For, endless: m.For <= 0}}
+	p.await(c)
+	c.clock.run(p.ctx, c.call)
+	p.step()
+}
+
+// terminate begins the end; the supervisor answers when that has come about. The first request before the leader's exit is
+// the one that counts.
+func (p *process) terminate(m messages.Terminate) {
+	if p.ending.first == nil && !p.leaderExited() {
+		p.ending.first = &m
+	}
+	p.ending.wanted = true
+	p.state.terminate(p, m)
+}
+
+// leaderExited reports whether the leader of what may be the last attempt has exited by itself.
+func (p *process) leaderExited() bool {
+	s, live := p.state.(*running)
+	_, dead := p.state.(*exited)
+	return dead || live && (s.stage == judging || s.stage == asking || s.stage == clearing)
+}
+
+// outcome turns an error of an operation without a result into its reply.
+func outcome(op string, err error) any {
+	if err == nil {
+		return messages.Done{}
+	}
+	return asError(op, err)
+}
+
+// asError makes any error one that can be sent; nil stays nil.
+func asError(op string, err error) *messages.Error {
+	if err == nil {
+		return nil
+	}
+	if typed, ok := errors.AsType[*messages.Error](err); ok {
+		return typed
+	}
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Detail: err.Error()}
+}

@@ -1,0 +1,77 @@
+package actors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// result takes the output that nobody has taken, and says how things stand.
+func (p *process) result(c *call) *messages.Result {
+	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
+		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.thought(), MaxOutputTokens: c.tokens, Denial: p.denial}
+	if s, is := p.state.(*starting); is && s.queued {
+		r.Waiting = "for the slot of another process, which is being ended"
+	}
+	if s, is := p.state.(*running); is && (s.between() || s.stage == judging) { // nobody is told before it is judged
+		r.Status = messages.NoStatus
+	}
+	if a := p.attempt; a != nil {
+		r.Background = a.background
+	}
+	if !r.Running && p.ending.first != nil {
+		r.Cause, r.By = messages.CauseTerminated, p.ending.first.By
+	}
+	p.inputPart(r, c.write)
+	p.output.take(r, r.Running)
+	_, over := p.state.(*closed)
+	_, dead := p.state.(*exited)
+	p.told = p.told || dead || over
+	if c.kind == pollCall && r.Running {
+		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin()})
+	}
+	return r
+}
+
+// inputPart says what became of the call's own write, and of those whose answers came too early to say it.
+func (p *process) inputPart(r *messages.Result, w *write) {
+	r.EarlierInput, p.input.news = p.input.news, nil
+	if w == nil {
+		return
+	}
+	r.Taken, r.InputErr = w.taken, w.err
+	switch {
+	case w.done:
+	case r.Running:
+		r.Pending = len(w.bytes) - w.taken
+	default:
+		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
+			Detail: "the program has exited and had not taken all bytes by then"}
+	}
+}
+
+// usable says whether a model may go on with the process: its leader lives or is still to come, or its background children
+// were kept.
+func (p *process) usable() bool {
+	switch p.state.(type) {
+	case *exited:
+		background := p.attempt.background
+		return background != nil && background.Kept && !p.ending.wanted
+	case *closed:
+		return false
+	default:
+		return true
+	}
+}
+
+// exit answers who waits for the leader's exit.
+func (p *process) exit() *messages.Exit {
+	_, dead := p.state.(*exited)
+	_, over := p.state.(*closed)
+	return &messages.Exit{Process: p.id, Exited: dead || over, Status: p.status(), Lost: p.lost()}
+}
+
+// chunkID is six random hexadecimal digits.
+func chunkID() string { return fmt.Sprintf("%06x", rand.IntN(1<<24)) }

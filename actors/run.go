@@ -1,0 +1,126 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// run is what a run to the end keeps of its streams, the beginning of each, and its timeout. Nil is no run.
+type run struct {
+	limit          int
+	full           bool
+	timeout        time.Duration // zero: none
+	stdout, stderr []byte
+	omitted        int64
+	timedOut       bool
+	cancelled      bool
+	clock          *kernel.Timer // of the timeout
+}
+
+func newRun(m *messages.RunCommand) *run {
+	r := &run{limit: messages.MaxRunOutput, full: m.Full, timeout: max(m.Timeout, 0)}
+	switch {
+	case m.Full:
+		r.limit, r.timeout = messages.MaxFullOutput, 0
+	case m.Timeout == 0:
+		r.timeout = messages.DefaultRunTimeout
+	}
+	return r
+}
+
+// keep is a sink.
+func (r *run) keep(chunk ptyio.Chunk, _ []*bus.Credit) {
+	kept := &r.stdout
+	if chunk.Stream == messages.Stderr {
+		kept = &r.stderr
+	}
+	n := min(len(chunk.Bytes), r.limit-len(*kept))
+	*kept = append(*kept, chunk.Bytes[:n]...)
+	r.omitted += int64(len(chunk.Bytes) - n)
+}
+
+// clear forgets the output of an attempt that another follows.
+func (r *run) clear() {
+	if r != nil {
+		r.stdout, r.stderr, r.omitted = nil, nil, 0
+	}
+}
+
+// hold stops the timeout, which does not run while somebody is asked.
+func (r *run) hold() {
+	if r != nil {
+		r.clock.Cancel()
+	}
+}
+
+// armRun starts the timeout of an attempt.
+func (p *process) armRun() {
+	if r := p.run; r != nil && r.timeout > 0 {
+		r.clock.Cancel()
+		r.clock = p.ctx.After(r.timeout, runTimeout{})
+	}
+}
+
+// runTimedOut ends a run whose time is over, unless its leader has exited.
+func (p *process) runTimedOut() {
+	switch p.state.(type) {
+	case *exited, *closed:
+		return
+	}
+	p.run.timedOut = true
+	p.terminate(messages.Terminate{By: messages.ByTimeout, Grace: -1})
+}
+
+// cancelRun ends a run whose caller has given up. Its answer says so.
+func (p *process) cancelRun() {
+	switch p.state.(type) {
+	case *exited, *closed:
+		return
+	}
+	p.run.cancelled = true
+	p.terminate(messages.Terminate{By: messages.ByUser, Grace: messages.RunCancelGrace})
+}
+
+// finishRun answers a run with what there is.
+func (p *process) finishRun() {
+	if c := p.asker(); c != nil && c.kind == runCall {
+		p.finish(c)
+	}
+}
+
+// finishRunEarly answers a run that was ended before it began.
+func (p *process) finishRunEarly() {
+	if p.run != nil && (p.run.timedOut || p.run.cancelled) {
+		p.finishRun()
+	}
+}
+
+// result is what a run came to.
+func (r *run) result(p *process) *messages.RunResult {
+	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
+		Denial: p.denial, Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: time.Since(p.began)}
+	if p.attempt != nil && p.attempt.exit != nil {
+		result.Duration = p.attempt.exitedAt.Sub(p.began)
+	}
+	limit := messages.MaxRunOutput
+	if r.full {
+		limit = len(r.stdout) + len(r.stderr)
+	}
+	result.Aggregated = messages.Aggregate(r.stdout, r.stderr, limit)
+	code, known := result.Status.Code()
+	switch {
+	case r.timedOut:
+		code = messages.RunTimedOut
+	case r.cancelled:
+		code = messages.RunCancelled
+	case !known:
+		code = -1
+	}
+	result.ExitCode = code
+	p.told = true
+	return result
+}

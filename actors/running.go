@@ -1,0 +1,242 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// running is the state in which a child lives, or another attempt is to follow one that its sandbox has stopped.
+type running struct {
+	stage  stage
+	denied *messages.Denial // from asking on: what the sandbox stopped
+}
+
+// stage is how far a running process has come.
+type stage int
+
+const (
+	living     stage = iota // the leader lives
+	judging                 // it has exited, which nobody is told before it is known whether its sandbox stopped it
+	asking                  // somebody is asked about another attempt
+	clearing                // there will be one, when everything of the one before has ended
+	respawning              // its spawner is at work
+)
+
+// between reports whether one attempt is over and the next has not begun.
+func (s *running) between() bool { return s.stage >= asking }
+
+func (s *running) name() messages.ProcessState {
+	if s.between() {
+		return messages.StateStarting
+	}
+	return messages.StateRunning
+}
+
+func (*running) enter(*process) {}
+
+func (s *running) receive(p *process, message any) bool {
+	switch m := message.(type) {
+	case childEvent:
+		return m.attempt == p.attempt.number && s.event(p, m)
+	case verdict:
+		if s.stage == asking {
+			s.verdict(p, m)
+		}
+	case judgeNow:
+		if m.attempt == p.attempt.number {
+			s.judge(p)
+		}
+	case spawnFailed:
+		if s.stage == respawning {
+			p.failed(m.err)
+		}
+	case spawnOverdue:
+		if s.stage == respawning && p.attempt.spawning.giveUp() {
+			p.failed(errSpawnerHangs)
+		}
+	case dropOutput:
+		p.drop(m)
+	case endOverdue:
+		p.overdue(m)
+		s.step(p)
+	default:
+		return false
+	}
+	return true
+}
+
+// event notes what a child reports, and goes on as far as that allows.
+func (s *running) event(p *process, m childEvent) bool {
+	switch e := m.event.(type) {
+	case ptyio.Spawned:
+		if s.stage != respawning {
+			return false
+		}
+		s.stage, s.denied = living, nil
+		p.born(e.Child, m.pid)
+		p.tellProgress()
+		return true
+	case ptyio.Exited:
+		if p.attempt.exit == nil {
+			s.exited(p, e)
+		}
+		return true
+	}
+	known := p.learn(m.event)
+	s.step(p)
+	return known
+}
+
+// exited keeps the exit of a leader back that may have been stopped by its sandbox, until the output that came before it is
+// here.
+func (s *running) exited(p *process, e ptyio.Exited) {
+	a := p.attempt
+	a.exit, a.exitedAt = &e, time.Now()
+	if !p.mayBeDenied(e) {
+		if p.decision.launch.Sandbox != nil {
+			p.denial = e.Denial
+		}
+		p.advance(&exited{})
+		return
+	}
+	s.stage = judging
+	p.run.hold()
+	if p.run != nil {
+		p.ctx.After(messages.RunDrain, judgeNow{a.number}) // as long as a run waits for output that nobody takes
+	}
+	s.step(p)
+}
+
+// step goes on when what a stage waits for has come about.
+func (s *running) step(p *process) {
+	a := p.attempt
+	if p.decision.launch.Sandbox == nil || p.decision.plan.OnDenial == policy.Return || p.ending.wanted { // it is the last attempt
+		p.closeOutput()
+	}
+	switch {
+	case a.exit == nil:
+	case s.stage == living: // given up, for want of a word
+		p.advance(&exited{})
+	case s.stage == judging && a.drained:
+		s.judge(p)
+	case s.stage == clearing && a.over() && p.input.open() == 0:
+		s.again(p)
+	}
+}
+
+// mayBeDenied reports whether an exit has to be looked at before it is told. There is another attempt only as long as the
+// call that asked for the command waits for it: later, somebody has seen the first.
+func (p *process) mayBeDenied(e ptyio.Exited) bool {
+	return p.decision.launch.Sandbox != nil && e.Lost == nil && !p.ending.wanted && p.asker() != nil &&
+		(e.Denial != nil || e.Status != messages.Exited(0))
+}
+
+// judge decides what a held back exit is, once.
+func (s *running) judge(p *process) {
+	if s.stage != judging {
+		return
+	}
+	a, plan := p.attempt, p.decision.plan
+	denial := denialOf(*a.exit, p.output.log.Transcript(ptyio.DefaultBufferSize)) // only a first attempt is confined: it is all its own
+	early := denial != nil && (!denial.FromText || a.exitedAt.Sub(a.bornAt) <= earlyDenial)
+	switch {
+	case denial == nil || p.ending.wanted || p.asker() == nil:
+		p.advance(&exited{})
+	case plan.OnDenial == policy.AskTo:
+		s.stop(p, denial, asking)
+		p.consult(denial)
+	case plan.OnDenial == policy.Retry && early:
+		s.stop(p, denial, clearing)
+		p.decided(verdict{plan: plan, source: plan.Source})
+		s.clear(p)
+	default:
+		p.denial = denial
+		p.advance(&exited{})
+	}
+}
+
+// stop ends what is left of an attempt that was denied.
+func (s *running) stop(p *process, denial *messages.Denial, next stage) {
+	s.stage, s.denied = next, denial
+	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial})
+	p.tellProgress()
+	p.endTree(p.grace(messages.Terminate{})) // it may have been asked to keep its children
+}
+
+// verdict goes on as a person, or what they said before, decided about another attempt.
+func (s *running) verdict(p *process, v verdict) {
+	p.decided(v)
+	if v.refusal != nil {
+		refusal := *v.refusal
+		refusal.Subject, refusal.Denial = p.id.String(), s.denied
+		s.giveUp(p, &refusal)
+		return
+	}
+	p.releaseAsker()
+	s.stage = clearing
+	s.clear(p)
+}
+
+// clear makes sure of another attempt. The timeout of a run goes on at once: the output of the attempt before may wait for
+// its reader for ever.
+func (s *running) clear(p *process) {
+	p.armRun()
+	s.step(p)
+}
+
+// giveUp leaves it at the denial. The call that asked for the command gets failure.
+func (s *running) giveUp(p *process, failure *messages.Error) {
+	p.denial, p.refusal = s.denied, failure
+	if c := p.asker(); c != nil {
+		p.answer(c, failure)
+	}
+	p.advance(&exited{})
+}
+
+// again begins the next attempt, without a sandbox, when everything of the one before has ended. The slot is kept.
+func (s *running) again(p *process) {
+	s.stage = respawning
+	p.past = joined(p.past, p.attempt.tree)
+	p.output.unread.Drain() // an answer is about one attempt; events, the log and the transcript have all
+	p.run.clear()
+	p.armRun()
+	p.decision.launch.Sandbox = nil
+	p.spawn()
+}
+
+func (s *running) terminate(p *process, m messages.Terminate) {
+	p.limitOutput()
+	switch s.stage {
+	case respawning:
+		p.callOff() // the spawner's word ends the process
+	case asking, clearing: // there will be no other attempt
+		if s.stage == asking {
+			p.ctx.Send(p.supervisor, withdraw{p.id})
+		}
+		p.denial = s.denied
+		p.endTree(p.grace(m))
+		p.advance(&exited{})
+	default:
+		p.endTree(p.grace(m))
+	}
+}
+
+// unasked leaves it at the denial if somebody is asked about another attempt for the call that was taken back.
+func (s *running) unasked(p *process) {
+	if s.stage == asking {
+		p.ctx.Send(p.supervisor, withdraw{p.id})
+		s.giveUp(p, abandonedError(p.id))
+	}
+}
+
+// joined is what became of the trees of two attempts.
+func joined(a, b messages.TreeReport) messages.TreeReport {
+	if len(a.Survivors) == 0 && a.Ended == 0 {
+		return b
+	}
+	return messages.TreeReport{Ended: a.Ended + b.Ended, Survivors: append(a.Survivors[:len(a.Survivors):len(a.Survivors)], b.Survivors...),
+		Airtight: a.Airtight && b.Airtight}
+}

@@ -1,0 +1,91 @@
+package actors
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// settings are what a session's commands start from. Once a supervisor has them they are replaced, never changed: processes
+// share those they began with.
+type settings struct {
+	dir          string
+	environment  messages.EnvironmentPolicy
+	base         []string
+	noLogin      bool
+	longestPoll  time.Duration
+	outputTokens int
+	approval     messages.ApprovalPolicy
+	sandbox      messages.SandboxPolicy
+	rules        *rules.Set
+
+	// The environment of commands that name no policy of their own, or why there is none; see built.
+	env      []string
+	envError error
+}
+
+// built fills in the environment, once for all the commands that start with these settings.
+func (s settings) built() *settings {
+	s.env, s.envError = s.buildEnvironment(s.environment, ptyio.PagersOff(s.environment.Set))
+	return &s
+}
+
+// buildEnvironment makes an environment; if that is exact, exact are the only overrides. A request's own has none: nothing is
+// known about what it runs.
+func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy, exact map[string]string) ([]string, error) {
+	overrides := ptyio.Overrides()
+	if policy.Exact {
+		policy.Inherit, overrides = messages.InheritNone, exact
+	}
+	return ptyio.BuildEnvironment(s.base, policy, overrides)
+}
+
+// tokens is the bound for a result's text.
+func (s *settings) tokens(requested int) int {
+	if requested <= 0 {
+		requested = messages.DefaultOutputTokens
+	}
+	return min(requested, s.outputTokens)
+}
+
+// update replaces the settings of later commands.
+func (v *supervisor) update(m messages.UpdateEnvironment) {
+	next := *v.settings
+	if m.Dir != nil {
+		next.dir = *m.Dir
+		if !filepath.IsAbs(next.dir) {
+			next.dir = filepath.Join(v.settings.dir, next.dir)
+		}
+		if strings.ContainsRune(next.dir, 0) {
+			v.ctx.Respond(badField("dir", "it contains a NUL byte", "remove it"))
+			return
+		}
+	}
+	if m.Environment != nil {
+		next.environment = *m.Environment
+	}
+	if m.Approval != nil {
+		next.approval = *m.Approval
+	}
+	if m.Sandbox != nil {
+		next.sandbox = *m.Sandbox
+		next.sandbox.WritableRoots = slices.Clone(next.sandbox.WritableRoots)
+	}
+	if err := cmp.Or(next.approval.Check(), next.sandbox.Check()); err != nil {
+		v.ctx.Respond(err)
+		return
+	}
+	built := next.built()
+	if m.Environment != nil && built.envError != nil { // every later command would fail
+		v.ctx.Respond(built.envError)
+		return
+	}
+	v.settings = built
+	v.ctx.Respond(messages.Done{})
+}

@@ -1,0 +1,130 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// spawning is one call of a spawner. That may be a host's own and fail in every way: it works in a goroutine for which
+// nobody waits. The goroutines of our own spawners, which return, are used again.
+type spawning struct {
+	system  *kernel.System
+	runtime *kernel.PID
+	wanted  context.Context
+	callOff context.CancelFunc
+	// fate has room for one: whoever comes first, the goroutine that has returned or the actor that gives up, puts it in.
+	fate chan struct{}
+}
+
+// spawnResult is what a call of a spawner came to.
+type spawnResult struct {
+	child ptyio.Child
+	err   error
+}
+
+// startSpawning lets the spawner work. Everything that can receive events is in place before.
+func (p *process) startSpawning(number int) *spawning {
+	s := &spawning{system: p.ctx.System(), runtime: p.runtime, fate: make(chan struct{}, 1)}
+	s.wanted, s.callOff = context.WithCancel(context.Background())
+	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
+	launch, spawner := p.decision.launch, p.spawner
+	launch.Events = relay(s.system, self, supervisor, id, number)
+	begin := p.ctx.Detach
+	if _, prompt := spawner.(ptyio.Prompt); prompt {
+		begin = p.ctx.Go
+	}
+	begin(func(alive context.Context) any {
+		defer context.AfterFunc(alive, s.callOff)()
+		result := spawnResult{err: errSpawnerLeft}
+		defer func() { // also where the spawner ends its goroutine
+			if result.err != nil {
+				s.system.Send(supervisor, unborn{id, number})
+				s.system.Send(self, spawnFailed{number, result.err})
+			} else {
+				launch.Events(ptyio.Spawned{Child: result.child}) // in case that the spawner has not said it
+			}
+			s.returned()
+		}()
+		result.call(s.wanted, spawner, launch)
+		return nil
+	})
+	return s
+}
+
+// call asks the spawner.
+func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch ptyio.Launch) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			o.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
+				Detail: fmt.Sprintf("the spawner panicked: %v", reason)}
+		}
+	}()
+	child, err := spawner.Spawn(ctx, launch)
+	if child == nil && err == nil {
+		err = errors.New("the spawner gave neither a child nor a reason")
+	}
+	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
+		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
+	}
+	o.child, o.err = child, err
+}
+
+var (
+	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "the spawner ended its goroutine"}
+
+	errSpawnerHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn",
+		Detail: "the spawner did not return when it was called off, and was left alone"}
+)
+
+// relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is
+// called by several goroutines of the spawner.
+func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int) func(ptyio.Event) {
+	born := make(chan struct{}, 1) // room for one: a child is born once
+	return func(e ptyio.Event) {
+		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
+		switch e := e.(type) {
+		case ptyio.Spawned:
+			select {
+			case born <- struct{}{}:
+			default:
+				return
+			}
+			event = childEvent{id: id, attempt: number, event: e, pid: pidOf(e.Child)}
+			system.Send(supervisor, event)
+		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
+			system.Send(supervisor, event)
+		}
+		system.Send(process, event)
+	}
+}
+
+// returned is said by the goroutine. If the actor has given up before, the runtime's actor hears of the return.
+func (s *spawning) returned() {
+	select {
+	case s.fate <- struct{}{}:
+	default:
+		s.system.Send(s.runtime, spawnerHangs{-1})
+	}
+}
+
+// giveUp reports whether the spawner has not returned. Then it is left alone, and the runtime starts nothing until it does.
+func (s *spawning) giveUp() bool {
+	select {
+	case s.fate <- struct{}{}:
+		s.system.Send(s.runtime, spawnerHangs{1})
+		return true
+	default:
+		return false // its word is on the way
+	}
+}
+
+// callOff ends the spawner's work, and gives it up if it does not return.
+func (p *process) callOff() {
+	p.attempt.spawning.callOff()
+	p.ctx.After(p.patience.Spawn, spawnOverdue{p.attempt.number})
+}

@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// starting is the state in which a command waits for a slot and then for its spawner.
+type starting struct {
+	queued   bool // the slot of another process is being freed for this one
+	spawning bool
+	left     bool // it was terminated, and the spawner has been called off
+}
+
+func (*starting) name() messages.ProcessState { return messages.StateStarting }
+
+func (*starting) enter(p *process) {
+	d := p.decision
+	d.launch.Sandbox = d.confinement()
+	p.ctx.Send(p.supervisor, wantSlot{p.id})
+}
+
+func (s *starting) receive(p *process, message any) bool {
+	switch m := message.(type) {
+	case slot:
+		if s.left || s.spawning {
+			return true
+		}
+		if m.refused != nil {
+			p.failed(m.refused)
+			return true
+		}
+		s.queued, s.spawning = false, true
+		p.spawn()
+	case waitForSlot:
+		s.queued = true
+	case spawnFailed:
+		p.failed(m.err)
+	case spawnOverdue:
+		if p.attempt.spawning.giveUp() {
+			p.failed(errSpawnerHangs)
+		}
+	case childEvent:
+		spawned, born := m.event.(ptyio.Spawned)
+		if !born {
+			return false
+		}
+		p.born(spawned.Child, m.pid)
+		p.advance(&running{})
+	default:
+		return false
+	}
+	return true
+}
+
+// terminate calls the spawner off; what it then says ends the process.
+func (s *starting) terminate(p *process, _ messages.Terminate) {
+	if !s.spawning {
+		p.failed(nil)
+		return
+	}
+	if !s.left {
+		s.left = true
+		p.callOff()
+	}
+}
+
+func (*starting) unasked(*process) {}
+
+// confinement is what the first attempt may do; nil: everything.
+func (d *decision) confinement() *ptyio.Confinement {
+	if d.plan.FirstAttempt == policy.Unsandboxed || !d.snapshot.Sandbox.Confined() {
+		return nil
+	}
+	confinement := &ptyio.Confinement{Policy: d.snapshot.Sandbox}
+	if d.request.SandboxPermissions == messages.WithAdditionalPermissions {
+		confinement.Additional = d.request.AdditionalPermissions
+	}
+	return confinement
+}

@@ -1,0 +1,100 @@
+package actors
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// Surroundings are what all sessions of a runtime share. They are not changed.
+type Surroundings struct {
+	Bus     *bus.Bus
+	Spawner ptyio.Spawner
+	Logger  *slog.Logger
+	// MaxProcesses bounds the processes of all sessions together.
+	MaxProcesses int
+	Telemetry    *Telemetry
+	// Rules are what rule files said at the start; amendments are appended to AmendmentFile, or to nothing if it is empty.
+	Rules         *rules.Set
+	AmendmentFile string
+	// Plan decides about commands; nil means policy.MakePlan.
+	Plan func(policy.Request, policy.Snapshot) policy.Plan
+	// RecordBytes bounds the memory for what ended processes of all sessions have said; zero means DefaultRecordBytes.
+	RecordBytes int64
+	// Patience is how long a host's own code may take; zero fields mean the defaults.
+	Patience Patience
+}
+
+// DefaultRecordBytes is Surroundings.RecordBytes where none is named.
+const DefaultRecordBytes = 64 << 20
+
+// Patience is how long a host's own code may take before the runtime goes on without it.
+type Patience struct {
+	Spawn    time.Duration // a start that was called off: 10 s; our own spawners need up to 6
+	Child    time.Duration // one call to a child that is not ours: 5 s
+	End      time.Duration // the end of such a child, beyond its grace, and again when it was abandoned: 10 s
+	Approver time.Duration // an approver whose answer nobody wants any more: 5 s
+}
+
+func (s Surroundings) withDefaults() Surroundings {
+	if s.Plan == nil {
+		s.Plan = policy.MakePlan
+	}
+	s.RecordBytes = cmp.Or(s.RecordBytes, DefaultRecordBytes)
+	s.Patience.Spawn = cmp.Or(s.Patience.Spawn, 10*time.Second)
+	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
+	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
+	s.Patience.Approver = cmp.Or(s.Patience.Approver, 5*time.Second)
+	return s
+}
+
+// surroundings are the same for the processes of one session.
+type surroundings struct {
+	session   messages.SessionID
+	runtime   *kernel.PID
+	bus       *bus.Bus
+	spawner   ptyio.Spawner
+	logger    *slog.Logger
+	telemetry *Telemetry
+	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
+	ruleFile  string // where a rule that a person makes is written
+	patience  Patience
+}
+
+func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surroundings {
+	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
+		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience}
+}
+
+// SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
+type SessionConfig struct {
+	Session          messages.SessionID
+	Dir              string // absolute
+	Environment      messages.EnvironmentPolicy
+	Base             []string // the environment that commands start from, on the machine where they run
+	NoLoginShell     bool
+	LongestPoll      time.Duration
+	OutputTokens     int
+	MaxProcesses     int
+	WarnProcesses    int
+	Protected        int
+	DeterministicIDs bool
+	OnLeaderExit     messages.OnLeaderExit // of commands that do not say
+	Approval         messages.ApprovalPolicy
+	Sandbox          messages.SandboxPolicy
+	Approver         Approver      // nil: only subscribers and callers answer
+	ApprovalDeadline time.Duration // zero: none
+	OnDeadline       messages.DecisionKind
+}
+
+func (c SessionConfig) settings() settings {
+	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
+		outputTokens: c.OutputTokens, approval: c.Approval, sandbox: c.Sandbox}
+}

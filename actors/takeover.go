@@ -1,0 +1,118 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// takeover is a process whose actor has crashed: its supervisor ends what is left of it, and says the last word.
+type takeover struct {
+	record   *messages.EndRecord
+	output   output // what it had said
+	will     will
+	told     bool // the actor has left words; they come before the news of its crash
+	disowned bool // its child was given up
+}
+
+// lastWords keeps what a crashing process leaves. The news of the crash follows.
+func (v *supervisor) lastWords(m lastWords) {
+	if e := v.entries[m.id]; e != nil {
+		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
+			output: m.output.finished(), will: m.will, told: true}
+	}
+}
+
+// crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. The others do not notice.
+func (v *supervisor) crashed(m kernel.Crashed) {
+	if v.asking.actor != nil && v.asking.actor.Equal(m.PID) {
+		v.approvalCrashed(m)
+		return
+	}
+	for _, e := range v.entries {
+		if e.actor.Equal(m.PID) {
+			v.takeOver(e, m.Reason)
+			return
+		}
+	}
+	for id, c := range v.calls.table {
+		if c.home != nil && c.home.Equal(m.PID) {
+			v.reply(id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
+		}
+	}
+}
+
+func (v *supervisor) takeOver(e *entry, reason any) {
+	if e.last != nil { // it had ended
+		return
+	}
+	if e.takeover == nil { // it crashed at its very beginning
+		e.takeover = &takeover{output: newOutput(), will: will{v.bus, v.origin(e)}, told: true}
+	}
+	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
+	e.takeover.record = &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Detail: failure.Detail}
+	for id, c := range v.calls.table {
+		if c.entry == e && !c.ender {
+			v.reply(id, failure)
+		}
+	}
+	if e.consulting {
+		v.withdrawAsked(e)
+	}
+	v.abandonLeft(e)
+	v.closeTakeover(e)
+}
+
+// abandonLeft ends what lives of a crashed process. What is not ours is given up if it does not end in time.
+func (v *supervisor) abandonLeft(e *entry) {
+	if e.child != nil {
+		abandon(e.child)
+	}
+	if e.child == nil || !ptyio.IsPrompt(e.child) {
+		v.ctx.After(v.patience.Spawn+v.patience.End, takeoverOverdue{e.info.Process})
+	}
+}
+
+func (v *supervisor) takeoverOverdue(id messages.ProcessID) {
+	if e := v.entries[id]; e != nil && e.takeover != nil {
+		e.takeover.disowned = true
+		if e.child != nil && e.tree == nil {
+			report := unended(e.info.PID, []string{e.info.Label})
+			e.tree = &report
+		}
+		v.closeTakeover(e)
+	}
+}
+
+func crashError(id messages.ProcessID, detail string) *messages.Error {
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: id.String(), Detail: detail,
+		Hint: "the process was ended; start it anew"}
+}
+
+// closeTakeover says the last word for a process whose actor is gone, when no child can live any more and nobody is asked
+// about it.
+func (v *supervisor) closeTakeover(e *entry) {
+	t := e.takeover
+	if t == nil || e.consulting || !t.disowned && !e.gone() {
+		return
+	}
+	t.record.Status = e.status
+	if e.tree != nil {
+		t.record.Tree = *e.tree
+	}
+	v.close(e, t.record, &record{output: t.output, told: true})
+}
+
+// gone reports whether no child lives, or can be born.
+func (e *entry) gone() bool {
+	switch {
+	case e.begun == 0:
+		return true
+	case e.attempt < e.begun:
+		return false // a spawner is at work
+	default:
+		return e.unborn || e.tree != nil
+	}
+}

@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+)
+
+// awaitExit waits for the exit of one process, in it, or of several, in an actor of its own.
+func (v *supervisor) awaitExit(m messages.AwaitExit) {
+	switch len(m.Processes) {
+	case 0:
+		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none",
+			Hint: "name at least one"})
+	case 1:
+		v.route(m.Processes[0], m)
+	default:
+		if len(m.Processes) > maxWaited {
+			v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there are too many"})
+			return
+		}
+		c := &openCall{asker: v.ctx.Sender()}
+		w := &wait{supervisor: v.ctx.Self(), AwaitExit: m}
+		w.caller = v.note(c)
+		c.home = v.ctx.Spawn("wait", w.receive)
+	}
+}
+
+// maxWaited bounds the processes that one call waits for.
+const maxWaited = 4096
+
+// wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does, collects
+// what comes, answers once, and ends.
+type wait struct {
+	messages.AwaitExit
+	caller
+	supervisor *kernel.PID
+	exits      messages.Exits
+	open       int
+	over       bool
+}
+
+func (w *wait) receive(ctx *kernel.Context) {
+	switch m := ctx.Message().(type) {
+	case kernel.Started:
+		for _, id := range w.Processes {
+			w.open++
+			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
+		}
+		if w.For > 0 {
+			ctx.After(w.For, deadline{w.call})
+		}
+	case *messages.Exit:
+		w.open--
+		w.exits = append(w.exits, *m)
+		if w.Any || w.open == 0 {
+			w.answer(ctx, w.exits)
+		}
+	case *messages.Error: // an id that is none
+		w.answer(ctx, m)
+	case deadline:
+		w.answer(ctx, w.exits)
+	case cancelCall:
+		w.answer(ctx, cancelledError(0))
+	case kernel.Unanswered, kernel.Stopping:
+		w.answer(ctx, &messages.Error{Code: messages.CodeClosed, Op: "wait", Detail: "the session has ended"})
+	}
+}
+
+// answer ends the call, takes back what it still waits for, and ends the actor.
+func (w *wait) answer(ctx *kernel.Context, reply any) {
+	if w.over {
+		return
+	}
+	w.over = true
+	if w.asker != nil {
+		ctx.Send(w.asker, reply)
+	}
+	ctx.Send(w.supervisor, answered{w.call})
+	ctx.Send(w.supervisor, messages.CancelWait{Waiter: ctx.Self().Id})
+	ctx.Stop(ctx.Self())
+}

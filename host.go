@@ -1,0 +1,87 @@
+package execbus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// patience is how long the host's code may take; zero fields mean the defaults.
+type patience struct {
+	answer time.Duration // what Start and OpenSession have to know: 5 s
+	flush  time.Duration // what its logger and its instruments have not taken at Shutdown: 1 s
+}
+
+func (p patience) withDefaults() patience {
+	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
+}
+
+// guarded calls code of the host in a goroutine of its own, which is left alone when ctx ends. A panic is an error.
+func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: errors.New("it ended its goroutine")}
+		defer func() {
+			if reason := recover(); reason != nil {
+				o.err = fmt.Errorf("it panicked: %v", reason)
+			}
+			done <- o
+		}()
+		o.value, o.err = do(ctx)
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none T
+		return none, errors.New("it did not answer in time")
+	}
+}
+
+// asked is guarded for what is asked with a bound in time; what goes wrong is an error about subject.
+func asked[T any](patience time.Duration, op, subject string, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	value, err := guarded(ctx, do)
+	if err == nil {
+		return value, nil
+	}
+	failure := &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Subject: subject, Detail: err.Error()}
+	if typed, ok := errors.AsType[*messages.Error](err); ok && typed.Code != messages.CodeCancelled {
+		failure.Code = typed.Code
+	}
+	return value, failure
+}
+
+// newTelemetry makes the instruments, which is the host's code, too.
+func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
+	return asked(o.patience.answer, "start", "telemetry", func(context.Context) (*actors.Telemetry, error) {
+		return actors.NewTelemetry(o.MeterProvider, o.TracerProvider, out.submit)
+	})
+}
+
+// environment is what commands start from on the machine where a spawner has its children.
+func environment(patience time.Duration, spawner ptyio.Spawner) ([]string, error) {
+	return asked(patience, "open session", "environment", func(ctx context.Context) ([]string, error) {
+		return spawner.Resolver().Environment(ctx)
+	})
+}
+
+// closeSpawner waits for the end of a spawner. A panic is an error.
+func closeSpawner(spawner ptyio.Spawner) error {
+	_, err := guarded(context.Background(), func(context.Context) (struct{}, error) { return struct{}{}, spawner.Close() })
+	if _, ours := errors.AsType[*messages.Error](err); err == nil || ours {
+		return err
+	}
+	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "shutdown", Subject: "spawner", Detail: err.Error()}
+}

@@ -1,0 +1,96 @@
+package execbus
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// levelAge is hostLevel.age: a change of the host's level is noticed as late as that.
+const levelAge = time.Second
+
+// hostLog is a handler in front of the host's, every method of which is called in an outlet.
+type hostLog struct {
+	out   *outlet
+	level *hostLevel
+	host  *hostHandler
+}
+
+// newHostLogger is a logger that never waits for the host's and does not panic.
+func newHostLogger(host *slog.Logger, out *outlet) *slog.Logger {
+	h := hostLog{out, &hostLevel{out: out, age: levelAge}, &hostHandler{make: host.Handler}}
+	h.level.least.Store(math.MinInt64) // until the host has been asked everything is passed on
+	h.level.ask(h.host)
+	return slog.New(h)
+}
+
+// Enabled reports whether the host wanted records of a level when it was last asked.
+func (h hostLog) Enabled(_ context.Context, level slog.Level) bool {
+	h.level.ask(h.host)
+	return int64(level) >= h.level.least.Load()
+}
+
+// Handle passes a record on.
+func (h hostLog) Handle(ctx context.Context, record slog.Record) error {
+	h.out.submit(func() {
+		if host := h.host.get(); host.Enabled(ctx, record.Level) {
+			_ = host.Handle(ctx, record) // nobody is left to be told
+		}
+	})
+	return nil
+}
+
+// WithAttrs is the host's, when the first record comes.
+func (h hostLog) WithAttrs(attributes []slog.Attr) slog.Handler {
+	parent := h.host
+	h.host = &hostHandler{make: func() slog.Handler { return parent.get().WithAttrs(attributes) }}
+	return h
+}
+
+// WithGroup is the host's, when the first record comes.
+func (h hostLog) WithGroup(name string) slog.Handler {
+	parent := h.host
+	h.host = &hostHandler{make: func() slog.Handler { return parent.get().WithGroup(name) }}
+	return h
+}
+
+// hostHandler is a handler of the host that is made when it is needed. It is touched in the outlet only.
+type hostHandler struct {
+	make func() slog.Handler
+	made slog.Handler
+}
+
+func (h *hostHandler) get() slog.Handler {
+	if h.made == nil {
+		h.made = h.make()
+	}
+	return h.made
+}
+
+// hostLevel is the least level that the host's handler wants.
+type hostLevel struct {
+	out *outlet
+	age time.Duration // how long an answer of the host's is believed
+	// Whoever logs looks at these, in any goroutine and without waiting.
+	asked atomic.Int64 // when, in Unix nanoseconds
+	least atomic.Int64
+}
+
+// ask asks the host's handler, not too often.
+func (l *hostLevel) ask(host *hostHandler) {
+	now, last := time.Now().UnixNano(), l.asked.Load()
+	if now-last < int64(l.age) || !l.asked.CompareAndSwap(last, now) {
+		return
+	}
+	l.out.try(func() {
+		least := int64(math.MaxInt64)
+		for _, level := range []slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo, slog.LevelDebug} {
+			if host.get().Enabled(context.Background(), level) {
+				least = int64(level)
+			}
+		}
+		l.least.Store(least)
+	})
+}

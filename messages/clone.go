@@ -1,0 +1,104 @@
+package messages
+
+import (
+	"maps"
+	"slices"
+)
+
+// The clones share nothing with what they are made of: whoever takes a request from somebody else keeps one, because its
+// owner may go on to use the lists, maps and pointers in it.
+
+// pointed is a pointer to a copy of what a pointer points to; nil stays nil.
+func pointed[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// deep is pointed for what has a Clone of its own.
+func deep[T interface{ Clone() T }](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := (*p).Clone()
+	return &v
+}
+
+// Clone makes a deep copy.
+func (c ExecCommand) Clone() ExecCommand {
+	c.CommandPolicy = c.CommandPolicy.Clone()
+	c.Argv, c.Login, c.Environment = slices.Clone(c.Argv), pointed(c.Login), deep(c.Environment)
+	return c
+}
+
+// Clone makes a deep copy.
+func (c RunCommand) Clone() RunCommand {
+	c.CommandPolicy = c.CommandPolicy.Clone()
+	c.Argv, c.Login, c.Environment = slices.Clone(c.Argv), pointed(c.Login), deep(c.Environment)
+	return c
+}
+
+// Clone makes a deep copy.
+func (p CommandPolicy) Clone() CommandPolicy {
+	p.AdditionalPermissions, p.PrefixRule = deep(p.AdditionalPermissions), slices.Clone(p.PrefixRule)
+	return p
+}
+
+// Clone makes a deep copy.
+func (p AdditionalPermissions) Clone() AdditionalPermissions {
+	return AdditionalPermissions{Network: pointed(p.Network), FileSystem: deep(p.FileSystem)}
+}
+
+// Clone makes a deep copy.
+func (p FileSystemPermissions) Clone() FileSystemPermissions {
+	return FileSystemPermissions{Read: slices.Clone(p.Read), Write: slices.Clone(p.Write)}
+}
+
+// Clone makes a deep copy.
+func (p EnvironmentPolicy) Clone() EnvironmentPolicy {
+	p.Exclude, p.Set, p.IncludeOnly = slices.Clone(p.Exclude), maps.Clone(p.Set), slices.Clone(p.IncludeOnly)
+	return p
+}
+
+// Clone makes a deep copy.
+func (p SandboxPolicy) Clone() SandboxPolicy {
+	p.WritableRoots = slices.Clone(p.WritableRoots)
+	return p
+}
+
+// Clone makes a deep copy.
+func (w WriteStdin) Clone() WriteStdin {
+	w.Bytes = slices.Clone(w.Bytes)
+	return w
+}
+
+// Clone makes a deep copy.
+func (u UpdateEnvironment) Clone() UpdateEnvironment {
+	return UpdateEnvironment{Dir: pointed(u.Dir), Environment: deep(u.Environment), Approval: pointed(u.Approval), Sandbox: deep(u.Sandbox)}
+}
+
+// Clone makes a deep copy.
+func (r ReadOutput) Clone() ReadOutput {
+	r.Offset, r.AfterSeq = pointed(r.Offset), pointed(r.AfterSeq)
+	return r
+}
+
+// Clone makes a deep copy.
+func (w AwaitExit) Clone() AwaitExit {
+	w.Processes = slices.Clone(w.Processes)
+	return w
+}
+
+// Clone makes a deep copy.
+func (d Decide) Clone() Decide {
+	d.Decision = d.Decision.Clone()
+	return d
+}
+
+// Clone makes a deep copy.
+func (d Decision) Clone() Decision {
+	d.Amendment = slices.Clone(d.Amendment)
+	return d
+}

@@ -1,0 +1,120 @@
+package execbus
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// outletQueue bounds what waits for one kind of the host's code.
+const outletQueue = 1024
+
+// outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
+// order. Whoever submits never waits: what finds the queue full is dropped, and after a panic everything is. Code that
+// blocks for ever keeps that one goroutine.
+type outlet struct {
+	queue  chan func()
+	closed chan struct{} // no more is taken; what is in the queue is still done
+	ended  chan struct{} // the goroutine is gone
+
+	// What is only counted and looked at: a message for it would need a queue that may not be full.
+	broken  atomic.Bool
+	dropped atomic.Uint64
+}
+
+func newOutlet() *outlet {
+	o := &outlet{queue: make(chan func(), outletQueue), closed: make(chan struct{}), ended: make(chan struct{})}
+	go o.run()
+	return o
+}
+
+// submit lets do be called soon, or drops and counts it.
+func (o *outlet) submit(do func()) {
+	if !o.try(do) {
+		o.dropped.Add(1)
+	}
+}
+
+// try is submit for what is not worth counting.
+func (o *outlet) try(do func()) bool {
+	if o.broken.Load() {
+		return false
+	}
+	select {
+	case <-o.closed:
+		return false
+	default:
+	}
+	select {
+	case o.queue <- do:
+		return true
+	default:
+		return false
+	}
+}
+
+func (o *outlet) run() {
+	defer close(o.ended)
+	defer o.drop() // deferred, because the host's code may end its goroutine
+	for {
+		select {
+		case do := <-o.queue:
+			o.do(do)
+		case <-o.closed:
+			o.finish()
+			return
+		}
+	}
+}
+
+// finish does what is left.
+func (o *outlet) finish() {
+	for {
+		select {
+		case do := <-o.queue:
+			o.do(do)
+		default:
+			return
+		}
+	}
+}
+
+// drop counts what is left as dropped.
+func (o *outlet) drop() {
+	o.broken.Store(true)
+	o.finish()
+}
+
+func (o *outlet) do(do func()) {
+	done := false
+	defer func() {
+		_ = recover()
+		if !done {
+			o.broken.Store(true)
+			o.dropped.Add(1)
+		}
+	}()
+	if !o.broken.Load() {
+		do()
+		done = true
+	}
+}
+
+// close ends the outlet, which may be done once, and waits until what was submitted is done or ctx ends.
+func (o *outlet) close(ctx context.Context) {
+	close(o.closed)
+	select {
+	case <-o.ended:
+	case <-ctx.Done():
+		o.broken.Store(true) // the rest is dropped, should it ever go on
+	}
+}
+
+// closeAll is close for several at once, with a bound.
+func closeAll(patience time.Duration, outlets ...*outlet) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, o := range outlets {
+		o.close(ctx)
+	}
+}

@@ -1,0 +1,42 @@
+package ptyio
+
+// Cursor is one reader's place in an OutputLog. It belongs to its reader: what others read, and what the log drops, does
+// not move it. The zero value is at the very beginning.
+type Cursor struct{ offset, missed int64 }
+
+// CursorAt makes a cursor at an offset. One that lies ahead of Total waits for the log to come there.
+func (l *OutputLog) CursorAt(offset int64) Cursor { return Cursor{offset: max(offset, 0)} }
+
+// Offset is the offset of the first byte that the cursor has not passed.
+func (c Cursor) Offset() int64 { return c.offset }
+
+// Missed is how many bytes the cursor has skipped in all.
+func (c Cursor) Missed() int64 { return c.missed }
+
+// Next returns up to limit bytes from the cursor on, as ReadAt does, and moves the cursor behind them. If what comes next
+// is not retained any more, the cursor first goes to the next byte that is, or to the end, and missed is how many bytes it
+// skipped.
+func (l *OutputLog) Next(c *Cursor, limit int) (chunks []Chunk, missed int64) {
+	if c.offset > l.total {
+		return nil, 0
+	}
+	if _, ok := l.retainedUntil(c.offset); !ok {
+		missed = l.nextRetained(c.offset) - c.offset
+		c.offset += missed
+		c.missed += missed
+	}
+	chunks, _ = l.ReadAt(c.offset, limit) // it is retained
+	for _, chunk := range chunks {
+		c.offset += int64(len(chunk.Bytes))
+	}
+	return chunks, missed
+}
+
+// nextRetained is the first retained offset behind one that is not, or the end.
+func (l *OutputLog) nextRetained(offset int64) int64 {
+	if begin := l.head.first(); offset < begin {
+		return begin
+	}
+	_, kept := l.hole()
+	return kept
+}

@@ -1,0 +1,108 @@
+package ptyio
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/messages"
+)
+
+func TestCursorSkipsWhatTheLogHasDropped(t *testing.T) {
+	l := logOf("abcdef", "012345", "6789") // kept are the bytes 0 to 3 and 8 to 15
+	var c Cursor
+	for _, want := range []string{"1@0 pty abc, missed 0, at 3 of 0", "1@3 pty d, missed 0, at 4 of 0", "2@8 pty 234, missed 4, at 11 of 4",
+		"2@11 pty 5, 3@12 pty 67, missed 0, at 14 of 4", "3@14 pty 89, missed 0, at 16 of 4", ", missed 0, at 16 of 4"} {
+		chunks, missed := l.Next(&c, 3)
+		if got := fmt.Sprintf("%s, missed %d, at %d of %d", spelled(chunks), missed, c.Offset(), c.Missed()); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestCursorAheadOfTheLogWaits(t *testing.T) {
+	l := logOf("ab")
+	c := l.CursorAt(3)
+	if chunks, missed := l.Next(&c, 10); len(chunks) > 0 || missed != 0 || c.Offset() != 3 {
+		t.Errorf("%q, %d, %d", spelled(chunks), missed, c.Offset())
+	}
+	l.Append(messages.PTY, []byte("cd"))
+	if chunks, missed := l.Next(&c, 10); spelled(chunks) != "2@3 pty d" || missed != 0 {
+		t.Errorf("%q, %d", spelled(chunks), missed)
+	}
+	if c := l.CursorAt(-1); c.Offset() != 0 {
+		t.Errorf("before the beginning it is at %d", c.Offset())
+	}
+}
+
+// reader is a cursor with what it has read: the bytes at their places, and a space for each that it missed.
+type reader struct {
+	cursor Cursor
+	read   []byte
+	missed int64
+}
+
+func (r *reader) next(t *rapid.T, l *OutputLog, limit int) {
+	chunks, missed := l.Next(&r.cursor, limit)
+	r.read = append(r.read, strings.Repeat(" ", int(missed))...)
+	r.missed += missed
+	size := 0
+	for _, c := range chunks {
+		if c.Offset != int64(len(r.read)) {
+			t.Fatalf("a chunk at %d comes after byte %d", c.Offset, len(r.read))
+		}
+		r.read = append(r.read, c.Bytes...)
+		size += len(c.Bytes)
+	}
+	if size > max(limit, 0) || r.cursor.Offset() != int64(len(r.read)) || r.cursor.Missed() != r.missed {
+		t.Fatalf("%d bytes for a limit of %d; at %d of %d, missed %d of %d", size, limit, r.cursor.Offset(), len(r.read),
+			r.cursor.Missed(), r.missed)
+	}
+}
+
+// TestReadersGetEverythingOrKnowWhatTheyMissed, and none of them notices the others.
+func TestReadersGetEverythingOrKnowWhatTheyMissed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newOutputLog(Position{}, rapid.IntRange(1, 12).Draw(t, "head"), rapid.IntRange(1, 12).Draw(t, "tail"), rapid.IntRange(1, 5).Draw(t, "chunks"))
+		unread, readers := NewHeadTailBuffer(1000), make([]reader, 3)
+		var all []byte
+		limits := rapid.IntRange(-1, 20)
+		letters := rapid.SliceOfN(rapid.ByteRange('a', 'z'), 0, 15)
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) {
+				p := letters.Draw(t, "p")
+				all = append(all, p...)
+				l.Append(messages.PTY, p)
+				unread.Push(p)
+			},
+			"lose": func(t *rapid.T) {
+				n := rapid.IntRange(0, 8).Draw(t, "n")
+				all = append(all, strings.Repeat(" ", n)...)
+				l.Skip(Position{Offset: int64(len(all))})
+			},
+			"read": func(t *rapid.T) {
+				readers[rapid.IntRange(0, len(readers)-1).Draw(t, "reader")].next(t, l, limits.Draw(t, "limit"))
+			},
+		})
+		for i := range readers {
+			r := &readers[i]
+			for r.cursor.Offset() < l.Total() {
+				r.next(t, l, 7)
+			}
+			if len(r.read) != len(all) {
+				t.Fatalf("%d of %d bytes", len(r.read), len(all))
+			}
+			for i, c := range r.read {
+				if c != ' ' && c != all[i] {
+					t.Fatalf("byte %d is %q, not %q", i, c, all[i])
+				}
+			}
+		}
+		if said := bytes.ReplaceAll(all, []byte(" "), nil); len(said) <= 500 && !bytes.Equal(unread.Bytes(), said) {
+			t.Fatal("reading has changed the unread buffer")
+		}
+	})
+}

@@ -1,0 +1,23 @@
+package ptyio
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// BenchmarkFloodIsKept is what a process does with each batch of a flood: one copy of each delta, for all who keep it.
+func BenchmarkFloodIsKept(b *testing.B) {
+	batch := bytes.Repeat([]byte("0123456789abcdef"), MaxBatch/16)
+	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
+	b.SetBytes(MaxBatch)
+	b.ReportAllocs()
+	for b.Loop() {
+		for part := batch; len(part) > 0; part = part[messages.MaxDelta:] {
+			delta := bytes.Clone(part[:messages.MaxDelta])
+			unread.Push(delta)
+			l.Append(messages.PTY, delta)
+		}
+	}
+}

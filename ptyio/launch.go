@@ -1,0 +1,105 @@
+package ptyio
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
+const MaxArguments = 6 << 20
+
+// Launch is the concrete way to start a child. It is not changed by Spawn.
+type Launch struct {
+	// Argv is the program with its arguments. A program without a slash is looked up in the PATH of Env; one with a
+	// slash is relative to Dir.
+	Argv []string
+	// Argv0, if not empty, is what the program sees as its own name instead of Argv[0].
+	Argv0 string
+	// Env is the child's exact environment.
+	Env []string
+	// Dir is the working directory; it must be absolute.
+	Dir string
+	// TTY runs the child on a pseudo-terminal of this Size; otherwise on pipes.
+	TTY  bool
+	Size messages.Size
+	// OpenStdin gives a child on pipes a pipe for its input. Without it the input is the null device.
+	OpenStdin bool
+	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
+	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
+	Inherit []Inherited
+	// OnLeaderExit and Grace say what becomes of background children. Zero values: EndTree, DefaultGrace.
+	OnLeaderExit messages.OnLeaderExit
+	Grace        time.Duration
+	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
+	// messages.ErrUnsupported: it never leaves the sandbox away.
+	Sandbox *Confinement
+	// Events receives everything that happens to the child, from Spawned on. It is called from several goroutines, but
+	// never for two events of one stream at once, and must not block. It may be called before Spawn returns.
+	Events func(Event)
+}
+
+// Confinement is what a child is allowed.
+type Confinement struct {
+	Policy     messages.SandboxPolicy
+	Additional *messages.AdditionalPermissions // more than the policy allows; nil for nothing
+}
+
+// Inherited is a descriptor the child gets under the number FD (3 to MaxInheritedFD).
+type Inherited struct {
+	FD   int
+	File *os.File
+}
+
+func invalid(field, detail, hint string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
+}
+
+func validate(launch Launch) error {
+	if len(launch.Argv) == 0 || launch.Argv[0] == "" {
+		return invalid("argv", "the command line is empty", "name a program")
+	}
+	if launch.Events == nil {
+		return invalid("events", "nobody would receive the child's events", "set Launch.Events")
+	}
+	total := 0
+	for _, list := range [][]string{launch.Argv, launch.Env, {launch.Argv0, launch.Dir}} {
+		for _, s := range list {
+			if strings.IndexByte(s, 0) >= 0 {
+				return invalid("argv", fmt.Sprintf("%.40q contains a NUL byte", s), "the kernel ends strings there; remove it")
+			}
+			total += len(s) + 1
+		}
+	}
+	if total > MaxArguments {
+		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes", total),
+			fmt.Sprintf("pass at most %d, and large data by file or input", MaxArguments))
+	}
+	if launch.Sandbox != nil {
+		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: launch.Argv[0],
+			Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", launch.Sandbox.Policy),
+			Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
+	}
+	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
+		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown", launch.OnLeaderExit), "use end_tree or keep")
+	}
+	return validateInherited(launch.Inherit)
+}
+
+func validateInherited(inherit []Inherited) error {
+	if len(inherit) > MaxInherited {
+		return invalid("inherit", fmt.Sprintf("%d descriptors", len(inherit)), fmt.Sprintf("pass at most %d", MaxInherited))
+	}
+	used := map[int]bool{}
+	for _, in := range inherit {
+		if in.FD < 3 || in.FD > MaxInheritedFD || in.File == nil || used[in.FD] {
+			return invalid("inherit", fmt.Sprintf("descriptor %d", in.FD),
+				fmt.Sprintf("give each file a number of its own between 3 and %d", MaxInheritedFD))
+		}
+		used[in.FD] = true
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package ptyio
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// open makes the descriptors of both sides and returns the child's, to be closed once it has them.
+func (c *child) open(start *Start) (theirs []*os.File, err error) {
+	if c.launch.TTY {
+		theirs, err = c.openTerminal()
+	} else {
+		theirs, err = c.openPipes()
+	}
+	if err != nil {
+		return theirs, err
+	}
+	for _, file := range theirs {
+		blocking(file)
+	}
+	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
+	for _, in := range c.launch.Inherit {
+		if err := control(in.File, func(int) error { return nil }); err != nil {
+			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed", in.FD), "keep it open until Spawn returns")
+		}
+		blocking(in.File)
+		for len(start.Files) <= in.FD {
+			start.Files = append(start.Files, nil)
+		}
+		start.Files[in.FD] = in.File
+	}
+	c.undrained.Store(int32(len(c.streams)) + 1) // and the leader's exit
+	c.opened.Store(int32(len(c.streams)))
+	return theirs, nil
+}
+
+// blocking undoes what Go does to every pipe and terminal it opens: it puts them into non-blocking mode, which belongs to
+// the open file and not to a descriptor, so that the child's reads and writes would fail with EAGAIN. Fd has that effect.
+func blocking(file *os.File) { _ = file.Fd() }
+
+func (c *child) openTerminal() ([]*os.File, error) {
+	master, slave, err := openPTY(c.launch.Size.OrDefault())
+	if err != nil {
+		return nil, openError("terminal", err)
+	}
+	c.terminal = master
+	c.input = &input{file: master, terminal: true}
+	c.streams = []*stream{newStream(c, messages.PTY, master, Credits)}
+	return []*os.File{slave}, nil
+}
+
+func (c *child) openPipes() (theirs []*os.File, err error) {
+	in, err := c.openInput()
+	if err != nil {
+		return nil, openError("stdin", err)
+	}
+	theirs = append(make([]*os.File, 0, 3), in)
+	c.streams = make([]*stream, 0, 2)
+	for _, name := range []messages.Stream{messages.Stdout, messages.Stderr} {
+		read, write, err := openPipe(false)
+		if err != nil {
+			return theirs, openError(string(name), err)
+		}
+		c.streams = append(c.streams, newStream(c, name, read, Credits/2))
+		theirs = append(theirs, write)
+	}
+	return theirs, nil
+}
+
+// openInput is the null device, from which the child reads end-of-file, unless a pipe was asked for.
+func (c *child) openInput() (*os.File, error) {
+	if !c.launch.OpenStdin {
+		c.input = &input{refusal: noInput}
+		return openNull()
+	}
+	read, write, err := openPipe(true)
+	if err != nil {
+		return nil, err
+	}
+	c.input = &input{file: write}
+	return read, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close()
+	}
+}
+
+// openError is the failure to make the child's descriptors; its ENOENT is not the program's.
+func openError(what string, err error) error {
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err), Hint: scarcity(err)}
+}
+
+// scarcity is the hint where something has run out.
+func scarcity(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		return "this process has too many files open: raise its limit or end other commands"
+	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOSPC):
+		return "the system is short of processes, terminals or memory: end other commands"
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package ptyio
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
+// thread, which Go never gives back. Opening cannot hang; a look that takes longer than longLook no longer counts.
+var opening = make(chan struct{}, 2)
+
+const longLook = 50 * time.Millisecond
+
+// looking bounds the looks at file systems that are under way: one that does not answer takes a thread, and nobody can end
+// it. When so many do not, all others have to wait, too.
+var looking = make(chan struct{}, 256)
+
+// look does what may have to wait for a file system in a goroutine of its own, which is left alone if ctx ends first: file
+// systems may not answer. So at must not use what is the caller's again then, such as the lists of a launch.
+func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, error) {
+	done := make(chan struct{})
+	var found T
+	var failed error
+	go func() {
+		select {
+		case looking <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer close(done)
+		defer func() { <-looking }()
+		opening <- struct{}{}
+		long := time.AfterFunc(longLook, func() { <-opening })
+		found, failed = at()
+		if long.Stop() {
+			<-opening
+		}
+	}()
+	select {
+	case <-done:
+		return found, failed
+	case <-ctx.Done():
+		var nothing T
+		return nothing, cancelled(subject, ctx.Err())
+	}
+}
+
+// reached finds the program of a launch, and returns when its file system and that of the directory have answered.
+func reached(ctx context.Context, launch Launch) (string, error) {
+	name, dir, path := launch.Argv[0], launch.Dir, SearchPath(launch.Env)
+	return look(ctx, name, func() (string, error) {
+		if err := checkDir(dir); err != nil {
+			return "", err
+		}
+		program, err := findProgram(name, dir, path)
+		if err != nil {
+			return "", err
+		}
+		reach(program)
+		return program, nil
+	})
+}
+
+func checkDir(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return invalid("dir", fmt.Sprintf("%q is not absolute", dir), "resolve it first")
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
+			Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
+	}
+	return nil
+}
+
+// reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
+// all that it has to do for other commands. What is wrong with the file, the kernel will say.
+func reach(program string) {
+	var info unix.Stat_t
+	if unix.Stat(program, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	for {
+		fd, err := unix.Open(program, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// findProgram does what execvp does, with the child's own PATH and directory.
+func findProgram(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return within(dir, name), nil
+	}
+	var denied string
+	for _, folder := range filepath.SplitList(path) {
+		candidate := within(dir, folder+"/"+name)
+		if folder == "" {
+			candidate = within(dir, name)
+		}
+		switch info, err := os.Stat(candidate); {
+		case err != nil || !info.Mode().IsRegular():
+		case unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil:
+			return candidate, nil
+		default:
+			denied = candidate
+		}
+	}
+	if denied != "" {
+		return "", &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: denied,
+			Detail: "it is not executable", Hint: "chmod +x it, or run it with its interpreter"}
+	}
+	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
+		Detail: "no such program in PATH " + path, Hint: "install it or give its full path"}
+}
+
+// within leaves "link/.." to the kernel, for which it is not nothing.
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return dir + "/" + path
+}
+
+// SearchPath is the PATH of an environment: the first, which is the one a C library finds, or a usual one if there is none.
+func SearchPath(env []string) string {
+	for _, entry := range env {
+		if value, found := strings.CutPrefix(entry, "PATH="); found {
+			return value
+		}
+	}
+	return "/usr/local/bin:/usr/bin:/bin"
+}

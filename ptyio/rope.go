@@ -1,0 +1,136 @@
+package ptyio
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+
+	"github.com/execbus/execbus/messages"
+)
+
+const (
+	// fewBytes is below what a piece is copied: to share it would save less than its segment costs.
+	fewBytes = 1 << 10
+	// segmentSize is the memory of a segment without its bytes.
+	segmentSize = 32
+	// fewSegments is how long a list may be however few segments it holds.
+	fewSegments = 16
+)
+
+// rope keeps the last bytes pushed into it, at most budget, in segments. What is pushed becomes a segment as it is, without
+// a copy, and from then on nobody may change it. Only small pieces are copied, into common segments, and so are those
+// longer than a delta, which could not be given up bit by bit.
+//
+// Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxDelta. So the memory behind n
+// bytes is at most 3n/2 and two deltas: see memory.
+type rope struct {
+	segments []segment // those from first on are in use
+	first    int
+	skip     int // how many bytes of the first segment were dropped
+	n        int // how many bytes there are
+	budget   int
+	behind   int  // the memory behind the bytes of all segments
+	open     bool // the last segment is our own, and more may be put behind it
+}
+
+type segment struct {
+	bytes []byte
+	end   int64 // how many bytes the rope had got when it ended
+}
+
+// room is how many bytes can be pushed before the oldest are dropped.
+func (r *rope) room() int { return r.budget - r.n }
+
+// push adds bytes at the end and returns how many it dropped: the oldest of the rope, then the first of p.
+func (r *rope) push(p []byte) (dropped int) {
+	dropped = max(0, len(p)-r.room())
+	old := min(dropped, r.n)
+	r.drop(old)
+	share := dropped == old && len(p) <= messages.MaxDelta
+	for p = p[dropped-old:]; len(p) > 0; {
+		piece := p[:min(len(p), messages.MaxDelta)]
+		p = p[len(piece):]
+		switch {
+		case len(piece) < fewBytes:
+			r.gather(piece)
+		case share:
+			r.add(piece)
+		default:
+			r.add(bytes.Clone(piece))
+		}
+	}
+	return dropped
+}
+
+// gather copies a few bytes behind others, into a segment that they share.
+func (r *rope) gather(p []byte) {
+	if !r.open || len(r.last().bytes)+len(p) > messages.MaxDelta {
+		r.add(bytes.Clone(p))
+		r.open = true
+		return
+	}
+	last := r.last()
+	r.behind -= cap(last.bytes)
+	last.bytes = append(last.bytes, p...)
+	r.behind += cap(last.bytes)
+	last.end += int64(len(p))
+	r.n += len(p)
+}
+
+// add makes p the last segment.
+func (r *rope) add(p []byte) {
+	end := int64(len(p))
+	if r.n > 0 {
+		end += r.last().end
+	}
+	r.segments = append(r.segments, segment{p, end})
+	r.open = false
+	r.behind += cap(p)
+	r.n += len(p)
+}
+
+func (r *rope) last() *segment { return &r.segments[len(r.segments)-1] }
+
+// drop removes the n oldest bytes.
+func (r *rope) drop(n int) {
+	if n == r.n {
+		*r = rope{budget: r.budget}
+		return
+	}
+	r.n -= n
+	r.skip += n
+	for s := &r.segments[r.first]; r.skip >= len(s.bytes); s = &r.segments[r.first] {
+		r.skip -= len(s.bytes)
+		r.behind -= cap(s.bytes)
+		*s = segment{} // or the garbage collector would keep the bytes
+		r.first++
+	}
+	if live := r.segments[r.first:]; cap(r.segments) > 4*len(live)+fewSegments {
+		r.segments, r.first = append(make([]segment, 0, 2*len(live)), live...), 0
+	}
+}
+
+// appendTo appends the bytes from i up to, not including, j.
+func (r *rope) appendTo(dst []byte, i, j int) []byte {
+	if i >= j {
+		return dst
+	}
+	dst = slices.Grow(dst, j-i)
+	segments := r.segments[r.first:]
+	origin := r.last().end - int64(r.n)
+	from, to := origin+int64(i), origin+int64(j)
+	k := sort.Search(len(segments), func(k int) bool { return segments[k].end > from })
+	for ; from < to; k++ {
+		s := segments[k]
+		part := s.bytes[len(s.bytes)-int(s.end-from):]
+		part = part[:min(int64(len(part)), to-from)]
+		dst = append(dst, part...)
+		from += int64(len(part))
+	}
+	return dst
+}
+
+// memory is what is held for the bytes, whoever else shares it: the segments and their list. Beyond the bytes it has what was
+// dropped of the first segment, the room that append has left behind gathered bytes, and the list, which is at most four times
+// as long as it need be.
+func (r *rope) memory() int { return r.behind + segmentSize*cap(r.segments) }

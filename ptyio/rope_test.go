@@ -1,0 +1,215 @@
+package ptyio
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// held is the memory that a rope refers to, counted piece by piece.
+func held(r *rope) int {
+	total := cap(r.segments) * int(unsafe.Sizeof(segment{}))
+	for _, s := range r.segments[:cap(r.segments)] { // also what is no longer, or not yet, in use
+		total += cap(s.bytes)
+	}
+	return total
+}
+
+// bound is what n bytes may cost.
+func bound(n int) int { return n + n/2 + 2*messages.MaxDelta }
+
+// checkRope compares a rope with the bytes it should have, and its memory with what it may cost.
+func checkRope(t rapid.TB, r *rope, want []byte) {
+	t.Helper()
+	if r.n != len(want) || !bytes.Equal(r.appendTo(nil, 0, r.n), want) {
+		t.Fatalf("%d bytes, not the %d that were pushed", r.n, len(want))
+	}
+	if memory := held(r); memory != r.memory() || memory > bound(r.n) {
+		t.Fatalf("it says that %d bytes cost %d, and they cost %d", r.n, r.memory(), memory)
+	}
+}
+
+// sizes are those of pieces around everything that makes a difference.
+var sizes = []int{0, 1, 2, 63, fewBytes - 1, fewBytes, 4096, messages.MaxDelta - 1, messages.MaxDelta, messages.MaxDelta + 1, 40_000}
+
+func TestARopeIsAQueueWithABound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rope{budget: rapid.SampledFrom([]int{0, 1, 1000, 5000, 20_000, 300_000}).Draw(t, "budget")}
+		var model []byte
+		next := byte(0)
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			size, times := rapid.SampledFrom(sizes).Draw(t, "size"), rapid.SampledFrom([]int{1, 2, 50}).Draw(t, "times")
+			for range times {
+				p := make([]byte, size)
+				for i := range p {
+					next++
+					p[i] = next ^ byte(i>>8)
+				}
+				model = append(model, p...)
+				gone := max(0, len(model)-r.budget)
+				model = model[gone:]
+				if dropped := r.push(p); dropped != gone {
+					t.Fatalf("%d dropped, not %d", dropped, gone)
+				}
+			}
+			checkRope(t, &r, model)
+			if len(model) > 0 {
+				i := rapid.IntRange(0, len(model)).Draw(t, "i")
+				if j := rapid.IntRange(i, len(model)).Draw(t, "j"); !bytes.Equal(r.appendTo(nil, i, j), model[i:j]) {
+					t.Fatalf("the part from %d to %d is another", i, j)
+				}
+				n := rapid.IntRange(0, len(model)).Draw(t, "drop")
+				r.drop(n)
+				model = model[n:]
+				checkRope(t, &r, model)
+			}
+		}
+	})
+}
+
+// TestWhatIsKeptIsShared: a delta costs its bytes once, however many keep it.
+func TestWhatIsKeptIsShared(t *testing.T) {
+	delta := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
+	unread.Push(delta)
+	c := l.Append(messages.PTY, delta)
+	for name, p := range map[string][]byte{
+		"the chunk": c.Bytes, "the log": l.head.bytes.segments[0].bytes, "the unread": unread.head.segments[0].bytes,
+	} {
+		if unsafe.SliceData(p) != unsafe.SliceData(delta) {
+			t.Errorf("%s has a copy", name)
+		}
+	}
+	const lists = 2*segmentSize + markSize
+	if got := l.Memory() + unread.Memory(); got != 2*messages.MaxDelta+lists {
+		t.Errorf("shared bytes count on both sides, but the sum is %d", got)
+	}
+}
+
+// TestARopeLeavesWhatItSharesAlone: nothing is put behind it, even where its owner has left room.
+func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
+	shared, small := bytes.Repeat([]byte("a"), 2*fewBytes), []byte("b")
+	r := rope{budget: 1 << 20}
+	r.push(small)
+	r.push(shared[:fewBytes])
+	r.push(small)
+	if shared[fewBytes] != 'a' || unsafe.SliceData(r.segments[1].bytes) != unsafe.SliceData(shared) {
+		t.Error("the small piece was put behind the shared one")
+	}
+	checkRope(t, &r, slices.Concat(small, shared[:fewBytes], small))
+}
+
+// TestARopeKeepsNoPartOfSomethingBigger, because the rest of it would be held and not be counted.
+func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
+	big := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	r := rope{budget: 2 * fewBytes}
+	r.push(big)
+	if part := big[len(big)-r.n:]; unsafe.SliceData(r.segments[0].bytes) == unsafe.SliceData(part) {
+		t.Error("a part is shared")
+	}
+}
+
+// TestMemoryOfTheWorstOutput: what is behind a log and an unread buffer stays in bounds for pieces of every shape.
+func TestMemoryOfTheWorstOutput(t *testing.T) {
+	for name, shape := range map[string][]int{
+		"one byte each":             {1},
+		"deltas":                    {messages.MaxDelta},
+		"full batches":              {MaxBatch},
+		"one byte between big ones": {1, fewBytes},
+		"few between big ones":      {fewBytes - 1, fewBytes},
+		"lines between big ones":    {80, 80, 80, fewBytes},
+		"gathered with room left":   {512, 1, fewBytes},
+		"more with room left":       {1023, 1023, 3, fewBytes},
+		"half a delta of lines":     {900, 900, 900, 900, 900, 900, 900, 900, 300, fewBytes},
+		"mixed":                     {1, 8192, 3, 700, 5000, 1, 1, 1023, 1024, 2},
+	} {
+		l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
+		most := 0.0
+		for i, chunks := 0, 0; chunks < LogHead+2*LogTailChunks && l.Total() < 8<<20; chunks++ {
+			p := bytes.Repeat([]byte("."), shape[i])
+			i = (i + 1) % len(shape)
+			unread.Push(p)
+			l.Append(messages.PTY, p)
+			if chunks%1000 == 0 {
+				checkMemory(t, name, l, unread)
+			}
+		}
+		checkMemory(t, name, l, unread)
+		for _, r := range []*rope{&l.head.bytes, &l.tail.bytes, &unread.head, &unread.tail} {
+			if r.n > 0 {
+				most = max(most, float64(r.memory())/float64(r.n))
+			}
+		}
+		t.Logf("%s: at most %.3f times the bytes; log %d, unread %d", name, most, l.Memory(), unread.Memory())
+	}
+}
+
+func checkMemory(t *testing.T, name string, l *OutputLog, unread *HeadTailBuffer) {
+	t.Helper()
+	ropes := int64(0)
+	for what, r := range map[string]*rope{
+		"the log's head": &l.head.bytes, "the log's tail": &l.tail.bytes, "the unread head": &unread.head, "the unread tail": &unread.tail,
+	} {
+		memory := held(r)
+		if memory != r.memory() || memory > bound(r.n) {
+			t.Fatalf("%s: %d bytes in %s cost %d, and are said to cost %d", name, r.n, what, memory, r.memory())
+		}
+		ropes += int64(memory)
+	}
+	marks := int64(4 * (l.head.marks.slots() + l.tail.marks.slots()))
+	if got := l.Memory() + unread.Memory(); got != ropes+marks {
+		t.Fatalf("%s: they say %d, but hold %d", name, got, ropes+marks)
+	}
+	if most := int64(4 * (LogHead + LogTailChunks + 3*pageItems)); marks > most {
+		t.Fatalf("%s: the marks cost %d", name, marks)
+	}
+}
+
+func TestMemoryFollowsTheContent(t *testing.T) {
+	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
+	prompt := []byte("user@machine:~/src$ ")
+	unread.Push(prompt)
+	l.Append(messages.PTY, prompt)
+	if l.Memory() > 64 || unread.Memory() > 64 {
+		t.Errorf("a prompt of %d bytes costs %d in the log and %d unread", len(prompt), l.Memory(), unread.Memory())
+	}
+}
+
+func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
+	l := NewOutputLog(Position{})
+	fill := func() {
+		for range (LogHead + LogTail) / fewBytes {
+			l.Append(messages.PTY, make([]byte, fewBytes))
+		}
+	}
+	fill()
+	for range LogTailChunks {
+		l.Append(messages.PTY, []byte("."))
+	}
+	if memory, most := l.tail.bytes.memory(), bound(LogTailChunks); memory > most {
+		t.Errorf("after chunks of one byte the tail holds %d bytes, more than %d", memory, most)
+	}
+	if slots, most := l.tail.marks.slots(), LogTailChunks+2*pageItems; slots > most {
+		t.Errorf("after chunks of one byte there is room for %d marks, more than %d", slots, most)
+	}
+	fill()
+	if memory, most := l.Memory(), int64(bound(LogHead)+bound(LogTail)+4*2*pageItems); memory > most {
+		t.Errorf("after a flood it holds %d bytes, more than %d", memory, most)
+	}
+}
+
+func ExampleOutputLog_Memory() {
+	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
+	for range 512 << 10 {
+		c := l.Append(messages.PTY, []byte("."))
+		unread.Push(c.Bytes)
+	}
+	fmt.Println(l.Memory() < 3<<20, unread.Memory() < 1<<20)
+	// Output: true true
+}

@@ -1,0 +1,159 @@
+package execbus_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+func awaiting(ids ...messages.ProcessID) messages.AwaitExit {
+	return messages.AwaitExit{Processes: ids}
+}
+
+func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	one, two, three := launch(t, session, bash("read x; exit 1")), launch(t, session, bash("read x; exit 2")), launch(t, session, bash("sleep 1000"))
+	for _, wait := range []messages.AwaitExit{awaiting(one), awaiting(one, two), {Processes: []messages.ProcessID{one, two}, Any: true}} {
+		wait.For = time.Millisecond
+		if exits, err := session.Wait(patient(t), wait); err != nil || len(exits) != 0 {
+			t.Errorf("%+v is answered with %v, %v before anything has exited", wait, exits, err)
+		}
+	}
+	end := func(id messages.ProcessID) {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(wait messages.AwaitExit, codes ...int) {
+		t.Helper()
+		exits, err := session.Wait(patient(t), wait)
+		if err != nil || len(exits) != len(codes) {
+			t.Fatalf("%+v is answered with %v, %v; want %v", wait, exits, err, codes)
+		}
+		for i, code := range codes {
+			if exits[i].Status != messages.Exited(code) || !exits[i].Exited {
+				t.Errorf("%+v is answered with %v, want %v", wait, exits, codes)
+			}
+		}
+	}
+	end(two)
+	want(messages.AwaitExit{Processes: []messages.ProcessID{one, two, three}, Any: true}, 2)
+	end(one)
+	want(awaiting(one), 1)
+	want(awaiting(two, one), 2, 1)
+	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: 100 * time.Millisecond}, 1)
+	if result := finish(t, session, one); result.Status != messages.Exited(1) {
+		t.Errorf("the waits took the exit from a poll: %+v", result)
+	}
+
+	_, err := session.Wait(patient(t), awaiting(99))
+	wantError(t, err, messages.ErrUnknownProcess, "99")
+	_, err = session.Wait(patient(t), awaiting(three, 99))
+	wantError(t, err, messages.ErrUnknownProcess, "99")
+	_, err = session.Wait(patient(t), awaiting())
+	wantError(t, err, messages.ErrInvalidRequest, "there is none")
+}
+
+// Ten thousand callers wait for a few processes. Half of them give up, and the others have their answers; nothing is left.
+func TestTenThousandWaits(t *testing.T) {
+	before := runtime.NumGoroutine()
+	rt := newRuntime(t, execbus.Options{Spawner: newSpawner(t, true)})
+	session := openSession(t, rt, execbus.SessionOptions{})
+	var ids []messages.ProcessID
+	for range 4 {
+		ids = append(ids, launch(t, session, bash("read line; exit 3")))
+	}
+	const waits = 10_000
+	patiently := patient(t)
+	ctx, cancel := context.WithCancel(patiently)
+	defer cancel()
+	var began, gone, answered sync.WaitGroup
+	for i := range waits {
+		began.Add(1)
+		wait, of, over := awaiting(ids[i%4]), patiently, &answered
+		if i%10 == 0 {
+			wait = awaiting(ids...)
+		}
+		gives := i%2 == 0
+		if gives {
+			of, over = ctx, &gone
+		}
+		over.Go(func() {
+			exits, err := session.Wait(noticed{of, sync.OnceFunc(began.Done)}, wait)
+			switch {
+			case gives && !errors.Is(err, messages.ErrCancelled):
+				t.Errorf("a caller that has given up is answered with %v, %v", exits, err)
+			case !gives && (err != nil || len(exits) != len(wait.Processes) || exits[0].Status != messages.Exited(3)):
+				t.Errorf("a wait is answered with %v, %v", exits, err)
+			}
+		})
+	}
+	began.Wait()
+	since := time.Now()
+	cancel()
+	gone.Wait()
+	t.Logf("%d waits were taken back in %v", waits/2, time.Since(since))
+	if ids := listed(t, session); len(ids) != 4 {
+		t.Fatalf("the processes are %v", ids)
+	}
+	since = time.Now()
+	for _, id := range ids {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered.Wait()
+	t.Logf("%d waits were answered in %v", waits/2, time.Since(since))
+	if err := rt.Shutdown(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// A process of an executor is in use while somebody waits for it, and only then.
+func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{MaxProcesses: 1, ProtectedProcesses: -1})
+	s, _ := spawn(t, session.Executor(), request("sleep 1000"))
+	if status, known := s.TryExitStatus(); known {
+		t.Errorf("a living process has the status %v", status)
+	}
+	ctx, begun, cancel := begins(t)
+	errs := make(chan error, 1)
+	go func() { errs <- errorOf(s.Wait(ctx)) }()
+	<-begun
+	_, err := session.Executor().Spawn(patient(t), request("true"))
+	wantError(t, err, messages.ErrLimitReached)
+	taken(t, cancel, errs)
+	if _, err := session.Executor().Spawn(patient(t), request("sleep 1000")); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, s, messages.Signaled(15))
+	if status, known := s.TryExitStatus(); !known || status != messages.Signaled(15) {
+		t.Errorf("whoever has waited finds %v, %v", status, known)
+	}
+}
+
+// How a process of an executor exited is known for as long as somebody holds it, although the session forgets it.
+func TestAnExecutorsProcessIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	s, _ := spawn(t, session.Executor(), request("read line; exit 7"))
+	id := listed(t, session)[0]
+	if err := s.Write(patient(t), []byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session has forgotten it", func() bool {
+		exec(t, session, messages.ExecCommand{Argv: []string{"true"}})
+		_, err := session.Wait(patient(t), awaiting(id))
+		return errors.Is(err, messages.ErrUnknownProcess)
+	})
+	wantStatus(t, s, messages.Exited(7))
+}
