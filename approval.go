@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // Approver answers questions about commands on a person's behalf.
@@ -47,4 +47,4 @@ func (s *Session) Revoke(ctx context.Context, id messages.GrantID) error {
 }
 
 // RuleLine is the line that an approval with a rule writes for a prefix.
-func RuleLine(prefix []string) string { return policy.RuleLine(prefix) }
+func RuleLine(prefix []string) string { return rules.Line(prefix) }

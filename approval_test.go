@@ -14,7 +14,6 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -88,6 +87,103 @@ func escalated(c messages.ExecCommand) messages.ExecCommand {
 	return c
 }
 
+// TestAnApprovalWithoutInputIsNotOneForATerminal: what is typed is code that nobody has seen.
+func TestAnApprovalWithoutInputIsNotOneForATerminal(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	closed := messages.ExecCommand{Argv: []string{"sh"}, Yield: new(messages.MinYield)}
+	terminal, pipe := closed, closed
+	terminal.TTY, pipe.OpenStdin = true, true
+	for name, c := range map[string]struct {
+		first, second messages.ExecCommand
+		again         bool // the second is asked about
+	}{
+		"closed, then a terminal": {closed, terminal, true},
+		"closed, then a pipe":     {closed, pipe, true},
+		"closed, then closed":     {closed, closed, false},
+		"a terminal, then closed": {terminal, closed, false},
+		"a pipe, then a terminal": {pipe, terminal, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &person{}
+			p.will(messages.ApprovedForSession, messages.Denied)
+			session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
+				Approver: p, Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+			if _, err := session.Exec(patient(t), c.first); err != nil {
+				t.Fatal(err)
+			}
+			if asked := p.questions(); len(asked) != 1 || asked[0].OpenInput != (c.first.TTY || c.first.OpenStdin) {
+				t.Fatalf("asked about %+v", asked)
+			}
+			_, err := session.Exec(patient(t), c.second)
+			if asked := p.questions(); (len(asked) == 1) != c.again || (err != nil) != c.again {
+				t.Errorf("%v, asked about %+v", err, asked)
+			}
+			if err := session.Close(patient(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAPlantedProgramIsNotWhatItsNameSays, neither in a script nor without one.
+func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin", "head"), []byte("#!/bin/sh\necho planted\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	argv := messages.ExecCommand{Argv: []string{"head", "/dev/null"}}
+	for _, c := range []struct {
+		path    string
+		command messages.ExecCommand
+		asked   bool
+	}{
+		{"/usr/bin:/bin", script("head /dev/null"), false},
+		{"/usr/bin:/bin:bin", script("head /dev/null"), false},
+		{"bin:/usr/bin:/bin", script("head /dev/null"), true},
+		{filepath.Join(dir, "bin") + ":/usr/bin:/bin", script("head /dev/null"), true},
+		{filepath.Join(dir, "none") + ":/usr/bin:/bin", script("head /dev/null"), true}, // it may be made
+		{":/usr/bin:/bin", script("echo x | head"), true},
+		{"/usr/bin:/bin", argv, false},
+		{"bin:/usr/bin:/bin", argv, true},
+	} {
+		p := &person{}
+		session := openSession(t, rt, execbus.SessionOptions{Dir: dir, Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
+			Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": c.path}}, Approver: p,
+			Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+		_, err := session.Exec(patient(t), c.command)
+		if asked := p.questions(); (len(asked) == 1) != c.asked || (err != nil) != c.asked {
+			t.Errorf("PATH=%s, %q%s: %v, asked about %+v", c.path, c.command.Argv, c.command.Script, err, asked)
+		} else if c.asked && (len(asked[0].Segments) == 0 || !strings.Contains(asked[0].Segments[0].Why, "leads")) {
+			t.Errorf("the question shows %+v", asked[0].Segments)
+		}
+		if err := session.Close(patient(t)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAnExactSessionHasNoPager, for a pager is a program that nobody was asked about. A request's own environment is its own.
+func TestAnExactSessionHasNoPager(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{})
+	session := openSession(t, rt, execbus.SessionOptions{Environment: messages.EnvironmentPolicy{Exact: true, Set: map[string]string{
+		"PATH": "/usr/bin:/bin", "GH_PAGER": "less"}}})
+	for want, own := range map[string]*messages.EnvironmentPolicy{
+		"GH_PAGER=less\nGIT_PAGER=cat\nPAGER=cat\nPATH=/usr/bin:/bin\n": nil, "A=b\n": {Exact: true, Set: map[string]string{"A": "b"}},
+	} {
+		result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"/usr/bin/env"}, Environment: own, Yield: new(messages.MaxYield)})
+		if err != nil || result.OutputText() != want {
+			t.Errorf("%q, %v, want %q", result.OutputText(), err, want)
+		}
+	}
+}
+
 // TestWhoIsAskedAboutWhat goes through the policies with real plans and real commands.
 func TestWhoIsAskedAboutWhat(t *testing.T) {
 	t.Parallel()
@@ -118,6 +214,7 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 		"read-only, on-request, escalated, no":   {messages.OnRequest, readOnly, escalated(script(outside)), messages.Denied, ask, "rejected by user", messages.ErrRejected},
 		"read-only, never, write":                {messages.Never, readOnly, script(outside), "", none, "Read-only", nil},
 		"read-only, never, escalated":            {messages.Never, readOnly, escalated(script(outside)), "", none, "never", messages.ErrRejected},
+		"read-only, untrusted, escalated":        {messages.Untrusted, readOnly, escalated(script(outside)), messages.Approved, ask, "written", nil},
 		"read-only, untrusted, write":            {messages.Untrusted, readOnly, script(outside), messages.Approved, ask, "written", nil},
 		"read-only, on-failure, write, approved": {messages.OnFailure, readOnly, script(outside), messages.Approved, ask, "written", nil},
 		"read-only, on-failure, write, denied":   {messages.OnFailure, readOnly, script(outside), messages.Denied, ask, "rejected by user", messages.ErrRejected},
@@ -152,7 +249,7 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 func TestARuleThatAPersonMakesHoldsInEverySessionAndTheNextTime(t *testing.T) {
 	t.Parallel()
 	rules := t.TempDir()
-	options := execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
+	options := execbus.Options{Rules: []execbus.RuleLayer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
 	p := &person{}
 	untrusted := execbus.SessionOptions{Dir: t.TempDir(), Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}, Approver: p}
 	command := messages.ExecCommand{Argv: []string{"touch", "it"}}
@@ -192,7 +289,7 @@ func TestARuleFileForbids(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rt := newRuntime(t, execbus.Options{Rules: []policy.Layer{{Dir: rules, Trusted: true}}})
+	rt := newRuntime(t, execbus.Options{Rules: []execbus.RuleLayer{{Dir: rules, Trusted: true}}})
 	if errs := rt.RuleErrors(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "b.rules:1") {
 		t.Errorf("the errors are %v", errs)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 )
 
 // An approver answers in the place of a person. What was approved for the session is not asked about again.
@@ -100,7 +99,7 @@ func ExampleRuntime_RuleErrors() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	_ = os.WriteFile(filepath.Join(dir, "a.rules"), []byte(`prefix_rule(pattern=["sleep"], decision="forbidden")`), 0o600)
 	_ = os.WriteFile(filepath.Join(dir, "b.rules"), []byte("prefix_rule("), 0o600)
-	rt := must(execbus.Start(execbus.Options{Rules: []policy.Layer{{Dir: dir, Trusted: true}}}))
+	rt := must(execbus.Start(execbus.Options{Rules: []execbus.RuleLayer{{Dir: dir, Trusted: true}}}))
 	defer func() { _ = rt.Shutdown(ctx) }()
 	fmt.Println("files with errors:", len(rt.RuleErrors()))
 

@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -43,7 +43,7 @@ type Options struct {
 	MaxProcesses int
 	// Rules are where rule files are read, once, at the start: from low to high precedence. A file with an error says nothing
 	// and does not keep the others from being read: see Runtime.RuleErrors.
-	Rules []policy.Layer
+	Rules []rules.Layer
 	// AmendmentFile gets the rules that people make by their answers; it should lie in a directory of Rules, to be read the
 	// next time. If it is empty such rules last as long as the runtime.
 	AmendmentFile string
@@ -125,7 +125,7 @@ func (r *Runtime) start(options Options) error {
 		}
 	}
 	if len(options.Rules) > 0 {
-		r.around.Rules, r.ruleErrors = policy.LoadRules(options.Rules)
+		r.around.Rules, r.ruleErrors = rules.Load(options.Rules)
 	}
 	for _, err := range r.ruleErrors {
 		r.around.Logger.Warn("a rule file was not read", "reason", err.Error())

@@ -1,7 +1,7 @@
 package execbus
 
 import (
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -9,7 +9,7 @@ import (
 // What Options.Rules and Options.Spawner are made of, for hosts that bring their own. Packages policy and ptyio say what
 // these types promise.
 type (
-	RuleLayer   = policy.Layer
+	RuleLayer   = rules.Layer
 	Spawner     = ptyio.Spawner
 	Launch      = ptyio.Launch
 	Child       = ptyio.Child

@@ -12,6 +12,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -38,8 +39,8 @@ func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
 	if plan.OnDenial == "" {
 		plan.OnDenial = policy.Return
 	}
-	switch rule, found := policy.Strictest(s.Rules.Match(r.Argv)); {
-	case found && rule.Decision == policy.Allow:
+	switch rule, found := rules.Strictest(s.Rules.Match(r.Argv)); {
+	case found && rule.Decision == rules.Allow:
 		plan.Decision, plan.FirstAttempt, plan.Source = policy.Run, policy.Unsandboxed, messages.ByRule
 	case s.Granted == nil || !s.Granted(plan.CacheKey):
 	case plan.Decision == policy.Ask:

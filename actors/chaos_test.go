@@ -100,7 +100,7 @@ func (c *chaos) command() messages.ExecCommand {
 		}
 		argv = append(argv, word)
 	}
-	command := messages.ExecCommand{Argv: argv, OpenStdin: true, Yield: time.Duration(c.dice.IntN(3000)) * time.Millisecond, NoWait: c.dice.IntN(3) == 0}
+	command := messages.ExecCommand{Argv: argv, OpenStdin: true, Yield: new(time.Duration(c.dice.IntN(3000)) * time.Millisecond), NoWait: c.dice.IntN(3) == 0}
 	if c.dice.IntN(4) == 0 {
 		command.OnLeaderExit = messages.KeepTree
 	}

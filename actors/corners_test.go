@@ -11,6 +11,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/tests/probe"
 )
 
@@ -27,7 +28,7 @@ func TestWhatIsLostIsLostAlsoWhereItWasTerminated(t *testing.T) {
 func TestAPauseDoesNotRestartTheClock(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: 10 * time.Second})
+		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(10 * time.Second)})
 		time.Sleep(6 * time.Second)
 		must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
 		time.Sleep(time.Hour)
@@ -177,7 +178,7 @@ func TestHeldBackBytesAreHereWhenTheLeaderHasExited(t *testing.T) {
 
 func TestOlderRulesNeverWin(t *testing.T) {
 	var mu sync.Mutex
-	var seen []*policy.Rules
+	var seen []*rules.Set
 	plan := func(r policy.Request, s policy.Snapshot) policy.Plan {
 		mu.Lock()
 		defer mu.Unlock()
@@ -185,7 +186,7 @@ func TestOlderRulesNeverWin(t *testing.T) {
 		return policy.Plan{Decision: policy.Ask, CacheKey: fmt.Sprint(r.Argv)}
 	}
 	inBubble(t, bubbleOptions{plan: plan}, func(t *testing.T, b *bubble) {
-		var none *policy.Rules
+		var none *rules.Set
 		older, err := none.With([]string{"older"})
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +208,7 @@ func TestOlderRulesNeverWin(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if !slices.Equal(seen, []*policy.Rules{newer, newer}) { // one for the process, one for the approval actor
+		if !slices.Equal(seen, []*rules.Set{newer, newer}) { // one for the process, one for the approval actor
 			t.Errorf("plans were made from %v, newer is %p", seen, newer)
 		}
 	})
@@ -298,7 +299,7 @@ func TestTheRecordsOfAllSessionsAreBoundedTogether(t *testing.T) {
 func TestAMalformedRequestLeavesNoTrace(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		for _, bad := range []messages.ExecCommand{{}, {Argv: []string{"x"}, Script: "y"}, {Argv: []string{"x"}, Yield: -1},
+		for _, bad := range []messages.ExecCommand{{}, {Argv: []string{"x"}, Script: "y"}, {Argv: []string{"x"}, Yield: new(time.Duration)},
 			{Script: "x", Shell: "/no/shell/of/any/kind"}, {Argv: []string{"x"}, Environment: &messages.EnvironmentPolicy{Inherit: "everything"}}} {
 			_, err := ask[any](b.host, s.supervisor, bad)
 			wantError(t, fmt.Sprintf("%+v", bad), err, messages.ErrInvalidRequest)

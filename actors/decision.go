@@ -7,6 +7,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -22,11 +23,12 @@ type decision struct {
 
 // decide makes the plan for an order. Without a machine it looks at nothing, which is enough unless looks says otherwise.
 func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
-	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules}}
+	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Dir: s.dir}}
 	if d.launch, d.err = s.launch(ctx, o, machine); d.err != nil {
 		return d
 	}
-	d.request = policy.Request{Argv: d.launch.Argv, Argv0: o.Argv0, Dir: d.launch.Dir, Environment: o.Environment, CommandPolicy: o.CommandPolicy}
+	d.request = policy.Request{Argv: d.launch.Argv, Argv0: o.Argv0, Dir: d.launch.Dir, Environment: o.Environment,
+		OpenInput: o.TTY || o.OpenStdin, CommandPolicy: o.CommandPolicy}
 	if machine != nil {
 		path := ptyio.SearchPath(d.launch.Env)
 		if d.request.Program, d.missing = machine.Program(ctx, d.launch.Argv[0], d.launch.Dir, path); d.missing != nil {
@@ -35,10 +37,25 @@ func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver,
 		if shell, err := machine.UserShell(ctx); err == nil && shell != "" {
 			d.snapshot.TrustedShells = []string{shell}
 		}
+		if s.rules != nil || s.asks(o) || command.Dangerous(d.launch.Argv) {
+			d.lookUp(ctx, machine, path)
+		}
 	}
 	d.plan = plan(d.request, d.snapshot)
 	d.bind()
 	return d
+}
+
+// lookUp finds where the names in a script lead.
+func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path string) {
+	d.request.Path, d.request.Found = path, map[string]string{}
+	for _, name := range policy.Names(d.request, d.snapshot.TrustedShells) {
+		program, err := machine.Program(ctx, name, d.launch.Dir, path)
+		if err != nil {
+			program = policy.NotFound
+		}
+		d.request.Found[name] = program
+	}
 }
 
 // bind makes the program that was looked at the one that runs: a person may take long to answer, and PATH may lead
@@ -57,9 +74,13 @@ func (d *decision) bind() {
 // matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
 // file. Looking may wait for the file system, or for another machine.
 func (s *settings) looks(o *order) bool {
-	asks := s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
-		o.SandboxPermissions != "" || policy.Dangerous(o.Argv)
-	return o.Script != "" || s.rules != nil || asks || isShell(o.Argv[0])
+	return o.Script != "" || s.rules != nil || s.asks(o) || isShell(o.Argv[0])
+}
+
+// asks reports whether what is known of a program can lead to a question, or spare one.
+func (s *settings) asks(o *order) bool {
+	return s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
+		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
 }
 
 // launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
@@ -81,7 +102,7 @@ func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver)
 	}
 	launch.Env, err = s.env, s.envError
 	if o.Environment != nil {
-		launch.Env, err = s.buildEnvironment(*o.Environment)
+		launch.Env, err = s.buildEnvironment(*o.Environment, nil)
 	}
 	return launch, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -17,7 +18,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "planted"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := (*policy.Rules)(nil).With([]string{"planted"})
+	rules, err := (*rules.Set)(nil).With([]string{"planted"})
 	if err != nil {
 		t.Fatal(err)
 	}

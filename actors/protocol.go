@@ -7,6 +7,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -222,7 +223,7 @@ type (
 	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
 	newRules struct {
 		version uint64
-		rules   *policy.Rules
+		rules   *rules.Set
 	}
 	// spread asks the runtime's actor to hand out new rules, and then to answer.
 	spread struct{ amended }

@@ -70,14 +70,12 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 // ask is the question about a command, for a person's eyes.
 func (a *approval) ask(c consult) messages.Question {
 	r := c.request
-	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, Reason: c.plan.Reason, Retry: c.denial != nil,
+	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
 		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
-		Amendment:   c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
-	switch {
-	case c.denial != nil:
+		Segments:    c.plan.Segments, MoreSegments: c.plan.MoreSegments,
+		Amendment: c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
+	if c.denial != nil {
 		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
-	case q.Reason == "":
-		q.Reason = r.Justification
 	}
 	q.Reason = policy.Visible(q.Reason)
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {

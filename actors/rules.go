@@ -6,7 +6,7 @@ import (
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
@@ -42,7 +42,7 @@ func (k *rulesKeeper) amend(m amend) {
 				result = appended{m, asker, fmt.Errorf("appending panicked: %v", reason)}
 			}
 		}()
-		return appended{m, asker, policy.AppendAmendment(file, m.prefix)}
+		return appended{m, asker, rules.Append(file, m.prefix)}
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -23,7 +23,7 @@ type settings struct {
 	outputTokens int
 	approval     messages.ApprovalPolicy
 	sandbox      messages.SandboxPolicy
-	rules        *policy.Rules
+	rules        *rules.Set
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	env      []string
@@ -32,14 +32,16 @@ type settings struct {
 
 // built fills in the environment, once for all the commands that start with these settings.
 func (s settings) built() *settings {
-	s.env, s.envError = s.buildEnvironment(s.environment)
+	s.env, s.envError = s.buildEnvironment(s.environment, ptyio.PagersOff(s.environment.Set))
 	return &s
 }
 
-func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy) ([]string, error) {
+// buildEnvironment makes an environment; if that is exact, exact are the only overrides. A request's own has none: nothing is
+// known about what it runs.
+func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy, exact map[string]string) ([]string, error) {
 	overrides := ptyio.Overrides()
 	if policy.Exact {
-		policy.Inherit, overrides = messages.InheritNone, nil
+		policy.Inherit, overrides = messages.InheritNone, exact
 	}
 	return ptyio.BuildEnvironment(s.base, policy, overrides)
 }

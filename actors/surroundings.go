@@ -9,6 +9,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -21,7 +22,7 @@ type Surroundings struct {
 	MaxProcesses int
 	Telemetry    *Telemetry
 	// Rules are what rule files said at the start; amendments are appended to AmendmentFile, or to nothing if it is empty.
-	Rules         *policy.Rules
+	Rules         *rules.Set
 	AmendmentFile string
 	// Plan decides about commands; nil means policy.MakePlan.
 	Plan func(policy.Request, policy.Snapshot) policy.Plan

@@ -44,6 +44,16 @@ type Choice struct {
 	Remembers string `json:"remembers,omitempty"`
 }
 
+// Segment is one of the commands that a command line runs, as a question shows it.
+type Segment struct {
+	// Display is the command, quoted and escaped like Question.Display. If it is long, it is the beginning.
+	Display string `json:"display"`
+	// Why says why there is a question about it; empty if it alone would run without one.
+	Why string `json:"why,omitempty"`
+	// Hosts are host names in it that are not what they look like, or may not be, each with its form in ASCII.
+	Hosts []string `json:"hosts,omitempty"`
+}
+
 // Question is what a person is asked about one command. Equal commands that wait share one, unless only those who listen to
 // single calls could answer.
 type Question struct {
@@ -53,10 +63,18 @@ type Question struct {
 	// Display begins with "exec -a NAME".
 	Argv    []string `json:"argv"`
 	Display string   `json:"display"`
+	// Segments are what runs, one command each: first those that are asked about, and at most 10. MoreSegments are not shown.
+	// A script that is not a list of plain commands is one segment.
+	Segments     []Segment `json:"segments,omitempty"`
+	MoreSegments int       `json:"moreSegments,omitempty"`
 	// Program is the file that Argv[0] was found as, where that is a bare name. It is this file that runs.
 	Program string `json:"program,omitempty"`
 	Dir     string `json:"dir"`
-	// Reason says why there is a question: a denial by the sandbox, a rule, or the caller's justification.
+	// OpenInput says that the command's input stays open, as a terminal's does: what is written to it later, and what an
+	// interpreter then runs, is not asked about.
+	OpenInput bool `json:"openInput,omitempty"`
+	// Reason says why there is a question: a denial by the sandbox, a rule, or what is known about the command. The caller's
+	// justification, which nobody has checked, stands at its end behind "the caller says", shortened if it is long.
 	Reason string `json:"reason,omitempty"`
 	// Unsandboxed says that an approved command runs without a sandbox, Retry that it has run and was stopped by it.
 	Unsandboxed bool                   `json:"unsandboxed"`

@@ -20,7 +20,8 @@ type EnvironmentPolicy struct {
 	Exclude []string `json:"exclude,omitempty"`
 	// Set adds or replaces variables.
 	Set map[string]string `json:"set,omitempty"`
-	// Exact makes Set the whole environment: nothing is inherited, and nothing of ours is added.
+	// Exact makes Set the whole environment: nothing is inherited, and nothing of ours is added; only to a session's that sets
+	// no pager, what keeps programs from paging.
 	Exact bool `json:"exact,omitempty"`
 	// IncludeOnly, when not empty, keeps only matching names, including those from Set.
 	IncludeOnly []string `json:"includeOnly,omitempty"`

@@ -56,6 +56,10 @@ func (q Question) weight() int {
 	for _, c := range q.Choices {
 		weight += len(c.Kind) + len(c.Remembers)
 	}
+	weight += cap(q.Segments) * int(unsafe.Sizeof(Segment{}))
+	for _, s := range q.Segments {
+		weight += texts(s.Display, s.Why) + list(s.Hosts)
+	}
 	return weight
 }
 

@@ -36,7 +36,10 @@ func RuleRemembers(prefix []string, file string) string {
 
 // remembered says what an approval for the session covers.
 func remembered(request Request, plan Plan) string {
-	parts := []string{"this command", "in " + Visible(request.Dir)}
+	parts := []string{"this command", "in " + Visible(request.Dir), "with its input closed"}
+	if request.OpenInput {
+		parts[2] = "whatever is written to it while it runs"
+	}
 	if changes(request.Environment) {
 		parts = append(parts, "with the same environment")
 	}

@@ -1,10 +1,11 @@
 package policy
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // MakePlan decides about one command. It is a pure function: it reads no file and starts nothing, and equal arguments have
@@ -14,9 +15,7 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	}
 	m := newMaker(request, snapshot)
-	for _, command := range m.commands {
-		m.segments = append(m.segments, m.judge(command))
-	}
+	m.judgeAll()
 	plan := m.decide()
 	if plan.Decision == Reject {
 		return plan
@@ -25,8 +24,9 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	if plan.Decision == Run && plan.OnDenial != AskTo {
 		return plan // there will be no question, and making a key takes a third of the time
 	}
-	plan.CacheKey = m.key(plan)
-	if snapshot.Granted == nil || !snapshot.Granted(plan.CacheKey) {
+	plan.Segments, plan.MoreSegments = m.shown()
+	plan.CacheKey = m.key(plan, request.OpenInput)
+	if !m.granted(plan, snapshot.Granted) {
 		return plan
 	}
 	// The key says what was approved: this attempt, with this answer to a denial.
@@ -44,10 +44,11 @@ type maker struct {
 	request    Request
 	approval   messages.ApprovalPolicy
 	sandbox    messages.SandboxPolicy
-	rules      *Rules
-	understood Understanding
-	commands   [][]string
+	rules      *rules.Set
+	understood command.Understanding
+	commands   []invoked
 	segments   []segment // what was found about each of the commands
+	dirs       []string  // where a script may be when it comes to a command
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
 	// and the list of safe programs say is about something else than what would run.
 	altered bool
@@ -56,9 +57,10 @@ type maker struct {
 // segment is one of the commands, judged.
 type segment struct {
 	verdict verdict
-	rule    *Match // what decided; nil if no rule did
-	matched bool   // some rule matches, even if what it says does not count
-	danger  bool   // no rule decided, and it is dangerous
+	rule    *rules.Match // what decided; nil if no rule did
+	matched bool         // some rule matches, even if what it says does not count
+	danger  bool         // no rule decided, and it is dangerous
+	idle    bool         // it does nothing, and what the others do decides
 }
 
 // verdict is what is found about one command, from the weakest to the strictest.
@@ -71,22 +73,11 @@ const (
 )
 
 func newMaker(request Request, snapshot Snapshot) maker {
-	switch {
-	case filepath.IsAbs(request.Program):
-		request.Program = tidy(request.Program) // a PATH may say /usr/bin/
-	case request.Program != "":
-		request.Program = NotFound
-	}
+	request.Program = tidyProgram(request.Program)
 	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
-		understood: Understand(request, snapshot.TrustedShells)}
+		understood: command.Understand(request.line(snapshot.TrustedShells))}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
-	m.commands = m.understood.Commands
-	if len(m.commands) == 0 {
-		m.commands = [][]string{request.Argv}
-	}
-	if m.foreign() {
-		m.commands = [][]string{byPath(request)}
-	}
+	m.commands = m.invocations(snapshot.Dir)
 	return m
 }
 
@@ -96,65 +87,92 @@ func changes(e *messages.EnvironmentPolicy) bool {
 		len(e.Exclude)+len(e.Set)+len(e.IncludeOnly) > 0)
 }
 
-// foreign reports whether argv names a program that was found elsewhere than where the system keeps its own. It is then
-// known by its path: the rule for a name is about what everybody has under that name.
-func (m *maker) foreign() bool {
-	return !m.understood.Script && m.request.Program != "" && !inDirs(m.request.Program, systemDirs)
-}
-
-// byPath is the command under the path of its program.
-func byPath(request Request) []string {
-	if len(request.Argv) == 0 {
+// Matches are the rules that count for one command: those that match it, and the prompt and forbidden rules that match any
+// command inside of it, wherever it stands, as far as [command.Search] finds it. So what a rule has against git push also
+// holds for "if true; then git push & fi" and for "sudo git push"; what it has for it does not.
+func Matches(set *rules.Set, words []string) []rules.Match {
+	if set == nil {
 		return nil
 	}
-	program := request.Program
-	if program == NotFound {
-		program += "/" + request.Argv[0]
+	return matching(set, words, command.Search(words))
+}
+
+// matching is Matches where the search has been made.
+func matching(set *rules.Set, words []string, found command.Survey) []rules.Match {
+	matches := slices.Clip(set.Match(words))
+	for _, inner := range found.Commands[min(1, len(found.Commands)):] { // the first is the whole
+		matches = append(matches, slices.DeleteFunc(set.Match(inner), allows)...)
 	}
-	return append([]string{program}, request.Argv[1:]...)
+	return matches
+}
+
+// judgeAll judges the commands. Those that only steer the shell have no say where there are others.
+func (m *maker) judgeAll() {
+	steering := 0
+	m.dirs = []string{m.request.Dir}
+	for _, c := range m.commands {
+		s := m.judge(c)
+		if m.understood.Script {
+			m.dirs = command.Moved(m.dirs, c.words)
+		}
+		s.idle = m.understood.Script && c.written == nil && s.rule == nil && len(c.words) > 0 && command.Idle(c.words)
+		if s.idle {
+			steering++
+		}
+		m.segments = append(m.segments, s)
+	}
+	for i := range m.segments {
+		s := &m.segments[i]
+		s.idle = s.idle && steering < len(m.segments)
+	}
 }
 
 // judge applies the rules to a command and, if they say nothing, what is known about programs.
-func (m *maker) judge(command []string) segment {
-	matches := m.rules.Match(command)
-	if m.foreign() {
+func (m *maker) judge(c invoked) segment {
+	found := command.Search(c.words)
+	matches := matching(m.rules, c.words, found)
+	if c.written != nil {
 		// What a rule has against the name holds for every path.
-		matches = append(slices.Clip(matches), slices.DeleteFunc(m.rules.Match(m.request.Argv), Match.allows)...)
+		matches = append(matches, slices.DeleteFunc(m.rules.Match(c.written), allows)...)
 	}
 	s := segment{matched: len(matches) > 0}
 	if m.altered {
-		matches = slices.DeleteFunc(matches, Match.allows)
+		matches = slices.DeleteFunc(matches, allows)
 	}
 	if len(matches) == 0 {
-		s.verdict, s.danger = m.guess(command)
+		s.verdict, s.danger = m.guess(c.words, found.Dangerous)
 		return s
 	}
-	rule, _ := Strictest(matches)
-	s.rule, s.verdict = &rule, rule.verdict()
+	rule, _ := rules.Strictest(matches)
+	s.rule, s.verdict = &rule, verdictOf(rule)
 	return s
 }
 
 // guess judges a command that no rule says anything about.
-func (m *maker) guess(command []string) (v verdict, danger bool) {
+func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 	mode := m.approval.Mode
+	widens := override(m.request.CommandPolicy) && m.sandbox.Confined()
 	switch {
-	case mode == messages.Untrusted && m.safe(command):
+	case mode == messages.Untrusted && !widens && m.safe(words):
 		return fine, false
-	case Dangerous(command):
-		if mode == messages.Never {
-			return forbid, true
-		}
-		return ask, true
-	case mode == messages.Untrusted:
-		return ask, false
-	case override(m.request.CommandPolicy) && m.sandbox.Confined(): // it would be refused under another policy than on-request
-		return ask, false
+	case dangerous && mode == messages.Never:
+		return forbid, true
+	case dangerous, mode == messages.Untrusted, widens: // never and on-failure have refused what widens
+		return ask, dangerous
 	}
 	return fine, false
 }
 
-func (m *maker) safe(command []string) bool {
-	return !m.altered && m.understood.Plain && Safe(command)
+func (m *maker) safe(words []string) bool {
+	if m.altered || !m.understood.Plain {
+		return false
+	}
+	if m.understood.Script && command.Idle(words) {
+		return true
+	}
+	return !slices.ContainsFunc(m.dirs, func(dir string) bool {
+		return !command.Safe(words, command.Setting{Confined: m.sandbox.Confined(), Dir: dir})
+	})
 }
 
 // decide combines the segments: the strictest decides.
@@ -165,6 +183,8 @@ func (m *maker) decide() Plan {
 	for i := range m.segments {
 		s := &m.segments[i]
 		switch {
+		case s.idle:
+			continue
 		case s.verdict == forbid:
 			return m.forbidden(i)
 		case s.verdict == ask && s.rule != nil:
@@ -214,14 +234,14 @@ func source(rule bool) messages.DecisionSource {
 }
 
 // verdict is the rule's decision as a verdict. What is no decision forbids.
-func (m Match) verdict() verdict {
+func verdictOf(m rules.Match) verdict {
 	switch m.Decision {
-	case Allow:
+	case rules.Allow:
 		return fine
-	case Prompt:
+	case rules.Prompt:
 		return ask
 	}
 	return forbid
 }
 
-func (m Match) allows() bool { return m.Decision == Allow }
+func allows(m rules.Match) bool { return m.Decision == rules.Allow }

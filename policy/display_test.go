@@ -167,8 +167,10 @@ func TestChoices(t *testing.T) {
 		not, rule string
 	}{
 		"confined": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
-			[]string{"this command", `/wo\nrk`, "permissions that the session's commands have", "until the session ends"}, "without",
+			[]string{"this command", `/wo\nrk`, "with its input closed", "permissions that the session's commands have", "until the session ends"}, "without",
 			""},
+		"with open input": {func(r *Request) { r.OpenInput = true }, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
+			[]string{"this command", "whatever is written to it"}, "closed", ""},
 		"with a retry": {func(*Request) {}, Plan{Decision: Ask, FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
 			"build\u202e"}},
 			[]string{"without a sandbox if that stops it"}, "environment", `cargo $'build\u202e'`},

@@ -23,16 +23,20 @@
 //     with_additional_permissions (a wider one).
 //   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
 //     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a trusted
-//     one. Everything else, and a script that is very long, is one segment: the whole argv, shell included.
+//     one. Output may be thrown away or joined (>/dev/null, 2>&1). What only steers the shell, such as set -e, || exit 1 and
+//     test -f x, has no say beside other segments. Everything else, and a script that is very long, is one segment: the whole
+//     argv, shell included.
 //   - A rule says allow, prompt or forbidden about segments that begin with certain words.
 //
 // # What is asked when
 //
-// First, a request for more than the sandbox allows is refused under every approval policy but on-request. Then each segment
-// gets a verdict: from the rules if any matches it, the strictest of them, and otherwise from what is known about programs.
-// The strictest segment decides for the whole command. The classes of commands:
+// First, a request to run without a sandbox is refused under never and on-failure, and one for a wider sandbox under every
+// approval policy but on-request; where it is not refused it leads to a question. Then each segment gets a verdict: from the
+// rules if any matches it, the strictest of them, and otherwise from what is known about programs. The strictest segment
+// decides for the whole command. The classes of commands:
 //
-//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it.
+//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it. git is never known to be
+//     safe without a sandbox, because a repository may say what git status runs.
 //   - U: unknown, which is everything else.
 //   - D: dangerous: it removes files by force, directly or through wrappers such as sudo, env and shells.
 //   - A: every segment matches an allow rule and no stricter one.
@@ -49,61 +53,38 @@
 //	never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
 //	on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
 //	on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
-//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
-//	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |rej  |rej  |rej
+//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+//	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |ask! |run! |rej
 //	on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
 //	on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
 //	granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
-//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |rej  |rej  |rej
-//	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
-//	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |rej  |rej  |rej
+//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
+//	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
+//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
+//	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 //
 // What the table does not show:
 //
+//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, and through
+//     sudo, env, xargs, nested shells and the like. Allow rules hold for what is known to be all that runs.
 //   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
 //   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
-//   - A prompt rule with require_escalated, under on-request, is ask!.
+//   - A prompt rule with require_escalated, where that is not refused, is ask!.
 //   - A script of one command with a here-document, whose text the command reads, is judged by the rules as that command; but
 //     it is not known to be safe, and no rule is offered for it.
 //   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables
 //     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
-//     directories is known by its path and not by its name; prompt and forbidden rules for the name hold for it, too.
-//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, else the caller's,
-//     else what is known about the command.
+//     directories, be it for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
+//     for the name hold for it, too, and a rule file's host_executable can say that a path stands for its name. A script's
+//     shell looks for names later, and by itself. So nothing at all is known of a name if a directory that comes before in
+//     PATH is relative or empty, lies in the working directory, the session's, a writable root or a directory for temporary
+//     files: a program could be put there.
+//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, or else what is known
+//     about the command and then, marked as such and shortened, what the caller says.
 //
-// # Rule files
-//
-// A rule file is Starlark. It calls three functions; what it says besides that is only to build their arguments.
-//
-//	prefix_rule(
-//		pattern = ["git", ["push", "pull"]],  # words; a list of words is a choice
-//		decision = "prompt",                  # allow (the default), prompt or forbidden
-//		justification = "talks to a server",  # told to whoever is asked or refused
-//		match = ["git push origin", ["git", "pull"]],
-//		not_match = ["git status"],
-//	)
-//	host_executable(name = "git", paths = ["/usr/bin/git", "/opt/git/bin/git"])
-//	network_rule(host = "example.com", protocol = "https", decision = "deny")
-//
-// A command matches a rule if its first words are the pattern's. All rules that match count, and the strictest decides. The
-// examples are checked when the file is read, so that a rule which does not say what its author meant is noticed.
-//
-// A command that is named by a path is also tried under its base name. Forbidden rules for the name always hold, and prompt
-// rules unless a rule matches the path as it is written. Allow rules hold only for the paths that a host_executable lists, for
-// none if its list is empty; and if there is none for the name, for paths directly in /bin, /usr/bin, /usr/local/bin, their
-// sbin, and /opt/homebrew/bin. So ./git is not what git is, unless somebody says so. The last host_executable of a name counts.
-// Examples are checked with the pattern alone: there, a path stands for its base name unless a list says otherwise.
-//
-// Network rules are checked and kept for whoever enforces them; nothing here does. Protocols are http, https (also
-// https_connect and http-connect), socks5_tcp and socks5_udp; deny is another word for forbidden.
-//
-// The language has if, for, def, comprehensions and f-strings with names, as in f"{tool}-lint". It has no load, while,
-// recursion or type annotations, only those built-in functions that build values, and += only for names. A file has at most
-// 256 KiB and 10,000 rules, and runs for a small fraction of a second in a few MiB; what wants more is an error. [LoadRules]
-// reads layers of directories and files. A file with an error says nothing, the error names file, line and column, and all
-// other files stay in force. [AppendAmendment] adds an allow rule to a file; execbus policy check says which rule decides.
+// What is known about programs, and which commands a script consists of, is in package command below this one; what rule
+// files say, and how they are read, in package rules. The command execbus policy check says which rule decides.
 //
 // # What is remembered, and where it ends
 //
@@ -114,13 +95,16 @@
 // from the request, the same permissions, under the same sandbox policy, and with the same consequence of an approval, so
 // that one for a confined attempt never becomes one without a sandbox. A plain script of a single command equals that
 // command, unless the request brings variables of its own or another argv[0], which mean something else to the shell. The
-// path of a trusted shell does not matter, nor do terminal, yield time, output limits and justification. A grant answers a
-// question; it never changes a rejection.
+// path of a trusted shell does not matter, nor do yield time, output limits and justification. Whether the input stays open
+// does, as a terminal's does: an approval with open input covers the command with closed input, but not the reverse, for
+// what is typed into python3 is code that nobody has seen. A grant answers a question; it never changes a rejection.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
 // words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the
 // prefix would allow everything (shells, interpreters, env, sudo, git alone), or where it would not hold. [Choices] says all
-// this to the person who is asked, and [Display] shows the command so that nothing in it hides.
+// this to the person who is asked, and [Display] shows the command so that nothing in it hides. The plan's Segments are
+// what runs, command by command, those that are asked about first, each with the reason and with host names that are not
+// what they look like.
 //
 // # What you may not assume
 //
@@ -128,17 +112,15 @@
 // allow rule or an approval without a sandbox it may do anything.
 //
 // That rules see everything. They match words. What a program does with its arguments, its configuration, or a file that
-// changed since the approval is out of sight, and so is whatever a script hides in expansions: such a script is one unknown
-// command, which a forbidden rule for what is hidden does not match. To forbid for certain, confine.
+// changed since the approval is out of sight, and so is a command that a script puts together from expansions: a forbidden
+// rule does not match it. To forbid for certain, confine.
 //
-// That a name in a script is the program you know: the shell looks it up in the PATH that the host gives to commands. A
-// host whose PATH has directories that commands can write to gives its allow rules away.
-//
-// That a forbidden rule for a name stops a program: it stops the name. A copy, a link with another name, or, where the file
-// system does not mind, GIT for git is another name.
+// That a name in a script is the program you know. [Request] says where it led when somebody looked, in the PATH that the
+// host gives to commands; a login shell's start files may change that, and so may a symbolic link. If nobody looked, a name
+// is believed.
 //
 // That safe means without effect: git status, for one, does what the repository's configuration says. Safe commands run in
-// the sandbox, too.
+// the sandbox, too. What lies under /proc and /sys is not safe to read, but a symbolic link may lead there.
 //
 // That a plan holds for ever: rules, grants and policies change. Make a new one for each command, and for each that waits
 // after an answer was given.

@@ -5,10 +5,11 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 func ExampleMakePlan() {
-	rules, err := policy.ParseRules("default.rules", []byte(`
+	rules, err := rules.Parse("default.rules", []byte(`
 prefix_rule(pattern=["git", "push"], decision="prompt", justification="it talks to a server")
 `))
 	if err != nil {

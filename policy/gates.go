@@ -61,18 +61,21 @@ func invalid(subject, detail, hint string) error {
 	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
 }
 
-// gate says why a request for more than the sandbox allows is out of the question; empty if it is not. Only under
-// on-request does a command's own wish count.
+// gate says why a request for more than the sandbox allows is out of the question; empty if it is not. Whether it may run
+// without a sandbox is a question for a person where one may be asked; a wider sandbox can only be asked for under on-request.
 func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
-	if approval.String() == string(messages.OnRequest) || !override(command) {
+	mode := messages.ApprovalMode(approval.String())
+	switch {
+	case !override(command) || mode == messages.OnRequest:
 		return ""
-	}
-	if command.SandboxPermissions == messages.WithAdditionalPermissions {
+	case command.SandboxPermissions == messages.WithAdditionalPermissions:
 		return fmt.Sprintf("rejected: you cannot request additional permissions, because the approval policy is %s, not on-request; "+
 			"run the command without them", approval)
+	case mode == messages.Untrusted || mode == messages.Granular:
+		return ""
 	}
-	return fmt.Sprintf("reject command: you cannot ask for escalated permissions, because the approval policy is %s, not "+
-		"on-request; run the command without them", approval)
+	return fmt.Sprintf("reject command: you cannot ask for escalated permissions, because the approval policy is %s; run the "+
+		"command without them", approval)
 }
 
 // refuse says why a command is rejected before it is looked at; empty if it is not. A malformed one is rejected, too, in

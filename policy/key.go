@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
 )
 
 // exact is a text that stays itself in JSON. Bytes that are no UTF-8 would all become the same character otherwise, and
@@ -39,12 +40,14 @@ func texts(all []string) any {
 	return result
 }
 
-// approved is what one approval for the session covers. Whatever is not in it may differ: terminal, yield time, output
-// limits, justification.
+// approved is what one approval for the session covers. Whatever is not in it may differ: the size of a terminal, yield
+// time, output limits, justification.
 type approved struct {
 	Command     any                         `json:"command"`
 	Argv0       exact                       `json:"argv0,omitempty"`
 	Dir         exact                       `json:"dir"`
+	Places      any                         `json:"places,omitempty"` // names of a script that lead elsewhere, and where
+	OpenInput   bool                        `json:"open_input,omitempty"`
 	Environment *environment                `json:"environment,omitempty"`
 	Permissions messages.SandboxPermissions `json:"sandbox_permissions,omitempty"`
 	Network     bool                        `json:"network,omitempty"`
@@ -68,9 +71,18 @@ type environment struct {
 	Set         any              `json:"set,omitempty"` // names and values in turn
 }
 
-// key is the plan's cache key.
-func (m *maker) key(plan Plan) string {
-	a := approved{Command: texts(m.canonical()), Dir: exact(tidy(m.request.Dir)), Attempt: plan.FirstAttempt,
+// granted reports whether the command was approved before. What may be written to is the more dangerous, so its approval
+// holds without that, too.
+func (m *maker) granted(plan Plan, has func(key string) bool) bool {
+	if has == nil {
+		return false
+	}
+	return has(plan.CacheKey) || !m.request.OpenInput && has(m.key(plan, true))
+}
+
+// key is the cache key of a plan for the command with open or closed input.
+func (m *maker) key(plan Plan, openInput bool) string {
+	a := approved{Command: texts(m.canonical()), Places: m.elsewhere(), Dir: exact(tidy(m.request.Dir)), OpenInput: openInput, Attempt: plan.FirstAttempt,
 		OnDenial: plan.OnDenial}
 	if len(m.request.Argv) > 0 && m.request.Argv0 != m.request.Argv[0] {
 		a.Argv0 = exact(m.request.Argv0)
@@ -111,12 +123,35 @@ const longKey = 4 << 10
 // another argv[0] mean something else to a shell than to the program in its script.
 func (m *maker) canonical() []string {
 	switch {
-	case m.foreign():
-		return m.commands[0]
 	case m.altered && m.understood.Script:
-		return canonicalScript(m.request.Argv)
+		return command.CanonicalScript(m.request.Argv)
+	case m.single() && m.commands[0].written != nil:
+		return m.commands[0].words
 	}
 	return m.understood.Canonical
+}
+
+// single reports whether there is nothing but one command, with or without a shell around it.
+func (m *maker) single() bool {
+	return len(m.commands) == 1 && len(m.understood.Commands) == 1 && slices.Equal(m.understood.Commands[0], m.understood.Canonical)
+}
+
+// elsewhere are the programs that a script finds outside of the system's directories, where canonical has their names.
+func (m *maker) elsewhere() any {
+	if !m.understood.Script || m.single() && !m.altered {
+		return nil
+	}
+	var paths []string
+	for _, c := range m.commands {
+		if c.written != nil {
+			paths = append(paths, c.words[0])
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	slices.Sort(paths)
+	return texts(slices.Compact(paths))
 }
 
 // places are paths, absolute, sorted, once each.

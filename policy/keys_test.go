@@ -15,11 +15,11 @@ type asked struct {
 	shell   string // the path of the shell; empty: /bin/bash
 }
 
-// request is what is planned for a call: terminal, yield time and output limits are gone, relative directories resolved.
+// request is what is planned for a call: yield time and output limits are gone, relative directories resolved.
 func (a asked) request() Request {
 	e := a.exec
 	r := Request{Argv: e.Argv, Argv0: e.Argv0, Program: a.program, Dir: "/work", Environment: e.Environment,
-		CommandPolicy: e.CommandPolicy}
+		OpenInput: e.TTY || e.OpenStdin, CommandPolicy: e.CommandPolicy}
 	if e.Dir != "" {
 		r.Dir = e.Dir
 	}
@@ -56,6 +56,10 @@ func told(argv0 string) func(*messages.ExecCommand) {
 	return func(e *messages.ExecCommand) { e.Argv0 = argv0 }
 }
 
+func terminal(e *messages.ExecCommand) { e.TTY = true }
+
+func openStdin(e *messages.ExecCommand) { e.OpenStdin = true }
+
 func variable(e *messages.ExecCommand) {
 	e.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"A": "b"}}
 }
@@ -82,12 +86,9 @@ func equivalents() [][2]asked {
 		return pairs
 	}
 	shell := []func(*messages.ExecCommand){
-		func(e *messages.ExecCommand) { e.TTY = true },
-		func(e *messages.ExecCommand) { e.TTY, e.Size = true, messages.Size{Rows: 50, Cols: 200} },
 		func(e *messages.ExecCommand) { e.Yield = new(time.Second) },
 		func(e *messages.ExecCommand) { e.MaxOutputTokens = new(17) },
 		func(e *messages.ExecCommand) { e.NoWait = true },
-		func(e *messages.ExecCommand) { e.OpenStdin = true },
 		func(e *messages.ExecCommand) { e.Grace = new(time.Second) },
 		func(e *messages.ExecCommand) { e.Call = "another" },
 		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.UseDefault },
@@ -104,7 +105,7 @@ func equivalents() [][2]asked {
 	}
 	var pairs [][2]asked
 	pairs = append(pairs, vary(base, shell...)...)
-	pairs = append(pairs, vary(unknown, shell[:10]...)...)
+	pairs = append(pairs, vary(unknown, shell[:7]...)...)
 	pairs = append(pairs, [][2]asked{
 		{base, base.with(noLogin)},
 		{base, argv("npm", "test")},
@@ -137,7 +138,12 @@ func equivalents() [][2]asked {
 		{argv("npm", "test"), argv("npm", "test").with(told("npm"))},
 		{argv("npm", "test").with(variable), argv("npm", "test").with(variable).with(told("npm"))},
 		{base.with(variable), in("/usr/bin/bash", "npm test").with(variable)},
-		{argv("npm", "test"), argv("npm", "test").with(func(e *messages.ExecCommand) { e.TTY = true })},
+		{argv("npm", "test").with(terminal), argv("npm", "test")},
+		{argv("npm", "test").with(openStdin), run("npm test")},
+		{argv("npm", "test").with(openStdin), run("npm test").with(terminal)},
+		{base.with(terminal), base.with(openStdin)},
+		{unknown.with(terminal), unknown},
+		{base.with(terminal), base.with(func(e *messages.ExecCommand) { e.TTY, e.Size = true, messages.Size{Rows: 50, Cols: 200} })},
 		{base.permitted(escalated), base.permitted(messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
 			Justification: "x"})},
 		{base.permitted(wider(true, nil, nil)), base.permitted(wider(true, []string{}, nil))},
@@ -187,6 +193,10 @@ func TestKeysTellApart(t *testing.T) {
 	for name, pair := range map[string][2]asked{
 		"words":                   {base, run("npm test x")},
 		"where words end":         {argv("npm", "a b"), argv("npm", "a", "b")},
+		"typed code":              {argv("python3"), argv("python3").with(terminal)},
+		"open input":              {run("python3"), run("python3").with(openStdin)},
+		"thrown away output":      {run("npm test >/dev/null"), run("npm test")},
+		"no input":                {run("python3 </dev/null").with(terminal), run("python3").with(terminal)},
 		"empty words":             {argv("npm", ""), argv("npm")},
 		"bytes that are no UTF-8": {argv("npm", "\xff"), argv("npm", "\xfe")},
 		"a replacement character": {argv("npm", "\xff"), argv("npm", "\ufffd")},
@@ -265,6 +275,27 @@ func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 		later.Granted = func(key string) bool { return key == first.CacheKey }
 		if plan := MakePlan(request, later); plan.Decision != Ask {
 			t.Errorf("%s, %s: %+v", later.Approval, later.Sandbox, plan)
+		}
+	}
+}
+
+// TestAnApprovalWithOpenInputCoversMore, and one with closed input does not.
+func TestAnApprovalWithOpenInputCoversMore(t *testing.T) {
+	for _, request := range []Request{words("python3"), shell("python3 -i"), shell("cat > $X"), words("python3", strings.Repeat("x", 2*longKey))} {
+		open := request
+		open.OpenInput = true
+		with, without := MakePlan(open, under(untrusted, workspace, nil)), MakePlan(request, under(untrusted, workspace, nil))
+		for _, c := range []struct {
+			approved Plan
+			later    Request
+			want     Decision
+		}{{with, open, Run}, {with, request, Run}, {without, request, Run}, {without, open, Ask}} {
+			snapshot := under(untrusted, workspace, nil)
+			snapshot.Granted = func(key string) bool { return key == c.approved.CacheKey }
+			if got := MakePlan(c.later, snapshot).Decision; got != c.want {
+				t.Errorf("%.40q: approved with open input %t, later %t: %s, want %s", request.Argv, c.approved.CacheKey == with.CacheKey,
+					c.later.OpenInput, got, c.want)
+			}
 		}
 	}
 }

@@ -1,18 +1,18 @@
 package policy
 
 import (
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // amendment is the prefix that an approval could turn into an allow rule; nil if none should be offered: where rules
 // would not hold for the command, where one matches already, and where the prefix would allow far more than this.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.WithAdditionalPermissions
-	if m.altered || permissions || m.understood.Complex || m.request.Program == NotFound {
+	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {
 		return nil
 	}
 	if m.covers(m.request.PrefixRule) {
@@ -25,14 +25,17 @@ func (m *maker) amendment(plan Plan) []string {
 	var proposal []string
 	for i := range m.segments {
 		s := &m.segments[i]
+		if s.idle {
+			continue
+		}
 		if s.rule != nil && s.verdict == ask || s.matched && plan.Decision == Run {
 			return nil
 		}
-		if proposal == nil && !s.matched && s.verdict == wanted {
-			proposal = m.commands[i]
+		if proposal == nil && !s.matched && s.verdict == wanted && !m.commands[i].nowhere {
+			proposal = m.commands[i].words
 		}
 	}
-	if banned(proposal) || checkPrefix(proposal) != nil {
+	if command.RunsAnything(proposal) || rules.CheckPrefix(proposal) != nil {
 		return nil
 	}
 	return slices.Clone(proposal)
@@ -41,7 +44,7 @@ func (m *maker) amendment(plan Plan) []string {
 // covers reports whether a prefix that the caller suggests can be offered: no rule matches yet, and with it everything
 // would be allowed.
 func (m *maker) covers(prefix []string) bool {
-	if len(prefix) == 0 || banned(prefix) {
+	if len(prefix) == 0 || command.RunsAnything(prefix) {
 		return false
 	}
 	if slices.ContainsFunc(m.segments, func(s segment) bool { return s.matched }) {
@@ -51,58 +54,10 @@ func (m *maker) covers(prefix []string) bool {
 	if err != nil {
 		return false
 	}
-	for _, command := range m.commands {
-		if !slices.ContainsFunc(with.Match(command), Match.allows) {
+	for i, c := range m.commands {
+		if !m.segments[i].idle && !slices.ContainsFunc(with.Match(c.words), allows) {
 			return false
 		}
 	}
 	return true
-}
-
-// Programs that run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
-// everything; longer prefixes say something.
-var (
-	bannedShells       = wordSet(`bash sh zsh dash fish ksh ash mksh`)
-	bannedInterpreters = wordSet(`python pythonw py pyw pypy node nodejs bun deno perl php ruby lua julia Rscript osascript`)
-	bannedWindows      = wordSet(`cmd powershell pwsh`)
-	bannedOthers       = wordSet(`env git sudo rm eval find ssh su watch`)
-	codeFollows        = wordSet(`-c -e -E -r --eval`) // to interpreters
-	bannedPairs        = []string{"npm run", "pnpm run", "yarn run", "bun run", "deno eval"}
-)
-
-// banned reports whether a prefix allows everything, or close to it. Paths that end in such a name count, versions do not
-// help (python3.13), and neither does another program that runs the one in its words (sudo bash -c).
-func banned(prefix []string) bool {
-	if len(prefix) == 0 {
-		return false
-	}
-	for range maxWrapped {
-		carrier, found := carriers[path.Base(prefix[0])]
-		if !found {
-			return allowsAll(prefix[0], prefix[1:])
-		}
-		if prefix = carrier.carried(prefix[1:]); len(prefix) == 0 {
-			return true
-		}
-	}
-	return true
-}
-
-// allowsAll reports whether a program with these words runs what further words say.
-func allowsAll(program string, words []string) bool {
-	name := strings.TrimSuffix(path.Base(program), ".exe")
-	onlyOptions := !slices.ContainsFunc(words, func(word string) bool { return !strings.HasPrefix(word, "-") })
-	pair := len(words) == 1 && slices.Contains(bannedPairs, name+" "+words[0])
-	switch {
-	case bannedShells[name]:
-		script, _ := shellScript(words) // past the values of options: bash -o pipefail -c
-		return script == ""
-	case bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
-		return onlyOptions || pair || codeFollows[words[len(words)-1]]
-	case bannedWindows[strings.ToLower(name)]:
-		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
-	case bannedOthers[name]:
-		return onlyOptions
-	}
-	return pair
 }

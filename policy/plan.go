@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/execbus/execbus/messages"
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
+)
 
 // Request is one command as it is about to run. It is not changed by the plan.
 type Request struct {
@@ -11,9 +14,17 @@ type Request struct {
 	// looked, and then a name is taken for what it usually is: whoever is going to run the command has to look. A shell or a
 	// known-safe program is only taken for one if it lies where the system keeps its own.
 	Program string
-	Dir     string // absolute
+	// Found is where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or NotFound.
+	// Nil: nobody looked. A name is only believed where it leads to the system's own directories, and where no directory
+	// before that in Path, the child's PATH, is relative, empty, or one that commands may write to.
+	Found map[string]string
+	Path  string
+	Dir   string // absolute
 	// Environment is what the request, not the session, says about the environment; nil says nothing.
 	Environment *messages.EnvironmentPolicy
+	// OpenInput says that somebody can write to the command while it runs: a terminal's input stays open, and a pipe's if that
+	// was asked for. What is written may be what an interpreter runs.
+	OpenInput bool
 	messages.CommandPolicy
 }
 
@@ -25,7 +36,9 @@ const NotFound = "not found"
 type Snapshot struct {
 	Approval messages.ApprovalPolicy
 	Sandbox  messages.SandboxPolicy
-	Rules    *Rules // nil: none
+	Rules    *rules.Set // nil: none
+	// Dir is the session's own directory, which its commands may write to; absolute.
+	Dir string
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
 	TrustedShells []string
 	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.
@@ -70,8 +83,13 @@ type Plan struct {
 	Source       messages.DecisionSource
 	FirstAttempt Attempt
 	OnDenial     OnDenial
+	// Segments are what runs, for a question's eyes: those that are asked about first, at most 10. MoreSegments are not among
+	// them. There are none where there can be no question.
+	Segments     []messages.Segment
+	MoreSegments int
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
-	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question.
+	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question. An
+	// approval of a command with open input also covers the same command with closed input, which has another key.
 	CacheKey string
 }

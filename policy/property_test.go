@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
 	"pgregory.net/rapid"
 )
 
@@ -29,7 +31,7 @@ func drawPlan(t *rapid.T) drawn {
 	})
 	d := drawn{segments: rapid.SliceOfN(command, 1, 4).Draw(t, "segments")}
 	d.rules = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) testRule {
-		decision := rapid.SampledFrom([]RuleDecision{Allow, Allow, Allow, Prompt, Forbidden}).Draw(t, "decision")
+		decision := rapid.SampledFrom([]rules.Decision{rules.Allow, rules.Allow, rules.Allow, rules.Prompt, rules.Forbidden}).Draw(t, "decision")
 		return testRule{decision, strings.Join(command.Draw(t, "prefix"), " "), ""}
 	}), 0, 6).Draw(t, "rules")
 	// So that it does not take luck to meet what is rare.
@@ -37,10 +39,10 @@ func drawPlan(t *rapid.T) drawn {
 	case "all allowed":
 		d.rules = nil
 		for _, segment := range d.segments {
-			d.rules = append(d.rules, testRule{Allow, segment[0], ""})
+			d.rules = append(d.rules, testRule{rules.Allow, segment[0], ""})
 		}
 	case "one forbidden":
-		d.rules = append(d.rules, testRule{Forbidden, strings.Join(rapid.SampledFrom(d.segments).Draw(t, "forbidden"), " "), ""})
+		d.rules = append(d.rules, testRule{rules.Forbidden, strings.Join(rapid.SampledFrom(d.segments).Draw(t, "forbidden"), " "), ""})
 	}
 	approval := rapid.SampledFrom(slices.Sorted(maps.Keys(approvals))).Draw(t, "approval")
 	sandbox := rapid.SampledFrom(slices.Concat(sandboxes["RO, WW"], sandboxes["DFA, EXT"])).Draw(t, "sandbox")
@@ -70,7 +72,7 @@ func (d *drawn) join(t *rapid.T, segments [][]string) Request {
 }
 
 // says is what the rules say about a command, found in the simplest way.
-func (d *drawn) says(command []string) (decisions []RuleDecision) {
+func (d *drawn) says(command []string) (decisions []rules.Decision) {
 	for _, r := range d.rules {
 		prefix := strings.Fields(r.prefix)
 		if len(prefix) <= len(command) && slices.Equal(prefix, command[:len(prefix)]) {
@@ -83,7 +85,7 @@ func (d *drawn) says(command []string) (decisions []RuleDecision) {
 func (d *drawn) allAllowed() bool {
 	return d.request.Environment == nil && !slices.ContainsFunc(d.segments, func(s []string) bool {
 		decisions := d.says(s)
-		return len(decisions) == 0 || slices.ContainsFunc(decisions, func(r RuleDecision) bool { return r != Allow })
+		return len(decisions) == 0 || slices.ContainsFunc(decisions, func(r rules.Decision) bool { return r != rules.Allow })
 	})
 }
 
@@ -113,7 +115,7 @@ func TestAForbiddenRuleAlwaysWins(t *testing.T) {
 	met := 0
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlan(t)
-		if !slices.ContainsFunc(d.segments, func(s []string) bool { return slices.Contains(d.says(s), Forbidden) }) {
+		if !slices.ContainsFunc(d.segments, func(s []string) bool { return slices.Contains(d.says(s), rules.Forbidden) }) {
 			return
 		}
 		met++
@@ -196,8 +198,17 @@ func TestEveryCommandHasAPlan(t *testing.T) {
 			if choices := Choices(request, plan, "/f"); plan.Decision == Ask && len(choices) < 4 {
 				t.Errorf("there are too few choices: %v", choices)
 			}
-			if strings.ContainsAny(plan.Reason, "\n\x1b\x00\u202e") {
-				t.Errorf("the reason is not fit to be shown: %q", plan.Reason)
+			shown := []string{plan.Reason}
+			for _, s := range plan.Segments {
+				shown = append(append(shown, s.Display, s.Why), s.Hosts...)
+			}
+			for _, text := range shown {
+				if strings.ContainsAny(text, "\n\x1b\x00\u202e") || !utf8.ValidString(text) || len(text) > 20*segmentBytes {
+					t.Errorf("this is not fit to be shown: %q", text)
+				}
+			}
+			if len(plan.Segments) > maxShown || plan.Decision == Ask && len(plan.Segments) == 0 {
+				t.Errorf("%d segments are shown", len(plan.Segments))
 			}
 		}
 	})

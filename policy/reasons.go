@@ -6,15 +6,19 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // reasonBytes bounds how much of a command a reason quotes.
 const reasonBytes = 300
 
 // quote is a command inside a reason: its beginning.
-func quote(command []string) string {
+func quote(command []string) string { return "`" + displayed(command, reasonBytes) + "`" }
+
+// displayed is the beginning of a command for a person's eyes.
+func displayed(command []string, left int) string {
 	var words []string
-	left, end := reasonBytes, ""
+	end := ""
 	for _, word := range command {
 		if len(word) > left {
 			words = append(words, strings.ToValidUTF8(word[:max(left, 0)], ""))
@@ -24,7 +28,22 @@ func quote(command []string) string {
 		words = append(words, word)
 		left -= len(word) + 1
 	}
-	return "`" + Display(words) + end + "`"
+	return Display(words) + end
+}
+
+// callerBytes bounds how much of the caller's justification a reason quotes.
+const callerBytes = 300
+
+// justified is a reason with the caller's own, which nobody has checked.
+func (m *maker) justified(reason string) string {
+	text := m.request.Justification
+	if text == "" {
+		return reason
+	}
+	if len(text) > callerBytes {
+		text = strings.ToValidUTF8(text[:callerBytes], "") + "…"
+	}
+	return fmt.Sprintf("%s; the caller says: \"%s\"", reason, strings.ReplaceAll(Visible(text), `"`, `\"`))
 }
 
 // forbidden is the plan for a command whose segment i is forbidden. Of several rules the first segment's speaks.
@@ -64,6 +83,9 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	case granular && byRule != nil && !m.approval.Granular.Rules:
 		return fmt.Sprintf("rejected: a rule of the policy requires approval for commands that begin with %s, but the approval "+
 			"policy is granular and its setting rules is off", quote(byRule.rule.Prefix))
+	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval && !byGuess.danger:
+		return "rejected: running without a sandbox requires approval, but the approval policy is granular and its setting " +
+			"sandbox_approval is off; run the command without escalated permissions"
 	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval:
 		return "rejected: removing files by force, `rm -f`, requires approval, but the approval policy is granular and its setting " +
 			"sandbox_approval is off; remove them in a safer way"
@@ -71,22 +93,43 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	return ""
 }
 
-// whyAsk says why there is a question: the rule's reason, else the caller's, else what we know.
+// whyAsk says why there is a question: the rule's reason, else what we know and what the caller says.
 func (m *maker) whyAsk(byRule *segment) string {
-	switch {
-	case byRule != nil && byRule.rule.Justification != "":
-		return fmt.Sprintf("%s requires approval: %s", quote(m.request.Argv), Visible(byRule.rule.Justification))
-	case byRule != nil:
-		return fmt.Sprintf("%s requires approval by policy: a rule asks about commands that begin with %s", quote(m.request.Argv),
-			quote(byRule.rule.Prefix))
-	case m.request.Justification != "":
-		return Visible(m.request.Justification)
-	case slices.ContainsFunc(m.segments, func(s segment) bool { return s.danger }):
-		return "it removes files by force, `rm -f`"
-	case m.request.SandboxPermissions == messages.RequireEscalated:
-		return "it asks to run without a sandbox"
-	case m.request.SandboxPermissions == messages.WithAdditionalPermissions:
-		return "it asks for more than the sandbox allows"
+	if byRule != nil {
+		return quote(m.request.Argv) + " " + whyRule(byRule.rule)
 	}
-	return "it is not known to be safe"
+	first := slices.IndexFunc(m.segments, func(s segment) bool { return s.danger })
+	if first < 0 {
+		first = slices.IndexFunc(m.segments, func(s segment) bool { return !s.idle && s.verdict == ask })
+	}
+	return m.justified("it " + m.whySegment(first))
+}
+
+func whyRule(rule *rules.Match) string {
+	if rule.Justification != "" {
+		return "requires approval: " + Visible(rule.Justification)
+	}
+	return "requires approval by policy: a rule asks about commands that begin with " + quote(rule.Prefix)
+}
+
+// whySegment says why there is a question about a segment that asks.
+func (m *maker) whySegment(i int) string {
+	s, c := &m.segments[i], &m.commands[i]
+	switch {
+	case s.rule != nil:
+		return whyRule(s.rule)
+	case s.danger:
+		return "removes files by force, `rm -f`"
+	case m.request.SandboxPermissions == messages.RequireEscalated && m.sandbox.Confined():
+		return "asks to run without a sandbox"
+	case m.request.SandboxPermissions == messages.WithAdditionalPermissions && m.sandbox.Confined():
+		return "asks for more than the sandbox allows"
+	case c.nowhere && m.understood.Script:
+		return "is not known to be safe: where " + quote(c.written[:1]) + " leads in PATH is not certain"
+	case c.written != nil && !c.nowhere:
+		return "is not known to be safe: " + quote(c.written[:1]) + " leads to " + Visible(c.words[0])
+	case m.understood.Script && !m.understood.Plain && !m.understood.Complex:
+		return "is not known to be safe: the script is more than a list of plain commands"
+	}
+	return "is not known to be safe"
 }

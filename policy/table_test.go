@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // table is the decision table, as the package doc has it.
@@ -19,16 +20,16 @@ never                         |RO, WW   |run/return |run/return |rej        |run
 never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
 on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
 on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
-untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
-untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |rej  |rej  |rej
+untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |ask! |run! |rej
 on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
 on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
 granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
-granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |rej  |rej  |rej
-granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
-granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |rej  |rej  |rej
+granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
+granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
+granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
+granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 `
 
 var approvals = map[string]messages.ApprovalPolicy{
@@ -68,31 +69,35 @@ var classes = map[string]struct {
 }
 
 // tableRules has a rule of each kind.
-func tableRules() *Rules {
+func tableRules() *rules.Set {
 	return testRules(
-		testRule{Allow, "allowed", ""}, testRule{Prompt, "prompted", ""}, testRule{Forbidden, "forbidden", ""},
-		testRule{Prompt, "mind", "ask the owner"}, testRule{Prompt, "mind the gap", "it is deep"}, testRule{Forbidden,
+		testRule{rules.Allow, "allowed", ""}, testRule{rules.Prompt, "prompted", ""}, testRule{rules.Forbidden, "forbidden", ""},
+		testRule{rules.Prompt, "mind", "ask the owner"}, testRule{rules.Prompt, "mind the gap", "it is deep"}, testRule{rules.Forbidden,
 			"git push --force", "history is shared"},
-		testRule{Allow, "git", ""})
+		testRule{rules.Allow, "git", ""})
 }
 
 type testRule struct {
-	decision      RuleDecision
+	decision      rules.Decision
 	prefix        string
 	justification string
 }
 
-func testRules(rules ...testRule) *Rules {
-	result := &Rules{}
-	for _, r := range rules {
-		words := strings.Fields(r.prefix)
-		added := &rule{first: words[0], decision: r.decision, justification: r.justification}
-		for _, word := range words[1:] {
-			added.rest = append(added.rest, []string{word})
+func testRules(list ...testRule) *rules.Set {
+	var source strings.Builder
+	for _, r := range list {
+		line := strings.TrimSuffix(rules.Line(strings.Fields(r.prefix)), `, decision="allow")`)
+		fmt.Fprintf(&source, "%s, decision=%q", line, r.decision)
+		if r.justification != "" {
+			fmt.Fprintf(&source, ", justification=%q", r.justification)
 		}
-		result.add(added)
+		source.WriteString(")\n")
 	}
-	return result
+	set, err := rules.Parse("test.rules", []byte(source.String()))
+	if err != nil {
+		panic(err)
+	}
+	return set
 }
 
 // shell is a request to run a script in the system's bash.

@@ -28,6 +28,17 @@ func Overrides() map[string]string {
 	}
 }
 
+// PagersOff are the overrides for a session whose environment is otherwise exactly what its policy sets: what is known only to
+// look at things would run a pager on a terminal. A variable that is set keeps its value. The map is the caller's.
+func PagersOff(set map[string]string) map[string]string {
+	off := Overrides()
+	maps.DeleteFunc(off, func(name, _ string) bool {
+		_, given := set[name]
+		return given || !strings.HasSuffix(name, "PAGER")
+	})
+	return off
+}
+
 // coreNames are what InheritCore keeps.
 var coreNames = patterns([]string{
 	"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER",

@@ -53,6 +53,21 @@ func TestOverridesReplaceNoColorAndLeavePathAlone(t *testing.T) {
 	}
 }
 
+func TestPagersStayOffInAnExactEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		set  map[string]string
+		want []string
+	}{
+		{nil, []string{"GH_PAGER=cat", "GIT_PAGER=cat", "PAGER=cat"}},
+		{map[string]string{"A": "b", "GIT_PAGER": "less", "PAGER": ""}, []string{"A=b", "GH_PAGER=cat", "GIT_PAGER=less", "PAGER="}},
+	} {
+		policy := messages.EnvironmentPolicy{Inherit: messages.InheritNone, Set: c.set}
+		if got, err := BuildEnvironment(hostEnvironment, policy, PagersOff(c.set)); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("got %q (%v)\nwant %q", got, err, c.want)
+		}
+	}
+}
+
 func TestOverridesAreTheCallersMap(t *testing.T) {
 	Overrides()["TERM"] = "xterm"
 	if got := Overrides()["TERM"]; got != "dumb" {

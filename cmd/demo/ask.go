@@ -108,10 +108,16 @@ func (a *asked) keys() string {
 func (a *asked) show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: may this run?\n    %s\n", a.ID, a.Display)
+	if len(a.Segments) > 1 || len(a.Segments) == 1 && len(a.Segments[0].Hosts) > 0 {
+		a.showSegments(&b)
+	}
 	if a.Program != "" {
 		fmt.Fprintf(&b, "  which is %s\n", visible(a.Program))
 	}
 	fmt.Fprintf(&b, "  in %s, %s\n", visible(a.Dir), a.confinement())
+	if a.OpenInput {
+		b.WriteString("  its input stays open: what is typed into it later is not asked about\n")
+	}
 	if a.Reason != "" {
 		fmt.Fprintf(&b, "  because: %s\n", a.Reason)
 	}
@@ -129,6 +135,22 @@ func (a *asked) show() string {
 		}
 	}
 	return b.String()
+}
+
+// showSegments is what runs, a line for each command.
+func (a *asked) showSegments(b *strings.Builder) {
+	for _, s := range a.Segments {
+		fmt.Fprintf(b, "  runs: %s\n", s.Display)
+		if s.Why != "" {
+			fmt.Fprintf(b, "        %s\n", s.Why)
+		}
+		for _, host := range s.Hosts {
+			fmt.Fprintf(b, "        the host %s\n", host)
+		}
+	}
+	if a.MoreSegments > 0 {
+		fmt.Fprintf(b, "  and %d more commands\n", a.MoreSegments)
+	}
 }
 
 // confinement says what the command may do if it is approved.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // interview is the interactive demo in tmux, in a directory of its own, with questions.
@@ -370,12 +370,15 @@ func TestQuestionShowsEverything(t *testing.T) {
 	a := asked{Question: messages.Question{ID: "q1", Display: "true", Dir: evil, Amendment: []string{evil},
 		Additional: &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 			FileSystem: &messages.FileSystemPermissions{Read: []string{evil}, Write: []string{"/data"}}},
+		Segments:     []messages.Segment{{Display: "make", Why: "it is not known to be safe"}, {Display: "curl x", Hosts: []string{"x is xn--x"}}},
+		MoreSegments: 3, OpenInput: true,
 		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.ApprovedWithRule, Remembers: "much"}}}}
 	text := a.show()
-	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 6 {
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 12 {
 		t.Errorf("%q", text)
 	}
-	for _, part := range []string{"q1: may this run?\n    true\n", "the network", "writing /data", "with NAME=value", "p  yes, and always: much"} {
+	for _, part := range []string{"q1: may this run?\n    true\n", "the network", "writing /data", "with NAME=value", "input stays open",
+		"runs: make\n        it is not known to be safe\n  runs: curl x\n        the host x is xn--x\n  and 3 more commands\n", "p  yes, and always: much"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in\n%s", part, text)
 		}
@@ -387,7 +390,7 @@ func TestRuleLine(t *testing.T) {
 	t.Parallel()
 	for i, prefix := range [][]string{{"ls"}, {"git", "commit", "-m", "it's \"so\" <&> \\ \u2028 \u00e9\n"}, {"a b", ""}} {
 		file := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		if err := policy.AppendAmendment(file, prefix); err != nil {
+		if err := rules.Append(file, prefix); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != execbus.RuleLine(prefix)+"\n" {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/command"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 const checkUsage = `Usage:
@@ -23,7 +25,8 @@ path says.
   --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
 
 If the command is a script for a shell (bash -lc SCRIPT) and nothing but a list of plain commands, each of them is checked.
-The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
+Rules that forbid or ask look at every command that is written in a script, wherever it stands, and through sudo, env and the
+like. The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
 then depends on the session's approval and sandbox policies, which are not asked here.
 
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
@@ -37,10 +40,10 @@ Exit codes, without --json and --pretty:
 `
 
 // exitCodes are the answers to people and to scripts that do not read JSON.
-var exitCodes = map[policy.RuleDecision]int{policy.Allow: 0, policy.Prompt: 3, policy.Forbidden: 4, undecided: 5}
+var exitCodes = map[rules.Decision]int{rules.Allow: 0, rules.Prompt: 3, rules.Forbidden: 4, undecided: 5}
 
 // undecided is the answer that is none.
-const undecided policy.RuleDecision = ""
+const undecided rules.Decision = ""
 
 // policyCheck is "policy check".
 func policyCheck(args []string, stdout, stderr io.Writer) int {
@@ -63,14 +66,14 @@ func policyCheck(args []string, stdout, stderr io.Writer) int {
 	case flags.NArg() == 0:
 		return misused(stderr, "there is no command to check", checkUsage)
 	}
-	rules, failures := policy.LoadRules(layers(files))
+	set, failures := rules.Load(layers(files))
 	for _, failure := range failures {
 		fmt.Fprintln(stderr, "execbus:", policy.Visible(failure.Error()))
 	}
 	if len(failures) > 0 {
 		return exitFailed // what the other files say might not be the whole answer
 	}
-	v := judge(rules, flags.Args())
+	v := judge(set, flags.Args())
 	if *asJSON || *pretty {
 		return v.printJSON(stdout, stderr, *pretty)
 	}
@@ -86,12 +89,12 @@ func failed(stderr io.Writer, err error) int {
 }
 
 // layers makes one layer of each file, so that the later ones win.
-func layers(files []string) []policy.Layer {
-	var all []policy.Layer
+func layers(files []string) []rules.Layer {
+	var all []rules.Layer
 	for _, file := range files {
-		layer := policy.Layer{Files: []string{file}, Trusted: true}
+		layer := rules.Layer{Files: []string{file}, Trusted: true}
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
-			layer = policy.Layer{Dir: file, Trusted: true}
+			layer = rules.Layer{Dir: file, Trusted: true}
 		}
 		all = append(all, layer)
 	}
@@ -101,28 +104,28 @@ func layers(files []string) []policy.Layer {
 // verdict is what rules say about a command line.
 type verdict struct {
 	commands []checked
-	decision policy.RuleDecision
+	decision rules.Decision
 }
 
 // checked is one command with its matches.
 type checked struct {
 	words   []string
-	matches []policy.Match
+	matches []rules.Match
 }
 
 // judge checks all commands of a command line. The strictest match decides, but nothing is allowed that is not allowed as
 // a whole.
-func judge(rules *policy.Rules, argv []string) verdict {
+func judge(set *rules.Set, argv []string) verdict {
 	var v verdict
-	var all []policy.Match
+	var all []rules.Match
 	whole := true
-	for _, words := range policy.Understand(policy.Request{Argv: argv}, nil).Commands {
-		c := checked{words, rules.Match(words)}
+	for _, words := range command.Understand(command.Line{Argv: argv}).Commands {
+		c := checked{words, policy.Matches(set, words)}
 		v.commands = append(v.commands, c)
 		all = append(all, c.matches...)
 		whole = whole && len(c.matches) > 0
 	}
-	if best, found := policy.Strictest(all); found && (whole || best.Decision != policy.Allow) {
+	if best, found := rules.Strictest(all); found && (whole || best.Decision != rules.Allow) {
 		v.decision = best.Decision
 	}
 	return v
@@ -137,7 +140,7 @@ func (v verdict) text() string {
 		fmt.Fprintf(&b, "%s\n", v.decision)
 	}
 	for _, c := range v.commands {
-		best, found := policy.Strictest(c.matches)
+		best, found := rules.Strictest(c.matches)
 		fmt.Fprintf(&b, "  %s\n", policy.Display(c.words))
 		if !found {
 			b.WriteString("    no rule matches\n")
@@ -158,16 +161,16 @@ func (v verdict) text() string {
 }
 
 type jsonVerdict struct {
-	MatchedRules []jsonMatch         `json:"matchedRules"`
-	Decision     policy.RuleDecision `json:"decision,omitempty"`
+	MatchedRules []jsonMatch    `json:"matchedRules"`
+	Decision     rules.Decision `json:"decision,omitempty"`
 }
 
 type jsonMatch struct {
 	PrefixRuleMatch struct {
-		MatchedPrefix   []string            `json:"matchedPrefix"`
-		Decision        policy.RuleDecision `json:"decision"`
-		ResolvedProgram string              `json:"resolvedProgram,omitempty"`
-		Justification   string              `json:"justification,omitempty"`
+		MatchedPrefix   []string       `json:"matchedPrefix"`
+		Decision        rules.Decision `json:"decision"`
+		ResolvedProgram string         `json:"resolvedProgram,omitempty"`
+		Justification   string         `json:"justification,omitempty"`
 	} `json:"prefixRuleMatch"`
 }
 

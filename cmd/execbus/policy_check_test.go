@@ -12,6 +12,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // roleVariable makes this test binary execbus: the real one, in a process of its own.
@@ -87,7 +88,9 @@ func TestPolicyCheckForPeople(t *testing.T) {
 		{[]string{"bash", "-lc", "make && ls"}, 5, []string{"no rule decides\n", "  make\n", "allow by a.rules:4", "  ls\n", "no rule matches"}, ""},
 		{[]string{"bash", "-c", "make; ls | rm -r x"}, 4, []string{"forbidden\n", "  rm -r x\n", "forbidden by a.rules:3"}, "bash"},
 		{[]string{"/bin/sh", "-c", "git push; ls"}, 3, []string{"prompt\n", "no rule matches"}, ""},
-		{[]string{"bash", "-lc", "make $(rm x)"}, 3, []string{"prompt\n", "bash -lc", "begin with bash"}, "allow"},
+		{[]string{"bash", "-lc", "make $(ls)"}, 3, []string{"prompt\n", "bash -lc", "begin with bash"}, "allow"},
+		{[]string{"bash", "-lc", "make $(rm x)"}, 4, []string{"forbidden\n", "bash -lc", "begin with rm"}, "allow"},
+		{[]string{"zsh", "-x", "-c", "if make; then git push & fi"}, 3, []string{"prompt\n", "begin with git"}, "allow"},
 		{[]string{"./bash", "-lc", "make"}, 3, []string{"prompt\n", "./bash is taken for bash"}, "allow"},
 		{[]string{"zsh", "-x", "-c", "make"}, 5, []string{"no rule decides\n"}, "allow"},
 	} {
@@ -108,27 +111,27 @@ func TestPolicyCheckForPeople(t *testing.T) {
 
 // TestPolicyCheckAgreesWithPlans compares the answers with what a session would do.
 func TestPolicyCheckAgreesWithPlans(t *testing.T) {
-	rules, err := policy.ParseRules("a.rules", []byte(sample))
+	set, err := rules.Parse("a.rules", []byte(sample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: set}
 	for _, argv := range [][]string{
 		{"make"}, {"git", "log"}, {"rm"}, {"ls"}, {"/opt/make"}, {"/bin/make"}, {"./make"}, {"bin/rm"}, {"bash", "-lc", "make && make x"},
 		{"bash", "-lc", "make && ls"}, {"bash", "-lc", "ls; rm x"}, {"bash", "-lc", "make <<E\nx\nE"}, {"bash", "-lc", "make > x"},
 		{"bash", "-lc", "make $(rm x)"}, {"bash"}, {"sh", "-c", "x=1 make"}, {"sh", "-c", ""}, {"zsh", "-c", "git push || make"},
 	} {
 		plan := policy.MakePlan(policy.Request{Argv: argv, Dir: "/"}, snapshot)
-		var want policy.RuleDecision
+		var want rules.Decision
 		switch {
 		case plan.Decision == policy.Reject:
-			want = policy.Forbidden
+			want = rules.Forbidden
 		case plan.Decision == policy.Ask:
-			want = policy.Prompt
+			want = rules.Prompt
 		case plan.FirstAttempt == policy.Unsandboxed:
-			want = policy.Allow
+			want = rules.Allow
 		}
-		if got := judge(rules, argv).decision; got != want {
+		if got := judge(set, argv).decision; got != want {
 			t.Errorf("%q: %q, and the plan is %+v", argv, got, plan)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 )
 
 // The sizes for which the limit of plans holds.
@@ -76,12 +77,12 @@ func measurePlans(ctx context.Context, h *harness) ([]value, error) {
 }
 
 // rulesForPlans are rules of which many begin with the same words as the scripts.
-func rulesForPlans() (*policy.Rules, error) {
+func rulesForPlans() (*rules.Set, error) {
 	var source strings.Builder
 	for i := range planRules {
 		program := []string{"git", "npm", "make", "python3", fmt.Sprintf("tool%d", i)}[i%5]
 		fmt.Fprintf(&source, "prefix_rule(pattern=[%q, \"run\", [\"a-%d\", \"b-%d\"]], decision=%q)\n", program, i, i,
-			[]policy.RuleDecision{policy.Allow, policy.Prompt, policy.Forbidden}[i%3])
+			[]rules.Decision{rules.Allow, rules.Prompt, rules.Forbidden}[i%3])
 	}
-	return policy.ParseRules("bench.rules", []byte(source.String()))
+	return rules.Parse("bench.rules", []byte(source.String()))
 }

@@ -35,7 +35,7 @@ var dependencies = map[string]dependency{
 	"github.com/google/uuid": {reason: "session ids"},
 	"go.starlark.net": {
 		reason: "the language of rule files",
-		rooms:  []string{"policy"},
+		rooms:  []string{"policy/rules"},
 	},
 	"go.opentelemetry.io/otel": {
 		reason: "telemetry: attributes; the API only, the host brings the SDK or nothing",
@@ -48,6 +48,10 @@ var dependencies = map[string]dependency{
 	"go.opentelemetry.io/otel/trace": {
 		reason: "telemetry: spans",
 		rooms:  []string{"actors", root},
+	},
+	"golang.org/x/net": {
+		reason: "host names in ASCII, for a person's eyes; package idna only",
+		rooms:  []string{"policy"},
 	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
 	"golang.org/x/term": {
@@ -69,7 +73,7 @@ var dependencies = map[string]dependency{
 	},
 	"mvdan.cc/sh/v3": {
 		reason: "parses shell scripts, to know what they run; package syntax only",
-		rooms:  []string{"policy"},
+		rooms:  []string{"policy/command"},
 	},
 }
 

@@ -19,14 +19,19 @@ const root = "."
 // rooms says whose packages the non-test files of a room may import, besides those of the room itself. A package belongs
 // to the room whose name is the longest beginning of its path; only the root's package has no others below it.
 var rooms = map[string][]string{
-	"messages":      {},
-	"bus":           {"messages"},
-	"ptyio":         {"messages"},
-	"sandbox":       {"messages", "ptyio"},
-	"policy":        {"messages"},
+	"messages": {},
+	"bus":      {"messages"},
+	"ptyio":    {"messages"},
+	"sandbox":  {"messages", "ptyio"},
+
+	"policy":         {"messages", "policy/command", "policy/rules"},
+	"policy/command": {},
+	// The bounded Starlark below it is its own business.
+	"policy/rules": {"messages", "policy/command"},
+
 	"actors/kernel": {"messages"},
-	"actors":        {"messages", "bus", "ptyio", "sandbox", "policy", "actors/kernel"},
-	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "actors/kernel", "actors"},
+	"actors":        {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules", "actors/kernel"},
+	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors"},
 	"mcp":           {root, "messages", "bus", "ptyio"},
 	"execserver":    {root, "messages", "bus", "ptyio"},
 	"cmd/demo":      {root, "messages"},
@@ -133,6 +138,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"actors/kernel/bad.go":    source(module+"/bus", module+"/actors"),
 		"bus/kernel.go":           source(module + "/actors/kernel"),
 		"actors/bad.go":           source(module+"/bus/bustest", module+"/util"),
+		"policy/rules/bad.go":     source(module + "/policy"),
+		"policy/command/bad.go":   source(module + "/messages"),
 		"util/helpers.go":         "package util",
 		"cmd/other/main_test.go":  "package main",
 	},
@@ -142,6 +149,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"sandbox/internal/x/x.go imports "+module+"/actors",
 		"cmd/demo/bad.go imports "+module+"/bus:",
 		"tests/probe/bad.go imports "+module+"/bus:",
+		"policy/rules/bad.go imports "+module+"/policy:",
+		"policy/command/bad.go imports "+module+"/messages:",
 		"actors/bad.go imports "+module+"/bus/bustest: it is meant for tests",
 		"actors/bad.go imports "+module+"/util: that is no room",
 		"actors/kernel/bad.go imports "+module+"/bus: room \"actors/kernel\" may import only",

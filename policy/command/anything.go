@@ -1,0 +1,67 @@
+package command
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Programs that run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
+// everything; longer prefixes say something.
+var (
+	bannedShells       = wordSet(`ash bash csh dash fish ksh mksh sh tcsh zsh`)
+	bannedInterpreters = wordSet(`python pythonw py pyw pypy ipython node nodejs bun deno perl php ruby lua julia Rscript osascript
+		tclsh wish expect`)
+	bannedWindows = wordSet(`cmd powershell pwsh`)
+	bannedOthers  = wordSet(`env git sudo rm eval find ssh su watch npx bunx pnpx uvx awk gawk mawk`)
+	codeFollows   = wordSet(`-c -e -E -r --eval`) // to interpreters
+	bannedVerbs   = map[string]map[string]bool{   // what a first word makes such a program of
+		"bun": wordSet("run x"), "deno": wordSet("eval run"), "docker": wordSet("exec run"), "go": wordSet("run"),
+		"npm": wordSet("exec run"), "pnpm": wordSet("dlx exec run"), "podman": wordSet("exec run"), "uv": wordSet("run"),
+		"yarn": wordSet("dlx run"),
+	}
+)
+
+// RunsAnything reports whether a rule that allows a prefix would allow everything, or close to it. Paths that end in such a
+// name count, versions do not help (python3.13), and neither does another program that runs the one in its words (sudo bash
+// -c).
+func RunsAnything(prefix []string) bool {
+	if len(prefix) == 0 {
+		return false
+	}
+	for range maxWrapped {
+		carrier, found := carrierOf(path.Base(prefix[0]))
+		if !found {
+			return allowsAll(prefix[0], prefix[1:])
+		}
+		if prefix = carrier.carried(prefix[1:]); len(prefix) == 0 {
+			return true
+		}
+	}
+	return true
+}
+
+// allowsAll reports whether a program with these words runs what further words say.
+func allowsAll(program string, words []string) bool {
+	name := strings.TrimSuffix(path.Base(program), ".exe")
+	verbs, hasVerbs := bannedVerbs[name]
+	verb := len(words) > 0 && verbs[words[0]]
+	if verb {
+		words = words[1:]
+	}
+	onlyOptions := !slices.ContainsFunc(words, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	switch {
+	case hasVerbs && (verb || len(words) == 0):
+		return onlyOptions
+	case bannedShells[name]:
+		script, _ := shellScript(words) // past the values of options: bash -o pipefail -c
+		return script == ""
+	case bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
+		return onlyOptions || codeFollows[words[len(words)-1]]
+	case bannedWindows[strings.ToLower(name)]:
+		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
+	case bannedOthers[name]:
+		return onlyOptions
+	}
+	return false
+}

@@ -1,0 +1,36 @@
+// Package command says what a command line runs, and what is known about it.
+//
+//	u := command.Understand(command.Line{Argv: []string{"/bin/bash", "-lc", "git status && rm -rf build"}})
+//	u.Commands                        // [[git status] [rm -rf build]]
+//	u.Plain                           // true: this is all that runs
+//	command.Dangerous(u.Commands[1])  // true: it removes by force
+//	command.Safe(u.Commands[0], command.Setting{Confined: true}) // true: it only looks at things
+//	command.RunsAnything([]string{"bash", "-c"})                 // true: a rule for this would allow everything
+//
+// Nothing here reads a file, starts a program or remembers anything: equal arguments have equal answers. All functions may be
+// called at the same time.
+//
+// # Three ways to look at a script
+//
+// [Understand] is strict. It takes a script apart only where it is certain that the shell runs these commands with these words
+// and no others; whatever it does not know makes the script one opaque command. What allows something has to ask it.
+//
+// [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other
+// shells' scripts, and does not mind what it cannot read. What stops something asks it.
+//
+// [Split] is simple. It splits the text of an example in a rule file, where nothing is run.
+//
+// # Bounds
+//
+// A script is parsed up to 64 KiB and 4,096 brackets, taken apart into at most 256 commands, and searched through eight
+// wrappers. Beyond these the answers are the careful ones: not understood, and dangerous where it looks so.
+//
+// # What you may not assume
+//
+// That a name is the program you know. Names are taken for what they usually are; who is going to run them has to look where
+// they lead.
+//
+// That a shell reads a script as we do after it has read its start files: aliases, functions and hooks are out of sight.
+//
+// That what is not dangerous is harmless. The search finds accidents, not intent.
+package command

@@ -1,0 +1,44 @@
+package command
+
+import (
+	"slices"
+	"strings"
+)
+
+var (
+	// gitGlobals are the options before the sub-command that lead to no other repository and no other program.
+	gitGlobals = wordSet(`-P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
+		--glob-pathspecs --noglob-pathspecs --icase-pathspecs`)
+	gitActs     = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
+	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // fields of formats for which gpg runs
+	gitLooks    = wordSet(`status log diff show branch blame rev-parse ls-files`)
+	gitDiffers  = wordSet(`diff blame`) // run what is configured for a file's kind, unless they are told not to
+	gitBranches = wordSet(`--list -l --show-current -a --all -r --remotes -v -vv --verbose`)
+)
+
+// safeGit knows the subcommands that read. It still runs what the repository's configuration says, such as core.fsmonitor.
+func safeGit(args []string) bool {
+	for len(args) > 0 && gitGlobals[args[0]] {
+		args = args[1:]
+	}
+	if len(args) == 0 || !gitLooks[args[0]] {
+		return false
+	}
+	options := args
+	if end := slices.Index(args, "--"); end >= 0 {
+		options = args[:end]
+	}
+	if gitDiffers[args[0]] && !(slices.Contains(options, "--no-textconv") && slices.Contains(options, "--no-ext-diff")) {
+		return false
+	}
+	return !slices.ContainsFunc(args[1:], func(arg string) bool {
+		if slices.ContainsFunc(gitSigned, func(field string) bool { return strings.Contains(arg, field) }) {
+			return true
+		}
+		if args[0] == "branch" {
+			return !gitBranches[arg] && !strings.HasPrefix(arg, "--format=")
+		}
+		isArg := func(long string) bool { return option(arg, long) }
+		return arg != "--text" && slices.ContainsFunc(gitActs, isArg)
+	})
+}

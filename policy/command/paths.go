@@ -1,0 +1,120 @@
+package command
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+var (
+	// readsNothing are the safe programs whose words are no files that they read.
+	readsNothing = wordSet(`date echo expr false id pwd seq tr true uname which whoami`)
+	// readsBelow are those that read whole directories.
+	readsBelow = wordSet(`diff find grep rg` + onLinux(` du`))
+
+	kernelDirs = []string{"proc", "sys"}
+)
+
+// kernelFiles reports whether the words of a program may lead to what lies under /proc or /sys. It only looks at the text,
+// and rather finds too much.
+func (at Setting) kernelFiles(program string, words []string) bool {
+	if readsBelow[program] && at.Dir != "" && at.leads(".", true) {
+		return true
+	}
+	return slices.ContainsFunc(words, func(word string) bool {
+		for _, file := range filesIn(word) {
+			if at.leads(file, readsBelow[program]) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// filesIn are the parts of a word that may be the name of a file: itself, and the value of an option.
+func filesIn(word string) []string {
+	files := []string{word}
+	if _, value, found := strings.Cut(word, "="); found {
+		files = append(files, value)
+	}
+	if strings.HasPrefix(word, "-") {
+		if slash := strings.IndexAny(word, "/."); slash >= 0 {
+			files = append(files, word[slash:])
+		}
+		files = append(files, word[min(2, len(word)):])
+	}
+	return files
+}
+
+// leads reports whether a path may lead under one of the kernel's directories, or to a directory that has them if all that is
+// below it is read.
+func (at Setting) leads(file string, below bool) bool {
+	if strings.HasPrefix(file, "~") {
+		_, rest, _ := strings.Cut(file, "/")
+		file = "../" + rest // a home may lie anywhere
+	}
+	if at.Dir != "" && !strings.HasPrefix(file, "/") && inKernelDir(strings.TrimPrefix(path.Join(at.Dir, file), "/")) {
+		return true
+	}
+	clean := path.Clean(file)
+	absolute := strings.HasPrefix(clean, "/")
+	if below && (clean == "/" || at.Dir != "" && !absolute && path.Join(at.Dir, clean) == "/") {
+		return true
+	}
+	rest := strings.TrimPrefix(clean, "/")
+	for strings.HasPrefix(rest, "../") {
+		absolute, rest = true, rest[len("../"):] // far enough up it is
+	}
+	if absolute {
+		return inKernelDir(rest)
+	}
+	first, _, more := strings.Cut(rest, "/")
+	return more && slices.Contains(kernelDirs, first) // it may be asked about in the root
+}
+
+// inKernelDir reports whether a path from the root begins with one of the kernel's directories, or with a pattern that may
+// stand for one.
+func inKernelDir(rest string) bool {
+	first, _, _ := strings.Cut(rest, "/")
+	return slices.ContainsFunc(kernelDirs, func(dir string) bool {
+		matches, err := path.Match(first, dir)
+		return matches || err != nil
+	})
+}
+
+// maxDirs bounds the directories that one script may be in.
+const maxDirs = 16
+
+// Moved are the directories in which a script may be after a command, from those before it: a cd leads on from each, unless
+// it fails or is skipped. What is not known, or too much, leads to a directory in which no relative path is safe.
+func Moved(dirs []string, words []string) []string {
+	if len(words) == 0 || words[0] != "cd" {
+		return dirs
+	}
+	args := words[1:]
+	for len(args) > 0 && (args[0] == "-P" || args[0] == "-L" || args[0] == "--") {
+		args = args[1:]
+	}
+	to := "~"
+	if len(args) > 0 {
+		to = args[0]
+	}
+	moved := slices.Clip(dirs)
+	for _, dir := range dirs {
+		switch {
+		case len(args) > 1 || len(moved) >= maxDirs: // zsh has a cd of two words
+			dir = "/" + kernelDirs[0]
+		case strings.HasPrefix(to, "~"):
+			_, rest, _ := strings.Cut(to, "/")
+			dir = path.Join("/home", rest) // a real one may lie deeper, and is then farther from the root
+		case strings.HasPrefix(to, "/"):
+			dir = path.Clean(to)
+		default: // after "-" it is in a directory that is known already
+			dir = path.Join("/", dir, to)
+		}
+		if !slices.Contains(moved, dir) {
+			moved = append(moved, dir)
+		}
+	}
+	return moved
+}

@@ -1,0 +1,166 @@
+package command
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// safeAlways are the programs that only look, whatever their words; safeSome do so with some words, safeConfined only in a
+// sandbox: what a repository has configured runs at git status, too.
+var (
+	safeAlways = wordSet(`cat cd cut du echo expr false grep head id ls nl paste pwd rev seq stat tail tr true uname wc which
+		whoami` + onLinux(` numfmt tac`))
+	safeSome = map[string]func(args []string) bool{
+		"base64": safeBase64, "date": safeDate, "diff": safeDiff, "find": safeFind, "jq": safeJq, "rg": safeRg, "sed": safeSed,
+		"sort": safeSort, "uniq": safeUniq,
+	}
+	safeConfined = map[string]func(args []string) bool{"git": safeGit}
+)
+
+func onLinux(words string) string {
+	if runtime.GOOS == "linux" {
+		return words
+	}
+	return ""
+}
+
+// Setting is where a command would run.
+type Setting struct {
+	Confined bool   // in a sandbox of ours
+	Dir      string // absolute; empty: nobody knows
+}
+
+// Safe reports whether one command is known only to look at things: it changes no file and runs no other program, and it
+// looks at nothing under /proc and /sys, where the environment of other processes is. Programs are known by a bare name, or
+// by a path in the system's own directories. Only what Understand calls plain may be asked about: in anything else the
+// words are not what the program gets.
+//
+// That a bare name finds the system's program is taken on trust, and so are symbolic links.
+func Safe(words []string, at Setting) bool {
+	if len(words) == 0 {
+		return false
+	}
+	name, known := safeName(words[0])
+	if !known || !readsNothing[name] && at.kernelFiles(name, words[1:]) {
+		return false
+	}
+	check := safeSome[name]
+	if check == nil && at.Confined {
+		check = safeConfined[name]
+	}
+	return safeAlways[name] || check != nil && check(words[1:])
+}
+
+// safeWithAnyWords reports whether a program is safe whatever its words, but for what they make it read.
+func safeWithAnyWords(program string) bool {
+	name, known := safeName(program)
+	return known && safeAlways[name]
+}
+
+// safeName is the name of a program that can be known by it.
+func safeName(program string) (name string, known bool) {
+	if strings.Contains(program, "/") {
+		return filepath.Base(program), InSystemDir(program)
+	}
+	return program, true
+}
+
+// option reports whether a word is a long option, alone or with "=value", or what getopt takes for it: an abbreviation.
+func option(word, long string) bool {
+	name, _, _ := strings.Cut(word, "=")
+	return len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(long, name)
+}
+
+// has reports whether one of the words is one of the long options, or a cluster of short ones with one of the letters; a
+// letter may also be the value of another, which is not known here.
+func has(args []string, letters string, longs ...string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.ContainsAny(arg, letters) {
+			return true
+		}
+		return slices.ContainsFunc(longs, func(long string) bool { return option(arg, long) })
+	})
+}
+
+func safeBase64(args []string) bool { return !has(args, "o", "--output") }
+
+// safeDiff does not let pr paginate.
+func safeDiff(args []string) bool { return !has(args, "l", "--paginate") }
+
+func safeRg(args []string) bool { return !has(args, "z", "--search-zip", "--pre", "--hostname-bin") }
+
+// safeSort writes nowhere, compresses with nothing, and does not read names of files from a file.
+func safeSort(args []string) bool {
+	return !has(args, "oT", "--output", "--temporary-directory", "--compress-program", "--files0-from")
+}
+
+var (
+	dateWords  = wordSet(`-u --utc --universal -R --rfc-email -I -Idate -Ihours -Iminutes -Iseconds -Ins --iso-8601`)
+	dateValues = wordSet(onLinux(`-d -r --date --reference`)) // the next word is one
+	dateGlued  = []string{"+", "--iso-8601=", "--rfc-3339="}
+)
+
+// safeDate knows the options that only show; a bare word would be the time to set.
+func safeDate(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		name, _, glued := strings.Cut(args[i], "=")
+		switch {
+		case dateWords[args[i]] || slices.ContainsFunc(dateGlued, func(p string) bool { return strings.HasPrefix(args[i], p) }):
+		case glued && strings.HasPrefix(name, "--") && dateValues[name]:
+		case dateValues[args[i]] && i+1 < len(args):
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	jqOptions = wordSet(`--ascii-output --color-output --compact-output --exit-status --join-output --monochrome-output --null-input
+		--raw-input --raw-output --raw-output0 --seq --slurp --sort-keys --stream --tab --unbuffered --indent --arg --argjson --args --jsonargs`)
+	// jqLooks are what a filter has to say to see the environment, or to read more files than are named.
+	jqLooks = wordSet(`env ENV import include modulemeta`)
+)
+
+// safeJq knows the options that read no file, and filters that mention nothing which looks elsewhere than at the input.
+func safeJq(args []string) bool {
+	return !slices.ContainsFunc(args, func(arg string) bool {
+		cluster, short := strings.CutPrefix(arg, "-")
+		switch {
+		case strings.HasPrefix(arg, "--"):
+			return !jqOptions[arg]
+		case short:
+			return strings.Trim(cluster, "CMRSacehjnrs") != ""
+		}
+		names := strings.FieldsFunc(arg, func(r rune) bool { return !strings.ContainsRune(letters+digits+"_", r) })
+		return slices.ContainsFunc(names, func(name string) bool { return jqLooks[name] })
+	})
+}
+
+var unsafeFind = wordSet(`-exec -execdir -ok -okdir -delete -fls -fprint -fprint0 -fprintf`)
+
+func safeFind(args []string) bool {
+	return !slices.ContainsFunc(args, func(arg string) bool { return unsafeFind[arg] })
+}
+
+// safeSed knows "sed -n 5p" and "sed -n 5,7p", with at most one file; one that begins with "-" would be an option.
+func safeSed(args []string) bool {
+	if len(args) < 2 || len(args) > 3 || args[0] != "-n" || len(args) == 3 && strings.HasPrefix(args[2], "-") {
+		return false
+	}
+	lines, printed := strings.CutSuffix(args[1], "p")
+	from, to, two := strings.Cut(lines, ",")
+	return printed && lineNumber(from) && (!two || lineNumber(to))
+}
+
+func lineNumber(text string) bool { return text != "" && strings.Trim(text, digits) == "" }
+
+// safeUniq knows options and at most one operand after them, because uniq writes to a second one. Where options end at the
+// first operand, as on macOS or with POSIXLY_CORRECT, all that follows it are operands.
+func safeUniq(args []string) bool {
+	operand := slices.IndexFunc(args, func(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") })
+	return !slices.Contains(args, "--") && (operand < 0 || operand == len(args)-1)
+}

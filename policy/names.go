@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/execbus/execbus/policy/command"
+)
+
+// maxNames bounds how many names of one script are looked for.
+const maxNames = 64
+
+// Names are the names in a request's script that its shell will look for in PATH: what Request.Found is to tell. There are
+// none where the script is not understood, and then names do not matter.
+func Names(request Request, trustedShells []string) []string {
+	u := command.Understand(request.line(trustedShells))
+	if !u.Script || !u.Plain && !u.Complex {
+		return nil
+	}
+	var names []string
+	for _, words := range u.Commands {
+		name := words[0]
+		if !strings.Contains(name, "/") && !command.Builtin(name) && !slices.Contains(names, name) && len(names) < maxNames {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (r Request) line(trustedShells []string) command.Line {
+	return command.Line{Argv: r.Argv, Program: r.Program, TrustedShells: trustedShells}
+}
+
+// invoked is one command under what it is known by: the name of its program, or the path where that is not the system's
+// own. What is found for certain nowhere has a path that no program has.
+type invoked struct {
+	words   []string
+	written []string // the same as the request has it, where words have the path; nil otherwise
+	nowhere bool
+}
+
+// invocations are the commands under what they are known by.
+func (m *maker) invocations(sessionDir string) []invoked {
+	if !m.understood.Script {
+		return []invoked{m.known(m.request.Argv, m.request.Program)}
+	}
+	open := m.openDirs(sessionDir)
+	var all []invoked
+	for _, words := range m.understood.Commands {
+		program := ""
+		if opaque := !m.understood.Plain && !m.understood.Complex; !opaque && m.request.Found != nil && !strings.Contains(words[0], "/") &&
+			!command.Builtin(words[0]) {
+			program = tidyProgram(m.request.Found[words[0]])
+			if program == "" || shadowed(m.request.Path, filepath.Dir(program), open) {
+				program = NotFound
+			}
+		}
+		all = append(all, m.known(words, program))
+	}
+	return all
+}
+
+// known is a command whose program was found at a path; empty: nobody has looked.
+func (m *maker) known(words []string, program string) invoked {
+	if program == "" || command.InSystemDir(program) {
+		return invoked{words: words}
+	}
+	if len(words) == 0 {
+		return invoked{nowhere: true}
+	}
+	known := invoked{written: words, nowhere: program == NotFound}
+	if known.nowhere {
+		program += "/" + words[0]
+	}
+	known.words = append([]string{program}, words[1:]...)
+	return known
+}
+
+// tidyProgram is a path without what does not matter, or NotFound for what is no path; empty stays so.
+func tidyProgram(program string) string {
+	switch {
+	case filepath.IsAbs(program):
+		return tidy(program) // a PATH may say /usr/bin/
+	case program != "":
+		return NotFound
+	}
+	return ""
+}
+
+// openDirs are the directories that commands may write to.
+func (m *maker) openDirs(sessionDir string) []string {
+	dirs := []string{m.request.Dir, sessionDir, "/tmp", "/var/tmp", "/dev/shm"}
+	dirs = append(dirs, m.sandbox.WritableRoots...)
+	if p := m.request.AdditionalPermissions; p != nil && p.FileSystem != nil {
+		dirs = append(dirs, p.FileSystem.Write...)
+	}
+	for i, dir := range dirs {
+		if dir != "" && !filepath.IsAbs(dir) {
+			dirs[i] = filepath.Join(m.request.Dir, dir)
+		}
+	}
+	return dirs
+}
+
+// shadowed reports whether a program in one of PATH's directories can be replaced by a command: a directory before it moves
+// with the working directory, or can be written to.
+func shadowed(path, dir string, open []string) bool {
+	for _, entry := range filepath.SplitList(path) {
+		entry = tidy(entry)
+		switch {
+		case entry == dir:
+			return false
+		case !filepath.IsAbs(entry):
+			return true
+		case command.InSystemDir(entry + "/x"):
+		case slices.ContainsFunc(open, func(root string) bool { return root != "" && inside(entry, tidy(root)) }):
+			return true
+		}
+	}
+	return false
+}
+
+// inside reports whether a directory is another or lies below it. One that leads through ".." may be anywhere.
+func inside(dir, root string) bool {
+	return dir == root || strings.Contains(dir, "..") || strings.HasPrefix(dir, strings.TrimSuffix(root, "/")+"/")
+}

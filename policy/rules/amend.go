@@ -1,0 +1,155 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/rules/internal/bounded"
+	"golang.org/x/sys/unix"
+)
+
+// lockWait is how long an amendment waits for others that write the same file.
+const lockWait = 5 * time.Second
+
+// Append adds one line to a rule file: an allow rule for what begins with the prefix. The file and the directory
+// that it lies in are made if there are none; a line that is already there is not added again. A file that has an error,
+// or would have one then, is left as it is.
+//
+// Several processes may append at once. It can take as long as the disk, or 5 s if somebody else holds the file's lock.
+func Append(path string, prefix []string) error {
+	if err := CheckPrefix(prefix); err != nil {
+		return err
+	}
+	if err := appendRule(path, prefix); err != nil {
+		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
+	}
+	return nil
+}
+
+// Line is the line of a rule file that allows what begins with a prefix. JSON's strings are Starlark's too.
+func Line(prefix []string) string {
+	words := make([]string, len(prefix))
+	for i, word := range prefix {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(word) // a string into memory
+		words[i] = strings.TrimSuffix(text.String(), "\n")
+	}
+	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
+}
+
+func appendRule(path string, prefix []string) error {
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	file, err := openLocked(path, lockWait)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // which also unlocks it
+	if err := checkRegular(file); err != nil {
+		return err
+	}
+	old, err := io.ReadAll(io.LimitReader(file, bounded.MaxSource+1))
+	if err != nil {
+		return err
+	}
+	line := Line(prefix)
+	for known := range bytes.Lines(old) {
+		if string(bytes.TrimSuffix(known, []byte("\n"))) == line {
+			return nil
+		}
+	}
+	added := line + "\n"
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		added = "\n" + added
+	}
+	if err := checkAppended(old, added, prefix); err != nil {
+		return err
+	}
+	if _, err := file.WriteString(added); err != nil {
+		return errors.Join(err, file.Truncate(int64(len(old)))) // half a line would make the file an error
+	}
+	return nil
+}
+
+// checkAppended finds out whether the file can be read after the change, and says then what it is to say. One byte too
+// much, or a last line that the next one continues, and all its rules would be lost.
+func checkAppended(old []byte, added string, prefix []string) error {
+	if _, err := Parse("it", old); err != nil {
+		return fmt.Errorf("the file cannot be read as it is: %s", detailAt(err))
+	}
+	rules, err := Parse("it", append(slices.Clip(old), added...))
+	if err != nil {
+		return fmt.Errorf("with one line more the file could not be read: %s", detailAt(err))
+	}
+	allows := func(m Match) bool { return m.Decision == Allow && slices.Equal(m.Prefix, prefix) }
+	if !slices.ContainsFunc(rules.Match(prefix), allows) {
+		return errors.New("in this file the line would not mean what it says")
+	}
+	return nil
+}
+
+func detailAt(err error) string {
+	e, ok := errors.AsType[*messages.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	_, at, _ := strings.Cut(e.Subject, ":")
+	return strings.TrimPrefix(at+": "+e.Detail, ": ")
+}
+
+// openLocked opens a file for this process alone. Who waited for the lock may find that the file has been replaced.
+func openLocked(path string, wait time.Duration) (*os.File, error) {
+	give := time.NewTimer(wait)
+	defer give.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isAt(file, path) {
+			return file, nil
+		}
+		file.Close()
+		if err != nil && err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		select {
+		case <-again.C:
+		case <-give.C:
+			return nil, fmt.Errorf("somebody else has held the file's lock for %v", wait)
+		}
+	}
+}
+
+func isAt(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, there)
+}
+
+// detailOf leaves out the path, which the error names already.
+func detailOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package rules
+
+// slower is how much the race detector costs.
+const slower = 20
