@@ -274,7 +274,7 @@ func (c *imagined) fails(method string) { c.machine.wrong(c.traits[method]) }
 
 func (c *imagined) PID() int { return c.pid }
 
-func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) {
+func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) func() int {
 	c.fails("write")
 	select {
 	case c.input <- slices.Clone(input):
@@ -282,6 +282,7 @@ func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) {
 	default:
 		done(0, messages.ErrInputFull)
 	}
+	return nil
 }
 
 func (c *imagined) CloseStdin(done func(error)) {

@@ -208,7 +208,7 @@ func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 			_, err := ask[any](b.host, s.supervisor, does("prompt,resolve="+how, "wait"))
 			wantError(t, how, err, messages.ErrRuntimeFailure)
 		}
-		hangs := s.call(messages.ExecCommand{Argv: []string{"prompt,resolve=hang"}, Yield: time.Second})
+		hangs := s.call(messages.ExecCommand{Argv: []string{"prompt,resolve=hang"}, Yield: new(time.Second)})
 		if got := hangs.result(); !got.Running {
 			t.Errorf("%+v", got)
 		} else if record, err := s.terminate(got.Process); err != nil || record.Cause != messages.CauseTerminated {

@@ -83,7 +83,7 @@ func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *kernel.PID)
 			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 				s := b.open(nil)
 				(&asker{talk: s}).listen()
-				call := s.call(messages.ExecCommand{Argv: stage.argv, Yield: messages.MaxYield})
+				call := s.call(messages.ExecCommand{Argv: stage.argv, Yield: new(messages.MaxYield)})
 				synctest.Wait()
 				listed := s.list()
 				if len(listed) != 1 || listed[0].State != stage.state {
