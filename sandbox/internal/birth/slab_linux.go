@@ -141,8 +141,7 @@ func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) 
 // made is a list of steps with those that every birth has.
 type made struct {
 	steps []Step
-	first int // index of the first that is the caller's
-	last  int // and of the last
+	last  int // the index of the last one in the caller's list
 }
 
 // complete adds what every birth needs. Signals stay blocked until all steps but the last have been made, and if the last is
