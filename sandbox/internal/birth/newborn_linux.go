@@ -18,7 +18,6 @@ type Newborn struct {
 	steps made
 	slab  *slab // nil after syscall.ForkExec
 	pin   runtime.Pinner
-	birth error
 }
 
 // lookAgain is how often a wait looks whether the newborn has died without the kernel's clearing the word: before Linux 5.17
@@ -77,20 +76,19 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 // waited for once each, by one goroutine.
 func (n *Newborn) Wait() error {
 	if n.slab == nil {
-		return n.birth
+		return nil
 	}
 	for !n.await(time.Now().Add(lookAgain)) {
 		if n.died() {
 			break
 		}
 	}
-	n.birth = n.outcome()
+	err := n.outcome()
 	n.pin.Unpin()
-	n.slab = nil
-	return n.birth
+	return err
 }
 
-// Step names the step that is being made.
+// Step names the step that is being made, or was made last. It may be called while another goroutine waits.
 func (n *Newborn) Step() string {
 	if n.slab == nil {
 		return ""

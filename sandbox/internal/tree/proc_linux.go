@@ -150,7 +150,7 @@ func appendPIDs(pids []int, text []byte) []int {
 }
 
 // childrenFile is the kernel's list of the children of this process's first thread, kept open: orphans come to that
-// thread, and Start is called on it. Nil is a system without such lists, where all of /proc is read.
+// thread, and Begin is called on it. Nil is a system without such lists, where all of /proc is read.
 type childrenFile struct{ fd int }
 
 func openChildren() *childrenFile {

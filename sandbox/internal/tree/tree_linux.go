@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Bounds of an ending.
@@ -34,7 +35,10 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File
+	pidfd  *os.File // from its execution on
+	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
+	newborn  *birth.Newborn
+	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	mark     Mark
@@ -59,7 +63,7 @@ func (t *Tree) Mark() Mark { return t.mark }
 func (t *Tree) PID() int { return t.pid }
 
 // Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
-// Start, in a goroutine of its own.
+// Executed, in a goroutine of its own.
 func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
@@ -103,11 +107,14 @@ func (t *Tree) bury() {
 	select {
 	case <-t.done:
 		if !t.forest.subreaper {
-			_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+			t.reap()
 		}
 	default:
 	}
 }
+
+// reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
+func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
 
 // keep waits until the last background child is gone or somebody ends the tree.
 func (t *Tree) keep() {
