@@ -1,7 +1,7 @@
 package birth
 
 import (
-	"fmt"
+	"strconv"
 	"syscall"
 )
 
@@ -21,10 +21,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Errno == 0 {
-		return fmt.Sprintf("%s (step %d): killed", e.Step, e.Index)
+	why := "killed"
+	if e.Errno != 0 {
+		why = e.Errno.Error()
 	}
-	return fmt.Sprintf("%s (step %d): %v", e.Step, e.Index, e.Errno)
+	return e.Step + " (step " + strconv.Itoa(e.Index) + "): " + why
 }
 
 // Unwrap is the errno, if there is one.
