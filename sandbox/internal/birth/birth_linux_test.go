@@ -119,7 +119,7 @@ func TestAFailingStepNamesItself(t *testing.T) {
 		{[]Step{Fchdir(-1), shell("")}, Error{"fchdir", 0, unix.EBADF}},
 		{[]Step{Setsid(), Execve(missing, []string{"x"}, nil)}, Error{"execve", 1, unix.ENOENT}},
 		{[]Step{Execve(t.TempDir(), []string{"x"}, nil)}, Error{"execve", 0, unix.EACCES}},
-		{slices.Concat(Files([]int{1 << 30}), []Step{shell("")}), Error{"descriptor 1073741824 to 0", 0, unix.EBADF}},
+		{slices.Concat(Files([]int{1 << 30}), []Step{shell("")}), Error{"dup 1073741824 0 0", 0, unix.EBADF}},
 		{[]Step{Setsid()}, Error{"exit", 0, 0}},
 		{nil, Error{"execve", 0, unix.EINVAL}},
 	} {

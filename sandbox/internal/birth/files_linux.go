@@ -1,7 +1,8 @@
 package birth
 
 import (
-	"strconv"
+	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,10 +13,10 @@ func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
 	}
-	m := moves{from: append([]int(nil), fds...), readers: map[int]int{}}
+	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, len(fds)+1)}
 	for i, fd := range m.from {
-		if fd >= 0 && fd != i {
-			m.readers[fd]++
+		if fd != i {
+			m.count(fd, 1)
 		}
 	}
 	for i := range m.from {
@@ -26,34 +27,37 @@ func Files(fds []int) []Step {
 			m.open(i)
 		}
 	}
-	for i, fd := range fds {
-		if fd < 0 {
-			closing := System("close "+strconv.Itoa(i), unix.SYS_CLOSE, uintptr(i))
-			closing.call.rule = mayFail // it is closed already
-			m.steps = append(m.steps, closing)
+	for i := 0; i < len(fds); i++ {
+		first := i
+		for i < len(fds) && fds[i] < 0 {
+			i++
 		}
+		m.closeAll(first, i)
 	}
 	m.steps[0].plain = files(fds)
-	for i := 1; i < len(m.steps); i++ {
-		m.steps[i].plain = func(*plain) {}
-	}
 	return m.steps
 }
 
 // moves puts descriptors into places that may hold others which are still needed.
 type moves struct {
-	from    []int       // by place; -1 when it has what it shall have
-	readers map[int]int // how many places still need what is in one
+	from    []int // by place; -1 when it has what it shall have
+	readers []int // by place: how many others still need what is in it
 	steps   []Step
+}
+
+// count changes the number of readers of what may be a place.
+func (m *moves) count(fd, by int) {
+	if fd >= 0 && fd < len(m.readers) {
+		m.readers[fd] += by
+	}
 }
 
 // settle fills a place if nobody needs what is there, and then the one that it was filled from.
 func (m *moves) settle(place int) {
-	for place >= 0 && place < len(m.from) && m.from[place] >= 0 {
+	for place < len(m.from) && m.from[place] >= 0 {
 		fd := m.from[place]
 		if fd == place {
-			// Not close-on-exec any more.
-			m.steps = append(m.steps, System("keep "+strconv.Itoa(fd), unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0))
+			m.add("keep", mustSucceed, unix.SYS_FCNTL, number(fd), number(unix.F_SETFD), number(0)) // not close-on-exec any more
 			m.from[place] = -1
 			return
 		}
@@ -62,7 +66,7 @@ func (m *moves) settle(place int) {
 		}
 		m.dup(fd, place, 0)
 		m.from[place] = -1
-		m.readers[fd]--
+		m.count(fd, -1)
 		place = fd
 	}
 }
@@ -72,15 +76,34 @@ func (m *moves) open(place int) {
 	spare := len(m.from)
 	m.dup(place, spare, unix.O_CLOEXEC)
 	for i, fd := range m.from {
-		if fd == place && i != place {
+		if fd == place {
 			m.from[i] = spare
 		}
 	}
-	m.readers[spare], m.readers[place] = m.readers[place], 0
+	m.readers[place] = 0
 	m.settle(place)
 }
 
-func (m *moves) dup(from, to int, flags uintptr) {
-	name := "descriptor " + strconv.Itoa(from) + " to " + strconv.Itoa(to)
-	m.steps = append(m.steps, System(name, unix.SYS_DUP3, uintptr(from), uintptr(to), flags))
+// closeAll closes the places from first on.
+func (m *moves) closeAll(first, end int) {
+	if end-first > 1 && closesRanges() {
+		m.add("close_range", mustSucceed, unix.SYS_CLOSE_RANGE, number(first), number(end-1), number(0))
+		return
+	}
+	for fd := first; fd < end; fd++ {
+		m.add("close", mayFail, unix.SYS_CLOSE, number(fd)) // it may be closed already
+	}
+}
+
+// closesRanges is what the kernel can since Linux 5.9. Where descriptors were inherited there may be hundreds to close.
+var closesRanges = sync.OnceValue(func() bool { return unix.CloseRange(1<<30, 1<<30, 0) == nil })
+
+func (m *moves) dup(from, to, flags int) {
+	m.add("dup", mustSucceed, unix.SYS_DUP3, number(from), number(to), number(flags))
+}
+
+func (m *moves) add(name string, r rule, call uintptr, args ...operand) {
+	s := step(name, call, args...)
+	s.call.rule, s.call.numbered, s.plain = r, true, func(*plain) {} // the first speaks for all
+	m.steps = append(m.steps, s)
 }

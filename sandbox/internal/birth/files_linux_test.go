@@ -24,6 +24,10 @@ func (all table) follow(t *rapid.T, steps []Step) {
 		switch entry, open := all[arg(0)]; s.call.number {
 		case unix.SYS_CLOSE:
 			delete(all, arg(0))
+		case unix.SYS_CLOSE_RANGE:
+			for fd := arg(0); fd <= arg(1); fd++ {
+				delete(all, fd)
+			}
 		case unix.SYS_FCNTL:
 			entry.close = false
 			all[arg(0)] = entry
@@ -38,6 +42,14 @@ func (all table) follow(t *rapid.T, steps []Step) {
 }
 
 func TestDescriptorsComeToTheirPlacesWhateverTheirNumbers(t *testing.T) {
+	defer func(was func() bool) { closesRanges = was }(closesRanges)
+	for _, can := range []bool{false, true} {
+		closesRanges = func() bool { return can }
+		comeToTheirPlaces(t)
+	}
+}
+
+func comeToTheirPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fds := rapid.SliceOfN(rapid.IntRange(-1, 12), 0, 10).Draw(t, "fds")
 		all := table{}

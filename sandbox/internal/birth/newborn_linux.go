@@ -177,7 +177,7 @@ func (m made) name(at int) string {
 	if at < 0 {
 		return "reset signals"
 	}
-	return m.steps[min(at, len(m.steps)-1)].Name
+	return m.steps[min(at, len(m.steps)-1)].title()
 }
 
 // index is the step's in the caller's list, or that of the caller's step that would have followed.

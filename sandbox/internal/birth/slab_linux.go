@@ -2,6 +2,7 @@ package birth
 
 import (
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,19 @@ type call struct {
 	args   []operand
 	rule   rule
 	want   uint64 // for mustBe
+	// numbered is a call whose arguments, all numbers, belong to its name.
+	numbered bool
+}
+
+// title is the name of a step and, where one alone says little, its arguments.
+func (s Step) title() string {
+	title := s.Name
+	if s.call.numbered {
+		for _, arg := range s.call.args {
+			title += " " + strconv.Itoa(int(arg.(number)))
+		}
+	}
+	return title
 }
 
 // rule says what a result means.

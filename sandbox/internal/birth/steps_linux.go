@@ -19,9 +19,10 @@ func step(name string, number uintptr, args ...operand) Step {
 	return Step{Name: name, call: call{number: number, args: args}}
 }
 
-func numbers(args []uintptr) (all []operand) {
-	for _, arg := range args {
-		all = append(all, number(arg))
+func numbers(args []uintptr) []operand {
+	all := make([]operand, len(args))
+	for i, arg := range args {
+		all[i] = number(arg)
 	}
 	return all
 }
@@ -96,8 +97,7 @@ func DropBounding(keep uint64) (steps []Step) {
 			return steps // the kernel knows no more
 		}
 		if keep&(1<<capability) == 0 {
-			name := "drop capability " + strconv.Itoa(int(capability))
-			steps = append(steps, Prctl(name, unix.PR_CAPBSET_DROP, capability))
+			steps = append(steps, Prctl("drop capability "+strconv.Itoa(int(capability)), unix.PR_CAPBSET_DROP, capability))
 		}
 	}
 	return steps
