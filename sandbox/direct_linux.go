@@ -77,11 +77,11 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace,
-		Exited: func(status messages.ExitStatus) { exited.Do(func() { start.Exited(status, nil) }) },
+		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,
-		Ended: func(report messages.TreeReport) {
+		Ended: func(report tree.Report) {
 			exited.Do(func() { start.Exited(messages.NoStatus, errNotKilled()) })
-			start.TreeEnded(report)
+			start.TreeEnded(treeReport(report))
 		},
 	})
 	if errors.Is(err, tree.ErrClosed) {

@@ -5,8 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // childInfo is the kernel's siginfo_t as waitid fills it on 64-bit Linux; x/sys leaves these fields unnamed.
@@ -24,10 +22,10 @@ const (
 )
 
 // AwaitExit parks on the poller, without a thread, until the process of the pidfd has exited, and leaves it a zombie.
-func AwaitExit(pidfd *os.File) messages.ExitStatus {
+func AwaitExit(pidfd *os.File) Status {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {
-		return messages.NoStatus
+		return Status{}
 	}
 	var info childInfo
 	err = raw.Read(func(fd uintptr) bool {
@@ -41,10 +39,10 @@ func AwaitExit(pidfd *os.File) messages.ExitStatus {
 	})
 	switch {
 	case err != nil || info.pid == 0:
-		return messages.NoStatus
+		return Status{}
 	case info.code == cldExited:
-		return messages.Exited(int(info.status))
+		return Status{Exited, int(info.status)}
 	default:
-		return messages.Signaled(int(info.status))
+		return Status{Signaled, int(info.status)}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // Forest is the set of trees one process has started. It is safe for concurrent use.
@@ -88,12 +86,12 @@ type Spec struct {
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
-	Exited    func(messages.ExitStatus)
+	Exited    func(Status)
 	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
-	Ended     func(messages.TreeReport)
+	Ended     func(Report)
 	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
 	// for a subreaper; elsewhere a look takes long.
-	Over func(messages.ExitStatus, messages.TreeReport)
+	Over func(Status, Report)
 }
 
 // Start forks and executes the leader in a kernel session of its own. The error is the kernel's errno.
@@ -240,7 +238,7 @@ func (f *Forest) forget(t *Tree) {
 
 // EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left
 // below a subreaper. It returns what would not die.
-func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
+func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	f.forking.Lock()
 	f.closed = true
 	f.forking.Unlock()

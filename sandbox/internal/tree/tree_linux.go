@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // Bounds of an ending.
@@ -171,11 +169,11 @@ func (t *Tree) finish() {
 }
 
 // report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
-func (t *Tree) report(survivors []messages.Survivor) {
-	if !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == t.pid }) {
+func (t *Tree) report(survivors []Survivor) {
+	if !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == t.pid }) {
 		<-t.counted
 	}
-	var strays []messages.Survivor
+	var strays []Survivor
 	for !t.conclude(&strays, len(survivors) > 0) {
 		survivors = t.kill(time.Now().Add(killWait))
 	}
@@ -183,8 +181,8 @@ func (t *Tree) report(survivors []messages.Survivor) {
 	t.finished()
 }
 
-func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeReport {
-	return messages.TreeReport{
+func (t *Tree) treeReport(survivors, strays []Survivor) Report {
+	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
 		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
 	}
@@ -192,7 +190,7 @@ func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeRe
 
 // conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
 // the lock two trees that end at once could both leave a stray to the other.
-func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
+func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
 	*strays = t.strays()
@@ -204,12 +202,12 @@ func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
 }
 
 // met counts the descendants met since the ending began, without the survivors.
-func (t *Tree) met(survivors []messages.Survivor) int {
+func (t *Tree) met(survivors []Survivor) int {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
 	met := 0
 	for id := range t.seen {
-		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }) {
+		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
 			met++
 		}
 	}
@@ -255,7 +253,7 @@ func (t *Tree) hangUp(members []process) {
 }
 
 // kill freezes and kills until nothing is left, and names what is left when the time is over.
-func (t *Tree) kill(until time.Time) []messages.Survivor {
+func (t *Tree) kill(until time.Time) []Survivor {
 	for !t.deserted() {
 		refused := t.freeze()
 		for _, p := range t.members() {
@@ -300,14 +298,14 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-func (t *Tree) survivors(refused map[identity]error) []messages.Survivor {
-	var named []messages.Survivor
+func (t *Tree) survivors(refused map[identity]error) []Survivor {
+	var named []Survivor
 	for _, p := range t.members() {
 		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
 		if err := refused[p.identity()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
 		}
-		named = append(named, messages.Survivor{PID: p.pid, Name: p.name, Why: why})
+		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
 	}
 	return named
 }

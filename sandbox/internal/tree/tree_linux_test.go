@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/execbus/execbus/messages"
 )
 
 const patience = 20 * time.Second
@@ -13,7 +11,7 @@ const patience = 20 * time.Second
 // report is one of a leader's last words.
 type report struct {
 	what   string
-	status messages.ExitStatus
+	status Status
 }
 
 // startReader starts a leader that exits with the end of its input. What it reports goes where the caller says.
@@ -26,10 +24,10 @@ func startReader(t *testing.T, f *Forest, say func(report)) (leader *Tree, exit 
 	defer read.Close()
 	leader, err = f.Start(Spec{Program: "/bin/sh", Argv: []string{"sh", "-c", "read x; exit 3"},
 		Dir: "/", Files: []uintptr{read.Fd()},
-		Exited: func(status messages.ExitStatus) { say(report{"exited", status}) },
+		Exited: func(status Status) { say(report{"exited", status}) },
 		Left:   func(int) { say(report{what: "left"}) },
-		Ended:  func(messages.TreeReport) { say(report{what: "ended"}) },
-		Over:   func(status messages.ExitStatus, _ messages.TreeReport) { say(report{"over", status}) }})
+		Ended:  func(Report) { say(report{what: "ended"}) },
+		Over:   func(status Status, _ Report) { say(report{"over", status}) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +59,7 @@ func TestALoneLeaderIsReportedOnce(t *testing.T) {
 	default:
 		t.Errorf("%+v was reported", first)
 	}
-	if len(said) > 0 || first.status != messages.Exited(3) {
+	if len(said) > 0 || first.status != (Status{Exited, 3}) {
 		t.Errorf("%+v, and %d more", first, len(said))
 	}
 }
@@ -72,7 +70,7 @@ func TestAnExitIsReportedWhileAForkHangs(t *testing.T) {
 	f.forking.Lock() // as the start of a program on a dead file system does
 	exit()
 	go leader.Watch()
-	expect(t, said, report{"exited", messages.Exited(3)})
+	expect(t, said, report{"exited", Status{Exited, 3}})
 	f.forking.Unlock()
 	expect(t, said, report{what: "ended"})
 	leader.wait(patience)

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // members lists everything alive in the tree that one walk finds.
@@ -131,11 +129,11 @@ func (t *Tree) remember(members []process) {
 }
 
 // strays are orphans that no mark assigns to a tree and that this tree may have begotten.
-func (t *Tree) strays() []messages.Survivor {
-	var named []messages.Survivor
+func (t *Tree) strays() []Survivor {
+	var named []Survivor
 	for _, o := range t.forest.orphans() {
 		if o.owner == nil && !o.dead() && o.start >= t.earliest {
-			named = append(named, messages.Survivor{PID: o.pid, Name: o.name,
+			named = append(named, Survivor{PID: o.pid, Name: o.name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
 					" running commands; it is ended with the last of them"})
 		}
@@ -145,7 +143,7 @@ func (t *Tree) strays() []messages.Survivor {
 
 // EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
 // the given trees, and for all others together under zero. It cannot find a process that has shed its mark.
-func EndMarked(all Marks, trees []Mark) map[Mark]messages.TreeReport {
+func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	owners := map[identity]Mark{}
 	t := &Tree{forest: NewForest()}
 	t.roots = func() ([]process, bool) {
@@ -166,10 +164,10 @@ func EndMarked(all Marks, trees []Mark) map[Mark]messages.TreeReport {
 		return marked, true
 	}
 	survivors := t.kill(time.Now().Add(killWait))
-	reports := map[Mark]messages.TreeReport{}
+	reports := map[Mark]Report{}
 	for id, mark := range owners {
 		report := reports[mark]
-		if i := slices.IndexFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }); i >= 0 {
+		if i := slices.IndexFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }); i >= 0 {
 			report.Survivors = append(report.Survivors, survivors[i])
 		} else {
 			report.Ended++

@@ -2,10 +2,10 @@ package warden
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -43,16 +42,23 @@ func init() {
 		return
 	}
 	if err := checkGreeting(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: started by somebody else than execbus: %v\n", Name, err)
+		complain("started by somebody else than execbus", err)
 		os.Exit(127)
 	}
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte(Name), 0)[0])), 0, 0, 0) // it says "exe"
 	if err := run(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
+		complain("it stops", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
+
+// complain writes to what the host reads after our death. Package fmt would be initialised before us in every warden.
+func complain(what string, err error) {
+	_, _ = os.Stderr.WriteString(Name + ": " + what + ": " + err.Error() + "\n")
+}
+
+func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
 func checkGreeting() error {
 	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
@@ -96,16 +102,16 @@ func run() error {
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	forest, err := tree.NewSubreaper()
 	if err != nil {
-		return fmt.Errorf("become a subreaper: %w", err)
+		return failed("become a subreaper", err)
 	}
 	continueOnMail()
-	conn, err := wire.NewConn(os.NewFile(socketFD, "host"), 0) // a suspended host is not a dead one
+	conn, err := wire.NewConn(socketFD, 0, nil) // a suspended host is not a dead one
 	if err != nil {
-		return fmt.Errorf("take over the host's socket: %w", err)
+		return failed("take over the host's socket", err)
 	}
 	marks := forest.Marks()
 	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
-		return fmt.Errorf("greet the host: %w", err)
+		return failed("greet the host", err)
 	}
 	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{}}
 	lifeline := make(chan struct{})
@@ -162,7 +168,7 @@ func reap(forest *tree.Forest) {
 
 func (w *warden) end() error {
 	if left := w.forest.EndAll(grace); len(left) > 0 {
-		return fmt.Errorf("could not end %d processes: %v", len(left), left)
+		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
 	}
 	return nil
 }
@@ -214,10 +220,10 @@ func (w *warden) fork(s start) {
 	t, err := w.forest.Start(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
-		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
+		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
-		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: id, Ended: &report}) },
-		Over: func(status messages.ExitStatus, report messages.TreeReport) {
+		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
+		Over: func(status tree.Status, report tree.Report) {
 			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
 		},
 	})

@@ -51,7 +51,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	p.mu.Unlock()
 	switch {
 	case abandoned && reply.Started != nil:
-		go l.EndTree(0) // not here: the warden may wait for us to read
+		l.EndTree(0)
 	case abandoned && (reply.Ended != nil || reply.Failed != nil):
 		close(l.over)
 	case abandoned:
@@ -69,7 +69,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 // last passes on the last words: one of the two, or both.
 func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if reply.Exited != nil {
-		l.spec.Exited(*reply.Exited, nil)
+		l.spec.Exited(exitStatus(*reply.Exited), nil)
 	}
 	if reply.Ended == nil {
 		return
@@ -77,7 +77,7 @@ func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if !exited {
 		l.spec.Exited(messages.NoStatus, errNotKilled())
 	}
-	l.spec.TreeEnded(*reply.Ended)
+	l.spec.TreeEnded(treeReport(*reply.Ended))
 }
 
 // bury waits for the warden's end, searches for what its trees left, and reports each child's end.
@@ -101,6 +101,7 @@ func (p *wardenProcess) bury() {
 	}
 	p.mu.Unlock()
 	_ = p.conn.Close()
+	p.out.Abort()
 	children := len(left)
 	status := p.await()
 	total := p.reportLost(left)
@@ -122,10 +123,10 @@ func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total message
 	reports := tree.EndMarked(p.marks, marks(left))
 	for _, report := range reports {
 		total.Ended += report.Ended
-		total.Survivors = append(total.Survivors, report.Survivors...)
+		total.Survivors = append(total.Survivors, treeReport(report).Survivors...)
 	}
 	for _, l := range left {
-		l.spec.TreeEnded(reports[l.mark])
+		l.spec.TreeEnded(treeReport(reports[l.mark]))
 	}
 	return total
 }
@@ -155,7 +156,7 @@ func (p *wardenProcess) await() messages.ExitStatus {
 	killer.Stop()
 	_ = p.pidfd.Close()
 	_, _ = syscall.Wait4(p.pid, nil, 0, nil)
-	return status
+	return exitStatus(status)
 }
 
 // kill ends the warden at once.
@@ -166,8 +167,8 @@ func (p *wardenProcess) close() {
 	p.mu.Lock()
 	p.closing = true
 	p.mu.Unlock()
-	_ = p.conn.CloseWrite()
 	killer := time.AfterFunc(closeWait, p.kill)
 	defer killer.Stop()
+	p.out.Close(lastWait)
 	<-p.gone
 }

@@ -22,8 +22,10 @@ const (
 	// closeWait is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to
 	// work, and some time for a loaded machine.
 	closeWait = 6 * time.Second
-	// sendWait is how long a warden may take to read what we say; one that takes longer is given up.
+	// sendWait is how long a warden may read nothing of what waits for it; then it is given up, unless a fork hangs.
 	sendWait = 10 * time.Second
+	// lastWait is how long the end may wait behind a message that the warden does not read.
+	lastWait = time.Second
 	// lostOutput is how much of a dead warden's last words is reported.
 	lostOutput = 4 << 10
 )
@@ -33,6 +35,7 @@ type wardenProcess struct {
 	pid    int
 	pidfd  *os.File
 	conn   *wire.Conn
+	out    *wire.Outbox
 	stderr *os.File // a memfd
 	lost   func(WardenLost)
 	marks  tree.Marks    // set by the reader of replies
@@ -46,7 +49,7 @@ type wardenProcess struct {
 	dead    bool
 	tended  bool     // it is looked at again and again
 	stops   int      // how often it was found stopped, in a row
-	hung    hungFork // killed is guarded; the rest belongs to tend
+	hung    hungFork // killed and met are guarded; the rest belongs to tend
 }
 
 // wardenLeader is one leader in the table, from the request to start it until its tree has ended.
@@ -81,14 +84,14 @@ func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "host")
 	defer theirs.Close()
-	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"), sendWait)
-	if err != nil {
+	p := &wardenProcess{stderr: stderr, lost: lost, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
+	if p.conn, err = wire.NewConn(pair[0], sendWait, p.forkHangs); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
-	p := &wardenProcess{conn: conn, stderr: stderr, lost: lost, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
 	if err := p.exec(greeting, theirs); err != nil {
-		return nil, errors.Join(err, conn.Close(), stderr.Close())
+		return nil, errors.Join(err, p.conn.Close(), stderr.Close())
 	}
+	p.out = wire.NewOutbox(p.conn)
 	return p, nil
 }
 
@@ -160,12 +163,9 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	p.leaders[l.id] = l
 	p.tendLater()
 	p.mu.Unlock()
-	if err := p.conn.Send(&wire.Request{ID: l.id, Start: request}, files...); err != nil {
+	if err := p.out.Start(ctx, &wire.Request{ID: l.id, Start: request}, l.unsent, files...); err != nil {
 		p.forget(l)
-		if wire.Broken(err) {
-			return nil, p.errGone()
-		}
-		return nil, err
+		return nil, p.refusal("spawn", err)
 	}
 	select {
 	case err := <-l.reply:
@@ -174,7 +174,18 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		}
 		return l, nil
 	case <-ctx.Done():
-		return l.abandon(ctx)
+	}
+	if p.out.Withdraw(l.id) {
+		p.forget(l)
+		return nil, ctx.Err()
+	}
+	return l.abandon(ctx)
+}
+
+// unsent answers a start that could not be written.
+func (l *wardenLeader) unsent(err error) {
+	if l.process.forget(l) {
+		l.reply <- err
 	}
 }
 
@@ -223,10 +234,25 @@ func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
 	return request, files
 }
 
-func (p *wardenProcess) forget(l *wardenLeader) {
+// forget takes a start off the table, and reports whether it was there.
+func (p *wardenProcess) forget(l *wardenLeader) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, there := p.leaders[l.id]
 	delete(p.leaders, l.id)
+	return there
+}
+
+// refusal turns what an outbox says into a sentence.
+func (p *wardenProcess) refusal(op string, err error) error {
+	switch {
+	case errors.Is(err, wire.ErrBroken):
+		return p.errGone()
+	case errors.Is(err, wire.ErrFull):
+		return &messages.Error{Code: messages.CodeLimitReached, Op: op, Subject: "warden", Detail: err.Error(),
+			Hint: "try again later; pass large data by file or input"}
+	}
+	return err
 }
 
 // errGone says why the warden takes no start.
@@ -249,14 +275,12 @@ func (l *wardenLeader) PID() int { return l.pid }
 
 // Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
 func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
-	err := l.process.conn.Send(&wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
-	if err != nil && wire.Broken(err) {
-		return l.process.errGone()
+	err := l.process.out.Signal(l.id, wire.Signal{Number: sig, Group: group})
+	if err != nil {
+		return l.process.refusal("signal", err)
 	}
-	return err
+	return nil
 }
 
 // EndTree implements ptyio.Leader.
-func (l *wardenLeader) EndTree(grace time.Duration) {
-	_ = l.process.conn.Send(&wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
-}
+func (l *wardenLeader) EndTree(grace time.Duration) { l.process.out.End(l.id, wire.End{Grace: grace}) }

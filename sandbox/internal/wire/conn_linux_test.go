@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -20,10 +19,10 @@ func pair(t *testing.T, patience time.Duration) (a, b *Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = NewConn(os.NewFile(uintptr(fds[0]), "a"), patience); err != nil {
+	if a, err = NewConn(fds[0], patience, nil); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = NewConn(os.NewFile(uintptr(fds[1]), "b"), 0); err != nil {
+	if b, err = NewConn(fds[1], 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
@@ -148,7 +147,7 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 	a, b := pair(t, 0)
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
-	if err := a.Send(&Request{ID: 1}, closed); err == nil || Broken(err) {
+	if err := a.Send(&Request{ID: 1}, closed); err == nil || errors.Is(err, ErrBroken) {
 		t.Errorf("error %v", err)
 	}
 	if err := a.Send(&Request{ID: 2}); err != nil {
@@ -204,10 +203,10 @@ func TestMessagesThatWaitComeBeforeTheNext(t *testing.T) {
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
 	a, _ := pair(t, 20*time.Millisecond)
 	err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
-	if !errors.Is(err, net.ErrClosed) || !Broken(err) {
+	if !errors.Is(err, ErrBroken) {
 		t.Errorf("error %v", err)
 	}
-	if err := a.Send(&Request{}); !Broken(err) {
+	if err := a.Send(&Request{}); !errors.Is(err, ErrBroken) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
