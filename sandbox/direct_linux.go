@@ -26,9 +26,9 @@ type direct struct {
 	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
 }
 
-func newDirect() (ptyio.Spawner, error) {
-	return &direct{forest: tree.NewForest(), leaks: leaks()}, nil
-}
+func newDirect() (ptyio.Spawner, error) { return newForking(), nil }
+
+func newForking() *direct { return &direct{forest: tree.NewForest(), leaks: leaks()} }
 
 // leaks finds the descriptors this process inherited from its own parent without close-on-exec. Go makes none later.
 func leaks() int {
@@ -54,6 +54,9 @@ func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, e
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if tree.Foreign() {
+		return nil, errForeign()
 	}
 	err = wire.Hold(start.Files, func(fds []int) error {
 		leader, err = d.fork(start, fds)

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,12 @@ func TestMain(m *testing.M) {
 		bePoor()
 	case "leaky":
 		beLeaky()
+	case "copied":
+		beCopied()
+	case "says":
+		saySpawn()
+	case "again":
+		executeAgain()
 	default:
 		os.Exit(99)
 	}
@@ -60,7 +67,7 @@ func must(err error) {
 func beHost() {
 	signal.Ignore(syscall.SIGHUP)
 	signal.Reset()
-	spawner, err := sandbox.New(sandbox.Options{})
+	spawner, err := sandbox.New(sandbox.Options{StateDir: os.Getenv("STATE")})
 	must(err)
 	index, err := strconv.Atoi(os.Getenv("SHAPE"))
 	must(err)
@@ -184,5 +191,65 @@ func beLeaky() {
 		}
 		must(spawner.Close())
 		fmt.Printf("%q\n", record.output.String())
+	}
+}
+
+// beCopied is a host of which a part lives on with its sockets.
+func beCopied() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	l := shapes[5].launch(false, os.Getenv("TOKEN"))
+	l.Events = newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), l)
+	must(err)
+	holder := exec.Command("sleep", os.Getenv("HOLDER"))
+	for _, fd := range descriptors(os.Getpid()) {
+		number, target, _ := strings.Cut(fd, " ")
+		if strings.HasPrefix(target, "socket:") {
+			fd, err := strconv.Atoi(number)
+			must(err)
+			holder.ExtraFiles = append(holder.ExtraFiles, os.NewFile(uintptr(fd), target))
+		}
+	}
+	must(holder.Start())
+	fmt.Println("sockets", len(holder.ExtraFiles))
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// saySpawn spawns a command and says what came of it.
+func saySpawn() {
+	exe, err := os.Readlink("/proc/self/exe")
+	fmt.Println("executes", exe, err)
+	spawner, err := sandbox.New(sandbox.Options{Direct: os.Getenv("SPAWNER") == "direct", Warden: os.Getenv("WARDEN"),
+		Notice: func(text string) { fmt.Println("notice:", text) }})
+	must(err)
+	record := newRecorder()
+	l := launch(false, "true")
+	l.Events = record.receive
+	_, err = spawner.Spawn(context.Background(), l)
+	fmt.Println("error:", err)
+	if err == nil {
+		for !record.has(isTreeEnded) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	must(spawner.Close())
+}
+
+// executeAgain is a host that becomes another one without an end, and spawns in both lives.
+func executeAgain() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	l := launch(false, "sleep", os.Getenv("TOKEN"))
+	l.Events = newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), l)
+	must(err)
+	if os.Getenv("LIFE") == "" {
+		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "LIFE=second")))
+	}
+	for {
+		time.Sleep(time.Hour)
 	}
 }

@@ -6,25 +6,45 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
 // maxStarts bounds the starts under way at once; more wait. The warden forks one after the other anyway.
 const maxStarts = 64
 
-// wardens is the spawner: it holds the current warden and replaces a dead one.
+// wardens is the spawner: it holds the current warden and replaces a dead one, and one that is not as this process is.
 type wardens struct {
 	options Options
 	starts  chan struct{} // one token for each start under way
+	closing chan struct{} // closed by Close
 
 	// mu guards the change from one warden to the next, which every spawn must see done.
-	mu      sync.Mutex
-	current *wardenProcess
-	closed  bool
-	living  sync.WaitGroup // wardens about which not everything was reported
+	mu       sync.Mutex
+	current  *wardenProcess
+	fallback ptyio.Starter // where this process cannot be executed again
+	all      map[*wardenProcess]struct{}
+	closed   bool
+	living   sync.WaitGroup // wardens about which not everything was reported
 }
 
 func newDefault(options Options) (ptyio.Spawner, error) {
-	return &wardens{options: options, starts: make(chan struct{}, maxStarts)}, nil
+	reapFormer()
+	w := &wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), all: map[*wardenProcess]struct{}{}}
+	if options.StateDir != "" {
+		if err := checkStateDir(options.StateDir); err != nil {
+			return nil, err
+		}
+		w.living.Go(w.recover)
+	}
+	return w, nil
+}
+
+// recover ends what a dead spawner with this state directory has left.
+func (w *wardens) recover() {
+	report := recoverState(w.options.StateDir, w.closing)
+	if w.options.Recovered != nil && (report.Ended > 0 || len(report.Survivors) > 0) {
+		w.options.Recovered(report)
+	}
 }
 
 func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
@@ -42,42 +62,85 @@ func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	p, err := w.warden()
-	if err != nil {
+	p, fallback, err := w.warden()
+	switch {
+	case err != nil:
 		return nil, err
+	case fallback != nil:
+		return fallback.Start(ctx, start)
 	}
 	return p.start(ctx, start)
 }
 
-// warden is the living warden, started if need be.
-func (w *wardens) warden() (*wardenProcess, error) {
+// warden is the living warden, started if need be, or what starts commands instead.
+func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return nil, errClosed()
+	switch {
+	case w.closed:
+		return nil, nil, errClosed()
+	case w.fallback != nil:
+		return nil, w.fallback, nil
+	case w.current != nil && w.current.alive():
+		return w.current, nil, nil
+	case tree.Foreign():
+		return nil, nil, errForeign()
 	}
-	if w.current != nil && w.current.alive() {
-		return w.current, nil
+	if w.current == nil && w.options.Warden == "" {
+		if why := cannotExecute(); why != "" {
+			w.fallback = newForking()
+			w.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
+				". Nothing ends them if it is killed, and a daemon that leaves its session is not found")
+			return nil, w.fallback, nil
+		}
 	}
-	p, err := startWarden(w.options.Lost)
+	p, err := startWarden(w.options)
 	if err != nil {
-		return nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
-			Hint: "a host that cannot execute itself must use the direct spawner"}
+		return nil, nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
+			Hint: "a host that cannot execute itself must name another program in Options.Warden, or use the direct spawner"}
 	}
 	w.current = p
-	w.living.Go(p.serve)
-	return p, nil
+	w.all[p] = struct{}{}
+	w.living.Go(func() {
+		p.serve()
+		w.mu.Lock()
+		delete(w.all, p)
+		w.mu.Unlock()
+	})
+	return p, nil, nil
+}
+
+func (w *wardens) notice(text string) {
+	if w.options.Notice != nil {
+		w.options.Notice(text)
+	}
 }
 
 // Close implements ptyio.Spawner.
 func (w *wardens) Close() error {
 	w.mu.Lock()
-	p := w.current
+	first := !w.closed
 	w.closed = true
-	w.mu.Unlock()
-	if p != nil {
-		p.close()
+	var closes sync.WaitGroup
+	for p := range w.all {
+		closes.Go(p.close)
 	}
+	fallback := w.fallback
+	w.mu.Unlock()
+	if first {
+		close(w.closing)
+	}
+	if d, ok := fallback.(*direct); ok {
+		_ = d.Close()
+	}
+	closes.Wait()
 	w.living.Wait()
 	return nil
+}
+
+// errForeign is for a process whose /proc is not its own: what is found there are strangers.
+func errForeign() error {
+	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "/proc",
+		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely",
+		Hint:   "mount the proc file system in the pid namespace of this program"}
 }

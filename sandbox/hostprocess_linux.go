@@ -3,18 +3,14 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/tree"
-	"github.com/execbus/execbus/sandbox/internal/warden"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -30,6 +26,9 @@ const (
 	lostOutput = 4 << 10
 )
 
+// helloWait is how long the initialisers of the host may take in a warden; a test does not wait for so long.
+var helloWait = 10 * time.Second
+
 // wardenProcess is the host's side of one warden.
 type wardenProcess struct {
 	pid    int
@@ -37,9 +36,12 @@ type wardenProcess struct {
 	conn   *wire.Conn
 	out    *wire.Outbox
 	stderr *os.File // a memfd
-	lost   func(WardenLost)
-	marks  tree.Marks    // set by the reader of replies
-	gone   chan struct{} // closed when the warden is dead and everything about it was reported
+
+	options Options
+	marks   tree.Marks    // set before ready
+	entry   *stateEntry   // set before ready; nil without a state directory
+	ready   chan struct{} // closed when the warden has greeted us
+	gone    chan struct{} // closed when the warden is dead and everything about it was reported
 
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
@@ -47,6 +49,7 @@ type wardenProcess struct {
 	leaders map[uint64]*wardenLeader
 	closing bool
 	dead    bool
+	failed  error    // why a warden that is dead never greeted us
 	tended  bool     // it is looked at again and again
 	stops   int      // how often it was found stopped, in a row
 	hung    hungFork // killed and met are guarded; the rest belongs to tend
@@ -67,81 +70,6 @@ type wardenLeader struct {
 	exited    bool
 }
 
-// startWarden executes this program again as a warden.
-func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
-	greeting, err := sealedGreeting()
-	if err != nil {
-		return nil, fmt.Errorf("make the greeting: %w", err)
-	}
-	defer greeting.Close()
-	stderr, err := memfd("execbus-warden-stderr", 0)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, errors.Join(err, stderr.Close())
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "host")
-	defer theirs.Close()
-	p := &wardenProcess{stderr: stderr, lost: lost, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
-	if p.conn, err = wire.NewConn(pair[0], sendWait, p.forkHangs); err != nil {
-		return nil, errors.Join(err, stderr.Close())
-	}
-	if err := p.exec(greeting, theirs); err != nil {
-		return nil, errors.Join(err, p.conn.Close(), stderr.Close())
-	}
-	p.out = wire.NewOutbox(p.conn)
-	return p, nil
-}
-
-// exec starts the process. Its directory is "/", and its environment has nothing but GOMAXPROCS: a warden waits nearly all
-// the time, and threads that look for work would take the processor from the commands it starts.
-func (p *wardenProcess) exec(greeting, socket *os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	pidfd := -1
-	p.pid, err = syscall.ForkExec("/proc/self/exe", []string{warden.Name}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOMAXPROCS=1"},
-		Files: []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
-	})
-	if err != nil {
-		return fmt.Errorf("execute this program again: %w", err)
-	}
-	_ = syscall.SetNonblock(pidfd, true)
-	p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
-	return nil
-}
-
-func memfd(name string, flags int) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-func sealedGreeting() (*os.File, error) {
-	file, err := memfd(warden.Name, unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = file.WriteString(warden.Greeting); err == nil {
-		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
 func (p *wardenProcess) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,6 +78,13 @@ func (p *wardenProcess) alive() bool {
 
 // start asks for one leader and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
+	select {
+	case <-p.ready:
+	case <-p.gone:
+		return nil, p.errGone()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec)
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
@@ -259,8 +194,11 @@ func (p *wardenProcess) refusal(op string, err error) error {
 func (p *wardenProcess) errGone() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing {
+	switch {
+	case p.closing:
 		return errClosed()
+	case p.failed != nil:
+		return p.failed
 	}
 	return errWardenLost()
 }

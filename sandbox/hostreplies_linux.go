@@ -14,13 +14,18 @@ import (
 
 // serve reads replies until the warden is gone, and then says what has become of its children.
 func (p *wardenProcess) serve() {
+	late := time.AfterFunc(helloWait, p.kill)
+	defer late.Stop()
 	for {
 		var reply wire.Reply
 		if err := p.conn.Receive(&reply); err != nil {
 			break
 		}
 		if reply.Hello != nil {
+			late.Stop()
 			p.marks = tree.Marks{Low: tree.Mark(reply.Hello.Low), High: tree.Mark(reply.Hello.High), Nonce: tree.Mark(reply.Hello.Nonce)}
+			p.entry = noteState(p.options.StateDir, p.pid, p.marks)
+			close(p.ready)
 			continue
 		}
 		p.dispatch(reply)
@@ -105,12 +110,34 @@ func (p *wardenProcess) bury() {
 	children := len(left)
 	status := p.await()
 	total := p.reportLost(left)
-	words := make([]byte, lostOutput)
-	n, _ := p.stderr.ReadAt(words, max(0, size(p.stderr)-lostOutput))
-	_ = p.stderr.Close()
-	if p.lost != nil && !expected {
-		p.lost(WardenLost{PID: p.pid, Status: status, Children: children, Tree: total, Output: string(words[:n])})
+	words := p.words()
+	if !p.greeted() {
+		p.mu.Lock()
+		p.failed = errNotStarted(status, words)
+		p.mu.Unlock()
+		return
 	}
+	p.entry.remove()
+	if p.options.Lost != nil && !expected {
+		p.options.Lost(WardenLost{PID: p.pid, Status: status, Children: children, Tree: total, Output: words})
+	}
+}
+
+func (p *wardenProcess) greeted() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// words is the end of what the warden has written.
+func (p *wardenProcess) words() string {
+	defer p.stderr.Close()
+	text := make([]byte, lostOutput)
+	n, _ := p.stderr.ReadAt(text, max(0, size(p.stderr)-lostOutput))
+	return string(text[:n])
 }
 
 // reportLost ends what the warden has left and tells each of its children.

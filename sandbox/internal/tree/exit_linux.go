@@ -46,3 +46,22 @@ func AwaitExit(pidfd *os.File) Status {
 		return Status{Signaled, int(info.status)}
 	}
 }
+
+// AwaitEnd parks until the process of the pidfd, which need not be a child, has ended, or the file was closed or its
+// deadline is over; only the first is true.
+func AwaitEnd(pidfd *os.File) (ended bool) {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if err != unix.EINTR {
+				ended = n > 0
+				return ended || err != nil
+			}
+		}
+	})
+	return err == nil && ended
+}

@@ -253,3 +253,29 @@ func send(p process, sig unix.Signal) error {
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
+
+// Begun is when a living process began, in clock ticks after boot.
+func Begun(pid int) (uint64, error) {
+	p, err := readProcess(pid)
+	if err == nil && p.dead() {
+		err = unix.ESRCH
+	}
+	return p.start, err
+}
+
+// Foreign reports that /proc is missing or that of another pid namespace: its numbers are then those of strangers.
+func Foreign() bool {
+	self, err := os.Readlink("/proc/self")
+	return err != nil || self != strconv.Itoa(os.Getpid())
+}
+
+// Children lists the children of this process that have a name.
+func Children(name string) (pids []int) {
+	children, _ := childrenOf(os.Getpid())
+	for _, pid := range children {
+		if p, err := readProcess(pid); err == nil && p.name == name {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -144,6 +144,9 @@ func (t *Tree) strays() []Survivor {
 // EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
 // the given trees, and for all others together under zero. It cannot find a process that has shed its mark.
 func EndMarked(all Marks, trees []Mark) map[Mark]Report {
+	if all.contains(markOf(os.Getpid())) { // we are one of them
+		return nil
+	}
 	owners := map[identity]Mark{}
 	t := &Tree{forest: NewForest()}
 	t.roots = func() ([]process, bool) {
