@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -15,11 +16,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -49,6 +52,12 @@ func TestMain(m *testing.M) {
 		beCopied()
 	case "says":
 		saySpawn()
+	case "sudoer":
+		beSudoer()
+	case "sudo":
+		beSudo()
+	case "forger":
+		forge()
 	case "again":
 		executeAgain()
 	default:
@@ -220,20 +229,21 @@ func beCopied() {
 
 // saySpawn spawns a command and says what came of it.
 func saySpawn() {
+	if os.Getenv("DENIED") == "pidfds" {
+		denyPidfds()
+	}
 	exe, err := os.Readlink("/proc/self/exe")
 	fmt.Println("executes", exe, err)
 	spawner, err := sandbox.New(sandbox.Options{Direct: os.Getenv("SPAWNER") == "direct", Warden: os.Getenv("WARDEN"),
 		Notice: func(text string) { fmt.Println("notice:", text) }})
 	must(err)
 	record := newRecorder()
-	l := launch(false, "true")
+	l := bash(false, cmp.Or(os.Getenv("SCRIPT"), "true"))
 	l.Events = record.receive
 	_, err = spawner.Spawn(context.Background(), l)
 	fmt.Println("error:", err)
 	if err == nil {
-		for !record.has(isTreeEnded) {
-			time.Sleep(time.Millisecond)
-		}
+		fmt.Printf("report: %+v\n", record.untilTheEnd())
 	}
 	must(spawner.Close())
 }
@@ -252,4 +262,84 @@ func executeAgain() {
 	for {
 		time.Sleep(time.Hour)
 	}
+}
+
+// untilTheEnd waits for the last word in a process that is no test.
+func (r *recorder) untilTheEnd() messages.TreeReport {
+	for !r.has(isTreeEnded) {
+		time.Sleep(time.Millisecond)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended, _ := find[ptyio.TreeEnded](r)
+	return ended.TreeReport
+}
+
+// denyPidfds makes this process and its children one that may not use pidfds, as profiles of containers do.
+func denyPidfds() {
+	const denied = 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ERRNO
+	const allowed = 0x7fff0000
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jt: 2},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_SEND_SIGNAL, Jt: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: allowed},
+		{Code: unix.BPF_RET | unix.BPF_K, K: denied},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	_, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		fmt.Println("no seccomp:", errno)
+		os.Exit(0)
+	}
+}
+
+// beSudoer spawns what becomes root and stays, and then two others.
+func beSudoer() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	for _, argv := range [][]string{{os.Getenv("SUDO"), os.Getenv("TOKEN")}, {"true"}, {"bash", "-c", "(setsid sleep 1000 &)"}} {
+		record := newRecorder()
+		l := launch(false, argv...)
+		l.Env = environment(roleVariable + "=sudo")
+		l.Events = record.receive
+		begin := time.Now()
+		_, err := spawner.Spawn(context.Background(), l)
+		must(err)
+		fmt.Printf("report: %+v\n", record.untilTheEnd())
+		fmt.Println(time.Since(begin).Milliseconds())
+	}
+	os.Exit(0) // closing would only wait for what cannot be ended
+}
+
+// beSudo is a set-uid program that becomes root and leaves a daemon.
+func beSudo() {
+	if os.Getenv("DAEMON") == "" {
+		must(syscall.Setresuid(0, 0, 0))
+		_, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
+			Env: append(os.Environ(), "DAEMON=1"), Sys: &syscall.SysProcAttr{Setsid: true}})
+		must(err)
+		time.Sleep(100 * time.Millisecond)
+		return
+	}
+	time.Sleep(time.Hour)
+}
+
+// forge takes the mark that a file says, once there is one.
+func forge() {
+	fmt.Println("up")
+	var limit unix.Rlimit
+	for {
+		text, _ := os.ReadFile(os.Getenv("MARK"))
+		if n, _ := fmt.Sscan(string(text), &limit.Cur, &limit.Max); n == 2 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil))
+	must(os.Remove(os.Getenv("MARK")))
+	time.Sleep(time.Hour)
 }

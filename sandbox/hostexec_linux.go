@@ -63,10 +63,10 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 		return err
 	}
 	defer null.Close()
-	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd()}
+	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd(), null.Fd()}
 	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket tells of our death
 		defer unix.Close(us)
-		files = append(files, uintptr(us))
+		files[len(files)-1] = uintptr(us)
 	}
 	pidfd := -1
 	p.pid, err = syscall.ForkExec(cmp.Or(p.options.Warden, ourselves), []string{warden.Name}, &syscall.ProcAttr{

@@ -49,6 +49,7 @@ type wardenProcess struct {
 	leaders map[uint64]*wardenLeader
 	closing bool
 	dead    bool
+	reaped  bool     // or about to be
 	failed  error    // why a warden that is dead never greeted us
 	tended  bool     // it is looked at again and again
 	stops   int      // how often it was found stopped, in a row

@@ -182,6 +182,9 @@ func (p *wardenProcess) await() messages.ExitStatus {
 	status := tree.AwaitExit(p.pidfd)
 	killer.Stop()
 	_ = p.pidfd.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaped = true
 	_, _ = syscall.Wait4(p.pid, nil, 0, nil)
 	return exitStatus(status)
 }

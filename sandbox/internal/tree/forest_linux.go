@@ -30,6 +30,8 @@ type Forest struct {
 	mu     sync.Mutex
 	trees  map[int]*Tree      // by the leader's pid
 	unsaid map[*Tree]struct{} // those whose last word has not been said; they leave the table a moment before
+	// survivors are the pids of processes that an ended tree could not end and has named; where they come to us, we reap them.
+	survivors map[int]struct{}
 
 	walks shared[[]orphan]
 	scans shared[[]process] // of all processes
@@ -42,7 +44,8 @@ type Forest struct {
 // only, and says that its own children may have come too late for that list.
 type orphan struct {
 	process
-	owner *Tree // by its mark; nil for a stray
+	owner    *Tree // by its mark; nil for a stray
+	survivor bool  // of a tree that has ended and named it
 }
 
 // marked is an orphan's mark, read once.
@@ -55,7 +58,9 @@ type marked struct {
 var ErrClosed = errors.New("the forest is closed")
 
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
-func NewForest() *Forest { return &Forest{trees: map[int]*Tree{}, unsaid: map[*Tree]struct{}{}} }
+func NewForest() *Forest {
+	return &Forest{trees: map[int]*Tree{}, unsaid: map[*Tree]struct{}{}, survivors: map[int]struct{}{}}
+}
 
 // NewSubreaper makes this process the one that all orphans of its trees come to. Nothing else in the process may wait for
 // children, and Start must always be called from one thread that never ends: leaders die with it.
@@ -171,7 +176,7 @@ func (f *Forest) walk() []orphan {
 		}
 		p, err := readProcess(pid)
 		if err != nil {
-			found = append(found, orphan{process: process{state: 'X'}})
+			found = append(found, f.unreadable(pid, known))
 			continue
 		}
 		m := f.known[pid]
@@ -184,10 +189,48 @@ func (f *Forest) walk() []orphan {
 		} else {
 			known[pid] = m
 		}
-		found = append(found, orphan{p, f.owner(m.mark)})
+		owner := f.owner(m.mark)
+		if owner != nil && p.start < owner.earliest { // it has forged the mark; one as old, to a tick, is not found out
+			owner = nil
+		}
+		found = append(found, orphan{p, owner, f.hasSurvived(pid)})
 	}
 	f.known = known
+	f.forgetSurvivors(known)
 	return found
+}
+
+// unreadable is a child of which /proc tells nothing. It begins for us when we see it first, and is reaped unseen.
+func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
+	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
+		return orphan{process: process{state: 'X'}}
+	}
+	m, met := f.known[pid]
+	if !met {
+		m.start = bootTicks()
+	}
+	known[pid] = m
+	p := hiddenProcess(pid)
+	p.start = m.start
+	return orphan{p, f.owner(m.mark), f.hasSurvived(pid)}
+}
+
+func (f *Forest) hasSurvived(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, survived := f.survivors[pid]
+	return survived
+}
+
+// forgetSurvivors forgets those that are no children of ours any more; one that never was is somebody else's to reap.
+func (f *Forest) forgetSurvivors(known map[int]marked) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pid := range f.survivors {
+		if _, lives := known[pid]; !lives && !exists(pid) {
+			delete(f.survivors, pid)
+		}
+	}
 }
 
 func (f *Forest) leads(pid int) bool {

@@ -17,6 +17,7 @@ type process struct {
 	state                    byte
 	threads                  int
 	name                     string
+	hidden                   bool // it exists, and /proc does not show it: another user's, under hidepid
 }
 
 // dead reports whether nothing of the process runs any more. A process whose first thread ended looks like a zombie
@@ -107,6 +108,12 @@ func readProcess(pid int) (process, error) {
 	}
 	return p, nil
 }
+
+// exists reports whether there is a process of this number, whoever may see it.
+func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
+
+// hiddenProcess stands for one of which nothing can be known.
+func hiddenProcess(pid int) process { return process{pid: pid, name: "?", state: '?', hidden: true} }
 
 // gone reports whether an error of reading /proc means that the process does not exist any more.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
@@ -238,20 +245,6 @@ func ignoresTerm(pid int) bool {
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
 	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
-}
-
-// send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.
-func send(p process, sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start {
-		return unix.ESRCH
-	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
 // Begun is when a living process began, in clock ticks after boot.

@@ -48,6 +48,8 @@ type Tree struct {
 	begun bool
 	until time.Time             // the end of the grace
 	seen  map[identity]struct{} // members met since the ending began
+	// unsure says that a member could not be seen, or that the search did not come to rest.
+	unsure bool
 }
 
 // Mark is what the processes of the tree have inherited; zero in a forest that gives none.
@@ -184,8 +186,14 @@ func (t *Tree) report(survivors []Survivor) {
 func (t *Tree) treeReport(survivors, strays []Survivor) Report {
 	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
-		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
+		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0 && Pidfds() && t.sure(),
 	}
+}
+
+func (t *Tree) sure() bool {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	return !t.unsure
 }
 
 // conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
@@ -263,7 +271,7 @@ func (t *Tree) kill(until time.Time) []Survivor {
 		}
 		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
 		if time.Now().After(until) {
-			return t.survivors(refused)
+			return t.giveUp(refused)
 		}
 	}
 	return nil
@@ -298,12 +306,27 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
+// giveUp names what is left, so that no later tree is blamed for it, and claims nothing if that cannot be known.
+func (t *Tree) giveUp(refused map[identity]error) []Survivor {
+	named := t.survivors(refused)
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	t.unsure = t.unsure || len(named) == 0
+	for _, s := range named {
+		t.forest.survivors[s.PID] = struct{}{}
+	}
+	return named
+}
+
 func (t *Tree) survivors(refused map[identity]error) []Survivor {
 	var named []Survivor
 	for _, p := range t.members() {
 		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
 		if err := refused[p.identity()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
+		}
+		if p.hidden {
+			why = "cannot be seen in /proc: it is another user's"
 		}
 		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
 	}

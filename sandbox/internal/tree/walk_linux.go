@@ -23,6 +23,10 @@ func (t *Tree) walk() (found []process, settled bool) {
 	var visit func(p process)
 	look := func(pid int) {
 		switch p, err := readProcess(pid); {
+		case err != nil && exists(pid):
+			settled = false
+			met[pid] = true
+			found = append(found, hiddenProcess(pid))
 		case err != nil:
 			settled = settled && gone(err)
 		case !p.dead():
@@ -35,7 +39,8 @@ func (t *Tree) walk() (found []process, settled bool) {
 		}
 		met[p.pid] = true
 		found = append(found, p)
-		children, _ := childrenOf(p.pid)
+		children, err := childrenOf(p.pid)
+		settled = settled && (err == nil || gone(err))
 		for _, child := range children {
 			look(child)
 		}
@@ -80,7 +85,7 @@ func (t *Tree) leaderDead() bool {
 func (t *Tree) orphans() ([]process, bool) {
 	alone := t.forest.alone(t)
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool {
-		return o.owner != t && (o.owner != nil || !alone) && o.pid != 0
+		return o.owner != t && (o.owner != nil || !alone || o.survivor) && o.pid != 0
 	}))
 }
 
@@ -124,7 +129,10 @@ func (t *Tree) remember(members []process) {
 		t.seen = map[identity]struct{}{}
 	}
 	for _, p := range members {
-		t.seen[p.identity()] = struct{}{}
+		t.unsure = t.unsure || p.hidden
+		if p.start >= t.earliest { // an older stray has fallen to us, but is not our own
+			t.seen[p.identity()] = struct{}{}
+		}
 	}
 }
 
@@ -132,7 +140,7 @@ func (t *Tree) remember(members []process) {
 func (t *Tree) strays() []Survivor {
 	var named []Survivor
 	for _, o := range t.forest.orphans() {
-		if o.owner == nil && !o.dead() && o.start >= t.earliest {
+		if o.owner == nil && !o.survivor && !o.dead() && o.pid != 0 && o.start >= t.earliest {
 			named = append(named, Survivor{PID: o.pid, Name: o.name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
 					" running commands; it is ended with the last of them"})

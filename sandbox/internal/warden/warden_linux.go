@@ -21,7 +21,7 @@ import (
 const (
 	greetingFD = 3
 	socketFD   = 4
-	hostFD     = 5 // a pidfd of the host; closed where the host may not open one
+	hostFD     = 5 // a pidfd of the host; something else where the host may not open one
 )
 
 const (
