@@ -151,6 +151,16 @@ func (r *Runtime) notice(text string) {
 	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()}, Text: text})
 }
 
+// Refresh has the runtime look at what commands inherit from this process, which otherwise may be a second old: umask,
+// limits, niceness, affinity, cgroup, OOM score. What gives rights is looked at before each start: users, groups,
+// capabilities, no_new_privs, seccomp filters, root directory and namespaces. A spawner of the host's own is told if it has
+// a method Refresh.
+func (r *Runtime) Refresh() {
+	if spawner, ok := r.around.Spawner.(interface{ Refresh() }); ok {
+		spawner.Refresh()
+	}
+}
+
 // Stats counts what a runtime has done.
 type Stats struct {
 	actors.Stats

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -77,6 +78,7 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 		}
 	}
 	var exited sync.Once
+	defer unblocked()()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace,
@@ -95,6 +97,20 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 	}
 	go t.Watch()
 	return directLeader{t}, nil
+}
+
+// unblocked has the calling thread take all signals until the returned function is called: its mask is what a command begins
+// with, and the host may have been started with signals blocked.
+func unblocked() (restore func()) {
+	var before unix.Sigset_t
+	runtime.LockOSThread()
+	if unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, &before) != nil {
+		return runtime.UnlockOSThread
+	}
+	return func() {
+		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+		runtime.UnlockOSThread()
+	}
 }
 
 // Close implements ptyio.Spawner.

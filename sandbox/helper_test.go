@@ -52,6 +52,10 @@ func TestMain(m *testing.M) {
 		beCopied()
 	case "says":
 		saySpawn()
+	case "changes":
+		change()
+	case "blocked":
+		beBlocked()
 	case "sudoer":
 		beSudoer()
 	case "sudo":
@@ -244,6 +248,7 @@ func saySpawn() {
 	fmt.Println("error:", err)
 	if err == nil {
 		fmt.Printf("report: %+v\n", record.untilTheEnd())
+		fmt.Printf("output: %q\n", record.output.String())
 	}
 	must(spawner.Close())
 }
@@ -252,12 +257,17 @@ func saySpawn() {
 func executeAgain() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
-	l := launch(false, "sleep", os.Getenv("TOKEN"))
+	token := os.Getenv("SECOND")
+	if first := os.Getenv("FIRST"); first != "" {
+		token = first
+	}
+	l := launch(false, "sleep", token)
 	l.Events = newRecorder().receive
 	_, err = spawner.Spawn(context.Background(), l)
 	must(err)
-	if os.Getenv("LIFE") == "" {
-		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "LIFE=second")))
+	if token == os.Getenv("FIRST") {
+		must(os.Unsetenv("FIRST"))
+		must(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	}
 	for {
 		time.Sleep(time.Hour)
@@ -342,4 +352,62 @@ func forge() {
 	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil))
 	must(os.Remove(os.Getenv("MARK")))
 	time.Sleep(time.Hour)
+}
+
+// change is a host that changes itself between its commands.
+func change() {
+	refresher, err := sandbox.New(sandbox.Options{})
+	must(err)
+	spawn := func(argv ...string) (ptyio.Child, *recorder) {
+		record := newRecorder()
+		l := launch(false, argv...)
+		l.Events = record.receive
+		child, err := refresher.Spawn(context.Background(), l)
+		must(err)
+		return child, record
+	}
+	kept, keptRecord := spawn("cat")
+	old := wardenAbove(kept.PID())
+	switch what := os.Getenv("CHANGE"); what {
+	case "user":
+		must(syscall.Setgroups(nil))
+		must(syscall.Setresgid(65534, 65534, 65534))
+		must(syscall.Setresuid(65534, 65534, 65534))
+	case "no new privileges":
+		if _, _, errno := syscall.AllThreadsSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+			fmt.Println("not here:", errno)
+			os.Exit(0)
+		}
+	case "umask":
+		syscall.Umask(0o27)
+		refresher.(interface{ Refresh() }).Refresh()
+	case "limit":
+		must(unix.Setrlimit(unix.RLIMIT_MSGQUEUE, &unix.Rlimit{Cur: 7, Max: 7}))
+		refresher.(interface{ Refresh() }).Refresh()
+	}
+	_, record := spawn("bash", "-c", os.Getenv("SCRIPT"))
+	record.untilTheEnd()
+	fmt.Printf("%q\n", record.output.String())
+	if keptRecord.has(isExited) {
+		fmt.Println("the first command has ended")
+	}
+	kept.EndTree(0)
+	keptRecord.untilTheEnd()
+	for _, alive := look(old); alive; _, alive = look(old) {
+		time.Sleep(time.Millisecond)
+	}
+	must(refresher.Close())
+	fmt.Println("the first warden has ended")
+}
+
+// beBlocked is a host that was started with blocked signals.
+func beBlocked() {
+	if os.Getenv("BLOCKED") == "" {
+		runtime.LockOSThread()
+		var all unix.Sigset_t
+		all.Val[0] = 1<<(unix.SIGUSR1-1) | 1<<(unix.SIGTERM-1)
+		must(unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil))
+		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "BLOCKED=1")))
+	}
+	saySpawn()
 }

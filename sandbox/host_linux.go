@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/execbus/execbus/messages"
@@ -17,6 +18,7 @@ type wardens struct {
 	options Options
 	starts  chan struct{} // one token for each start under way
 	closing chan struct{} // closed by Close
+	mirror  *mirror
 
 	// mu guards the change from one warden to the next, which every spawn must see done.
 	mu       sync.Mutex
@@ -29,7 +31,7 @@ type wardens struct {
 
 func newDefault(options Options) (ptyio.Spawner, error) {
 	reapFormer()
-	w := &wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), all: map[*wardenProcess]struct{}{}}
+	w := &wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), mirror: newMirror(), all: map[*wardenProcess]struct{}{}}
 	if options.StateDir != "" {
 		if err := checkStateDir(options.StateDir); err != nil {
 			return nil, err
@@ -62,15 +64,24 @@ func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	p, fallback, err := w.warden()
-	switch {
-	case err != nil:
-		return nil, err
-	case fallback != nil:
-		return fallback.Start(ctx, start)
+	for {
+		p, fallback, err := w.warden()
+		switch {
+		case err != nil:
+			return nil, err
+		case fallback != nil:
+			return fallback.Start(ctx, start)
+		}
+		leader, err := p.start(ctx, start)
+		if !errors.Is(err, errRetired) {
+			return leader, err
+		}
 	}
-	return p.start(ctx, start)
 }
+
+// Refresh has what this process passes on to commands, and what gives no rights, read again at the next start. Otherwise that
+// may be a second old.
+func (w *wardens) Refresh() { w.mirror.refresh() }
 
 // warden is the living warden, started if need be, or what starts commands instead.
 func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
@@ -81,7 +92,10 @@ func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
 		return nil, nil, errClosed()
 	case w.fallback != nil:
 		return nil, w.fallback, nil
-	case w.current != nil && w.current.alive():
+	}
+	now, rest := w.mirror.look()
+	switch {
+	case w.current != nil && w.current.alive() && w.current.rights == now && w.current.rest == rest:
 		return w.current, nil, nil
 	case tree.Foreign():
 		return nil, nil, errForeign()
@@ -94,11 +108,15 @@ func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
 			return nil, w.fallback, nil
 		}
 	}
+	if w.current != nil {
+		w.current.retire()
+	}
 	p, err := startWarden(w.options)
 	if err != nil {
 		return nil, nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
 			Hint: "a host that cannot execute itself must name another program in Options.Warden, or use the direct spawner"}
 	}
+	p.rights, p.rest = now, rest
 	w.current = p
 	w.all[p] = struct{}{}
 	w.living.Go(func() {
@@ -135,6 +153,9 @@ func (w *wardens) Close() error {
 	}
 	closes.Wait()
 	w.living.Wait()
+	if first {
+		w.mirror.close()
+	}
 	return nil
 }
 

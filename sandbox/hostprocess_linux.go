@@ -38,6 +38,8 @@ type wardenProcess struct {
 	stderr *os.File // a memfd
 
 	options Options
+	rights  rights        // what this process was when the warden started, and so the warden is
+	rest    string        // the like
 	marks   tree.Marks    // set before ready
 	entry   *stateEntry   // set before ready; nil without a state directory
 	ready   chan struct{} // closed when the warden has greeted us
@@ -48,6 +50,7 @@ type wardenProcess struct {
 	nextID  uint64
 	leaders map[uint64]*wardenLeader
 	closing bool
+	retired bool // it takes no more starts, and ends with its last tree
 	dead    bool
 	reaped  bool     // or about to be
 	failed  error    // why a warden that is dead never greeted us
@@ -94,6 +97,10 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		p.mu.Unlock()
 		return nil, p.errGone()
 	}
+	if p.retired {
+		p.mu.Unlock()
+		return nil, errRetired
+	}
 	p.nextID++
 	l.id = p.nextID
 	p.leaders[l.id] = l
@@ -122,6 +129,20 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 func (l *wardenLeader) unsent(err error) {
 	if l.process.forget(l) {
 		l.reply <- err
+	}
+}
+
+// errRetired says that another warden has taken over.
+var errRetired = errors.New("the warden has been replaced")
+
+// retire is for a warden that is not as this process is any more.
+func (p *wardenProcess) retire() {
+	p.mu.Lock()
+	p.retired = true
+	idle := len(p.leaders) == 0
+	p.mu.Unlock()
+	if idle {
+		go p.close()
 	}
 }
 

@@ -42,6 +42,9 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	}
 	if reply.Ended != nil || reply.Failed != nil {
 		delete(p.leaders, reply.ID)
+		if p.retired && len(p.leaders) == 0 {
+			go p.close() // which waits for us
+		}
 	}
 	if reply.Started != nil {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)

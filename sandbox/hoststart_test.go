@@ -157,18 +157,11 @@ func TestNothingIsStartedWhereProcIsThatOfStrangers(t *testing.T) {
 }
 
 func TestAWardenIsReapedThoughTheHostExecutedItselfAnew(t *testing.T) {
-	token := newToken()
-	host, _ := startHost(t, "again", "TOKEN="+token)
-	pid := host.Process.Pid
-	first := 0
-	eventually(t, "the second life has a command", func() bool {
-		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		if found := sleepers(token); first == 0 && len(found) > 0 {
-			first = wardenAbove(found[0].pid)
-		}
-		return bytes.Contains(environ, []byte("LIFE=second")) && len(sleepers(token)) == 1 && wardenAbove(sleepers(token)[0].pid) != first
-	})
-	eventually(t, "the former warden is reaped", func() bool { _, dead := children(pid); return dead == 0 })
+	first, second := newToken(), newToken()
+	host, _ := startHost(t, "again", "FIRST="+first, "SECOND="+second)
+	eventually(t, "the second life has a command", func() bool { return len(sleepers(second)) == 1 })
+	noneLeft(t, first)
+	eventually(t, "the former warden is reaped", func() bool { _, dead := children(host.Process.Pid); return dead == 0 })
 	_ = host.Process.Kill()
-	noneLeft(t, token)
+	noneLeft(t, second)
 }

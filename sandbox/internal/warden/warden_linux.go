@@ -108,6 +108,10 @@ func run() error {
 	if tree.Foreign() {
 		return errors.New("/proc is missing or that of another pid namespace")
 	}
+	// The mask of the thread that forks is what a command begins with; the host may have been started with signals blocked.
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return failed("unblock the signals", err)
+	}
 	forest, err := tree.NewSubreaper()
 	if err != nil {
 		return failed("become a subreaper", err)
