@@ -18,8 +18,8 @@ import (
 // that the kernel already knows and the table does not would be taken for an orphan.
 type Forest struct {
 	subreaper bool
-	marker    *Marker // nil where orphans do not come to us
-	children  *childrenFile
+	marker    *Marker       // nil where orphans do not come to us
+	children  childrenFiles // guarded by forking
 
 	// forking is held from before a fork until its leader is in the table, and while the table is compared with the
 	// kernel's list of our children.
@@ -69,7 +69,8 @@ func NewSubreaper() (*Forest, error) {
 		return nil, err
 	}
 	f := NewForest()
-	f.subreaper, f.marker, f.children = true, NewMarker(), openChildren()
+	f.subreaper, f.marker, f.children = true, NewMarker(), childrenFiles{}
+	f.children.add(os.Getpid())
 	return f, nil
 }
 
@@ -117,6 +118,7 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Setctty: spec.TTY, PidFD: &pidfd}
 	if f.subreaper {
 		sys.Pdeathsig = syscall.SIGKILL
+		f.children.add(unix.Gettid())
 	}
 	pid, err := syscall.ForkExec(spec.Program, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: spec.Files, Sys: sys})
 	if err != nil {

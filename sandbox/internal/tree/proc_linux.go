@@ -156,26 +156,39 @@ func appendPIDs(pids []int, text []byte) []int {
 	return pids
 }
 
-// childrenFile is the kernel's list of the children of this process's first thread, kept open: orphans come to that
-// thread, and Start is called on it. Nil is a system without such lists, where all of /proc is read.
-type childrenFile struct{ fd int }
+// childrenFiles are the kernel's lists of the children of those threads of this process that have any, kept open: of the
+// first, which orphans come to, and of those that bear.
+type childrenFiles map[int]int // descriptor by thread
 
-func openChildren() *childrenFile {
-	pid := strconv.Itoa(os.Getpid())
-	fd, err := unix.Open("/proc/"+pid+"/task/"+pid+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
+// add notes that a thread bears.
+func (f childrenFiles) add(thread int) {
+	if _, known := f[thread]; known || !hasChildrenFiles() {
+		return
 	}
-	return &childrenFile{fd}
+	fd, err := unix.Open("/proc/self/task/"+strconv.Itoa(thread)+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		f[thread] = fd
+	}
 }
 
-func (f *childrenFile) list() ([]int, error) {
-	if f == nil {
+func (f childrenFiles) list() (pids []int, err error) {
+	if len(f) == 0 {
 		return childrenByScan(os.Getpid()), nil
 	}
 	var room [1024]byte
-	text, err := readWhole(f.fd, room[:])
-	return appendPIDs(nil, text), err
+	for thread, fd := range f {
+		text, err := readWhole(fd, room[:])
+		switch {
+		case err == nil:
+			pids = appendPIDs(pids, text)
+		case gone(err): // its children have passed to another
+			_ = unix.Close(fd)
+			delete(f, thread)
+		default:
+			return nil, err
+		}
+	}
+	return pids, nil
 }
 
 var hasChildrenFiles = sync.OnceValue(func() bool {

@@ -38,6 +38,23 @@ func send(p process, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
+// open returns a pidfd of exactly the process p was read from, to wait for its end; nil if there is none.
+func open(p process) *os.File {
+	if p.hidden || !Pidfds() {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return nil
+	}
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start || unix.SetNonblock(fd, true) != nil {
+		_ = unix.Close(fd)
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
 // sendByNumber is for a kernel that refuses pidfds. The number of a leader and of an orphan is pinned until we reap them;
 // that of any other could pass to a stranger between the look and the signal, within a moment and after a round through
 // all numbers. Reports claim less then.

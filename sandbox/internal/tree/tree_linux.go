@@ -20,7 +20,7 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
-	// keptPoll is how often a kept tree is looked at for its end.
+	// keptPoll is how often at most a kept tree is looked at for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
 	// walked again, until killWait is over.
@@ -109,19 +109,58 @@ func (t *Tree) bury() {
 	}
 }
 
-// keep waits until the last background child is gone or somebody ends the tree.
+// keep waits until the last background child is gone or somebody ends the tree. It waits for the death of one member after
+// the other, so that an idle tree costs nothing.
 func (t *Tree) keep() {
-	tick := time.NewTicker(keptPoll)
-	defer tick.Stop()
-	for !t.deserted() {
-		select {
-		case <-tick.C:
-		case <-t.shorter: // End was called
+	for {
+		found := t.members()
+		if len(found) == 0 && t.deserted() {
 			return
-		case <-t.done:
+		}
+		if !t.awaitDeath(oldest(found)) {
 			return
 		}
 	}
+}
+
+// oldest is the member that is likely to live longest; busy ones come and go.
+func oldest(members []process) (p process) {
+	for i, m := range members {
+		if i == 0 || m.start < p.start {
+			p = m
+		}
+	}
+	return p
+}
+
+// awaitDeath waits until a process is dead, and at least for keptPoll, and reports false when somebody ends the tree.
+// Where a process cannot be waited for, keptPoll is all.
+func (t *Tree) awaitDeath(p process) bool {
+	dead := make(chan struct{})
+	file := open(p)
+	if file == nil {
+		close(dead)
+	} else {
+		go func() {
+			defer close(dead)
+			AwaitEnd(file)
+			_ = file.Close()
+		}()
+		defer func() { _ = file.SetReadDeadline(time.Unix(1, 0)) }() // which ends the wait
+	}
+	rested := make(chan struct{})
+	pause := time.AfterFunc(keptPoll, func() { close(rested) })
+	defer pause.Stop()
+	for _, event := range []chan struct{}{rested, dead} {
+		select {
+		case <-event:
+		case <-t.shorter: // End was called
+			return false
+		case <-t.done:
+			return false
+		}
+	}
+	return true
 }
 
 // claim makes the caller the one that ends the tree, unless the ending has begun; then it can only bring its deadline
