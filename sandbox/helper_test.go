@@ -233,6 +233,10 @@ func beCopied() {
 
 // saySpawn spawns a command and says what came of it.
 func saySpawn() {
+	if os.Getenv("IGNORES") != "" {
+		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN,
+			syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGWINCH)
+	}
 	if os.Getenv("DENIED") == "pidfds" {
 		denyPidfds()
 	}

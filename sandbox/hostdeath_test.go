@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -167,5 +169,65 @@ func TestAStateDirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		if _, err := sandbox.New(sandbox.Options{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "StateDir") {
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+}
+
+func TestLeadersDieWithTheirWardenByTheKernel(t *testing.T) {
+	token := newToken()
+	host := stoppedHost(t, "", token) // which ends nothing, and holds the leader's input open
+	daemon := sleepers(token)[0].pid
+	leaders := func() (left []seenProcess) {
+		for _, p := range observe(token) {
+			if p.pid != daemon && p.pid != host.Process.Pid {
+				left = append(left, p)
+			}
+		}
+		return left
+	}
+	if len(leaders()) != 1 {
+		t.Fatalf("leaders %v", leaders())
+	}
+	if err := syscall.Kill(wardenAbove(daemon), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the leader is dead", func() bool { return len(leaders()) == 0 })
+	_ = host.Process.Signal(syscall.SIGCONT)
+	noneLeft(t, token) // the host searches
+}
+
+func TestAWardenHasASessionOfItsOwn(t *testing.T) {
+	child, _ := run(t, newSpawner(t, sandbox.Options{}), launch(false, "cat"))
+	warden := wardenAbove(child.PID())
+	if session, err := unix.Getsid(warden); err != nil || session != warden {
+		t.Errorf("warden %d is in session %d, %v", warden, session, err)
+	}
+}
+
+func TestStraysAreEndedWithTheSpawner(t *testing.T) {
+	spawner, err := sandbox.New(sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := newToken()
+	child, record := run(t, spawner, shed(token))
+	eventually(t, "the stray is up", func() bool { return len(orphans(token)) > 0 })
+	_, other := run(t, spawner, launch(false, "cat"))
+	child.EndTree(0)
+	if report := record.awaitEnd(t); len(report.Survivors) != 1 || report.Airtight {
+		t.Errorf("%+v", report)
+	}
+	if err := spawner.Close(); err != nil {
+		t.Error(err)
+	}
+	other.awaitEnd(t)
+	if left := observe(token); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestSignalsThatTheHostIgnoresAreNotIgnoredByCommands(t *testing.T) {
+	out := says(t, []string{self(t)}, "IGNORES=1", "SCRIPT=exec grep SigIgn /proc/self/status")
+	if !strings.Contains(out, `SigIgn:\t0000000000000000`) {
+		t.Errorf("it says %s", out)
 	}
 }

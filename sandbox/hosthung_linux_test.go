@@ -109,8 +109,14 @@ func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 
 func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 	p, end := hangingWarden(t)
+	if p.forkHangs() {
+		t.Error("it hangs before anybody looked")
+	}
 	for range maxHungLooks - 1 {
 		p.tendFork()
+	}
+	if !p.forkHangs() {
+		t.Error("the connection would be given up while a hang is dealt with")
 	}
 	if _, found := tree.FindNewborn(p.pid); !found || p.hung.killed != 0 {
 		t.Fatal("it was killed before its time")

@@ -131,3 +131,71 @@ func TestAnEndAtTheInstantOfTheExitIsReportedOnce(t *testing.T) {
 		t.Errorf("%v, %d, %d are left", left, len(f.trees), len(f.unsaid))
 	}
 }
+
+func TestAFrozenTreeStands(t *testing.T) {
+	said := make(chan report, 10)
+	f := NewForest()
+	leader, exit := startReader(t, f, func(r report) { said <- r })
+	defer func() {
+		leader.End(0)
+		exit()
+		leader.Watch()
+	}()
+	if refused := leader.freeze(); len(refused) > 0 {
+		t.Errorf("%v", refused)
+	}
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if p, err := readProcess(leader.pid); err != nil || p.stopped() {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("it runs")
+		}
+	}
+}
+
+// walked is a tree of which the walks find what the test says, one after the other.
+func walked(f *Forest, walks ...func() ([]process, bool)) *Tree {
+	t := &Tree{forest: f}
+	t.roots = func() ([]process, bool) {
+		next := walks[0]
+		if len(walks) > 1 {
+			walks = walks[1:]
+		}
+		return next()
+	}
+	return t
+}
+
+func TestATreeIsDesertedOnlyWhenAWalkThatSettledHasFoundNothing(t *testing.T) {
+	nothing := func() ([]process, bool) { return nil, true }
+	unsettled := func() ([]process, bool) { return nil, false }
+	member := func() ([]process, bool) { p, _ := readProcess(os.Getpid()); return []process{p}, true }
+	subreaper := NewForest()
+	subreaper.subreaper = true
+	for i, c := range []struct {
+		tree *Tree
+		want bool
+	}{
+		{walked(subreaper, nothing), true},
+		{walked(subreaper, unsettled, member), false},
+		{walked(subreaper, unsettled, nothing), true},
+		{walked(subreaper, unsettled), false},
+		{walked(NewForest(), nothing, member), false}, // what lists all of /proc may have missed it
+		{walked(NewForest(), nothing), true},
+	} {
+		if got := c.tree.deserted(); got != c.want {
+			t.Errorf("case %d: %v", i, got)
+		}
+	}
+}
+
+func TestASearchThatNeverSettlesClaimsNothing(t *testing.T) {
+	f := NewForest()
+	f.subreaper = true
+	tree := walked(f, func() ([]process, bool) { return nil, false })
+	tree.mark = 1
+	if left := tree.kill(time.Now()); len(left) > 0 || tree.treeReport(left, nil).Airtight {
+		t.Errorf("%v, %+v", left, tree.treeReport(left, nil))
+	}
+}
