@@ -9,6 +9,20 @@ import (
 type Options struct {
 	// Direct forks from the host itself instead of a warden.
 	Direct bool
+	// Warden is the executable that becomes the warden; empty means this process's own. It must have been built with the
+	// same version of this package.
+	Warden string
+	// WardenEnvironment says what of this process's environment the warden gets for its start: all of it by default. Nothing
+	// of it ever reaches a command.
+	WardenEnvironment messages.EnvironmentPolicy
+	// StateDir is a directory in which a spawner notes, while it has a warden, what to look for if it and its warden are
+	// killed together. The next spawner of the same user with the same directory ends what they left. Empty means that
+	// nobody does. It is made if it does not exist; an absolute path.
+	StateDir string
+	// Recovered is called when something was found and ended that way. It must not block. May be nil.
+	Recovered func(messages.TreeReport)
+	// Notice is called with a sentence for a person where the spawner does otherwise than asked. It must not block. May be nil.
+	Notice func(text string)
 	// Lost is called when a warden died unexpectedly, from a goroutine of the spawner. It must not block. May be nil.
 	Lost func(WardenLost)
 }

@@ -101,8 +101,13 @@ func (n *Newborn) Step() string {
 	return n.steps.name(n.slab.now())
 }
 
-// Kill kills a newborn, and what it has become.
-func (n *Newborn) Kill() error { return unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) }
+// Kill kills a newborn, and what it has become, as long as it has not been reaped.
+func (n *Newborn) Kill() error {
+	if unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) == nil {
+		return nil
+	}
+	return unix.Kill(n.PID, unix.SIGKILL) // containers may deny pidfds
+}
 
 // Reap removes the process, which must have ended.
 func (n *Newborn) Reap() {

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
@@ -40,6 +39,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
+		f.children.add(unix.Gettid())
 	}
 	t.earliest = bootTicks()
 	newborn, err := birth.Begin(spec.steps(f.subreaper))
@@ -108,6 +108,9 @@ func (t *Tree) Executed() error {
 	return nil
 }
 
+// reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
+func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
+
 func errno(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -116,7 +119,7 @@ func errno(err error) error {
 }
 
 // endUnborn kills what has not executed its program yet, and names what does not die.
-func (f *Forest) endUnborn(until time.Time) (survivors []messages.Survivor) {
+func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	f.mu.Lock()
 	var unborn []*Tree
 	for t := range f.unborn {
@@ -138,12 +141,12 @@ func (f *Forest) endUnborn(until time.Time) (survivors []messages.Survivor) {
 }
 
 // hanging names a newborn that should have died.
-func (f *Forest) hanging(t *Tree) []messages.Survivor {
+func (f *Forest) hanging(t *Tree) []Survivor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if t.newborn == nil {
 		return nil
 	}
-	return []messages.Survivor{{PID: t.pid,
+	return []Survivor{{PID: t.pid,
 		Why: "hangs in its birth (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // leased is a copy of a program that nobody can open until the lease is given back, as on a file system that does not answer.
@@ -39,9 +37,9 @@ func leased(t *testing.T, program string) (path string, giveBack func()) {
 func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *Tree {
 	t.Helper()
 	leader, err := f.Begin(Spec{Program: program, Argv: []string{program}, Dir: "/",
-		Exited: func(status messages.ExitStatus) { said <- report{"exited", status} },
+		Exited: func(status Status) { said <- report{"exited", status} },
 		Left:   func(int) { said <- report{what: "left"} },
-		Ended:  func(messages.TreeReport) { said <- report{what: "ended"} }})
+		Ended:  func(Report) { said <- report{what: "ended"} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +60,7 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	leader.spec.Over = nil
 	exit()
 	go leader.Watch()
-	expect(t, said, report{"exited", messages.Exited(3)})
+	expect(t, said, report{"exited", Status{Exited, 3}})
 	expect(t, said, report{what: "ended"})
 
 	if len(executed) > 0 {
@@ -73,7 +71,7 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	go hanging.Watch()
-	expect(t, hung, report{"exited", messages.Exited(0)})
+	expect(t, hung, report{"exited", Status{Exited, 0}})
 	expect(t, hung, report{what: "ended"})
 	f.EndAll(0)
 }
@@ -93,7 +91,7 @@ func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
 	if err := <-executed; err != nil {
 		t.Errorf("what was killed has not started: %v", err)
 	}
-	expect(t, said, report{"exited", messages.Signaled(int(unix.SIGKILL))})
+	expect(t, said, report{"exited", Status{Signaled, int(unix.SIGKILL)}})
 	expect(t, said, report{what: "ended"})
 	if _, err := f.Start(Spec{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a start afterwards: %v", err)

@@ -14,16 +14,15 @@ type Newborn struct {
 	start uint64
 }
 
-// FindNewborn looks for a newborn among the children of a process's first thread that does not run: one that waits, be it
-// for a file system, or is stopped. It needs to be allowed to trace both.
+// FindNewborn looks for a newborn among the children of a process that does not run: one that waits, be it for a file
+// system, or is stopped. It needs to be allowed to trace both.
 func FindNewborn(parent int) (newborn Newborn, found bool) {
 	ours, err := layout(parent)
 	if err != nil {
 		return Newborn{}, false
 	}
-	base := "/proc/" + strconv.Itoa(parent) + "/task/" + strconv.Itoa(parent)
-	children, _ := childrenOfThread(parent, base, nil)
-	for _, pid := range slices.Backward(children) { // the youngest comes last
+	children, _ := childrenOf(parent)               // of all its threads
+	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
 		theirs, err := layout(pid)
 		if err != nil || theirs != ours {
 			continue

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
@@ -23,7 +22,7 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
-	// keptPoll is how often a kept tree is looked at for its end.
+	// keptPoll is how often at most a kept tree is looked at for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
 	// walked again, until killWait is over.
@@ -54,6 +53,8 @@ type Tree struct {
 	begun bool
 	until time.Time             // the end of the grace
 	seen  map[identity]struct{} // members met since the ending began
+	// unsure says that a member could not be seen, or that the search did not come to rest.
+	unsure bool
 }
 
 // Mark is what the processes of the tree have inherited; zero in a forest that gives none.
@@ -113,24 +114,6 @@ func (t *Tree) bury() {
 	}
 }
 
-// reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
-func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
-
-// keep waits until the last background child is gone or somebody ends the tree.
-func (t *Tree) keep() {
-	tick := time.NewTicker(keptPoll)
-	defer tick.Stop()
-	for !t.deserted() {
-		select {
-		case <-tick.C:
-		case <-t.shorter: // End was called
-			return
-		case <-t.done:
-			return
-		}
-	}
-}
-
 // claim makes the caller the one that ends the tree, unless the ending has begun; then it can only bring its deadline
 // forward.
 func (t *Tree) claim(until time.Time) bool {
@@ -178,11 +161,11 @@ func (t *Tree) finish() {
 }
 
 // report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
-func (t *Tree) report(survivors []messages.Survivor) {
-	if !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == t.pid }) {
+func (t *Tree) report(survivors []Survivor) {
+	if !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == t.pid }) {
 		<-t.counted
 	}
-	var strays []messages.Survivor
+	var strays []Survivor
 	for !t.conclude(&strays, len(survivors) > 0) {
 		survivors = t.kill(time.Now().Add(killWait))
 	}
@@ -190,16 +173,22 @@ func (t *Tree) report(survivors []messages.Survivor) {
 	t.finished()
 }
 
-func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeReport {
-	return messages.TreeReport{
+func (t *Tree) treeReport(survivors, strays []Survivor) Report {
+	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
-		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
+		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0 && Pidfds() && t.sure(),
 	}
+}
+
+func (t *Tree) sure() bool {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	return !t.unsure
 }
 
 // conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
 // the lock two trees that end at once could both leave a stray to the other.
-func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
+func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
 	*strays = t.strays()
@@ -211,12 +200,12 @@ func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
 }
 
 // met counts the descendants met since the ending began, without the survivors.
-func (t *Tree) met(survivors []messages.Survivor) int {
+func (t *Tree) met(survivors []Survivor) int {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
 	met := 0
 	for id := range t.seen {
-		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }) {
+		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
 			met++
 		}
 	}
@@ -262,7 +251,7 @@ func (t *Tree) hangUp(members []process) {
 }
 
 // kill freezes and kills until nothing is left, and names what is left when the time is over.
-func (t *Tree) kill(until time.Time) []messages.Survivor {
+func (t *Tree) kill(until time.Time) []Survivor {
 	for !t.deserted() {
 		refused := t.freeze()
 		for _, p := range t.members() {
@@ -272,7 +261,7 @@ func (t *Tree) kill(until time.Time) []messages.Survivor {
 		}
 		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
 		if time.Now().After(until) {
-			return t.survivors(refused)
+			return t.giveUp(refused)
 		}
 	}
 	return nil
@@ -307,14 +296,29 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-func (t *Tree) survivors(refused map[identity]error) []messages.Survivor {
-	var named []messages.Survivor
+// giveUp names what is left, so that no later tree is blamed for it, and claims nothing if that cannot be known.
+func (t *Tree) giveUp(refused map[identity]error) []Survivor {
+	named := t.survivors(refused)
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	t.unsure = t.unsure || len(named) == 0
+	for _, s := range named {
+		t.forest.survivors[s.PID] = struct{}{}
+	}
+	return named
+}
+
+func (t *Tree) survivors(refused map[identity]error) []Survivor {
+	var named []Survivor
 	for _, p := range t.members() {
 		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
 		if err := refused[p.identity()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
 		}
-		named = append(named, messages.Survivor{PID: p.pid, Name: p.name, Why: why})
+		if p.hidden {
+			why = "cannot be seen in /proc: it is another user's"
+		}
+		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
 	}
 	return named
 }

@@ -23,7 +23,8 @@ const (
 type hungFork struct {
 	newborn tree.Newborn
 	looks   int
-	killed  int // pid of the last one that was killed
+	killed  int       // pid of the last one that was killed
+	met     time.Time // when one was met last
 }
 
 // tendFork looks at the fork under way. It is called by tend alone.
@@ -38,6 +39,9 @@ func (p *wardenProcess) tendFork() {
 	}
 	if found {
 		p.hung.looks++
+		p.mu.Lock()
+		p.hung.met = time.Now()
+		p.mu.Unlock()
 	}
 	switch {
 	case p.hung.looks == maxHungLooks:
@@ -48,6 +52,14 @@ func (p *wardenProcess) tendFork() {
 	case p.hung.looks >= maxDeadLooks:
 		p.signal(unix.SIGKILL)
 	}
+}
+
+// forkHangs reports whether the warden has no time to read what we say for a reason that is being dealt with: tend kills what
+// hangs, and a warden that hangs nevertheless.
+func (p *wardenProcess) forkHangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.hung.met) < sendWait
 }
 
 // took reports whether a leader that is said to have started is the one that was killed.
