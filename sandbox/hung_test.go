@@ -130,16 +130,17 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 		interpreter, giveBack := leased(t, "/bin/sh")
 		var hanging [3]*recorder
 		failed := make(chan error, len(hanging))
+		script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 		for i := range hanging {
 			hanging[i] = newRecorder()
-			l := launch(tty, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+			l := launch(tty, script)
 			l.Events = hanging[i].receive
 			go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
 		}
 		time.Sleep(100 * time.Millisecond) // for the births to hang; sooner the test shows less
 		sleeping.awaitEnd(t)               // which needs looks at all that we have borne
 		_, other := run(t, spawner, launch(tty, "true"))
-		other.awaitEnd(t)
+		other.awaitEnd(t) // the end of its output, too, whatever is held open
 		if len(failed) > 0 {
 			t.Fatalf("the births do not hang any more: %v", <-failed)
 		}

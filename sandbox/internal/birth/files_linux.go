@@ -1,14 +1,16 @@
 package birth
 
 import (
+	"math"
 	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Files makes the descriptors the process's own from 0 on; -1 is closed, and so is what is missing up to 2. All others stay
-// as they are, but one that is in nobody's way may be overwritten: steps that use a descriptor of the parent come before.
+// Files makes the descriptors the process's own from 0 on; -1 is closed, and so are all others, at once: a newborn that hangs
+// later must not hold open what others wait for the end of. Before Linux 5.9 those others stay until the execution, and beyond
+// it if they are not close-on-exec. Steps that use a descriptor of the parent come before.
 func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
@@ -27,7 +29,7 @@ func Files(fds []int) []Step {
 			m.open(i)
 		}
 	}
-	for i := 0; i < len(fds); i++ {
+	for i := 0; i <= len(fds); i++ {
 		first := i
 		for i < len(fds) && fds[i] < 0 {
 			i++
@@ -84,10 +86,14 @@ func (m *moves) open(place int) {
 	m.settle(place)
 }
 
-// closeAll closes the places from first on.
+// closeAll closes the places from first on, and after the last one everything.
 func (m *moves) closeAll(first, end int) {
-	if end-first > 1 && closesRanges() {
-		m.add("close_range", mustSucceed, unix.SYS_CLOSE_RANGE, number(first), number(end-1), number(0))
+	last := end - 1
+	if end == len(m.from) {
+		last = math.MaxUint32
+	}
+	if last > first && closesRanges() {
+		m.add("close_range", mustSucceed, unix.SYS_CLOSE_RANGE, number(first), number(last), number(0))
 		return
 	}
 	for fd := first; fd < end; fd++ {

@@ -113,9 +113,9 @@ func Seccomp(filter []unix.SockFilter) Step {
 	return step("seccomp", unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), number(0), program(slices.Clone(filter)))
 }
 
-// CloseRange closes what has a number in the range when the program is executed. It needs Linux 5.11.
+// CloseRange closes what has a number in the range. It needs Linux 5.9.
 func CloseRange(first, last uint) Step {
-	return System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), uintptr(last), unix.CLOSE_RANGE_CLOEXEC)
+	return System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), uintptr(last), 0)
 }
 
 // Chdir changes the directory.

@@ -69,12 +69,12 @@ func (s Spec) steps(subreaper bool) []birth.Step {
 	if subreaper {
 		steps = append(steps, birth.DeathSignal(syscall.SIGKILL)...)
 	}
-	if s.Dir != "" {
-		steps = append(steps, birth.Chdir(s.Dir))
-	}
 	steps = append(steps, birth.Files(files)...)
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))
+	}
+	if s.Dir != "" {
+		steps = append(steps, birth.Chdir(s.Dir)) // it may hang: after the descriptors
 	}
 	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
 }
