@@ -34,15 +34,16 @@ func (p *wardenProcess) tendFork() {
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found || newborn != p.hung.newborn {
+	if !found { // or it runs at this very moment, which says nothing about the next
+		return
+	}
+	if newborn != p.hung.newborn {
 		p.hung.newborn, p.hung.looks = newborn, 0
 	}
-	if found {
-		p.hung.looks++
-		p.mu.Lock()
-		p.hung.met = time.Now()
-		p.mu.Unlock()
-	}
+	p.hung.looks++
+	p.mu.Lock()
+	p.hung.met = time.Now()
+	p.mu.Unlock()
 	switch {
 	case p.hung.looks == maxHungLooks:
 		p.mu.Lock()

@@ -167,7 +167,9 @@ func (w *warden) abandoned(gone chan<- struct{}) {
 		if found && newborn == before {
 			_ = newborn.Kill()
 		}
-		before = newborn
+		if found {
+			before = newborn
+		}
 	}
 }
 
