@@ -52,6 +52,8 @@ func TestMain(m *testing.M) {
 		beCopied()
 	case "says":
 		saySpawn()
+	case "hanging":
+		beHanging()
 	case "changes":
 		change()
 	case "blocked":
@@ -414,4 +416,18 @@ func beBlocked() {
 		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "BLOCKED=1")))
 	}
 	saySpawn()
+}
+
+// beHanging is a host with a command, and a fork that hangs.
+func beHanging() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	for _, l := range []ptyio.Launch{launch(false, "sleep", os.Getenv("TOKEN")), launch(false, os.Getenv("HANGING"))} {
+		l.Events = newRecorder().receive
+		go func() { _, err := spawner.Spawn(context.Background(), l); must(err) }()
+		time.Sleep(300 * time.Millisecond)
+	}
+	for {
+		time.Sleep(time.Hour)
+	}
 }

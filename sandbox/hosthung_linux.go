@@ -10,10 +10,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// While the kernel executes a program the warden waits, with everything that is asked of it. Whether the program's file
-// answers is found out before; but a script's interpreter may not, or a file that answered a moment ago, and a command may
-// stop the newborn. So it is killed when it has not come to life for so many looks in a row, which are tendPause apart: a
-// cold disk takes less. A warden that even then has not come back is given up as if it had died.
+// Where a program's file system does not answer its newborn hangs. Whether the program's file answers is found out before; but
+// a script's interpreter may not, or a file that answered a moment ago, and a command may stop the newborn. So it is killed
+// when it has not come to life for so many looks in a row, which are tendPause apart: a cold disk takes less. A warden that
+// still owes an answer then is given up as if it had died.
 const (
 	maxHungLooks = 4
 	maxDeadLooks = 10
@@ -34,15 +34,16 @@ func (p *wardenProcess) tendFork() {
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found || newborn != p.hung.newborn {
+	if !found { // or it runs at this very moment, which says nothing about the next
+		return
+	}
+	if newborn != p.hung.newborn {
 		p.hung.newborn, p.hung.looks = newborn, 0
 	}
-	if found {
-		p.hung.looks++
-		p.mu.Lock()
-		p.hung.met = time.Now()
-		p.mu.Unlock()
-	}
+	p.hung.looks++
+	p.mu.Lock()
+	p.hung.met = time.Now()
+	p.mu.Unlock()
 	switch {
 	case p.hung.looks == maxHungLooks:
 		p.mu.Lock()
