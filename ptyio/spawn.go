@@ -19,8 +19,8 @@ import (
 
 // Starter is what spawners differ in: the fork, and the keeping of the tree. Spawn adds everything about bytes.
 type Starter interface {
-	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, ctx's, or a
-	// *messages.Error. The files stay the caller's.
+	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, or better a *StepError, or
+	// ctx's, or a *messages.Error. The files stay the caller's.
 	Start(ctx context.Context, start Start) (Leader, error)
 }
 
@@ -203,10 +203,14 @@ func checkDir(dir string) error {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
-			Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
+		return dirError(dir, err)
 	}
 	return nil
+}
+
+func dirError(dir string, err error) error {
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: dir,
+		Detail: "the working directory cannot be used: " + reason(err), Hint: "create it or choose another"}
 }
 
 // reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
@@ -289,8 +293,18 @@ func startError(launch Launch, program string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &messages.Error{Code: messages.CodeCancelled, Op: "spawn", Subject: program, Detail: err.Error()}
 	}
-	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
-		return err
+	step, _ := errors.AsType[*StepError](err)
+	switch {
+	case step.aboutDir():
+		return dirError(launch.Dir, step.Errno)
+	case !step.aboutProgram():
+		return openError(program, err)
+	case step == nil: // the kernel does not tell a missing directory from a missing program
+		if err := checkDir(launch.Dir); err != nil {
+			return err
+		}
+	default:
+		err = step.Errno
 	}
 	return spawnError(program, err)
 }
@@ -316,7 +330,7 @@ func spawnError(program string, err error) error {
 	return e
 }
 
-// openError is the failure to make the child's descriptors; its ENOENT is not the program's.
+// openError is a failure before the execution; its ENOENT is not the program's.
 func openError(what string, err error) error {
 	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err), Hint: scarcity(err)}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -95,6 +96,9 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 	if errors.Is(err, tree.ErrClosed) {
 		return nil, errClosed()
 	}
+	if step, ok := errors.AsType[*birth.Error](err); ok {
+		return nil, stepError(step.Step, step.Errno)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +132,14 @@ func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tre
 
 // EndTree implements ptyio.Leader.
 func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
+
+// stepError is an errno of a birth; without a step it is not of one.
+func stepError(step string, errno syscall.Errno) error {
+	if step == "" {
+		return errno
+	}
+	return &ptyio.StepError{Step: step, Errno: errno}
+}
 
 func errClosed() error {
 	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}

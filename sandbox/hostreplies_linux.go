@@ -66,7 +66,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	case reply.Started != nil:
 		l.reply <- nil
 	case reply.Failed != nil:
-		l.reply <- reply.Failed.Errno
+		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	case reply.Left > 0:
 		l.spec.Background(reply.Left)
 	default:

@@ -27,7 +27,8 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 }
 
 // Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: the execution of
-// the program hangs where its file system does, and nothing here waits for it. The error is the kernel's errno.
+// the program hangs where its file system does, and nothing here waits for it. The error is ErrClosed,
+// a *birth.Error, or an errno.
 func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
@@ -44,7 +45,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	t.earliest = bootTicks()
 	newborn, err := birth.Begin(spec.steps(f.subreaper))
 	if err != nil {
-		return nil, errno(err)
+		return nil, err
 	}
 	if newborn.PIDFD < 0 { // before Linux 5.4
 		_ = syscall.Kill(newborn.PID, syscall.SIGKILL)
@@ -82,7 +83,7 @@ func (s Spec) steps(subreaper bool) []birth.Step {
 // Prompt waits until the leader has executed its program or failed to, but not longer than that.
 func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
 
-// Executed waits until the leader has executed its program. After an error, the kernel's errno, nothing is left of the tree.
+// Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree.
 // A leader that was killed before has started all the same, and exits at once. It is called once.
 func (t *Tree) Executed() error {
 	err := t.newborn.Wait()
@@ -101,7 +102,7 @@ func (t *Tree) Executed() error {
 	if err != nil {
 		_ = unix.Close(pidfd)
 		f.forget(t)
-		return errno(err)
+		return err
 	}
 	_ = syscall.SetNonblock(pidfd, true)
 	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
@@ -110,13 +111,6 @@ func (t *Tree) Executed() error {
 
 // reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
 func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
-
-func errno(err error) error {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno
-	}
-	return err
-}
 
 // endUnborn kills what has not executed its program yet, and names what does not die.
 func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {

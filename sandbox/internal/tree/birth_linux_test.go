@@ -119,11 +119,11 @@ func TestABirthThatWillNotDieIsNamed(t *testing.T) {
 func TestAFailedBirthLeavesNothing(t *testing.T) {
 	f := NewForest()
 	for program, want := range map[string]syscall.Errno{"/missing": syscall.ENOENT, "/": syscall.EACCES} {
-		if _, err := f.Start(Spec{Program: program, Argv: []string{"x"}, Dir: "/"}); err != want {
+		if _, err := f.Start(Spec{Program: program, Argv: []string{"x"}, Dir: "/"}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", program, err)
 		}
 	}
-	if _, err := f.Start(Spec{Program: "/bin/true", Argv: []string{"x"}, Dir: "/missing"}); err != syscall.ENOENT {
+	if _, err := f.Start(Spec{Program: "/bin/true", Argv: []string{"x"}, Dir: "/missing"}); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("%v", err)
 	}
 	if len(f.trees)+len(f.unborn)+len(f.unsaid) > 0 {

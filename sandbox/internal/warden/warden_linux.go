@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -316,7 +317,13 @@ func (w *warden) ended(last wire.Reply) {
 
 // fail answers a start. What is no error number says that we are ending; the host then hears of our end.
 func (w *warden) fail(id uint64, err error) {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		_ = w.conn.Send(&wire.Reply{ID: id, Failed: &wire.Failed{Errno: errno}})
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return
 	}
+	answer := wire.Failed{Errno: errno}
+	if step, ok := errors.AsType[*birth.Error](err); ok {
+		answer.Step = step.Step
+	}
+	_ = w.conn.Send(&wire.Reply{ID: id, Failed: &answer})
 }

@@ -45,8 +45,10 @@ func drawReply(t *rapid.T) *Reply {
 			return Hello{rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "nonce")}
 		}),
 		Started: some(t, "started", func() Started { return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark")} }),
-		Failed:  some(t, "failed", func() Failed { return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno"))} }),
-		Exited:  some(t, "exited", func() tree.Status { return tree.Status{Kind: tree.Exited, Number: rapid.Int().Draw(t, "code")} }),
+		Failed: some(t, "failed", func() Failed {
+			return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno")), rapid.String().Draw(t, "step")}
+		}),
+		Exited: some(t, "exited", func() tree.Status { return tree.Status{Kind: tree.Exited, Number: rapid.Int().Draw(t, "code")} }),
 		Ended: some(t, "ended", func() tree.Report {
 			return tree.Report{Ended: rapid.Int().Draw(t, "ended"), Survivors: rapid.SliceOfN(survivor, 0, 3).Draw(t, "survivors"),
 				Airtight: rapid.Bool().Draw(t, "airtight")}
@@ -88,7 +90,7 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}}, Signal: &Signal{1, 1}, End: &End{1}},
-		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1}, &tree.Status{Kind: 1, Number: 1}, 1,
+		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())

@@ -60,8 +60,11 @@ type Started struct {
 	Mark uint64
 }
 
-// Failed says that it could not be started.
-type Failed struct{ Errno syscall.Errno }
+// Failed says that it could not be started, and which step of the birth failed.
+type Failed struct {
+	Errno syscall.Errno
+	Step  string
+}
 
 func (m *Request) code(c *coder) {
 	number(c, &m.ID)
@@ -102,6 +105,7 @@ func (m *Reply) code(c *coder) {
 	}
 	if optional(c, &m.Failed) {
 		number(c, &m.Failed.Errno)
+		text(c, &m.Failed.Step)
 	}
 	if optional(c, &m.Exited) {
 		number(c, &m.Exited.Kind)
