@@ -133,14 +133,6 @@ func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tre
 // EndTree implements ptyio.Leader.
 func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
 
-// stepError is an errno of a birth; without a step it is not of one.
-func stepError(step string, errno syscall.Errno) error {
-	if step == "" {
-		return errno
-	}
-	return &ptyio.StepError{Step: step, Errno: errno}
-}
-
 func errClosed() error {
 	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"syscall"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -66,4 +67,12 @@ func can(c *ptyio.Confinement) (ptyio.Assurance, error) {
 	return ptyio.Unconfined, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "sandbox",
 		Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", c.Policy),
 		Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
+}
+
+// stepError is the errno of a birth; without a step nobody knows of which.
+func stepError(step string, errno syscall.Errno) error {
+	if step == "" {
+		return errno
+	}
+	return &ptyio.StepError{Step: step, Errno: errno}
 }

@@ -318,7 +318,7 @@ func TestForkExecMakesWhatItCan(t *testing.T) {
 		t.Error(err)
 	}
 	_, _, err = forkExec([]Step{Execve("/missing", []string{"x"}, nil)})
-	if failed, ok := errors.AsType[*Error](err); !ok || *failed != (Error{"execve", 0, unix.ENOENT}) {
+	if failed, ok := errors.AsType[*Error](err); !ok || *failed != (Error{"", -1, unix.ENOENT}) || err.Error() != unix.ENOENT.Error() {
 		t.Error(err)
 	}
 }

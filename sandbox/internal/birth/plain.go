@@ -23,9 +23,8 @@ func forkExec(steps []Step) (pid, pidfd int, err error) {
 	}
 	pid, err = syscall.ForkExec(p.path, p.argv, &p.attr)
 	if err != nil {
-		last := len(steps) - 1
 		errno, _ := err.(syscall.Errno)
-		return 0, -1, &Error{Step: steps[last].Name, Index: last, Errno: errno} // it does not say which
+		return 0, -1, &Error{Index: -1, Errno: errno}
 	}
 	return pid, pidfd, nil
 }

@@ -15,8 +15,8 @@ type Step struct {
 
 // Error is the failure of a step. The process has ended then, and nothing is left of it.
 type Error struct {
-	Step  string
-	Index int           // in the list
+	Step  string        // empty if it is not known, as after syscall.ForkExec
+	Index int           // in the list; -1 if it is not known
 	Errno syscall.Errno // zero if the newborn was killed in this step
 }
 
@@ -24,6 +24,9 @@ func (e *Error) Error() string {
 	why := "killed"
 	if e.Errno != 0 {
 		why = e.Errno.Error()
+	}
+	if e.Step == "" {
+		return why
 	}
 	return e.Step + " (step " + strconv.Itoa(e.Index) + "): " + why
 }
