@@ -197,7 +197,7 @@ func TestSignalsAreAsForANewProcess(t *testing.T) {
 	if got != "SigBlk:0000000000000000\nSigIgn:0000000000000000" {
 		t.Error(got)
 	}
-	if after.Val[0]&blocked.Val[0] != blocked.Val[0] {
+	if after.Val[0] != before.Val[0]|blocked.Val[0] {
 		t.Errorf("this thread's own mask has become %x", after.Val[0])
 	}
 }

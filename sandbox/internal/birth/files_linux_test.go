@@ -32,7 +32,7 @@ func (all table) follow(t *rapid.T, steps []Step) {
 				}
 			}
 		case unix.SYS_FCNTL:
-			entry.close = false
+			entry.close = arg(1) == unix.F_SETFD && arg(2) == unix.FD_CLOEXEC
 			all[arg(0)] = entry
 		default:
 			if !open || arg(0) == arg(1) {
