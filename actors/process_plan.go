@@ -91,9 +91,12 @@ func (p *process) proceed(m *planned) {
 		return
 	}
 	p.launch, p.command, p.snapshot, p.plan = m.launch, m.request, m.snapshot, m.plan
+	_, unenforceable := p.spawner.Can(p.confinement())
 	switch {
 	case m.plan.Decision != policy.Reject && m.missing != nil: // what comes to be found under its name later was never looked at
 		p.failed(m.missing)
+	case m.plan.Decision != policy.Reject && unenforceable != nil: // before anybody is asked
+		p.failed(unenforceable)
 	case m.plan.Decision == policy.Run:
 		p.decided(verdict{plan: m.plan, source: m.plan.Source})
 		p.allow()

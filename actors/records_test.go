@@ -103,6 +103,8 @@ func (refusing) Spawn(context.Context, ptyio.Launch) (ptyio.Child, error) {
 	return nil, messages.ErrNoSuchProgram
 }
 
+func (refusing) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+
 func (refusing) Close() error { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {

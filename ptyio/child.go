@@ -18,6 +18,9 @@ type Spawner interface {
 	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later: whoever
 	// locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
+	// Can says how much of a confinement a launch would get, or why Spawn would refuse it. So it is known before anybody is
+	// asked about the launch. Nil is a launch without one, which is never refused. It does not block.
+	Can(confinement *Confinement) (Assurance, error)
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
 }

@@ -173,11 +173,6 @@ func validate(launch Launch) error {
 		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes", total),
 			fmt.Sprintf("pass at most %d, and large data by file or input", MaxArguments))
 	}
-	if launch.Sandbox != nil {
-		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: launch.Argv[0],
-			Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", launch.Sandbox.Policy),
-			Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
-	}
 	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
 		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown", launch.OnLeaderExit), "use end_tree or keep")
 	}

@@ -48,8 +48,11 @@ func leaks() int {
 }
 
 func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return ptyio.Spawn(ctx, launch, d)
+	return spawn(ctx, launch, d)
 }
+
+// Can implements ptyio.Spawner.
+func (d *direct) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {

@@ -44,13 +44,14 @@
 //
 // # When a file system does not answer
 //
-// The kernel executes a program while whoever forks waits. So Spawn opens the program first, in a goroutine that nobody
-// else waits for and that a cancelled Spawn leaves alone; at most 256 such looks are under way at once in a host.
+// A process is born before the kernel opens its program, and waits then where the program's file system does not answer. So
+// Spawn opens the program first, in a goroutine that nobody else waits for and that a cancelled Spawn leaves alone; at most
+// 256 such looks are under way at once in a host.
 //
-// Where a fork hangs all the same, because a script's interpreter does not answer or a command has stopped the newborn, the
-// warden does nothing else meanwhile. What is said to it waits in a bounded queue, and nobody with it. After five seconds at most for each such spawn the host kills the newborn, and the
-// spawn has failed. A warden that still hangs then is killed, too. The direct spawner has nobody who could do that: the
-// fork, and with it a thread of the host that Go's garbage collector waits for, hangs as long as the file system does.
+// A birth may hang all the same, because a script's interpreter does not answer or a command has stopped the newborn. It costs
+// a thread until it ends, but nobody waits for it, neither other starts nor Go's garbage collector. After five seconds at most
+// for each such spawn the host kills the newborn of a warden, and the spawn has failed. That of the direct spawner hangs as
+// long as the file system does.
 //
 // # What you may not assume
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// maxStarts bounds the starts under way at once; more wait. The warden forks one after the other anyway.
+// maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
 const maxStarts = 64
 
 // wardens is the spawner: it holds the current warden and replaces a dead one, and one that is not as this process is.
@@ -50,8 +50,11 @@ func (w *wardens) recover() {
 }
 
 func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return ptyio.Spawn(ctx, launch, w)
+	return spawn(ctx, launch, w)
 }
+
+// Can implements ptyio.Spawner.
+func (w *wardens) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
 
 // Start implements ptyio.Starter.
 func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {

@@ -10,10 +10,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// While the kernel executes a program the warden waits, with everything that is asked of it. Whether the program's file
-// answers is found out before; but a script's interpreter may not, or a file that answered a moment ago, and a command may
-// stop the newborn. So it is killed when it has not come to life for so many looks in a row, which are tendPause apart: a
-// cold disk takes less. A warden that even then has not come back is given up as if it had died.
+// Where a program's file system does not answer its newborn hangs. Whether the program's file answers is found out before; but
+// a script's interpreter may not, or a file that answered a moment ago, and a command may stop the newborn. So it is killed
+// when it has not come to life for so many looks in a row, which are tendPause apart: a cold disk takes less. A warden that
+// still owes an answer then is given up as if it had died.
 const (
 	maxHungLooks = 4
 	maxDeadLooks = 10

@@ -125,6 +125,36 @@ func hangingFork(t *testing.T, meanwhile string) {
 	}
 }
 
+func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		_, sleeping := run(t, spawner, bash(tty, "exit 3"))
+		interpreter, giveBack := leased(t, "/bin/sh")
+		var hanging [3]*recorder
+		failed := make(chan error, len(hanging))
+		script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+		for i := range hanging {
+			hanging[i] = newRecorder()
+			l := launch(tty, script)
+			l.Events = hanging[i].receive
+			go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
+		}
+		time.Sleep(100 * time.Millisecond) // for the births to hang; sooner the test shows less
+		sleeping.awaitEnd(t)               // which needs looks at all that we have borne
+		_, other := run(t, spawner, launch(tty, "true"))
+		other.awaitEnd(t) // the end of its output, too, whatever is held open
+		if len(failed) > 0 {
+			t.Fatalf("the births do not hang any more: %v", <-failed)
+		}
+		giveBack()
+		for _, record := range hanging {
+			if err := receive(t, "the start", failed); err != nil {
+				t.Fatal(err)
+			}
+			record.awaitEnd(t)
+		}
+	})
+}
+
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes nine seconds")

@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -45,4 +48,22 @@ func New(options Options) (ptyio.Spawner, error) {
 		return newDirect()
 	}
 	return newDefault(options)
+}
+
+// spawn refuses what cannot be enforced before it looks for the program.
+func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
+	if _, err := can(launch.Sandbox); err != nil {
+		return nil, err
+	}
+	return ptyio.Spawn(ctx, launch, starter)
+}
+
+// can is what the spawners here make of a confinement: nothing yet.
+func can(c *ptyio.Confinement) (ptyio.Assurance, error) {
+	if c == nil {
+		return ptyio.Unconfined, nil
+	}
+	return ptyio.Unconfined, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "sandbox",
+		Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", c.Policy),
+		Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
 }

@@ -31,7 +31,7 @@ func AwaitExit(pidfd *os.File) Status {
 	err = raw.Read(func(fd uintptr) bool {
 		for {
 			_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PIDFD, fd, uintptr(unsafe.Pointer(&info)),
-				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, 0, 0)
+				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, 0, 0)
 			if errno != unix.EINTR {
 				return errno != 0 || info.pid != 0
 			}

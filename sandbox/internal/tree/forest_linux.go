@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -29,7 +28,8 @@ type Forest struct {
 
 	mu     sync.Mutex
 	trees  map[int]*Tree      // by the leader's pid
-	unsaid map[*Tree]struct{} // those whose last word has not been said; they leave the table a moment before
+	unborn map[*Tree]struct{} // those whose leader may not have executed its program
+	unsaid map[*Tree]struct{} // of the others, those whose last word has not been said; they leave the table a moment before
 	// survivors are the pids of processes that an ended tree could not end and has named; where they come to us, we reap them.
 	survivors map[int]struct{}
 
@@ -54,16 +54,14 @@ type marked struct {
 	mark  Mark
 }
 
-// ErrClosed is the error of Start after EndAll.
-var ErrClosed = errors.New("the forest is closed")
-
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
 func NewForest() *Forest {
-	return &Forest{trees: map[int]*Tree{}, unsaid: map[*Tree]struct{}{}, survivors: map[int]struct{}{}}
+	return &Forest{trees: map[int]*Tree{}, unborn: map[*Tree]struct{}{}, unsaid: map[*Tree]struct{}{},
+		survivors: map[int]struct{}{}}
 }
 
 // NewSubreaper makes this process the one that all orphans of its trees come to. Nothing else in the process may wait for
-// children, and Start must always be called from one thread that never ends: leaders die with it.
+// children, and Begin must always be called from one thread that never ends: leaders die with it.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
@@ -98,45 +96,6 @@ type Spec struct {
 	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
 	// for a subreaper; elsewhere a look takes long.
 	Over func(Status, Report)
-}
-
-// Start forks and executes the leader in a kernel session of its own. The error is the kernel's errno.
-func (f *Forest) Start(spec Spec) (*Tree, error) {
-	f.forking.Lock()
-	defer f.forking.Unlock()
-	if f.closed {
-		return nil, ErrClosed
-	}
-	t := &Tree{forest: f, spec: spec, exited: make(chan struct{}), counted: make(chan struct{}),
-		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
-	t.roots = t.related
-	if f.subreaper {
-		t.roots, t.mark = t.orphans, f.marker.Next()
-	}
-	t.earliest = bootTicks()
-	pidfd := -1
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: spec.TTY, PidFD: &pidfd}
-	if f.subreaper {
-		sys.Pdeathsig = syscall.SIGKILL
-		f.children.add(unix.Gettid())
-	}
-	pid, err := syscall.ForkExec(spec.Program, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: spec.Files, Sys: sys})
-	if err != nil {
-		return nil, err
-	}
-	t.pid = pid
-	t.spec.Program, t.spec.Argv, t.spec.Env, t.spec.Dir, t.spec.Files = "", nil, nil, "", nil // they may be large
-	if pidfd < 0 {                                                                            // before Linux 5.4
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return nil, syscall.ENOSYS
-	}
-	_ = syscall.SetNonblock(pidfd, true)
-	f.mu.Lock()
-	f.trees[pid], f.unsaid[t] = t, struct{}{}
-	f.mu.Unlock()
-	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
-	return t, nil
 }
 
 // Trees is a snapshot of the trees that have not ended.
@@ -278,7 +237,7 @@ func (f *Forest) forget(t *Tree) {
 	f.mu.Lock()
 	delete(f.trees, t.pid)
 	f.mu.Unlock()
-	_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+	t.reap()
 }
 
 // EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left
@@ -287,6 +246,7 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	f.forking.Lock()
 	f.closed = true
 	f.forking.Unlock()
+	hanging := f.endUnborn(time.Now().Add(killWait))
 	f.mu.Lock()
 	trees := slices.Collect(maps.Keys(f.unsaid))
 	f.mu.Unlock()
@@ -298,7 +258,7 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	}
 	rest := &Tree{forest: f}
 	rest.roots = func() ([]process, bool) { return living(f.orphans()) }
-	return rest.kill(time.Now().Add(killWait))
+	return append(hanging, rest.kill(time.Now().Add(killWait))...)
 }
 
 // living drops the dead, and reports whether there were none.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Newborn is a child between its fork and the execution of its program. Its parent's thread waits for it.
+// Newborn is a child between its birth and the execution of its program.
 type Newborn struct {
 	PID   int
 	start uint64
@@ -38,7 +38,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 func (n Newborn) Kill() error { return send(process{pid: n.PID, start: n.start}, unix.SIGKILL) }
 
 // layout is where a process has its program, its stack, its arguments and its environment, and how long these are: equal
-// in two processes only if one has not executed anything since the other forked it.
+// in two processes only if one has not executed anything since the other bore it.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])

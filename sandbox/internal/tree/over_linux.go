@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look waits for the fork
-// under way, which hangs where the program's file system does.
+// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look at many orphans takes
+// long, and those that were asked for before come first.
 const overWait = 5 * time.Millisecond
 
 // overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If

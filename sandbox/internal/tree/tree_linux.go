@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Bounds of an ending.
@@ -32,7 +34,10 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File
+	pidfd  *os.File // from its execution on
+	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
+	newborn  *birth.Newborn
+	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	mark     Mark
@@ -59,7 +64,7 @@ func (t *Tree) Mark() Mark { return t.mark }
 func (t *Tree) PID() int { return t.pid }
 
 // Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
-// Start, in a goroutine of its own.
+// Executed, in a goroutine of its own.
 func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
@@ -103,7 +108,7 @@ func (t *Tree) bury() {
 	select {
 	case <-t.done:
 		if !t.forest.subreaper {
-			_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+			t.reap()
 		}
 	default:
 	}

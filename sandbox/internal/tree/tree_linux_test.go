@@ -64,10 +64,10 @@ func TestALoneLeaderIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestAnExitIsReportedWhileAForkHangs(t *testing.T) {
+func TestAnExitIsReportedWhileALookTakesLong(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
 	leader, exit := startReader(t, f, func(r report) { said <- r })
-	f.forking.Lock() // as the start of a program on a dead file system does
+	f.forking.Lock() // as a look does
 	exit()
 	go leader.Watch()
 	expect(t, said, report{"exited", Status{Exited, 3}})

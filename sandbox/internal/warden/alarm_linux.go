@@ -7,10 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forkWait is how long a fork may hang before the kernel kills this process. A living host kills what hangs much earlier;
-// this is for a dead one, since a process that waits in a fork cannot even learn of that death.
-const forkWait = 15 * time.Second
-
 // alarm is a timer of the kernel that kills this process, whatever keeps it from running.
 type alarm struct {
 	id  int32

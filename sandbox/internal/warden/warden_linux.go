@@ -29,14 +29,12 @@ const (
 	grace = 500 * time.Millisecond
 	// reapPause lies between two searches for dead orphans; until then they are zombies.
 	reapPause = 100 * time.Millisecond
-	// endWait is how long the end may take, even if the main thread hangs in a fork.
+	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
-	// newbornPause lies between two looks at what is being born when the host is gone.
-	newbornPause = 200 * time.Millisecond
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
-	// slowFork is what a fork took if the next one may be slow, too: then no answer waits for that.
-	slowFork = 20 * time.Millisecond
+	// prompt is how long the main thread waits for a birth itself, and with it the answers that are sent together.
+	prompt = 5 * time.Millisecond
 )
 
 func init() {
@@ -76,16 +74,15 @@ func checkGreeting() error {
 	return unix.Close(greetingFD)
 }
 
-// warden is the state of the process. The main goroutine forks, one goroutine reads requests, each tree has its own.
+// warden is the state of the process. The main goroutine bears, one goroutine reads requests, each tree has its own, and so
+// has each birth that takes long.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
 	starts chan start
 	alarm  *alarm
-	last   string        // the program that was forked last; the main goroutine's
-	ending chan struct{} // closed when the main goroutine has turned to the end
 
-	mu    sync.Mutex // guards trees, which requests, forks and endings touch
+	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
 }
 
@@ -126,7 +123,7 @@ func run() error {
 		return failed("greet the host", err)
 	}
 	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{},
-		alarm: newAlarm(), ending: make(chan struct{})}
+		alarm: newAlarm()}
 	gone := make(chan struct{}, 2)
 	go func() {
 		w.serve()
@@ -142,7 +139,7 @@ func run() error {
 	for {
 		select {
 		case s := <-w.starts:
-			w.fork(s)
+			w.bear(s)
 		case <-quit:
 			return w.end()
 		case <-gone:
@@ -151,26 +148,10 @@ func run() error {
 	}
 }
 
-// abandoned is for the death of the host: what hangs in its birth is killed first, so that the main thread can end the rest.
+// abandoned is for the death of the host.
 func (w *warden) abandoned(gone chan<- struct{}) {
+	w.alarm.in(endWait)
 	gone <- struct{}{}
-	time.AfterFunc(endWait, func() { os.Exit(1) })
-	tick := time.NewTicker(newbornPause)
-	defer tick.Stop()
-	for before := (tree.Newborn{}); ; {
-		select {
-		case <-w.ending:
-			return
-		case <-tick.C:
-		}
-		newborn, found := tree.FindNewborn(os.Getpid())
-		if found && newborn == before {
-			_ = newborn.Kill()
-		}
-		if found {
-			before = newborn
-		}
-	}
 }
 
 // takeHost takes over the pidfd of the host. The file is nil if there is none.
@@ -239,7 +220,6 @@ func reap(forest *tree.Forest) {
 }
 
 func (w *warden) end() error {
-	close(w.ending)
 	if left := w.forest.EndAll(grace); len(left) > 0 {
 		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
 	}
@@ -275,8 +255,8 @@ func (w *warden) serve() {
 	}
 }
 
-// fork starts one leader. It runs on the main thread.
-func (w *warden) fork(s start) {
+// bear begins one leader. It runs on the main thread.
+func (w *warden) bear(s start) {
 	files := make([]uintptr, len(s.spec.FDs))
 	for i, position := range s.spec.FDs {
 		files[i] = ^uintptr(0)
@@ -284,14 +264,8 @@ func (w *warden) fork(s start) {
 			files[i] = uintptr(s.files[position])
 		}
 	}
-	if s.spec.Program != w.last { // it may hang, and with it the answers that wait
-		_ = w.conn.Flush()
-		w.last = strings.Clone(s.spec.Program) // which is a part of the request
-	}
-	began := time.Now()
 	id := s.id // what follows lives as long as the tree, and must not keep the request
-	w.alarm.in(forkWait)
-	t, err := w.forest.Start(tree.Spec{
+	t, err := w.forest.Begin(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
 		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
@@ -301,22 +275,35 @@ func (w *warden) fork(s start) {
 			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
 		},
 	})
-	w.alarm.in(0)
 	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		w.fail(s.id, err)
+		w.fail(id, err)
+		return
+	}
+	if t.Prompt(prompt) {
+		w.born(id, t, len(w.starts) > 0)
+		return
+	}
+	_ = w.conn.Flush()
+	go w.born(id, t, false)
+}
+
+// born answers a start when its program has been executed. The answer can wait if another one comes soon.
+func (w *warden) born(id uint64, t *tree.Tree, soon bool) {
+	if err := t.Executed(); err != nil {
+		w.fail(id, err)
 		return
 	}
 	w.mu.Lock()
-	w.trees[s.id] = t
+	w.trees[id] = t
 	w.mu.Unlock()
 	say := w.conn.Later
-	if len(w.starts) == 0 || time.Since(began) > slowFork { // otherwise the next answer comes soon
+	if !soon {
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
-	_ = say(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
 }
 

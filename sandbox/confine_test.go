@@ -1,0 +1,26 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+func TestWhatCannotBeConfinedIsRefusedAsForetold(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		if assurance, err := spawner.Can(nil); assurance != ptyio.Unconfined || err != nil {
+			t.Errorf("without a sandbox: %v, %v", assurance, err)
+		}
+		l := launch(tty, "no-such-program")
+		l.Sandbox = &ptyio.Confinement{Policy: messages.SandboxPolicy{Type: messages.ReadOnly}}
+		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+		_, foretold := spawner.Can(l.Sandbox)
+		_, err := spawner.Spawn(context.Background(), l)
+		if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || err.Error() != foretold.Error() {
+			t.Errorf("%v was foretold, and then %v", foretold, err)
+		}
+	})
+}
