@@ -52,10 +52,8 @@ type Leader interface {
 const MaxArguments = 6 << 20
 
 // opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
-// thread, which Go never gives back. Opening cannot hang; a look that takes longer than longLook no longer counts.
-var opening = make(chan struct{}, 2)
-
-const longLook = 50 * time.Millisecond
+// thread, which Go never gives back. Opening cannot hang; a look that takes long no longer counts.
+var opening = newPlaces(2)
 
 // Spawn starts a child through a starter. Spawners are made with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
@@ -70,9 +68,9 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
-	opening <- struct{}{}
+	opening.take()
 	theirs, err := c.open(&start)
-	<-opening
+	opening.give(1)
 	if err == nil {
 		if c.leader, err = starter.Start(ctx, start); err != nil {
 			err = startError(launch, start.Program, err)
@@ -108,12 +106,9 @@ func look(ctx context.Context, launch Launch, at func(name, dir, path string) (s
 		}
 		defer close(done)
 		defer func() { <-looking }()
-		opening <- struct{}{}
-		long := time.AfterFunc(longLook, func() { <-opening })
+		over := opening.takeForALook()
 		program, failed = at(name, dir, path)
-		if long.Stop() {
-			<-opening
-		}
+		over()
 	}()
 	select {
 	case <-done:
