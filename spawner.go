@@ -15,6 +15,8 @@ type (
 	Child       = ptyio.Child
 	ChildEvent  = ptyio.Event
 	ChildExited = ptyio.Exited
+	Confinement = ptyio.Confinement
+	Assurance   = ptyio.Assurance
 )
 
 // NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but
