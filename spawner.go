@@ -19,6 +19,13 @@ type (
 	Assurance   = ptyio.Assurance
 )
 
+// The assurances.
+const (
+	Unconfined = ptyio.Unconfined
+	Confined   = ptyio.Confined
+	Isolated   = ptyio.Isolated
+)
+
 // NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but
 // those whose commands it took along.
 func NewSpawner() (Spawner, error) { return sandbox.New(sandbox.Options{}) }
