@@ -39,6 +39,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
+	// StateDir is a directory in which the runtime notes what it would leave behind if it and its warden were killed
+	// together. The next runtime of the same user with the same directory ends that; see the README. Empty means that nobody
+	// does. It must be an absolute path that nobody else can write to, and is made if it does not exist.
+	StateDir string
+	// Warden is the executable that becomes the warden, for hosts that cannot be executed again; it must import the same
+	// version of execbus. Empty means the host's own. WardenEnvironment says what of the host's environment it gets for its
+	// start, which never reaches a command.
+	Warden            string
+	WardenEnvironment messages.EnvironmentPolicy
 	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeProcesses.
 	MaxProcesses int
 	// Rules are where rule files are read, once, at the start: from low to high precedence. A file with an error says nothing
@@ -120,7 +129,8 @@ func (r *Runtime) start(options Options) error {
 	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}
 	if r.around.Spawner == nil {
-		if r.around.Spawner, err = sandbox.New(sandbox.Options{Lost: r.wardenLost}); err != nil {
+		if r.around.Spawner, err = sandbox.New(sandbox.Options{StateDir: options.StateDir, Warden: options.Warden,
+			WardenEnvironment: options.WardenEnvironment, Lost: r.wardenLost, Recovered: r.recovered, Notice: r.notice}); err != nil {
 			return err
 		}
 	}
@@ -146,6 +156,26 @@ func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 		"ended", lost.Tree.Ended, "survivors", lost.Tree.Survivors, "output", lost.Output)
 	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()},
 		Text: fmt.Sprintf("the warden (pid %d) died, and %d commands with it: %s", lost.PID, lost.Children, lost.Status)})
+}
+
+func (r *Runtime) recovered(report messages.TreeReport) {
+	r.around.Logger.Warn("a runtime that was killed had left processes", "ended", report.Ended, "survivors", report.Survivors)
+}
+
+// notice tells whoever runs the host.
+func (r *Runtime) notice(text string) {
+	r.around.Logger.Warn(text)
+	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()}, Text: text})
+}
+
+// Refresh has the runtime look at what commands inherit from this process, which otherwise may be a second old: umask,
+// limits, niceness, affinity, cgroup, OOM score. What gives rights is looked at before each start: users, groups,
+// capabilities, no_new_privs, seccomp filters, root directory and namespaces. A spawner of the host's own is told if it has
+// a method Refresh.
+func (r *Runtime) Refresh() {
+	if spawner, ok := r.around.Spawner.(interface{ Refresh() }); ok {
+		spawner.Refresh()
+	}
 }
 
 // Stats counts what a runtime has done.

@@ -15,6 +15,15 @@ type (
 	Child       = ptyio.Child
 	ChildEvent  = ptyio.Event
 	ChildExited = ptyio.Exited
+	Confinement = ptyio.Confinement
+	Assurance   = ptyio.Assurance
+)
+
+// The assurances.
+const (
+	Unconfined = ptyio.Unconfined
+	Confined   = ptyio.Confined
+	Isolated   = ptyio.Isolated
 )
 
 // NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but

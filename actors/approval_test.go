@@ -43,6 +43,18 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 	s.nothingLeft()
 }
 
+func TestNobodyIsAskedAboutWhatCannotBeEnforced(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.ReadOnly} })
+	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
+	if !errors.Is(err, messages.ErrUnsupported) {
+		t.Errorf("error %v", err)
+	}
+	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) > 0 {
+		t.Errorf("%d questions were put", len(put))
+	}
+	s.nothingLeft()
+}
+
 func TestADifferenceIsAQuestionOfItsOwn(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))

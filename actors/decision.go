@@ -19,6 +19,17 @@ type decision struct {
 	plan     policy.Plan
 	err      error
 	missing  error // the program was found nowhere
+	refused  error // the spawner cannot confine it as it would have to
+}
+
+// foretell asks the spawner whether it can confine the first attempt.
+func (d *decision) foretell(spawner ptyio.Spawner) {
+	if d.err != nil {
+		return
+	}
+	if confinement := d.confinement(); confinement != nil {
+		_, d.refused = spawner.Can(confinement)
+	}
 }
 
 // decide makes the plan for an order. Without a machine it looks at nothing, which is enough unless looks says otherwise.

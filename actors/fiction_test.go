@@ -118,6 +118,8 @@ func (f *fiction) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return child, nil
 }
 
+func (*fiction) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+
 func (f *fiction) Resolver() ptyio.Resolver {
 	return imaginedPlace{Resolver: ptyio.Local(), machine: f}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // planning is the state in which it is decided what is to be done with a command.
@@ -17,15 +18,26 @@ type planning struct {
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 
-// enter makes the plan, in a goroutine where that looks at the machine: a host's own may do anything.
+// enter makes the plan, in a goroutine where that looks at the machine, or asks a spawner of a host's own, which may do
+// anything.
 func (s *planning) enter(p *process) {
-	if !p.settings.looks(&p.order) {
-		s.planned(p, p.settings.decide(context.Background(), &p.order, nil, p.makePlan))
+	_, prompt := p.spawner.(ptyio.Prompt)
+	if !p.settings.looks(&p.order) && (prompt || !p.settings.sandbox.Confined()) {
+		d := p.settings.decide(context.Background(), &p.order, nil, p.makePlan)
+		d.foretell(p.spawner)
+		s.planned(p, d)
 		return
 	}
 	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner // the goroutine must not touch the actor
+	looks := settings.looks(&order)
 	p.ctx.Detach(func(ctx context.Context) any {
-		return planned{settings.decide(ctx, &order, spawner.Resolver(), plan)}
+		var machine ptyio.Resolver
+		if looks {
+			machine = spawner.Resolver()
+		}
+		d := settings.decide(ctx, &order, machine, plan)
+		d.foretell(spawner)
+		return planned{d}
 	})
 }
 
@@ -53,6 +65,8 @@ func (s *planning) planned(p *process, d *decision) {
 	switch {
 	case d.plan.Decision != policy.Reject && d.missing != nil: // what comes to be found under its name later was never looked at
 		p.failed(d.missing)
+	case d.plan.Decision != policy.Reject && d.refused != nil: // before anybody is asked
+		p.failed(d.refused)
 	case d.plan.Decision == policy.Run:
 		p.decided(verdict{plan: d.plan, source: d.plan.Source})
 		p.advance(&starting{})

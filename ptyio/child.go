@@ -19,6 +19,9 @@ type Spawner interface {
 	Spawn(ctx context.Context, launch Launch) (Child, error)
 	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
 	Resolver() Resolver
+	// Can says how much of a confinement a launch would get, or why Spawn would refuse it. So it is known before anybody is
+	// asked about the launch. Nil is a launch without one, which is never refused. It does not block.
+	Can(confinement *Confinement) (Assurance, error)
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
 }

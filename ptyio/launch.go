@@ -84,11 +84,6 @@ func validate(launch Launch) error {
 		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes; pass at most %d, and large data by file or input",
 			total, MaxArguments), "")
 	}
-	if launch.Sandbox != nil {
-		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: launch.Argv[0],
-			Detail: fmt.Sprintf("there is no sandbox here, and %q needs one; choose danger-full-access, or external-sandbox if the host is confined itself",
-				launch.Sandbox.Policy)}
-	}
 	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
 		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.EndTree, messages.KeepTree), "")
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,10 +15,8 @@ import (
 )
 
 // opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
-// thread, which Go never gives back. Opening cannot hang; a look that takes longer than longLook no longer counts.
-var opening = make(chan struct{}, 2)
-
-const longLook = 50 * time.Millisecond
+// thread, which Go never gives back. Opening cannot hang; a look that takes long no longer counts.
+var opening = newPlaces(2)
 
 // looking bounds the looks at file systems that are under way: one that does not answer takes a thread, and nobody can end
 // it. When so many do not, all others have to wait, too.
@@ -39,12 +36,9 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 		}
 		defer close(done)
 		defer func() { <-looking }()
-		opening <- struct{}{}
-		long := time.AfterFunc(longLook, func() { <-opening })
+		over := opening.takeForALook()
 		found, failed = at()
-		if long.Stop() {
-			<-opening
-		}
+		over()
 	}()
 	select {
 	case <-done:
@@ -80,10 +74,14 @@ func checkDir(dir string) error {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
-			Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another"}
+		return dirError(dir, err)
 	}
 	return nil
+}
+
+func dirError(dir string, err error) error {
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
+		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another"}
 }
 
 // reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it

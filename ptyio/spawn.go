@@ -14,8 +14,8 @@ import (
 
 // Starter is what spawners differ in: the fork, and the keeping of the tree. Spawn adds everything about bytes.
 type Starter interface {
-	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, ctx's, or a
-	// *messages.Error. The files stay the caller's.
+	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, or better a *StepError, or
+	// ctx's, or a *messages.Error. The files stay the caller's.
 	Start(ctx context.Context, start Start) (Leader, error)
 }
 
@@ -57,9 +57,9 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
-	opening <- struct{}{}
+	opening.take()
 	theirs, err := c.open(&start)
-	<-opening
+	opening.give(1)
 	if err == nil {
 		if c.leader, err = starter.Start(ctx, start); err != nil {
 			err = startError(launch, start.Program, err)
@@ -97,8 +97,18 @@ func startError(launch Launch, program string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return cancelled(program, err)
 	}
-	if err := checkDir(launch.Dir); err != nil { // the kernel does not tell a missing directory from a missing program
-		return err
+	step, _ := errors.AsType[*StepError](err)
+	switch {
+	case step.aboutDir():
+		return dirError(launch.Dir, step.Errno)
+	case !step.aboutProgram():
+		return openError(program, err)
+	case step == nil: // the kernel does not tell a missing directory from a missing program
+		if err := checkDir(launch.Dir); err != nil {
+			return err
+		}
+	default:
+		err = step.Errno
 	}
 	return spawnError(program, err)
 }

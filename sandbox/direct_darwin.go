@@ -2,12 +2,14 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // direct forks from the host. Without pidfds and /proc a tree is the leader's process group here, and a waiting leader
@@ -23,19 +25,22 @@ func newDefault(Options) (ptyio.Spawner, error) { return newDirect() }
 func newDirect() (ptyio.Spawner, error) { return &direct{trees: map[*groupLeader]struct{}{}}, nil }
 
 func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return ptyio.Spawn(ctx, launch, d)
+	return spawn(ctx, launch, d)
 }
+
+// Can implements ptyio.Spawner.
+func (d *direct) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	files := make([]uintptr, len(start.Files))
+	files := make([]int, len(start.Files))
 	for i, file := range start.Files {
-		files[i] = ^uintptr(0)
+		files[i] = -1
 		if file != nil {
-			files[i] = file.Fd()
+			files[i] = int(file.Fd())
 		}
 	}
 	d.mu.Lock()
@@ -43,8 +48,14 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	if d.closed {
 		return nil, &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
 	}
-	pid, err := syscall.ForkExec(start.Program, start.Argv, &syscall.ProcAttr{Dir: start.Dir, Env: start.Env, Files: files,
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: start.TTY}})
+	steps := append([]birth.Step{birth.Setsid(), birth.Chdir(start.Dir)}, birth.Files(files)...)
+	if start.TTY {
+		steps = append(steps, birth.ControllingTTY(0))
+	}
+	pid, _, err := birth.Start(append(steps, birth.Execve(start.Program, start.Argv, start.Env)))
+	if failed, ok := errors.AsType[*birth.Error](err); ok {
+		err = stepError(failed.Step, failed.Errno)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -26,9 +28,9 @@ type direct struct {
 	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
 }
 
-func newDirect() (ptyio.Spawner, error) {
-	return &direct{forest: tree.NewForest(), leaks: leaks()}, nil
-}
+func newDirect() (ptyio.Spawner, error) { return newForking(), nil }
+
+func newForking() *direct { return &direct{forest: tree.NewForest(), leaks: leaks()} }
 
 // leaks finds the descriptors this process inherited from its own parent without close-on-exec. Go makes none later.
 func leaks() int {
@@ -47,13 +49,19 @@ func leaks() int {
 }
 
 func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return ptyio.Spawn(ctx, launch, d)
+	return spawn(ctx, launch, d)
 }
+
+// Can implements ptyio.Spawner.
+func (d *direct) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if tree.Foreign() {
+		return nil, errForeign()
 	}
 	err = wire.Hold(start.Files, func(fds []int) error {
 		leader, err = d.fork(start, fds)
@@ -74,18 +82,22 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 		}
 	}
 	var exited sync.Once
+	defer unblocked()()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace,
-		Exited: func(status messages.ExitStatus) { exited.Do(func() { start.Exited(status, nil) }) },
+		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,
-		Ended: func(report messages.TreeReport) {
+		Ended: func(report tree.Report) {
 			exited.Do(func() { start.Exited(messages.NoStatus, errNotKilled()) })
-			start.TreeEnded(report)
+			start.TreeEnded(treeReport(report))
 		},
 	})
 	if errors.Is(err, tree.ErrClosed) {
 		return nil, errClosed()
+	}
+	if step, ok := errors.AsType[*birth.Error](err); ok {
+		return nil, stepError(step.Step, step.Errno)
 	}
 	if err != nil {
 		return nil, err
@@ -96,6 +108,20 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 
 // Resolver implements ptyio.Spawner.
 func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
+
+// unblocked has the calling thread take all signals until the returned function is called: its mask is what a command begins
+// with, and the host may have been started with signals blocked.
+func unblocked() (restore func()) {
+	var before unix.Sigset_t
+	runtime.LockOSThread()
+	if unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, &before) != nil {
+		return runtime.UnlockOSThread
+	}
+	return func() {
+		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+		runtime.UnlockOSThread()
+	}
+}
 
 // Close implements ptyio.Spawner.
 func (d *direct) Close() error {

@@ -14,7 +14,10 @@
 // The direct spawner forks from the host: for hosts that cannot execute themselves, and for macOS. Its trees are what can
 // be found by parent, session and process group, so a daemon that left its session after its parent died escapes it, and
 // children outlive a host that is killed (a child on a terminal gets SIGHUP). Its reports say so: TreeReport.Airtight is
-// false.
+// false. New chooses it by itself, and says so by Options.Notice, where this process must not be executed again.
+//
+// The files that begin with host are the host's side of the warden; internal/warden is the warden's own, internal/wire what
+// they say to each other, and internal/tree what the warden and the direct spawner do alike.
 //
 // # How a tree ends
 //
@@ -29,18 +32,26 @@
 // (see the README), kills and counts it; each child reports Exited with Lost set and status none. The next spawn starts a
 // new warden. Options.Lost is told.
 //
+// If the host dies with it, what they leave is ended by the next spawner with the same Options.StateDir.
+//
 // A command may stop its warden with SIGSTOP. It goes on at the next thing the host says, at the host's death, or after a
 // second at most. If that is of no use five times in a row the host kills it.
 //
+// # What a warden inherits
+//
+// A warden is as this process was when it started: user, rights, namespaces, limits. So each start looks whether this process
+// is still the same, and a warden that differs is replaced; it ends with its last tree.
+//
 // # When a file system does not answer
 //
-// The kernel executes a program while whoever forks waits. So Spawn opens the program first, in a goroutine that nobody
-// else waits for and that a cancelled Spawn leaves alone; at most 256 such looks are under way at once in a host.
+// A process is born before the kernel opens its program, and waits then where the program's file system does not answer. So
+// Spawn opens the program first, in a goroutine that nobody else waits for and that a cancelled Spawn leaves alone; at most
+// 256 such looks are under way at once in a host.
 //
-// Where a fork hangs all the same, because a script's interpreter does not answer or a command has stopped the newborn, the
-// warden does nothing else meanwhile. After five seconds at most for each such spawn the host kills the newborn, and the
-// spawn has failed. A warden that still hangs then is killed, too. The direct spawner has nobody who could do that: the
-// fork, and with it a thread of the host that Go's garbage collector waits for, hangs as long as the file system does.
+// A birth may hang all the same, because a script's interpreter does not answer or a command has stopped the newborn. It costs
+// a thread until it ends, but nobody waits for it, neither other starts nor Go's garbage collector. After five seconds at most
+// for each such spawn the host kills the newborn of a warden, and the spawn has failed. That of the direct spawner hangs as
+// long as the file system does.
 //
 // # What you may not assume
 //

@@ -264,6 +264,38 @@ func TestTheTreeEndsSoonAfterTheLastKeptChildHasEnded(t *testing.T) {
 	})
 }
 
+func TestIdleKeptChildrenCostNothing(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(spawnerName(direct), func(t *testing.T) {
+			spawner := newSpawner(t, sandbox.Options{Direct: direct})
+			daemon := map[bool]string{false: "setsid sleep", true: "sleep"}[direct] // the direct spawner would not find it
+			var records []*recorder
+			watched := os.Getpid()
+			for range 50 {
+				l := bash(false, `(`+daemon+` 1000 </dev/null >/dev/null 2>&1 &)`)
+				l.OnLeaderExit = messages.KeepTree
+				child, record := run(t, spawner, l)
+				if warden := wardenAbove(child.PID()); warden != 0 {
+					watched = warden
+				}
+				records = append(records, record)
+			}
+			for _, record := range records {
+				awaitEvent[ptyio.Background](t, record)
+			}
+			time.Sleep(300 * time.Millisecond) // until all have settled
+			before, begin := cpu(watched), time.Now()
+			time.Sleep(2 * time.Second)
+			// A hundredth of a processor; looking at them ten times a second took a third.
+			used, passed := cpu(watched)-before, time.Since(begin)
+			t.Logf("50 idle kept trees used %v in %v", used, passed)
+			if used > passed/100 {
+				t.Error("which is too much")
+			}
+		})
+	}
+}
+
 func TestBackgroundChildrenMayFinishShortlyAfterTheLeader(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		_, record := run(t, spawner, bash(tty, `trap "" HUP TERM; (sleep 0.01; echo tail) & exit 0`))

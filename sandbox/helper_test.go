@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -11,14 +12,17 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -44,6 +48,24 @@ func TestMain(m *testing.M) {
 		bePoor()
 	case "leaky":
 		beLeaky()
+	case "copied":
+		beCopied()
+	case "says":
+		saySpawn()
+	case "hanging":
+		beHanging()
+	case "changes":
+		change()
+	case "blocked":
+		beBlocked()
+	case "sudoer":
+		beSudoer()
+	case "sudo":
+		beSudo()
+	case "forger":
+		forge()
+	case "again":
+		executeAgain()
 	default:
 		os.Exit(99)
 	}
@@ -60,7 +82,7 @@ func must(err error) {
 func beHost() {
 	signal.Ignore(syscall.SIGHUP)
 	signal.Reset()
-	spawner, err := sandbox.New(sandbox.Options{})
+	spawner, err := sandbox.New(sandbox.Options{StateDir: os.Getenv("STATE")})
 	must(err)
 	index, err := strconv.Atoi(os.Getenv("SHAPE"))
 	must(err)
@@ -184,5 +206,229 @@ func beLeaky() {
 		}
 		must(spawner.Close())
 		fmt.Printf("%q\n", record.output.String())
+	}
+}
+
+// beCopied is a host of which a part lives on with its sockets.
+func beCopied() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	l := shapes[5].launch(false, os.Getenv("TOKEN"))
+	l.OnLeaderExit = messages.KeepTree // its input ends with us
+	l.Events = newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), l)
+	must(err)
+	holder := exec.Command("sleep", os.Getenv("HOLDER"))
+	for _, fd := range descriptors(os.Getpid()) {
+		number, target, _ := strings.Cut(fd, " ")
+		if strings.HasPrefix(target, "socket:") {
+			fd, err := strconv.Atoi(number)
+			must(err)
+			holder.ExtraFiles = append(holder.ExtraFiles, os.NewFile(uintptr(fd), target))
+		}
+	}
+	must(holder.Start())
+	fmt.Println("sockets", len(holder.ExtraFiles))
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// saySpawn spawns a command and says what came of it.
+func saySpawn() {
+	if os.Getenv("IGNORES") != "" {
+		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN,
+			syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGWINCH)
+	}
+	if os.Getenv("DENIED") == "pidfds" {
+		denyPidfds()
+	}
+	exe, err := os.Readlink("/proc/self/exe")
+	fmt.Println("executes", exe, err)
+	spawner, err := sandbox.New(sandbox.Options{Direct: os.Getenv("SPAWNER") == "direct", Warden: os.Getenv("WARDEN"),
+		Notice: func(text string) { fmt.Println("notice:", text) }})
+	must(err)
+	record := newRecorder()
+	l := bash(false, cmp.Or(os.Getenv("SCRIPT"), "true"))
+	l.Events = record.receive
+	_, err = spawner.Spawn(context.Background(), l)
+	fmt.Println("error:", err)
+	if err == nil {
+		fmt.Printf("report: %+v\n", record.untilTheEnd())
+		fmt.Printf("output: %q\n", record.output.String())
+	}
+	must(spawner.Close())
+}
+
+// executeAgain is a host that becomes another one without an end, and spawns in both lives.
+func executeAgain() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	token := os.Getenv("SECOND")
+	if first := os.Getenv("FIRST"); first != "" {
+		token = first
+	}
+	l := launch(false, "sleep", token)
+	l.Events = newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), l)
+	must(err)
+	if token == os.Getenv("FIRST") {
+		must(os.Unsetenv("FIRST"))
+		must(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// untilTheEnd waits for the last word in a process that is no test.
+func (r *recorder) untilTheEnd() messages.TreeReport {
+	for !r.has(isTreeEnded) {
+		time.Sleep(time.Millisecond)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended, _ := find[ptyio.TreeEnded](r)
+	return ended.TreeReport
+}
+
+// denyPidfds makes this process and its children one that may not use pidfds, as profiles of containers do.
+func denyPidfds() {
+	const denied = 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ERRNO
+	const allowed = 0x7fff0000
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jt: 2},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_SEND_SIGNAL, Jt: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: allowed},
+		{Code: unix.BPF_RET | unix.BPF_K, K: denied},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	_, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		fmt.Println("no seccomp:", errno)
+		os.Exit(0)
+	}
+}
+
+// beSudoer spawns what becomes root and stays, and then two others.
+func beSudoer() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	for _, argv := range [][]string{{os.Getenv("SUDO"), os.Getenv("TOKEN")}, {"true"}, {"bash", "-c", "(setsid sleep 1000 &)"}} {
+		record := newRecorder()
+		l := launch(false, argv...)
+		l.Env = environment(roleVariable + "=sudo")
+		l.Events = record.receive
+		begin := time.Now()
+		_, err := spawner.Spawn(context.Background(), l)
+		must(err)
+		fmt.Printf("report: %+v\n", record.untilTheEnd())
+		fmt.Println(time.Since(begin).Milliseconds())
+	}
+	os.Exit(0) // closing would only wait for what cannot be ended
+}
+
+// beSudo is a set-uid program that becomes root and leaves a daemon.
+func beSudo() {
+	if os.Getenv("DAEMON") == "" {
+		must(syscall.Setresuid(0, 0, 0))
+		_, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
+			Env: append(os.Environ(), "DAEMON=1"), Sys: &syscall.SysProcAttr{Setsid: true}})
+		must(err)
+		time.Sleep(100 * time.Millisecond)
+		return
+	}
+	time.Sleep(time.Hour)
+}
+
+// forge takes the mark that a file says, once there is one.
+func forge() {
+	fmt.Println("up")
+	var limit unix.Rlimit
+	for {
+		text, _ := os.ReadFile(os.Getenv("MARK"))
+		if n, _ := fmt.Sscan(string(text), &limit.Cur, &limit.Max); n == 2 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil))
+	must(os.Remove(os.Getenv("MARK")))
+	time.Sleep(time.Hour)
+}
+
+// change is a host that changes itself between its commands.
+func change() {
+	refresher, err := sandbox.New(sandbox.Options{})
+	must(err)
+	spawn := func(argv ...string) (ptyio.Child, *recorder) {
+		record := newRecorder()
+		l := launch(false, argv...)
+		l.Events = record.receive
+		child, err := refresher.Spawn(context.Background(), l)
+		must(err)
+		return child, record
+	}
+	kept, keptRecord := spawn("cat")
+	old := wardenAbove(kept.PID())
+	switch what := os.Getenv("CHANGE"); what {
+	case "user":
+		must(syscall.Setgroups(nil))
+		must(syscall.Setresgid(65534, 65534, 65534))
+		must(syscall.Setresuid(65534, 65534, 65534))
+	case "no new privileges":
+		if _, _, errno := syscall.AllThreadsSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+			fmt.Println("not here:", errno)
+			os.Exit(0)
+		}
+	case "umask":
+		syscall.Umask(0o27)
+		refresher.(interface{ Refresh() }).Refresh()
+	case "limit":
+		must(unix.Setrlimit(unix.RLIMIT_MSGQUEUE, &unix.Rlimit{Cur: 7, Max: 7}))
+		refresher.(interface{ Refresh() }).Refresh()
+	}
+	_, record := spawn("bash", "-c", os.Getenv("SCRIPT"))
+	record.untilTheEnd()
+	fmt.Printf("%q\n", record.output.String())
+	if keptRecord.has(isExited) {
+		fmt.Println("the first command has ended")
+	}
+	kept.EndTree(0)
+	keptRecord.untilTheEnd()
+	for _, alive := look(old); alive; _, alive = look(old) {
+		time.Sleep(time.Millisecond)
+	}
+	must(refresher.Close())
+	fmt.Println("the first warden has ended")
+}
+
+// beBlocked is a host that was started with blocked signals.
+func beBlocked() {
+	if os.Getenv("BLOCKED") == "" {
+		runtime.LockOSThread()
+		var all unix.Sigset_t
+		all.Val[0] = 1<<(unix.SIGUSR1-1) | 1<<(unix.SIGTERM-1)
+		must(unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil))
+		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "BLOCKED=1")))
+	}
+	saySpawn()
+}
+
+// beHanging is a host with a command, and a fork that hangs.
+func beHanging() {
+	spawner, err := sandbox.New(sandbox.Options{})
+	must(err)
+	for _, l := range []ptyio.Launch{launch(false, "sleep", os.Getenv("TOKEN")), launch(false, os.Getenv("HANGING"))} {
+		l.Events = newRecorder().receive
+		go func() { _, err := spawner.Spawn(context.Background(), l); must(err) }()
+		time.Sleep(300 * time.Millisecond)
+	}
+	for {
+		time.Sleep(time.Hour)
 	}
 }

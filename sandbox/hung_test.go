@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,36 @@ func hangingFork(t *testing.T, meanwhile string) {
 	}
 }
 
+func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		_, sleeping := run(t, spawner, bash(tty, "exit 3"))
+		interpreter, giveBack := leased(t, "/bin/sh")
+		var hanging [3]*recorder
+		failed := make(chan error, len(hanging))
+		script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+		for i := range hanging {
+			hanging[i] = newRecorder()
+			l := launch(tty, script)
+			l.Events = hanging[i].receive
+			go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
+		}
+		time.Sleep(100 * time.Millisecond) // for the births to hang; sooner the test shows less
+		sleeping.awaitEnd(t)               // which needs looks at all that we have borne
+		_, other := run(t, spawner, launch(tty, "true"))
+		other.awaitEnd(t) // the end of its output, too, whatever is held open
+		if len(failed) > 0 {
+			t.Fatalf("the births do not hang any more: %v", <-failed)
+		}
+		giveBack()
+		for _, record := range hanging {
+			if err := receive(t, "the start", failed); err != nil {
+				t.Fatal(err)
+			}
+			record.awaitEnd(t)
+		}
+	})
+}
+
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes nine seconds")
@@ -179,6 +210,60 @@ func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
 	}
 	child.EndTree(0)
 	record.awaitEnd(t)
+}
+
+func TestHangsCostNobodyElseAnything(t *testing.T) {
+	if !*full {
+		t.Skip("takes a quarter of a minute, longer than the host's patience; see -full")
+	}
+	spawner, lost := lossy(t)
+	child, record := run(t, spawner, launch(false, "cat"))
+	interpreter, _ := leased(t, "/bin/sh")
+	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	failed := make(chan error, 3)
+	for range cap(failed) {
+		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed <- err }()
+	}
+	time.Sleep(300 * time.Millisecond) // for the order
+	large := launch(false, append([]string{"true"}, slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 18)...)...)
+	largeRecord := newRecorder()
+	large.Events = largeRecord.receive
+	started := make(chan error, 1)
+	go func() { _, err := spawner.Spawn(context.Background(), large); started <- err }()
+	for range cap(failed) {
+		if err := receive(t, "the failure", failed); !errors.Is(err, messages.ErrSpawnFailed) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if err := receive(t, "the large start", started); err != nil {
+		t.Errorf("the large start: %v", err)
+	}
+	largeRecord.awaitEnd(t)
+	if record.has(isExited) || len(lost) > 0 {
+		t.Errorf("another command was lost: %v", record)
+	}
+	child.EndTree(0)
+	record.awaitEnd(t)
+}
+
+func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
+	if !*full {
+		t.Skip("takes a quarter of a minute, until the kernel's alarm; see -full")
+	}
+	token := newToken()
+	interpreter, _ := leased(t, "/bin/sh")
+	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+	host, _ := startHost(t, "hanging", "TOKEN="+token, "HANGING="+script)
+	eventually(t, "the daemon is up and a fork hangs", func() bool {
+		return len(sleepers(token)) == 1 && len(childrenOf(t, wardenAbove(sleepers(token)[0].pid))) == 2
+	})
+	warden := wardenAbove(sleepers(token)[0].pid)
+	_ = host.Process.Kill()
+	begin := time.Now()
+	eventually(t, "the warden ends", func() bool { _, alive := look(warden); return !alive })
+	t.Logf("after %v", time.Since(begin))
+	noneLeft(t, token)
 }
 
 func TestAHangingForkDoesNotHangClose(t *testing.T) {

@@ -1,6 +1,10 @@
 package sandbox
 
 import (
+	"context"
+	"fmt"
+	"syscall"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -9,6 +13,20 @@ import (
 type Options struct {
 	// Direct forks from the host itself instead of a warden.
 	Direct bool
+	// Warden is the executable that becomes the warden; empty means this process's own. It must have been built with the
+	// same version of this package.
+	Warden string
+	// WardenEnvironment says what of this process's environment the warden gets for its start: all of it by default. Nothing
+	// of it ever reaches a command.
+	WardenEnvironment messages.EnvironmentPolicy
+	// StateDir is a directory in which a spawner notes, while it has a warden, what to look for if it and its warden are
+	// killed together. The next spawner of the same user with the same directory ends what they left. Empty means that
+	// nobody does. It is made if it does not exist; an absolute path.
+	StateDir string
+	// Recovered is called when something was found and ended that way. It must not block. May be nil.
+	Recovered func(messages.TreeReport)
+	// Notice is called with a sentence for a person where the spawner does otherwise than asked. It must not block. May be nil.
+	Notice func(text string)
 	// Lost is called when a warden died unexpectedly, from a goroutine of the spawner. It must not block. May be nil.
 	Lost func(WardenLost)
 }
@@ -31,4 +49,30 @@ func New(options Options) (ptyio.Spawner, error) {
 		return newDirect()
 	}
 	return newDefault(options)
+}
+
+// spawn refuses what cannot be enforced before it looks for the program.
+func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
+	if _, err := can(launch.Sandbox); err != nil {
+		return nil, err
+	}
+	return ptyio.Spawn(ctx, launch, starter)
+}
+
+// can is what the spawners here make of a confinement: nothing yet.
+func can(c *ptyio.Confinement) (ptyio.Assurance, error) {
+	if c == nil {
+		return ptyio.Unconfined, nil
+	}
+	return ptyio.Unconfined, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "sandbox",
+		Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", c.Policy),
+		Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
+}
+
+// stepError is the errno of a birth; without a step nobody knows of which.
+func stepError(step string, errno syscall.Errno) error {
+	if step == "" {
+		return errno
+	}
+	return &ptyio.StepError{Step: step, Errno: errno}
 }

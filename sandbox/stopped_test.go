@@ -3,12 +3,15 @@
 package sandbox_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -120,18 +123,71 @@ func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
 	noneLeft(t, token)
 }
 
-// hang keeps every thread of a process from running until it is killed, as a debugger does: SIGCONT does not help.
-func hang(t *testing.T, pid int) {
+// hang keeps every thread of a warden from running until it is killed or let go, as a debugger does: SIGCONT does not help.
+func hang(t *testing.T, pid int) (letGo func()) {
 	t.Helper()
-	stopped := make(chan error)
+	stopped, enough := make(chan error), make(chan struct{})
 	go onAThreadThatEnds(func() { // the thread is the tracer, and must end for the dead to be buried
 		stopped <- trace(pid)
 		for p, alive := look(pid); alive && p.isWarden(); p, alive = look(pid) {
-			time.Sleep(10 * time.Millisecond)
+			select {
+			case <-enough:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
 	})
 	if err := <-stopped; err != nil {
 		t.Skipf("this system lets nobody trace: %v", err)
+	}
+	return sync.OnceFunc(func() { close(enough) })
+}
+
+func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
+	spawner, lost := lossy(t)
+	token := newToken()
+	child, record := run(t, spawner, bash(false, `trap 'echo got it' USR1; echo up; while :; do sleep 0.05; done`, token))
+	record.awaitOutput(t, "up")
+	letGo := hang(t, wardenAbove(child.PID()))
+	defer letGo()
+	started := make(chan error, 4)
+	large := launch(false, "true", strings.Repeat("x", 100<<10))
+	for range 15 {
+		large.Argv = append(large.Argv, large.Argv[1])
+	}
+	for range cap(started) {
+		l := large
+		l.Events = newRecorder().receive
+		go func() { _, err := spawner.Spawn(context.Background(), l); started <- err }()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // by then the socket is full
+	defer cancel()
+	l := large
+	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	if _, err := spawner.Spawn(ctx, l); !errors.Is(err, messages.ErrCancelled) {
+		t.Errorf("a start that was cancelled: %v", err)
+	}
+	begin := time.Now()
+	for range 100 {
+		if err := child.Signal(syscall.SIGUSR1, ptyio.Tree); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(begin)
+	letGo()
+	record.awaitOutput(t, "got it")
+	child.EndTree(0)
+	record.awaitEnd(t)
+	for range cap(started) {
+		if err := receive(t, "the answer to a start", started); err != nil {
+			t.Error(err)
+		}
+	}
+	if took > time.Second { // the warden would not have read for as long as it hung
+		t.Errorf("100 signals took %v to be said", took)
+	}
+	if len(lost) > 0 {
+		t.Errorf("the warden was given up: %+v", <-lost)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -138,17 +139,25 @@ func TestATerminatedWardenEndsItsTreesAndExits(t *testing.T) {
 	}
 }
 
-func TestAWardenHasNothingOfTheHost(t *testing.T) {
+func TestAWardenHasTheHostsEnvironmentWithoutWhatIsExcluded(t *testing.T) {
 	t.Setenv("EXECBUS_TEST_SECRET", "hidden")
-	spawner, _ := lossy(t)
+	t.Setenv("EXECBUS_TEST_NEED", "this")
+	spawner := newSpawner(t, sandbox.Options{WardenEnvironment: messages.EnvironmentPolicy{Exclude: []string{"*_SECRET"}}})
+	_, record := run(t, spawner, bash(false, `echo "<$EXECBUS_TEST_NEED>"`))
+	record.awaitOutput(t, "<>")
 	child, _ := run(t, spawner, launch(false, "cat"))
 	base := fmt.Sprintf("/proc/%d/", wardenAbove(child.PID()))
 	environ, err := os.ReadFile(base + "environ")
 	line, _ := os.ReadFile(base + "cmdline")
 	name, _ := os.ReadFile(base + "comm")
 	dir, _ := os.Readlink(base + "cwd")
-	if err != nil || string(environ) != "GOMAXPROCS=1\x00" || string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {
-		t.Errorf("environ %q, cmdline %q, comm %q, cwd %q, %v", environ, line, name, dir, err)
+	variables := strings.Split(string(environ), "\x00")
+	if err != nil || slices.Contains(variables, "EXECBUS_TEST_SECRET=hidden") || !slices.Contains(variables, "EXECBUS_TEST_NEED=this") ||
+		!slices.Contains(variables, "GOMAXPROCS=1") {
+		t.Errorf("environ %q, %v", environ, err)
+	}
+	if string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {
+		t.Errorf("cmdline %q, comm %q, cwd %q", line, name, dir)
 	}
 }
 

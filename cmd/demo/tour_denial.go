@@ -33,6 +33,11 @@ func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbu
 	return p.Spawner.Spawn(ctx, launch)
 }
 
+// Can implements execbus.Spawner. It says more than is true: this is a play.
+func (playedSandbox) Can(*execbus.Confinement) (execbus.Assurance, error) {
+	return execbus.Confined, nil
+}
+
 func showDenial(ctx context.Context, t *tour, s *scene) error {
 	s.say("This build cannot confine commands yet, so the sandbox of this step is played: a spawner around the real one gives")
 	s.say("them a limit of 0 bytes for files, and calls the kernel's signal a denial. All else is as it will be.")

@@ -5,8 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // childInfo is the kernel's siginfo_t as waitid fills it on 64-bit Linux; x/sys leaves these fields unnamed.
@@ -24,16 +22,16 @@ const (
 )
 
 // AwaitExit parks on the poller, without a thread, until the process of the pidfd has exited, and leaves it a zombie.
-func AwaitExit(pidfd *os.File) messages.ExitStatus {
+func AwaitExit(pidfd *os.File) Status {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {
-		return messages.NoStatus
+		return Status{}
 	}
 	var info childInfo
 	err = raw.Read(func(fd uintptr) bool {
 		for {
 			_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PIDFD, fd, uintptr(unsafe.Pointer(&info)),
-				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, 0, 0)
+				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, 0, 0)
 			if errno != unix.EINTR {
 				return errno != 0 || info.pid != 0
 			}
@@ -41,10 +39,29 @@ func AwaitExit(pidfd *os.File) messages.ExitStatus {
 	})
 	switch {
 	case err != nil || info.pid == 0:
-		return messages.NoStatus
+		return Status{}
 	case info.code == cldExited:
-		return messages.Exited(int(info.status))
+		return Status{Exited, int(info.status)}
 	default:
-		return messages.Signaled(int(info.status))
+		return Status{Signaled, int(info.status)}
 	}
+}
+
+// AwaitEnd parks until the process of the pidfd, which need not be a child, has ended, or the file was closed or its
+// deadline is over; only the first is true.
+func AwaitEnd(pidfd *os.File) (ended bool) {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if err != unix.EINTR {
+				ended = n > 0
+				return ended || err != nil
+			}
+		}
+	})
+	return err == nil && ended
 }

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // Forest is the set of trees one process has started. It is safe for concurrent use.
@@ -20,8 +17,8 @@ import (
 // that the kernel already knows and the table does not would be taken for an orphan.
 type Forest struct {
 	subreaper bool
-	marker    *Marker // nil where orphans do not come to us
-	children  *childrenFile
+	marker    *Marker       // nil where orphans do not come to us
+	children  childrenFiles // guarded by forking
 
 	// forking is held from before a fork until its leader is in the table, and while the table is compared with the
 	// kernel's list of our children.
@@ -31,7 +28,10 @@ type Forest struct {
 
 	mu     sync.Mutex
 	trees  map[int]*Tree      // by the leader's pid
-	unsaid map[*Tree]struct{} // those whose last word has not been said; they leave the table a moment before
+	unborn map[*Tree]struct{} // those whose leader may not have executed its program
+	unsaid map[*Tree]struct{} // of the others, those whose last word has not been said; they leave the table a moment before
+	// survivors are the pids of processes that an ended tree could not end and has named; where they come to us, we reap them.
+	survivors map[int]struct{}
 
 	walks shared[[]orphan]
 	scans shared[[]process] // of all processes
@@ -44,7 +44,8 @@ type Forest struct {
 // only, and says that its own children may have come too late for that list.
 type orphan struct {
 	process
-	owner *Tree // by its mark; nil for a stray
+	owner    *Tree // by its mark; nil for a stray
+	survivor bool  // of a tree that has ended and named it
 }
 
 // marked is an orphan's mark, read once.
@@ -53,20 +54,21 @@ type marked struct {
 	mark  Mark
 }
 
-// ErrClosed is the error of Start after EndAll.
-var ErrClosed = errors.New("the forest is closed")
-
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
-func NewForest() *Forest { return &Forest{trees: map[int]*Tree{}, unsaid: map[*Tree]struct{}{}} }
+func NewForest() *Forest {
+	return &Forest{trees: map[int]*Tree{}, unborn: map[*Tree]struct{}{}, unsaid: map[*Tree]struct{}{},
+		survivors: map[int]struct{}{}}
+}
 
 // NewSubreaper makes this process the one that all orphans of its trees come to. Nothing else in the process may wait for
-// children, and Start must always be called from one thread that never ends: leaders die with it.
+// children, and Begin must always be called from one thread that never ends: leaders die with it.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
 	f := NewForest()
-	f.subreaper, f.marker, f.children = true, NewMarker(), openChildren()
+	f.subreaper, f.marker, f.children = true, NewMarker(), childrenFiles{}
+	f.children.add(os.Getpid())
 	return f, nil
 }
 
@@ -88,50 +90,12 @@ type Spec struct {
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
-	Exited    func(messages.ExitStatus)
+	Exited    func(Status)
 	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
-	Ended     func(messages.TreeReport)
+	Ended     func(Report)
 	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
 	// for a subreaper; elsewhere a look takes long.
-	Over func(messages.ExitStatus, messages.TreeReport)
-}
-
-// Start forks and executes the leader in a kernel session of its own. The error is the kernel's errno.
-func (f *Forest) Start(spec Spec) (*Tree, error) {
-	f.forking.Lock()
-	defer f.forking.Unlock()
-	if f.closed {
-		return nil, ErrClosed
-	}
-	t := &Tree{forest: f, spec: spec, exited: make(chan struct{}), counted: make(chan struct{}),
-		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
-	t.roots = t.related
-	if f.subreaper {
-		t.roots, t.mark = t.orphans, f.marker.Next()
-	}
-	t.earliest = bootTicks()
-	pidfd := -1
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: spec.TTY, PidFD: &pidfd}
-	if f.subreaper {
-		sys.Pdeathsig = syscall.SIGKILL
-	}
-	pid, err := syscall.ForkExec(spec.Program, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: spec.Files, Sys: sys})
-	if err != nil {
-		return nil, err
-	}
-	t.pid = pid
-	t.spec.Program, t.spec.Argv, t.spec.Env, t.spec.Dir, t.spec.Files = "", nil, nil, "", nil // they may be large
-	if pidfd < 0 {                                                                            // before Linux 5.4
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return nil, syscall.ENOSYS
-	}
-	_ = syscall.SetNonblock(pidfd, true)
-	f.mu.Lock()
-	f.trees[pid], f.unsaid[t] = t, struct{}{}
-	f.mu.Unlock()
-	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
-	return t, nil
+	Over func(Status, Report)
 }
 
 // Trees is a snapshot of the trees that have not ended.
@@ -173,7 +137,7 @@ func (f *Forest) walk() []orphan {
 		}
 		p, err := readProcess(pid)
 		if err != nil {
-			found = append(found, orphan{process: process{state: 'X'}})
+			found = append(found, f.unreadable(pid, known))
 			continue
 		}
 		m := f.known[pid]
@@ -186,10 +150,48 @@ func (f *Forest) walk() []orphan {
 		} else {
 			known[pid] = m
 		}
-		found = append(found, orphan{p, f.owner(m.mark)})
+		owner := f.owner(m.mark)
+		if owner != nil && p.start < owner.earliest { // it has forged the mark; one as old, to a tick, is not found out
+			owner = nil
+		}
+		found = append(found, orphan{p, owner, f.hasSurvived(pid)})
 	}
 	f.known = known
+	f.forgetSurvivors(known)
 	return found
+}
+
+// unreadable is a child of which /proc tells nothing. It begins for us when we see it first, and is reaped unseen.
+func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
+	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
+		return orphan{process: process{state: 'X'}}
+	}
+	m, met := f.known[pid]
+	if !met {
+		m.start = bootTicks()
+	}
+	known[pid] = m
+	p := hiddenProcess(pid)
+	p.start = m.start
+	return orphan{p, f.owner(m.mark), f.hasSurvived(pid)}
+}
+
+func (f *Forest) hasSurvived(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, survived := f.survivors[pid]
+	return survived
+}
+
+// forgetSurvivors forgets those that are no children of ours any more; one that never was is somebody else's to reap.
+func (f *Forest) forgetSurvivors(known map[int]marked) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pid := range f.survivors {
+		if _, lives := known[pid]; !lives && !exists(pid) {
+			delete(f.survivors, pid)
+		}
+	}
 }
 
 func (f *Forest) leads(pid int) bool {
@@ -235,15 +237,16 @@ func (f *Forest) forget(t *Tree) {
 	f.mu.Lock()
 	delete(f.trees, t.pid)
 	f.mu.Unlock()
-	_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+	t.reap()
 }
 
 // EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left
 // below a subreaper. It returns what would not die.
-func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
+func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	f.forking.Lock()
 	f.closed = true
 	f.forking.Unlock()
+	hanging := f.endUnborn(time.Now().Add(killWait))
 	f.mu.Lock()
 	trees := slices.Collect(maps.Keys(f.unsaid))
 	f.mu.Unlock()
@@ -255,7 +258,7 @@ func (f *Forest) EndAll(grace time.Duration) []messages.Survivor {
 	}
 	rest := &Tree{forest: f}
 	rest.roots = func() ([]process, bool) { return living(f.orphans()) }
-	return rest.kill(time.Now().Add(killWait))
+	return append(hanging, rest.kill(time.Now().Add(killWait))...)
 }
 
 // living drops the dead, and reports whether there were none.

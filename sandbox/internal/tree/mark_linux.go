@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/binary"
 	"strconv"
 
@@ -44,7 +43,7 @@ func NewMarker() *Marker {
 	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &now); err != nil {
 		return &Marker{}
 	}
-	if _, err := rand.Read(random[:]); err != nil {
+	if n, err := unix.Getrandom(random[:], 0); n < len(random) || err != nil { // crypto/rand has initialisers
 		return &Marker{}
 	}
 	nonce := smallest | Mark(binary.LittleEndian.Uint64(random[:]))&(smallest-1)

@@ -8,22 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Newborn is a child between its fork and the execution of its program. Its parent's thread waits for it.
+// Newborn is a child between its birth and the execution of its program.
 type Newborn struct {
 	PID   int
 	start uint64
 }
 
-// FindNewborn looks for a newborn among the children of a process's first thread that does not run: one that waits, be it
-// for a file system, or is stopped. It needs to be allowed to trace both.
+// FindNewborn looks for a newborn among the children of a process that does not run: one that waits, be it for a file
+// system, or is stopped. It needs to be allowed to trace both.
 func FindNewborn(parent int) (newborn Newborn, found bool) {
 	ours, err := layout(parent)
 	if err != nil {
 		return Newborn{}, false
 	}
-	base := "/proc/" + strconv.Itoa(parent) + "/task/" + strconv.Itoa(parent)
-	children, _ := childrenOfThread(parent, base, nil)
-	for _, pid := range slices.Backward(children) { // the youngest comes last
+	children, _ := childrenOf(parent)               // of all its threads
+	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
 		theirs, err := layout(pid)
 		if err != nil || theirs != ours {
 			continue
@@ -39,7 +38,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 func (n Newborn) Kill() error { return send(process{pid: n.PID, start: n.start}, unix.SIGKILL) }
 
 // layout is where a process has its program, its stack, its arguments and its environment, and how long these are: equal
-// in two processes only if one has not executed anything since the other forked it.
+// in two processes only if one has not executed anything since the other bore it.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])

@@ -2,17 +2,15 @@ package tree
 
 import (
 	"time"
-
-	"github.com/execbus/execbus/messages"
 )
 
-// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look waits for the fork
-// under way, which hangs where the program's file system does.
+// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look at many orphans takes
+// long, and those that were asked for before come first.
 const overWait = 5 * time.Millisecond
 
 // overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If
 // something is left, or the look takes long, it reports the exit alone.
-func (t *Tree) overAtOnce(status messages.ExitStatus) (over bool) {
+func (t *Tree) overAtOnce(status Status) (over bool) {
 	said := make(chan struct{})
 	late := time.AfterFunc(overWait, func() {
 		t.spec.Exited(status)

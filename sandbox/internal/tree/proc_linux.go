@@ -17,6 +17,7 @@ type process struct {
 	state                    byte
 	threads                  int
 	name                     string
+	hidden                   bool // it exists, and /proc does not show it: another user's, under hidepid
 }
 
 // dead reports whether nothing of the process runs any more. A process whose first thread ended looks like a zombie
@@ -108,6 +109,12 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
+// exists reports whether there is a process of this number, whoever may see it.
+func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
+
+// hiddenProcess stands for one of which nothing can be known.
+func hiddenProcess(pid int) process { return process{pid: pid, name: "?", state: '?', hidden: true} }
+
 // gone reports whether an error of reading /proc means that the process does not exist any more.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
@@ -149,26 +156,39 @@ func appendPIDs(pids []int, text []byte) []int {
 	return pids
 }
 
-// childrenFile is the kernel's list of the children of this process's first thread, kept open: orphans come to that
-// thread, and Start is called on it. Nil is a system without such lists, where all of /proc is read.
-type childrenFile struct{ fd int }
+// childrenFiles are the kernel's lists of the children of those threads of this process that have any, kept open: of the
+// first, which orphans come to, and of those that bear.
+type childrenFiles map[int]int // descriptor by thread
 
-func openChildren() *childrenFile {
-	pid := strconv.Itoa(os.Getpid())
-	fd, err := unix.Open("/proc/"+pid+"/task/"+pid+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
+// add notes that a thread bears.
+func (f childrenFiles) add(thread int) {
+	if _, known := f[thread]; known || !hasChildrenFiles() {
+		return
 	}
-	return &childrenFile{fd}
+	fd, err := unix.Open("/proc/self/task/"+strconv.Itoa(thread)+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		f[thread] = fd
+	}
 }
 
-func (f *childrenFile) list() ([]int, error) {
-	if f == nil {
+func (f childrenFiles) list() (pids []int, err error) {
+	if len(f) == 0 {
 		return childrenByScan(os.Getpid()), nil
 	}
 	var room [1024]byte
-	text, err := readWhole(f.fd, room[:])
-	return appendPIDs(nil, text), err
+	for thread, fd := range f {
+		text, err := readWhole(fd, room[:])
+		switch {
+		case err == nil:
+			pids = appendPIDs(pids, text)
+		case gone(err): // its children have passed to another
+			_ = unix.Close(fd)
+			delete(f, thread)
+		default:
+			return nil, err
+		}
+	}
+	return pids, nil
 }
 
 var hasChildrenFiles = sync.OnceValue(func() bool {
@@ -240,16 +260,28 @@ func ignoresTerm(pid int) bool {
 	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
 }
 
-// send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.
-func send(p process, sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		return err
+// Begun is when a living process began, in clock ticks after boot.
+func Begun(pid int) (uint64, error) {
+	p, err := readProcess(pid)
+	if err == nil && p.dead() {
+		err = unix.ESRCH
 	}
-	defer unix.Close(fd)
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start {
-		return unix.ESRCH
+	return p.start, err
+}
+
+// Foreign reports that /proc is missing or that of another pid namespace: its numbers are then those of strangers.
+func Foreign() bool {
+	self, err := os.Readlink("/proc/self")
+	return err != nil || self != strconv.Itoa(os.Getpid())
+}
+
+// Children lists the children of this process that have a name.
+func Children(name string) (pids []int) {
+	children, _ := childrenOf(os.Getpid())
+	for _, pid := range children {
+		if p, err := readProcess(pid); err == nil && p.name == name {
+			pids = append(pids, pid)
+		}
 	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0)
+	return pids
 }

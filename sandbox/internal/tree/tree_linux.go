@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Bounds of an ending.
@@ -22,7 +22,7 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
-	// keptPoll is how often a kept tree is looked at for its end.
+	// keptPoll is how often at most a kept tree is looked at for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
 	// walked again, until killWait is over.
@@ -34,7 +34,10 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File
+	pidfd  *os.File // from its execution on
+	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
+	newborn  *birth.Newborn
+	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	mark     Mark
@@ -50,6 +53,8 @@ type Tree struct {
 	begun bool
 	until time.Time             // the end of the grace
 	seen  map[identity]struct{} // members met since the ending began
+	// unsure says that a member could not be seen, or that the search did not come to rest.
+	unsure bool
 }
 
 // Mark is what the processes of the tree have inherited; zero in a forest that gives none.
@@ -59,7 +64,7 @@ func (t *Tree) Mark() Mark { return t.mark }
 func (t *Tree) PID() int { return t.pid }
 
 // Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
-// Start, in a goroutine of its own.
+// Executed, in a goroutine of its own.
 func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
@@ -103,24 +108,9 @@ func (t *Tree) bury() {
 	select {
 	case <-t.done:
 		if !t.forest.subreaper {
-			_, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG, nil)
+			t.reap()
 		}
 	default:
-	}
-}
-
-// keep waits until the last background child is gone or somebody ends the tree.
-func (t *Tree) keep() {
-	tick := time.NewTicker(keptPoll)
-	defer tick.Stop()
-	for !t.deserted() {
-		select {
-		case <-tick.C:
-		case <-t.shorter: // End was called
-			return
-		case <-t.done:
-			return
-		}
 	}
 }
 
@@ -171,11 +161,11 @@ func (t *Tree) finish() {
 }
 
 // report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
-func (t *Tree) report(survivors []messages.Survivor) {
-	if !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == t.pid }) {
+func (t *Tree) report(survivors []Survivor) {
+	if !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == t.pid }) {
 		<-t.counted
 	}
-	var strays []messages.Survivor
+	var strays []Survivor
 	for !t.conclude(&strays, len(survivors) > 0) {
 		survivors = t.kill(time.Now().Add(killWait))
 	}
@@ -183,16 +173,22 @@ func (t *Tree) report(survivors []messages.Survivor) {
 	t.finished()
 }
 
-func (t *Tree) treeReport(survivors, strays []messages.Survivor) messages.TreeReport {
-	return messages.TreeReport{
+func (t *Tree) treeReport(survivors, strays []Survivor) Report {
+	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
-		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0,
+		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0 && Pidfds() && t.sure(),
 	}
+}
+
+func (t *Tree) sure() bool {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	return !t.unsure
 }
 
 // conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
 // the lock two trees that end at once could both leave a stray to the other.
-func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
+func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
 	*strays = t.strays()
@@ -204,12 +200,12 @@ func (t *Tree) conclude(strays *[]messages.Survivor, anyway bool) bool {
 }
 
 // met counts the descendants met since the ending began, without the survivors.
-func (t *Tree) met(survivors []messages.Survivor) int {
+func (t *Tree) met(survivors []Survivor) int {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
 	met := 0
 	for id := range t.seen {
-		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }) {
+		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
 			met++
 		}
 	}
@@ -255,7 +251,7 @@ func (t *Tree) hangUp(members []process) {
 }
 
 // kill freezes and kills until nothing is left, and names what is left when the time is over.
-func (t *Tree) kill(until time.Time) []messages.Survivor {
+func (t *Tree) kill(until time.Time) []Survivor {
 	for !t.deserted() {
 		refused := t.freeze()
 		for _, p := range t.members() {
@@ -265,7 +261,7 @@ func (t *Tree) kill(until time.Time) []messages.Survivor {
 		}
 		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
 		if time.Now().After(until) {
-			return t.survivors(refused)
+			return t.giveUp(refused)
 		}
 	}
 	return nil
@@ -300,14 +296,29 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-func (t *Tree) survivors(refused map[identity]error) []messages.Survivor {
-	var named []messages.Survivor
+// giveUp names what is left, so that no later tree is blamed for it, and claims nothing if that cannot be known.
+func (t *Tree) giveUp(refused map[identity]error) []Survivor {
+	named := t.survivors(refused)
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	t.unsure = t.unsure || len(named) == 0
+	for _, s := range named {
+		t.forest.survivors[s.PID] = struct{}{}
+	}
+	return named
+}
+
+func (t *Tree) survivors(refused map[identity]error) []Survivor {
+	var named []Survivor
 	for _, p := range t.members() {
 		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
 		if err := refused[p.identity()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
 		}
-		named = append(named, messages.Survivor{PID: p.pid, Name: p.name, Why: why})
+		if p.hidden {
+			why = "cannot be seen in /proc: it is another user's"
+		}
+		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
 	}
 	return named
 }

@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/execbus/execbus/messages"
 )
 
 const patience = 20 * time.Second
@@ -13,7 +11,7 @@ const patience = 20 * time.Second
 // report is one of a leader's last words.
 type report struct {
 	what   string
-	status messages.ExitStatus
+	status Status
 }
 
 // startReader starts a leader that exits with the end of its input. What it reports goes where the caller says.
@@ -26,10 +24,10 @@ func startReader(t *testing.T, f *Forest, say func(report)) (leader *Tree, exit 
 	defer read.Close()
 	leader, err = f.Start(Spec{Program: "/bin/sh", Argv: []string{"sh", "-c", "read x; exit 3"},
 		Dir: "/", Files: []uintptr{read.Fd()},
-		Exited: func(status messages.ExitStatus) { say(report{"exited", status}) },
+		Exited: func(status Status) { say(report{"exited", status}) },
 		Left:   func(int) { say(report{what: "left"}) },
-		Ended:  func(messages.TreeReport) { say(report{what: "ended"}) },
-		Over:   func(status messages.ExitStatus, _ messages.TreeReport) { say(report{"over", status}) }})
+		Ended:  func(Report) { say(report{what: "ended"}) },
+		Over:   func(status Status, _ Report) { say(report{"over", status}) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +59,18 @@ func TestALoneLeaderIsReportedOnce(t *testing.T) {
 	default:
 		t.Errorf("%+v was reported", first)
 	}
-	if len(said) > 0 || first.status != messages.Exited(3) {
+	if len(said) > 0 || first.status != (Status{Exited, 3}) {
 		t.Errorf("%+v, and %d more", first, len(said))
 	}
 }
 
-func TestAnExitIsReportedWhileAForkHangs(t *testing.T) {
+func TestAnExitIsReportedWhileALookTakesLong(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
 	leader, exit := startReader(t, f, func(r report) { said <- r })
-	f.forking.Lock() // as the start of a program on a dead file system does
+	f.forking.Lock() // as a look does
 	exit()
 	go leader.Watch()
-	expect(t, said, report{"exited", messages.Exited(3)})
+	expect(t, said, report{"exited", Status{Exited, 3}})
 	f.forking.Unlock()
 	expect(t, said, report{what: "ended"})
 	leader.wait(patience)
@@ -131,5 +129,73 @@ func TestAnEndAtTheInstantOfTheExitIsReportedOnce(t *testing.T) {
 	}
 	if left := f.EndAll(0); len(left) > 0 || len(f.trees)+len(f.unsaid) > 0 {
 		t.Errorf("%v, %d, %d are left", left, len(f.trees), len(f.unsaid))
+	}
+}
+
+func TestAFrozenTreeStands(t *testing.T) {
+	said := make(chan report, 10)
+	f := NewForest()
+	leader, exit := startReader(t, f, func(r report) { said <- r })
+	defer func() {
+		leader.End(0)
+		exit()
+		leader.Watch()
+	}()
+	if refused := leader.freeze(); len(refused) > 0 {
+		t.Errorf("%v", refused)
+	}
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if p, err := readProcess(leader.pid); err != nil || p.stopped() {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("it runs")
+		}
+	}
+}
+
+// walked is a tree of which the walks find what the test says, one after the other.
+func walked(f *Forest, walks ...func() ([]process, bool)) *Tree {
+	t := &Tree{forest: f}
+	t.roots = func() ([]process, bool) {
+		next := walks[0]
+		if len(walks) > 1 {
+			walks = walks[1:]
+		}
+		return next()
+	}
+	return t
+}
+
+func TestATreeIsDesertedOnlyWhenAWalkThatSettledHasFoundNothing(t *testing.T) {
+	nothing := func() ([]process, bool) { return nil, true }
+	unsettled := func() ([]process, bool) { return nil, false }
+	member := func() ([]process, bool) { p, _ := readProcess(os.Getpid()); return []process{p}, true }
+	subreaper := NewForest()
+	subreaper.subreaper = true
+	for i, c := range []struct {
+		tree *Tree
+		want bool
+	}{
+		{walked(subreaper, nothing), true},
+		{walked(subreaper, unsettled, member), false},
+		{walked(subreaper, unsettled, nothing), true},
+		{walked(subreaper, unsettled), false},
+		{walked(NewForest(), nothing, member), false}, // what lists all of /proc may have missed it
+		{walked(NewForest(), nothing), true},
+	} {
+		if got := c.tree.deserted(); got != c.want {
+			t.Errorf("case %d: %v", i, got)
+		}
+	}
+}
+
+func TestASearchThatNeverSettlesClaimsNothing(t *testing.T) {
+	f := NewForest()
+	f.subreaper = true
+	tree := walked(f, func() ([]process, bool) { return nil, false })
+	tree.mark = 1
+	if left := tree.kill(time.Now()); len(left) > 0 || tree.treeReport(left, nil).Airtight {
+		t.Errorf("%v, %+v", left, tree.treeReport(left, nil))
 	}
 }

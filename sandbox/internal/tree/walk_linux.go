@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // members lists everything alive in the tree that one walk finds.
@@ -25,6 +23,10 @@ func (t *Tree) walk() (found []process, settled bool) {
 	var visit func(p process)
 	look := func(pid int) {
 		switch p, err := readProcess(pid); {
+		case err != nil && exists(pid):
+			settled = false
+			met[pid] = true
+			found = append(found, hiddenProcess(pid))
 		case err != nil:
 			settled = settled && gone(err)
 		case !p.dead():
@@ -37,7 +39,8 @@ func (t *Tree) walk() (found []process, settled bool) {
 		}
 		met[p.pid] = true
 		found = append(found, p)
-		children, _ := childrenOf(p.pid)
+		children, err := childrenOf(p.pid)
+		settled = settled && (err == nil || gone(err))
 		for _, child := range children {
 			look(child)
 		}
@@ -82,7 +85,7 @@ func (t *Tree) leaderDead() bool {
 func (t *Tree) orphans() ([]process, bool) {
 	alone := t.forest.alone(t)
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool {
-		return o.owner != t && (o.owner != nil || !alone) && o.pid != 0
+		return o.owner != t && (o.owner != nil || !alone || o.survivor) && o.pid != 0
 	}))
 }
 
@@ -126,16 +129,19 @@ func (t *Tree) remember(members []process) {
 		t.seen = map[identity]struct{}{}
 	}
 	for _, p := range members {
-		t.seen[p.identity()] = struct{}{}
+		t.unsure = t.unsure || p.hidden
+		if p.start >= t.earliest { // an older stray has fallen to us, but is not our own
+			t.seen[p.identity()] = struct{}{}
+		}
 	}
 }
 
 // strays are orphans that no mark assigns to a tree and that this tree may have begotten.
-func (t *Tree) strays() []messages.Survivor {
-	var named []messages.Survivor
+func (t *Tree) strays() []Survivor {
+	var named []Survivor
 	for _, o := range t.forest.orphans() {
-		if o.owner == nil && !o.dead() && o.start >= t.earliest {
-			named = append(named, messages.Survivor{PID: o.pid, Name: o.name,
+		if o.owner == nil && !o.survivor && !o.dead() && o.pid != 0 && o.start >= t.earliest {
+			named = append(named, Survivor{PID: o.pid, Name: o.name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
 					" running commands; it is ended with the last of them"})
 		}
@@ -145,7 +151,10 @@ func (t *Tree) strays() []messages.Survivor {
 
 // EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
 // the given trees, and for all others together under zero. It cannot find a process that has shed its mark.
-func EndMarked(all Marks, trees []Mark) map[Mark]messages.TreeReport {
+func EndMarked(all Marks, trees []Mark) map[Mark]Report {
+	if all.contains(markOf(os.Getpid())) { // we are one of them
+		return nil
+	}
 	owners := map[identity]Mark{}
 	t := &Tree{forest: NewForest()}
 	t.roots = func() ([]process, bool) {
@@ -166,10 +175,10 @@ func EndMarked(all Marks, trees []Mark) map[Mark]messages.TreeReport {
 		return marked, true
 	}
 	survivors := t.kill(time.Now().Add(killWait))
-	reports := map[Mark]messages.TreeReport{}
+	reports := map[Mark]Report{}
 	for id, mark := range owners {
 		report := reports[mark]
-		if i := slices.IndexFunc(survivors, func(s messages.Survivor) bool { return s.PID == id.pid }); i >= 0 {
+		if i := slices.IndexFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }); i >= 0 {
 			report.Survivors = append(report.Survivors, survivors[i])
 		} else {
 			report.Ended++

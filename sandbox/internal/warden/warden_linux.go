@@ -2,10 +2,9 @@ package warden
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -23,6 +22,7 @@ import (
 const (
 	greetingFD = 3
 	socketFD   = 4
+	hostFD     = 5 // a pidfd of the host; something else where the host may not open one
 )
 
 const (
@@ -30,12 +30,12 @@ const (
 	grace = 500 * time.Millisecond
 	// reapPause lies between two searches for dead orphans; until then they are zombies.
 	reapPause = 100 * time.Millisecond
-	// endWait is how long the end may take, even if the main thread hangs in a fork.
+	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
-	// slowFork is what a fork took if the next one may be slow, too: then no answer waits for that.
-	slowFork = 20 * time.Millisecond
+	// prompt is how long the main thread waits for a birth itself, and with it the answers that are sent together.
+	prompt = 5 * time.Millisecond
 )
 
 func init() {
@@ -43,16 +43,23 @@ func init() {
 		return
 	}
 	if err := checkGreeting(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: started by somebody else than execbus: %v\n", Name, err)
+		complain("started by somebody else than execbus", err)
 		os.Exit(127)
 	}
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte(Name), 0)[0])), 0, 0, 0) // it says "exe"
 	if err := run(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
+		complain("it stops", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
+
+// complain writes to what the host reads after our death. Package fmt would be initialised before us in every warden.
+func complain(what string, err error) {
+	_, _ = os.Stderr.WriteString(Name + ": " + what + ": " + err.Error() + "\n")
+}
+
+func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
 func checkGreeting() error {
 	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
@@ -68,14 +75,15 @@ func checkGreeting() error {
 	return unix.Close(greetingFD)
 }
 
-// warden is the state of the process. The main goroutine forks, one goroutine reads requests, each tree has its own.
+// warden is the state of the process. The main goroutine bears, one goroutine reads requests, each tree has its own, and so
+// has each birth that takes long.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
 	starts chan start
-	last   string // the program that was forked last; the main goroutine's
+	alarm  *alarm
 
-	mu    sync.Mutex // guards trees, which requests, forks and endings touch
+	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
 }
 
@@ -88,53 +96,105 @@ type start struct {
 // run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
 // cannot end before the process does.
 func run() error {
-	closeOnExec()
+	host := takeHost()
+	closeInherited()
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM)
 	// A signal we ignored, or inherited as ignored, would be ignored in every command; a handled one is reset by exec.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	if tree.Foreign() {
+		return errors.New("/proc is missing or that of another pid namespace")
+	}
+	// The mask of the thread that forks is what a command begins with; the host may have been started with signals blocked.
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return failed("unblock the signals", err)
+	}
 	forest, err := tree.NewSubreaper()
 	if err != nil {
-		return fmt.Errorf("become a subreaper: %w", err)
+		return failed("become a subreaper", err)
 	}
 	continueOnMail()
-	conn, err := wire.NewConn(os.NewFile(socketFD, "host"), 0) // a suspended host is not a dead one
+	conn, err := wire.NewConn(socketFD, 0, nil) // a suspended host is not a dead one
 	if err != nil {
-		return fmt.Errorf("take over the host's socket: %w", err)
+		return failed("take over the host's socket", err)
 	}
 	marks := forest.Marks()
 	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
-		return fmt.Errorf("greet the host: %w", err)
+		return failed("greet the host", err)
 	}
-	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{}}
-	lifeline := make(chan struct{})
+	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{},
+		alarm: newAlarm()}
+	gone := make(chan struct{}, 2)
 	go func() {
-		defer close(lifeline)
 		w.serve()
-		time.AfterFunc(endWait, func() { os.Exit(1) })
+		w.abandoned(gone)
 	}()
+	if host != nil { // the socket may be held open by a copy of the host that was forked
+		go func() {
+			tree.AwaitEnd(host)
+			w.abandoned(gone)
+		}()
+	}
 	go reap(forest)
 	for {
 		select {
 		case s := <-w.starts:
-			w.fork(s)
+			w.bear(s)
 		case <-quit:
 			return w.end()
-		case <-lifeline:
+		case <-gone:
 			return w.end()
 		}
 	}
 }
 
-// closeOnExec keeps everything the host may have leaked to us from the commands.
-func closeOnExec() {
-	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
+// abandoned is for the death of the host.
+func (w *warden) abandoned(gone chan<- struct{}) {
+	w.alarm.in(endWait)
+	gone <- struct{}{}
+}
+
+// takeHost takes over the pidfd of the host. The file is nil if there is none.
+func takeHost() *os.File {
+	var info [32]byte
+	name := "/proc/self/fd/" + strconv.Itoa(hostFD)
+	n, err := unix.Readlink(name, info[:])
+	if err != nil || !strings.Contains(string(info[:n]), "pidfd") || unix.SetNonblock(hostFD, true) != nil {
+		return nil
 	}
-	for fd := 3; fd < 1<<16; fd++ { // before Linux 5.11
-		unix.CloseOnExec(fd)
+	unix.CloseOnExec(hostFD)
+	return os.NewFile(hostFD, "host")
+}
+
+// closeInherited closes what the host has leaked to us, which nothing may hold open when the host has closed it, nor a
+// command get. What the host's packages have opened before us in this process, Go's poller among them, is closed on exec.
+func closeInherited() {
+	unix.CloseOnExec(socketFD)
+	for _, fd := range openDescriptors() {
+		if fd <= socketFD {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
 	}
+}
+
+// openDescriptors lists the descriptors of this process, or all that it may have.
+func openDescriptors() (open []int) {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		for fd := range 1 << 16 {
+			open = append(open, fd)
+		}
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name.Name()); err == nil {
+			open = append(open, fd)
+		}
+	}
+	return open
 }
 
 // continueOnMail has the kernel send us SIGCONT whenever something comes from the host, its death included: a command may
@@ -162,7 +222,7 @@ func reap(forest *tree.Forest) {
 
 func (w *warden) end() error {
 	if left := w.forest.EndAll(grace); len(left) > 0 {
-		return fmt.Errorf("could not end %d processes: %v", len(left), left)
+		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
 	}
 	return nil
 }
@@ -196,8 +256,8 @@ func (w *warden) serve() {
 	}
 }
 
-// fork starts one leader. It runs on the main thread.
-func (w *warden) fork(s start) {
+// bear begins one leader. It runs on the main thread.
+func (w *warden) bear(s start) {
 	files := make([]uintptr, len(s.spec.FDs))
 	for i, position := range s.spec.FDs {
 		files[i] = ^uintptr(0)
@@ -205,19 +265,14 @@ func (w *warden) fork(s start) {
 			files[i] = uintptr(s.files[position])
 		}
 	}
-	if s.spec.Program != w.last { // it may hang, and with it the answers that wait
-		_ = w.conn.Flush()
-		w.last = strings.Clone(s.spec.Program) // which is a part of the request
-	}
-	began := time.Now()
 	id := s.id // what follows lives as long as the tree, and must not keep the request
-	t, err := w.forest.Start(tree.Spec{
+	t, err := w.forest.Begin(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
-		Exited: func(status messages.ExitStatus) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
+		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
-		Ended:  func(report messages.TreeReport) { w.ended(wire.Reply{ID: id, Ended: &report}) },
-		Over: func(status messages.ExitStatus, report messages.TreeReport) {
+		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
+		Over: func(status tree.Status, report tree.Report) {
 			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
 		},
 	})
@@ -225,17 +280,31 @@ func (w *warden) fork(s start) {
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		w.fail(s.id, err)
+		w.fail(id, err)
+		return
+	}
+	if t.Prompt(prompt) {
+		w.born(id, t, len(w.starts) > 0)
+		return
+	}
+	_ = w.conn.Flush()
+	go w.born(id, t, false)
+}
+
+// born answers a start when its program has been executed. The answer can wait if another one comes soon.
+func (w *warden) born(id uint64, t *tree.Tree, soon bool) {
+	if err := t.Executed(); err != nil {
+		w.fail(id, err)
 		return
 	}
 	w.mu.Lock()
-	w.trees[s.id] = t
+	w.trees[id] = t
 	w.mu.Unlock()
 	say := w.conn.Later
-	if len(w.starts) == 0 || time.Since(began) > slowFork { // otherwise the next answer comes soon
+	if !soon {
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
-	_ = say(&wire.Reply{ID: s.id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
 	go t.Watch()
 }
 
@@ -248,7 +317,13 @@ func (w *warden) ended(last wire.Reply) {
 
 // fail answers a start. What is no error number says that we are ending; the host then hears of our end.
 func (w *warden) fail(id uint64, err error) {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		_ = w.conn.Send(&wire.Reply{ID: id, Failed: &wire.Failed{Errno: errno}})
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return
 	}
+	answer := wire.Failed{Errno: errno}
+	if step, ok := errors.AsType[*birth.Error](err); ok {
+		answer.Step = step.Step
+	}
+	_ = w.conn.Send(&wire.Reply{ID: id, Failed: &answer})
 }

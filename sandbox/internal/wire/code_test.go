@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
 var words = rapid.SliceOfN(rapid.String(), 0, 4)
@@ -37,18 +37,20 @@ func drawRequest(t *rapid.T) *Request {
 }
 
 func drawReply(t *rapid.T) *Reply {
-	survivor := rapid.Custom(func(t *rapid.T) messages.Survivor {
-		return messages.Survivor{PID: rapid.Int().Draw(t, "pid"), Name: rapid.String().Draw(t, "name"), Why: rapid.String().Draw(t, "why")}
+	survivor := rapid.Custom(func(t *rapid.T) tree.Survivor {
+		return tree.Survivor{PID: rapid.Int().Draw(t, "pid"), Name: rapid.String().Draw(t, "name"), Why: rapid.String().Draw(t, "why")}
 	})
 	return &Reply{ID: rapid.Uint64().Draw(t, "id"), Left: rapid.Int().Draw(t, "left"),
 		Hello: some(t, "hello", func() Hello {
 			return Hello{rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "nonce")}
 		}),
 		Started: some(t, "started", func() Started { return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark")} }),
-		Failed:  some(t, "failed", func() Failed { return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno"))} }),
-		Exited:  some(t, "exited", func() messages.ExitStatus { return messages.Exited(rapid.Int().Draw(t, "code")) }),
-		Ended: some(t, "ended", func() messages.TreeReport {
-			return messages.TreeReport{Ended: rapid.Int().Draw(t, "ended"), Survivors: rapid.SliceOfN(survivor, 0, 3).Draw(t, "survivors"),
+		Failed: some(t, "failed", func() Failed {
+			return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno")), rapid.String().Draw(t, "step")}
+		}),
+		Exited: some(t, "exited", func() tree.Status { return tree.Status{Kind: tree.Exited, Number: rapid.Int().Draw(t, "code")} }),
+		Ended: some(t, "ended", func() tree.Report {
+			return tree.Report{Ended: rapid.Int().Draw(t, "ended"), Survivors: rapid.SliceOfN(survivor, 0, 3).Draw(t, "survivors"),
 				Airtight: rapid.Bool().Draw(t, "airtight")}
 		})}
 }
@@ -88,8 +90,8 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}}, Signal: &Signal{1, 1}, End: &End{1}},
-		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1}, &messages.ExitStatus{Kind: "k", Number: 1}, 1,
-			&messages.TreeReport{Ended: 1, Survivors: []messages.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
+		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
+			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())
 		out := coder{}

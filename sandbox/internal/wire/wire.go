@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
 // Request goes from the host to the warden. One of the pointers is set.
@@ -45,9 +45,9 @@ type Reply struct {
 	Hello   *Hello
 	Started *Started
 	Failed  *Failed
-	Exited  *messages.ExitStatus
+	Exited  *tree.Status
 	Left    int // processes that the leader left behind
-	Ended   *messages.TreeReport
+	Ended   *tree.Report
 }
 
 // Hello names the marks this warden gives to its trees, before it has started any: a warden may die before it can tell
@@ -60,8 +60,11 @@ type Started struct {
 	Mark uint64
 }
 
-// Failed says that it could not be started.
-type Failed struct{ Errno syscall.Errno }
+// Failed says that it could not be started, and which step of the birth failed.
+type Failed struct {
+	Errno syscall.Errno
+	Step  string
+}
 
 func (m *Request) code(c *coder) {
 	number(c, &m.ID)
@@ -102,15 +105,16 @@ func (m *Reply) code(c *coder) {
 	}
 	if optional(c, &m.Failed) {
 		number(c, &m.Failed.Errno)
+		text(c, &m.Failed.Step)
 	}
 	if optional(c, &m.Exited) {
-		text(c, &m.Exited.Kind)
+		number(c, &m.Exited.Kind)
 		number(c, &m.Exited.Number)
 	}
 	number(c, &m.Left)
 	if optional(c, &m.Ended) {
 		number(c, &m.Ended.Ended)
-		list(c, &m.Ended.Survivors, func(c *coder, s *messages.Survivor) {
+		list(c, &m.Ended.Survivors, func(c *coder, s *tree.Survivor) {
 			number(c, &s.PID)
 			text(c, &s.Name)
 			text(c, &s.Why)

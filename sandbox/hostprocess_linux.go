@@ -3,18 +3,14 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/tree"
-	"github.com/execbus/execbus/sandbox/internal/warden"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -22,31 +18,45 @@ const (
 	// closeWait is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to
 	// work, and some time for a loaded machine.
 	closeWait = 6 * time.Second
-	// sendWait is how long a warden may take to read what we say; one that takes longer is given up.
+	// sendWait is how long a warden may read nothing of what waits for it; then it is given up, unless a fork hangs.
 	sendWait = 10 * time.Second
+	// lastWait is how long the end may wait behind a message that the warden does not read.
+	lastWait = time.Second
 	// lostOutput is how much of a dead warden's last words is reported.
 	lostOutput = 4 << 10
 )
+
+// helloWait is how long the initialisers of the host may take in a warden; a test does not wait for so long.
+var helloWait = 10 * time.Second
 
 // wardenProcess is the host's side of one warden.
 type wardenProcess struct {
 	pid    int
 	pidfd  *os.File
 	conn   *wire.Conn
+	out    *wire.Outbox
 	stderr *os.File // a memfd
-	lost   func(WardenLost)
-	marks  tree.Marks    // set by the reader of replies
-	gone   chan struct{} // closed when the warden is dead and everything about it was reported
+
+	options Options
+	rights  rights        // what this process was when the warden started, and so the warden is
+	rest    string        // the like
+	marks   tree.Marks    // set before ready
+	entry   *stateEntry   // set before ready; nil without a state directory
+	ready   chan struct{} // closed when the warden has greeted us
+	gone    chan struct{} // closed when the warden is dead and everything about it was reported
 
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
 	nextID  uint64
 	leaders map[uint64]*wardenLeader
 	closing bool
+	retired bool // it takes no more starts, and ends with its last tree
 	dead    bool
+	reaped  bool     // or about to be
+	failed  error    // why a warden that is dead never greeted us
 	tended  bool     // it is looked at again and again
 	stops   int      // how often it was found stopped, in a row
-	hung    hungFork // killed is guarded; the rest belongs to tend
+	hung    hungFork // killed and met are guarded; the rest belongs to tend
 }
 
 // wardenLeader is one leader in the table, from the request to start it until its tree has ended.
@@ -64,81 +74,6 @@ type wardenLeader struct {
 	exited    bool
 }
 
-// startWarden executes this program again as a warden.
-func startWarden(lost func(WardenLost)) (*wardenProcess, error) {
-	greeting, err := sealedGreeting()
-	if err != nil {
-		return nil, fmt.Errorf("make the greeting: %w", err)
-	}
-	defer greeting.Close()
-	stderr, err := memfd("execbus-warden-stderr", 0)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, errors.Join(err, stderr.Close())
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "host")
-	defer theirs.Close()
-	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"), sendWait)
-	if err != nil {
-		return nil, errors.Join(err, stderr.Close())
-	}
-	p := &wardenProcess{conn: conn, stderr: stderr, lost: lost, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
-	if err := p.exec(greeting, theirs); err != nil {
-		return nil, errors.Join(err, conn.Close(), stderr.Close())
-	}
-	return p, nil
-}
-
-// exec starts the process. Its directory is "/", and its environment has nothing but GOMAXPROCS: a warden waits nearly all
-// the time, and threads that look for work would take the processor from the commands it starts.
-func (p *wardenProcess) exec(greeting, socket *os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	pidfd := -1
-	p.pid, err = syscall.ForkExec("/proc/self/exe", []string{warden.Name}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOMAXPROCS=1"},
-		Files: []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
-	})
-	if err != nil {
-		return fmt.Errorf("execute this program again: %w", err)
-	}
-	_ = syscall.SetNonblock(pidfd, true)
-	p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
-	return nil
-}
-
-func memfd(name string, flags int) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-func sealedGreeting() (*os.File, error) {
-	file, err := memfd(warden.Name, unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = file.WriteString(warden.Greeting); err == nil {
-		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
 func (p *wardenProcess) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,6 +82,13 @@ func (p *wardenProcess) alive() bool {
 
 // start asks for one leader and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
+	select {
+	case <-p.ready:
+	case <-p.gone:
+		return nil, p.errGone()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec)
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
@@ -155,17 +97,18 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		p.mu.Unlock()
 		return nil, p.errGone()
 	}
+	if p.retired {
+		p.mu.Unlock()
+		return nil, errRetired
+	}
 	p.nextID++
 	l.id = p.nextID
 	p.leaders[l.id] = l
 	p.tendLater()
 	p.mu.Unlock()
-	if err := p.conn.Send(&wire.Request{ID: l.id, Start: request}, files...); err != nil {
+	if err := p.out.Start(ctx, &wire.Request{ID: l.id, Start: request}, l.unsent, files...); err != nil {
 		p.forget(l)
-		if wire.Broken(err) {
-			return nil, p.errGone()
-		}
-		return nil, err
+		return nil, p.refusal("spawn", err)
 	}
 	select {
 	case err := <-l.reply:
@@ -174,7 +117,32 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		}
 		return l, nil
 	case <-ctx.Done():
-		return l.abandon(ctx)
+	}
+	if p.out.Withdraw(l.id) {
+		p.forget(l)
+		return nil, ctx.Err()
+	}
+	return l.abandon(ctx)
+}
+
+// unsent answers a start that could not be written.
+func (l *wardenLeader) unsent(err error) {
+	if l.process.forget(l) {
+		l.reply <- err
+	}
+}
+
+// errRetired says that another warden has taken over.
+var errRetired = errors.New("the warden has been replaced")
+
+// retire is for a warden that is not as this process is any more.
+func (p *wardenProcess) retire() {
+	p.mu.Lock()
+	p.retired = true
+	idle := len(p.leaders) == 0
+	p.mu.Unlock()
+	if idle {
+		go p.close()
 	}
 }
 
@@ -223,18 +191,36 @@ func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
 	return request, files
 }
 
-func (p *wardenProcess) forget(l *wardenLeader) {
+// forget takes a start off the table, and reports whether it was there.
+func (p *wardenProcess) forget(l *wardenLeader) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, there := p.leaders[l.id]
 	delete(p.leaders, l.id)
+	return there
+}
+
+// refusal turns what an outbox says into a sentence.
+func (p *wardenProcess) refusal(op string, err error) error {
+	switch {
+	case errors.Is(err, wire.ErrBroken):
+		return p.errGone()
+	case errors.Is(err, wire.ErrFull):
+		return &messages.Error{Code: messages.CodeLimitReached, Op: op, Subject: "warden", Detail: err.Error(),
+			Hint: "try again later; pass large data by file or input"}
+	}
+	return err
 }
 
 // errGone says why the warden takes no start.
 func (p *wardenProcess) errGone() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing {
+	switch {
+	case p.closing:
 		return errClosed()
+	case p.failed != nil:
+		return p.failed
 	}
 	return errWardenLost()
 }
@@ -248,20 +234,15 @@ func (l *wardenLeader) PID() int { return l.pid }
 
 // Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
 func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
-	err := l.process.conn.Send(&wire.Request{ID: l.id, Signal: &wire.Signal{Number: sig, Group: group}})
-	if err != nil && wire.Broken(err) {
-		return l.process.errGone()
+	err := l.process.out.Signal(l.id, wire.Signal{Number: sig, Group: group})
+	if err != nil {
+		return l.process.refusal("signal", err)
 	}
-	return err
+	return nil
 }
 
 // EndTree implements ptyio.Leader.
-func (l *wardenLeader) EndTree(grace time.Duration) {
-	_ = l.process.conn.Send(&wire.Request{ID: l.id, End: &wire.End{Grace: grace}}) // a dead warden has ended it
-}
+func (l *wardenLeader) EndTree(grace time.Duration) { l.process.out.End(l.id, wire.End{Grace: grace}) }
 
 // Prompt implements ptyio.Prompt: the warden is told, but its answer is not waited for.
 func (*wardenLeader) Prompt() {}
-
-// Prompt implements ptyio.Prompt.
-func (*wardens) Prompt() {}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
 // A command may stop the warden: both belong to the same user. The kernel continues it for everything that comes from the
@@ -62,8 +64,17 @@ func hasStopped(pidfd *os.File) (stopped bool) {
 	return stopped
 }
 
-// signal goes through the pidfd: a late timer must not hit a stranger.
+// signal must not hit a stranger, late as a timer may be: where pidfds are refused, nothing is sent once the warden, which
+// pins its number as a zombie, may have been reaped.
 func (p *wardenProcess) signal(sig unix.Signal) {
+	if !tree.Pidfds() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.reaped {
+			_ = unix.Kill(p.pid, sig)
+		}
+		return
+	}
 	if raw, err := p.pidfd.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
 	}

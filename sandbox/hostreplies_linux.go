@@ -14,13 +14,18 @@ import (
 
 // serve reads replies until the warden is gone, and then says what has become of its children.
 func (p *wardenProcess) serve() {
+	late := time.AfterFunc(helloWait, p.kill)
+	defer late.Stop()
 	for {
 		var reply wire.Reply
 		if err := p.conn.Receive(&reply); err != nil {
 			break
 		}
 		if reply.Hello != nil {
+			late.Stop()
 			p.marks = tree.Marks{Low: tree.Mark(reply.Hello.Low), High: tree.Mark(reply.Hello.High), Nonce: tree.Mark(reply.Hello.Nonce)}
+			p.entry = noteState(p.options.StateDir, p.pid, p.marks)
+			close(p.ready)
 			continue
 		}
 		p.dispatch(reply)
@@ -37,6 +42,9 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	}
 	if reply.Ended != nil || reply.Failed != nil {
 		delete(p.leaders, reply.ID)
+		if p.retired && len(p.leaders) == 0 {
+			go p.close() // which waits for us
+		}
 	}
 	if reply.Started != nil {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
@@ -51,14 +59,14 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	p.mu.Unlock()
 	switch {
 	case abandoned && reply.Started != nil:
-		go l.EndTree(0) // not here: the warden may wait for us to read
+		l.EndTree(0)
 	case abandoned && (reply.Ended != nil || reply.Failed != nil):
 		close(l.over)
 	case abandoned:
 	case reply.Started != nil:
 		l.reply <- nil
 	case reply.Failed != nil:
-		l.reply <- reply.Failed.Errno
+		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	case reply.Left > 0:
 		l.spec.Background(reply.Left)
 	default:
@@ -69,7 +77,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 // last passes on the last words: one of the two, or both.
 func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if reply.Exited != nil {
-		l.spec.Exited(*reply.Exited, nil)
+		l.spec.Exited(exitStatus(*reply.Exited), nil)
 	}
 	if reply.Ended == nil {
 		return
@@ -77,7 +85,7 @@ func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if !exited {
 		l.spec.Exited(messages.NoStatus, errNotKilled())
 	}
-	l.spec.TreeEnded(*reply.Ended)
+	l.spec.TreeEnded(treeReport(*reply.Ended))
 }
 
 // bury waits for the warden's end, searches for what its trees left, and reports each child's end.
@@ -101,15 +109,38 @@ func (p *wardenProcess) bury() {
 	}
 	p.mu.Unlock()
 	_ = p.conn.Close()
+	p.out.Abort()
 	children := len(left)
 	status := p.await()
 	total := p.reportLost(left)
-	words := make([]byte, lostOutput)
-	n, _ := p.stderr.ReadAt(words, max(0, size(p.stderr)-lostOutput))
-	_ = p.stderr.Close()
-	if p.lost != nil && !expected {
-		p.lost(WardenLost{PID: p.pid, Status: status, Children: children, Tree: total, Output: string(words[:n])})
+	words := p.words()
+	if !p.greeted() {
+		p.mu.Lock()
+		p.failed = errNotStarted(status, words)
+		p.mu.Unlock()
+		return
 	}
+	p.entry.remove()
+	if p.options.Lost != nil && !expected {
+		p.options.Lost(WardenLost{PID: p.pid, Status: status, Children: children, Tree: total, Output: words})
+	}
+}
+
+func (p *wardenProcess) greeted() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// words is the end of what the warden has written.
+func (p *wardenProcess) words() string {
+	defer p.stderr.Close()
+	text := make([]byte, lostOutput)
+	n, _ := p.stderr.ReadAt(text, max(0, size(p.stderr)-lostOutput))
+	return string(text[:n])
 }
 
 // reportLost ends what the warden has left and tells each of its children.
@@ -122,10 +153,10 @@ func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total message
 	reports := tree.EndMarked(p.marks, marks(left))
 	for _, report := range reports {
 		total.Ended += report.Ended
-		total.Survivors = append(total.Survivors, report.Survivors...)
+		total.Survivors = append(total.Survivors, treeReport(report).Survivors...)
 	}
 	for _, l := range left {
-		l.spec.TreeEnded(reports[l.mark])
+		l.spec.TreeEnded(treeReport(reports[l.mark]))
 	}
 	return total
 }
@@ -154,8 +185,11 @@ func (p *wardenProcess) await() messages.ExitStatus {
 	status := tree.AwaitExit(p.pidfd)
 	killer.Stop()
 	_ = p.pidfd.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaped = true
 	_, _ = syscall.Wait4(p.pid, nil, 0, nil)
-	return status
+	return exitStatus(status)
 }
 
 // kill ends the warden at once.
@@ -166,8 +200,8 @@ func (p *wardenProcess) close() {
 	p.mu.Lock()
 	p.closing = true
 	p.mu.Unlock()
-	_ = p.conn.CloseWrite()
 	killer := time.AfterFunc(closeWait, p.kill)
 	defer killer.Stop()
+	p.out.Close(lastWait)
 	<-p.gone
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,12 +23,19 @@ const (
 	maxMessage = 16 << 20
 	// prefix is the length that precedes a message.
 	prefix = 4
+	// maxPart is what one system call writes.
+	maxPart = 64 << 10
 )
+
+// ErrBroken is the error of whatever is sent after the end of the connection.
+var ErrBroken = errors.New("the connection is broken")
 
 // Conn sends and receives messages with descriptors. Send is safe for concurrent use; Receive belongs to one goroutine.
 type Conn struct {
-	socket   *net.UnixConn
+	socket   *os.File // package net would be initialised in every warden, and what the host has before it
+	raw      syscall.RawConn
 	patience time.Duration
+	bear     func() bool // says whether to be patient still
 
 	// sending keeps a message and its descriptors together and the stream's order; a message to a goroutine would only
 	// move the wait for the socket there and need a second queue with a second bound.
@@ -48,20 +55,19 @@ type batch struct {
 	cut bool // the kernel had no room for more in this process
 }
 
-// NewConn takes over a connected stream socket. A Send that the other side does not take within patience breaks the
-// connection; zero waits for ever.
-func NewConn(file *os.File, patience time.Duration) (*Conn, error) {
-	defer file.Close() // FileConn duplicates
-	conn, err := net.FileConn(file)
-	if err != nil {
+// NewConn takes over a connected stream socket. A message of which the other side has taken nothing for so long breaks the
+// connection, unless bear says that it is known why; zero waits for ever.
+func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
 		return nil, err
 	}
-	socket, ok := conn.(*net.UnixConn)
-	if !ok {
-		_ = conn.Close()
-		return nil, errors.New("not a unix socket")
+	socket := os.NewFile(uintptr(fd), "socket")
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
 	}
-	c := &Conn{socket: socket, patience: patience}
+	c := &Conn{socket: socket, raw: raw, patience: patience, bear: bear}
 	c.reader = bufio.NewReader(reader{c})
 	return c, nil
 }
@@ -69,8 +75,8 @@ func NewConn(file *os.File, patience time.Duration) (*Conn, error) {
 // maxLater bounds the messages that wait for the next.
 const maxLater = 4
 
-// Send writes one message, behind those that wait; the files stay the caller's. An error that Broken denies concerns only
-// these.
+// Send writes one message, behind those that wait; the files stay the caller's. An error that is not ErrBroken concerns
+// only these.
 func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
@@ -104,16 +110,24 @@ func (c *Conn) Flush() error {
 }
 
 func (c *Conn) encode(message Message) error {
-	before := len(c.out)
-	coder := coder{bytes: append(c.out, make([]byte, prefix)...)}
+	text, err := encode(c.out, message)
+	if err == nil {
+		c.out, c.left = text, c.left+1
+	}
+	return err
+}
+
+// encode appends a message and its length.
+func encode(text []byte, message Message) ([]byte, error) {
+	before := len(text)
+	coder := coder{bytes: append(text, make([]byte, prefix)...)}
 	message.code(&coder)
 	size := len(coder.bytes) - before - prefix
 	if size > maxMessage {
-		return unix.EMSGSIZE
+		return text, unix.EMSGSIZE
 	}
 	binary.LittleEndian.PutUint32(coder.bytes[before:], uint32(size))
-	c.out, c.left = coder.bytes, c.left+1
-	return nil
+	return coder.bytes, nil
 }
 
 func (c *Conn) flush(fds []int) error {
@@ -125,29 +139,58 @@ func (c *Conn) flush(fds []int) error {
 	return c.write(text, fds)
 }
 
+// sendEncoded writes what encode made.
+func (c *Conn) sendEncoded(text []byte, fds []int) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	return c.write(text, fds)
+}
+
+// write writes all of it. A stream socket takes a large message in parts, and each is progress.
 func (c *Conn) write(text []byte, fds []int) error {
-	if c.patience > 0 {
-		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
-	}
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	sent, _, err := c.socket.WriteMsgUnix(text, rights, nil)
-	if err == nil && sent < len(text) {
-		_, err = c.socket.Write(text[sent:]) // a stream socket may take only the first part
-		sent = len(text)
+	for sent := 0; sent < len(text); {
+		n, err := c.part(text[sent:min(len(text), sent+maxPart)], rights)
+		switch {
+		case err == nil:
+			sent, rights = sent+n, nil // the kernel takes descriptors with the first byte
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.bear != nil && c.bear():
+		case sent == 0 && !over(err):
+			return err
+		default:
+			_ = c.socket.Close() // the rest would be read as something else
+			return ErrBroken
+		}
 	}
-	if err != nil && (sent > 0 || errors.Is(err, os.ErrDeadlineExceeded)) {
-		_ = c.socket.Close() // the rest would be read as something else
-		return net.ErrClosed
-	}
-	return err
+	return nil
 }
 
-// Broken reports whether an error of Send means the end of the connection.
-func Broken(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
+// part is one system call, and the wait for room.
+func (c *Conn) part(text, rights []byte) (n int, err error) {
+	if c.patience > 0 {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
+	}
+	var failed error
+	err = c.raw.Write(func(fd uintptr) bool {
+		failed = unix.EINTR
+		for failed == unix.EINTR {
+			n, failed = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
+		}
+		return failed != unix.EAGAIN
+	})
+	if err == nil {
+		err = failed
+	}
+	return n, err
+}
+
+// over reports whether an error of part concerns the connection and not the descriptors.
+func over(err error) bool {
+	_, fromKernel := errors.AsType[unix.Errno](err)
+	return !fromKernel || err == unix.EPIPE || err == unix.ECONNRESET
 }
 
 // Receive reads the next message into an empty one. Its descriptors are then taken with TakeFiles.
@@ -196,7 +239,11 @@ func (c *Conn) TakeFiles(count int) ([]int, error) {
 }
 
 // CloseWrite lets the other side read end-of-file, and what it still has to say be received.
-func (c *Conn) CloseWrite() error { return c.socket.CloseWrite() }
+func (c *Conn) CloseWrite() error {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) { failed = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	return errors.Join(err, failed)
+}
 
 // Close ends the connection; the other side reads end-of-file.
 func (c *Conn) Close() error { return c.socket.Close() }
@@ -206,7 +253,18 @@ func (c *Conn) Close() error { return c.socket.Close() }
 type reader struct{ c *Conn }
 
 func (r reader) Read(p []byte) (int, error) {
-	n, oobn, flags, _, err := r.c.socket.ReadMsgUnix(p, r.c.control[:])
+	var n, oobn, flags int
+	var failed error
+	err := r.c.raw.Read(func(fd uintptr) bool {
+		failed = unix.EINTR
+		for failed == unix.EINTR {
+			n, oobn, flags, _, failed = unix.Recvmsg(int(fd), p, r.c.control[:], unix.MSG_CMSG_CLOEXEC)
+		}
+		return failed != unix.EAGAIN
+	})
+	if err == nil {
+		err = failed
+	}
 	if err != nil {
 		return 0, err // n is -1 then, which bufio answers with a panic
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// While the kernel executes a program the warden waits, with everything that is asked of it. Whether the program's file
-// answers is found out before; but a script's interpreter may not, or a file that answered a moment ago, and a command may
-// stop the newborn. So it is killed when it has not come to life for so many looks in a row, which are tendPause apart: a
-// cold disk takes less. A warden that even then has not come back is given up as if it had died.
+// Where a program's file system does not answer its newborn hangs. Whether the program's file answers is found out before; but
+// a script's interpreter may not, or a file that answered a moment ago, and a command may stop the newborn. So it is killed
+// when it has not come to life for so many looks in a row, which are tendPause apart: a cold disk takes less. A warden that
+// still owes an answer then is given up as if it had died.
 const (
 	maxHungLooks = 4
 	maxDeadLooks = 10
@@ -23,7 +23,8 @@ const (
 type hungFork struct {
 	newborn tree.Newborn
 	looks   int
-	killed  int // pid of the last one that was killed
+	killed  int       // pid of the last one that was killed
+	met     time.Time // when one was met last
 }
 
 // tendFork looks at the fork under way. It is called by tend alone.
@@ -33,12 +34,16 @@ func (p *wardenProcess) tendFork() {
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found || newborn != p.hung.newborn {
+	if !found { // or it runs at this very moment, which says nothing about the next
+		return
+	}
+	if newborn != p.hung.newborn {
 		p.hung.newborn, p.hung.looks = newborn, 0
 	}
-	if found {
-		p.hung.looks++
-	}
+	p.hung.looks++
+	p.mu.Lock()
+	p.hung.met = time.Now()
+	p.mu.Unlock()
 	switch {
 	case p.hung.looks == maxHungLooks:
 		p.mu.Lock()
@@ -48,6 +53,14 @@ func (p *wardenProcess) tendFork() {
 	case p.hung.looks >= maxDeadLooks:
 		p.signal(unix.SIGKILL)
 	}
+}
+
+// forkHangs reports whether the warden has no time to read what we say for a reason that is being dealt with: tend kills what
+// hangs, and a warden that hangs nevertheless.
+func (p *wardenProcess) forkHangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.hung.met) < sendWait
 }
 
 // took reports whether a leader that is said to have started is the one that was killed.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -20,10 +19,10 @@ func pair(t *testing.T, patience time.Duration) (a, b *Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = NewConn(os.NewFile(uintptr(fds[0]), "a"), patience); err != nil {
+	if a, err = NewConn(fds[0], patience, nil); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = NewConn(os.NewFile(uintptr(fds[1]), "b"), 0); err != nil {
+	if b, err = NewConn(fds[1], 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
@@ -148,7 +147,7 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 	a, b := pair(t, 0)
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
-	if err := a.Send(&Request{ID: 1}, closed); err == nil || Broken(err) {
+	if err := a.Send(&Request{ID: 1}, closed); err == nil || errors.Is(err, ErrBroken) {
 		t.Errorf("error %v", err)
 	}
 	if err := a.Send(&Request{ID: 2}); err != nil {
@@ -204,10 +203,10 @@ func TestMessagesThatWaitComeBeforeTheNext(t *testing.T) {
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
 	a, _ := pair(t, 20*time.Millisecond)
 	err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
-	if !errors.Is(err, net.ErrClosed) || !Broken(err) {
+	if !errors.Is(err, ErrBroken) {
 		t.Errorf("error %v", err)
 	}
-	if err := a.Send(&Request{}); !Broken(err) {
+	if err := a.Send(&Request{}); !errors.Is(err, ErrBroken) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -234,5 +233,87 @@ func TestHeldDescriptorsBlock(t *testing.T) {
 	n, _ := read.Read(got[:])
 	if err != nil || !bytes.Equal(got[:n], []byte("through")) {
 		t.Errorf("%q, %v", got[:n], err)
+	}
+}
+
+func TestDescriptorsForWhichThereIsNoRoomFailTheirMessageOnly(t *testing.T) {
+	a, b := pair(t, 0)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	const count = 20
+	if err := a.Send(&Request{ID: 1, Start: &Start{Files: count}}, slicesRepeat(null, count)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Send(&Request{ID: 2, Start: &Start{Files: 1}}, null); err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: uint64(len(openFiles(t)) + 3), Max: before.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	var request Request
+	err = b.Receive(&request)
+	if restored := unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil); err != nil || restored != nil {
+		t.Fatal(err, restored)
+	}
+	open := len(openFiles(t))
+	if fds, err := b.TakeFiles(count); !errors.Is(err, unix.EMFILE) || fds != nil {
+		t.Errorf("%d descriptors, %v", len(fds), err)
+	}
+	if left := len(openFiles(t)); left >= open {
+		t.Errorf("%d descriptors are open, and %d were before", left, open)
+	}
+	request = Request{}
+	if err := b.Receive(&request); err != nil || request.ID != 2 {
+		t.Fatalf("%+v, %v", request, err)
+	}
+	fds, err := b.TakeFiles(1)
+	if err != nil || len(fds) != 1 {
+		t.Fatalf("%v, %v", fds, err)
+	}
+	_ = unix.Close(fds[0])
+}
+
+func openFiles(t *testing.T) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func TestAMessageIsBounded(t *testing.T) {
+	a, b := pair(t, 0)
+	if err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", maxMessage)}}}); !errors.Is(err, unix.EMSGSIZE) {
+		t.Errorf("too large a message: %v", err)
+	}
+	if err := a.write([]byte{0xff, 0xff, 0xff, 0x7f}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Receive(&Request{}); !errors.Is(err, errMalformed) {
+		t.Errorf("a length that nobody sends: %v", err)
+	}
+}
+
+func TestAMessageThatWasCutOffIsNone(t *testing.T) {
+	a, b := pair(t, 0)
+	text, err := encode(nil, &Request{ID: 7, End: &End{Grace: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.write(text[:len(text)-1], nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	if err := b.Receive(&Request{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v", err)
 	}
 }

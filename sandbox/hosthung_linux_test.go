@@ -26,12 +26,13 @@ func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 		t.Fatal(err)
 	}
 	_ = unix.Close(pair[1])
-	conn, err := wire.NewConn(os.NewFile(uintptr(pair[0]), "warden"), sendWait)
+	conn, err := wire.NewConn(pair[0], sendWait, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	p := &wardenProcess{conn: conn, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}, hung: hungFork{killed: pid}}
+	out := wire.NewOutbox(conn)
+	t.Cleanup(func() { _ = conn.Close(); out.Abort() })
+	p := &wardenProcess{conn: conn, out: out, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}, hung: hungFork{killed: pid}}
 	return p, p.expect(t, 1)
 }
 
@@ -57,7 +58,7 @@ func TestAKilledNewbornIsNoLeaderForWhoGivesUpAtThatInstant(t *testing.T) {
 	if leader, err := l.abandon(ctx); leader != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", leader, err)
 	}
-	p.dispatch(wire.Reply{ID: 1, Exited: &messages.NoStatus, Ended: &messages.TreeReport{}})
+	p.dispatch(wire.Reply{ID: 1, Exited: &tree.Status{}, Ended: &tree.Report{}})
 }
 
 func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
@@ -108,8 +109,14 @@ func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 
 func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 	p, end := hangingWarden(t)
+	if p.forkHangs() {
+		t.Error("it hangs before anybody looked")
+	}
 	for range maxHungLooks - 1 {
 		p.tendFork()
+	}
+	if !p.forkHangs() {
+		t.Error("the connection would be given up while a hang is dealt with")
 	}
 	if _, found := tree.FindNewborn(p.pid); !found || p.hung.killed != 0 {
 		t.Fatal("it was killed before its time")

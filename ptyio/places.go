@@ -1,0 +1,60 @@
+package ptyio
+
+import (
+	"sync"
+	"time"
+)
+
+// places bounds what is under way of a kind that can take a thread each, which Go never gives back.
+//
+// A look that takes long has its thread already: it gives its place back, and another one until it answers. So as many
+// looks as hang let as many others through, and however many hang, an innocent one waits for some longLooks only.
+type places struct {
+	// mu guards two words and a queue for an instant; a message would need a goroutine that never ends.
+	mu      sync.Mutex
+	room    int // places that are free; negative while looks that took long have answered and theirs are in use
+	waiting []chan struct{}
+}
+
+// longLook is how long a look holds its place. One at a file system that answers takes a hundredth.
+const longLook = 10 * time.Millisecond
+
+func newPlaces(count int) *places { return &places{room: count} }
+
+func (p *places) take() {
+	p.mu.Lock()
+	if p.room > 0 {
+		p.room--
+		p.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	p.waiting = append(p.waiting, turn)
+	p.mu.Unlock()
+	<-turn
+}
+
+// give gives places back, or takes some away if count is negative.
+func (p *places) give(count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.room += count
+	for p.room > 0 && len(p.waiting) > 0 {
+		p.room--
+		close(p.waiting[0])
+		p.waiting = p.waiting[1:]
+	}
+}
+
+// takeForALook takes a place that is given back when the look is over, or earlier if it takes long.
+func (p *places) takeForALook() (over func()) {
+	p.take()
+	long := time.AfterFunc(longLook, func() { p.give(2) })
+	return func() {
+		if long.Stop() {
+			p.give(1)
+		} else {
+			p.give(-1)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package ptyio
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+)
+
+func TestAFailedStepIsToldFromTheProgram(t *testing.T) {
+	launch := Launch{Dir: t.TempDir()}
+	for _, test := range []struct {
+		err           error
+		subject, says string
+		code          messages.Code
+	}{
+		{&StepError{"chdir", syscall.ENOENT}, launch.Dir, "working directory", messages.CodeSpawnFailed},
+		{&StepError{"chdir", syscall.EACCES}, launch.Dir, "working directory", messages.CodeSpawnFailed},
+		{&StepError{"execve", syscall.ENOENT}, "/missing", "no such program", messages.CodeNoSuchProgram},
+		{syscall.ENOENT, "/missing", "no such program", messages.CodeNoSuchProgram},
+		{&StepError{"setsid", syscall.EACCES}, "/missing", "setsid: permission denied", messages.CodeSpawnFailed},
+		{&StepError{"clone", syscall.EAGAIN}, "/missing", "clone: resource temporarily unavailable", messages.CodeSpawnFailed},
+	} {
+		failure, ok := errors.AsType[*messages.Error](startError(launch, "/missing", test.err))
+		if !ok || failure.Subject != test.subject || failure.Code != test.code || !strings.Contains(failure.Detail, test.says) {
+			t.Errorf("%v: %v", test.err, failure)
+		}
+	}
+	scarce, _ := errors.AsType[*messages.Error](startError(launch, "/missing", &StepError{"clone", syscall.EAGAIN}))
+	if scarce == nil || scarce.Hint == "" {
+		t.Error("no hint where the system is short of processes")
+	}
+}

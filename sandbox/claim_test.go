@@ -1,0 +1,121 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/sandbox"
+)
+
+func TestWherePidfdsAreDeniedTreesAreEndedAndLessIsClaimed(t *testing.T) {
+	token := newToken()
+	out := says(t, []string{self(t)}, "DENIED=pidfds", "SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); sleep 0.2")
+	if strings.Contains(out, "no seccomp") {
+		t.Skip(out)
+	}
+	if !strings.Contains(out, "Ended:1 Survivors:[] Airtight:false") {
+		t.Errorf("it says %s", out)
+	}
+	noneLeft(t, token)
+	if out := says(t, []string{self(t)}, "SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); sleep 0.2"); !strings.Contains(out, "Ended:1 Survivors:[] Airtight:true") {
+		t.Errorf("with pidfds it says %s", out)
+	}
+}
+
+func TestAForgedMarkDeceivesNobody(t *testing.T) {
+	spawner := newSpawner(t, sandbox.Options{})
+	token, mark := newToken(), filepath.Join(t.TempDir(), "mark")
+	l := bash(false, `(setsid "$1" `+token+` </dev/null &); read x`, self(t))
+	l.Env = environment(roleVariable+"=forger", "MARK="+mark)
+	forger, first := run(t, spawner, l)
+	first.awaitOutput(t, "up")
+	time.Sleep(30 * time.Millisecond)                      // the kernel tells ages in hundredths of a second
+	other, second := run(t, spawner, launch(false, "cat")) // it begins after the forger
+	limits, err := os.ReadFile("/proc/" + strconv.Itoa(other.PID()) + "/limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Max realtime timeout +(\d+) +(\d+)`).FindSubmatch(limits)
+	if found == nil {
+		t.Skip("no marks here")
+	}
+	if err := os.WriteFile(mark, bytes.Join(found[1:], []byte(" ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mark is forged", func() bool { _, err := os.Stat(mark); return err != nil })
+	forger.EndTree(0)
+	report := first.awaitEnd(t)
+	if alive := len(observe(token)) > 0; alive && (report.Airtight || len(report.Survivors) == 0) {
+		t.Errorf("a forger lives, and the report says %+v", report)
+	}
+	other.EndTree(0)
+	second.awaitEnd(t)
+	noneLeft(t, token)
+}
+
+// sudoer runs, as an ordinary user, a host of which a command becomes root, behind the given commands.
+func sudoer(t *testing.T, before string) (lines []string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make what an ordinary user cannot end")
+	}
+	folder, err := os.MkdirTemp("/tmp", "execbus-test") // where an ordinary user can look
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	host, sudo, token := filepath.Join(folder, "host"), filepath.Join(folder, "sudo"), newToken()
+	copyFile(t, self(t), host)
+	copyFile(t, self(t), sudo)
+	if err := errors.Join(os.Chmod(sudo, 0o755|os.ModeSetuid), os.Chmod(folder, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("unshare", "--mount", "sh", "-c", before+` exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0"`, host)
+	command.Env = environment(roleVariable+"=sudoer", "SUDO="+sudo, "TOKEN="+token)
+	out, err := command.CombinedOutput()
+	for _, p := range observe(token) {
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	lines = strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || len(lines) != 6 {
+		t.Skipf("this system does not let a test do that: %v %s", err, out)
+	}
+	return lines
+}
+
+func TestWhatSurvivedOneCommandIsNotBlamedOnTheNext(t *testing.T) {
+	lines := sudoer(t, "")
+	if !strings.Contains(lines[0], "cannot be signalled") {
+		t.Errorf("of what cannot be ended the report says %s", lines[0])
+	}
+	for i := 2; i < len(lines); i += 2 {
+		if !strings.Contains(lines[i], "Survivors:[] Airtight:true") {
+			t.Errorf("command %d: %s", i/2, lines[i])
+		}
+		first, _ := strconv.Atoi(lines[1])
+		if took, _ := strconv.Atoi(lines[i+1]); took > first/2 {
+			t.Errorf("command %d took %d ms, and the first %d", i/2, took, first)
+		}
+	}
+}
+
+func TestWhatCannotBeSeenIsNamedAndNothingIsClaimed(t *testing.T) {
+	lines := sudoer(t, "mount -t proc -o hidepid=2 proc /proc &&")
+	if !strings.Contains(lines[0], "cannot be seen") || !strings.Contains(lines[0], "Airtight:false") {
+		t.Errorf("of what cannot be seen the report says %s", lines[0])
+	}
+	if !strings.Contains(lines[2], "Survivors:[] Airtight:true") {
+		t.Errorf("the next command: %s", lines[2])
+	}
+}

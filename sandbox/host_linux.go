@@ -1,0 +1,176 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+)
+
+// maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
+const maxStarts = 64
+
+// wardens is the spawner: it holds the current warden and replaces a dead one, and one that is not as this process is.
+type wardens struct {
+	options Options
+	starts  chan struct{} // one token for each start under way
+	closing chan struct{} // closed by Close
+	mirror  *mirror
+
+	// mu guards the change from one warden to the next, which every spawn must see done.
+	mu       sync.Mutex
+	current  *wardenProcess
+	fallback ptyio.Starter // where this process cannot be executed again
+	all      map[*wardenProcess]struct{}
+	closed   bool
+	living   sync.WaitGroup // wardens about which not everything was reported
+}
+
+func newDefault(options Options) (ptyio.Spawner, error) {
+	reapFormer()
+	w := &wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), mirror: newMirror(), all: map[*wardenProcess]struct{}{}}
+	if options.StateDir != "" {
+		if err := checkStateDir(options.StateDir); err != nil {
+			return nil, err
+		}
+		w.living.Go(w.recover)
+	}
+	return w, nil
+}
+
+// recover ends what a dead spawner with this state directory has left.
+func (w *wardens) recover() {
+	report := recoverState(w.options.StateDir, w.closing)
+	if w.options.Recovered != nil && (report.Ended > 0 || len(report.Survivors) > 0) {
+		w.options.Recovered(report)
+	}
+}
+
+func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	return spawn(ctx, launch, w)
+}
+
+// Can implements ptyio.Spawner.
+func (w *wardens) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
+
+// Resolver implements ptyio.Spawner.
+func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }
+
+// Prompt implements ptyio.Prompt.
+func (*wardens) Prompt() {}
+
+// Start implements ptyio.Starter.
+func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case w.starts <- struct{}{}:
+		defer func() { <-w.starts }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		p, fallback, err := w.warden()
+		switch {
+		case err != nil:
+			return nil, err
+		case fallback != nil:
+			return fallback.Start(ctx, start)
+		}
+		leader, err := p.start(ctx, start)
+		if !errors.Is(err, errRetired) {
+			return leader, err
+		}
+	}
+}
+
+// Refresh has what this process passes on to commands, and what gives no rights, read again at the next start. Otherwise that
+// may be a second old.
+func (w *wardens) Refresh() { w.mirror.refresh() }
+
+// warden is the living warden, started if need be, or what starts commands instead.
+func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return nil, nil, errClosed()
+	case w.fallback != nil:
+		return nil, w.fallback, nil
+	}
+	now, rest := w.mirror.look()
+	switch {
+	case w.current != nil && w.current.alive() && w.current.rights == now && w.current.rest == rest:
+		return w.current, nil, nil
+	case tree.Foreign():
+		return nil, nil, errForeign()
+	}
+	if w.current == nil && w.options.Warden == "" {
+		if why := cannotExecute(); why != "" {
+			w.fallback = newForking()
+			w.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
+				". Nothing ends them if it is killed, and a daemon that leaves its session is not found")
+			return nil, w.fallback, nil
+		}
+	}
+	if w.current != nil {
+		w.current.retire()
+	}
+	p, err := startWarden(w.options)
+	if err != nil {
+		return nil, nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
+			Hint: "a host that cannot execute itself must name another program in Options.Warden, or use the direct spawner"}
+	}
+	p.rights, p.rest = now, rest
+	w.current = p
+	w.all[p] = struct{}{}
+	w.living.Go(func() {
+		p.serve()
+		w.mu.Lock()
+		delete(w.all, p)
+		w.mu.Unlock()
+	})
+	return p, nil, nil
+}
+
+func (w *wardens) notice(text string) {
+	if w.options.Notice != nil {
+		w.options.Notice(text)
+	}
+}
+
+// Close implements ptyio.Spawner.
+func (w *wardens) Close() error {
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	var closes sync.WaitGroup
+	for p := range w.all {
+		closes.Go(p.close)
+	}
+	fallback := w.fallback
+	w.mu.Unlock()
+	if first {
+		close(w.closing)
+	}
+	if d, ok := fallback.(*direct); ok {
+		_ = d.Close()
+	}
+	closes.Wait()
+	w.living.Wait()
+	if first {
+		w.mirror.close()
+	}
+	return nil
+}
+
+// errForeign is for a process whose /proc is not its own: what is found there are strangers.
+func errForeign() error {
+	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "/proc",
+		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely",
+		Hint:   "mount the proc file system in the pid namespace of this program"}
+}

@@ -1,0 +1,167 @@
+package sandbox
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/warden"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// ourselves is the executable of this process, also if it was deleted or replaced since.
+const ourselves = "/proc/self/exe"
+
+// startWarden executes this program, or the one that the options name, as a warden.
+func startWarden(options Options) (*wardenProcess, error) {
+	greeting, err := sealedGreeting()
+	if err != nil {
+		return nil, fmt.Errorf("make the greeting: %w", err)
+	}
+	defer greeting.Close()
+	stderr, err := memfd("execbus-warden-stderr", 0)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.Join(err, stderr.Close())
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "host")
+	defer theirs.Close()
+	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}),
+		leaders: map[uint64]*wardenLeader{}}
+	if p.conn, err = wire.NewConn(pair[0], sendWait, p.forkHangs); err != nil {
+		return nil, errors.Join(err, stderr.Close())
+	}
+	if err := p.exec(greeting, theirs); err != nil {
+		return nil, errors.Join(err, p.conn.Close(), stderr.Close())
+	}
+	p.out = wire.NewOutbox(p.conn)
+	return p, nil
+}
+
+// exec starts the process. Its directory is "/". It has one processor: a warden waits nearly all the time, and threads that
+// look for work would take the processor from the commands it starts.
+func (p *wardenProcess) exec(greeting, socket *os.File) error {
+	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.WardenEnvironment, map[string]string{"GOMAXPROCS": "1"})
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd(), null.Fd()}
+	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket tells of our death
+		defer unix.Close(us)
+		files[len(files)-1] = uintptr(us)
+	}
+	pidfd := -1
+	p.pid, err = syscall.ForkExec(cmp.Or(p.options.Warden, ourselves), []string{warden.Name}, &syscall.ProcAttr{
+		Dir: "/", Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}})
+	if err != nil {
+		return fmt.Errorf("execute %s: %w", cmp.Or(p.options.Warden, "this program again"), err)
+	}
+	_ = syscall.SetNonblock(pidfd, true)
+	p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	return nil
+}
+
+func memfd(name string, flags int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func sealedGreeting() (*os.File, error) {
+	file, err := memfd(warden.Name, unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = file.WriteString(warden.Greeting); err == nil {
+		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// cannotExecute says why this process must not be executed again, before anything is; it is empty if nothing is known
+// against it. In a library inside of another program /proc/self/exe is that program, and under the dynamic loader the loader.
+func cannotExecute() (why string) {
+	info, err := os.Stat(ourselves)
+	if err != nil {
+		return "its executable cannot be found: " + err.Error()
+	}
+	if info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 || hasCapabilities(ourselves) {
+		return "its executable gives rights, which the host may have dropped"
+	}
+	path, err := os.Readlink(ourselves)
+	if err != nil {
+		return ""
+	}
+	code, inode, known := codeFile()
+	if stat, ok := info.Sys().(*syscall.Stat_t); known && code != path && (!ok || inode != stat.Ino) {
+		return fmt.Sprintf("this code lies in %s, and the process executes %s", code, path)
+	}
+	return ""
+}
+
+func hasCapabilities(path string) bool {
+	size, err := unix.Getxattr(path, "security.capability", nil)
+	return err == nil && size > 0
+}
+
+// codeFile is the file that this very code was loaded from.
+func codeFile() (path string, inode uint64, known bool) {
+	maps, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return "", 0, false
+	}
+	defer maps.Close()
+	here := uint64(reflect.ValueOf(codeFile).Pointer())
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 { // anonymous memory
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		low, errLow := strconv.ParseUint(from, 16, 64)
+		high, errHigh := strconv.ParseUint(to, 16, 64)
+		if errLow != nil || errHigh != nil || here < low || here >= high {
+			continue
+		}
+		inode, _ = strconv.ParseUint(fields[4], 10, 64)
+		_, path, _ = strings.Cut(lines.Text(), " "+fields[4]+" ")
+		return strings.TrimLeft(path, " "), inode, true
+	}
+	return "", 0, false
+}
+
+// errNotStarted is for a warden that ended, or was killed, before it greeted us.
+func errNotStarted(status messages.ExitStatus, words string) error {
+	detail := "the warden did not start (" + status.String() + ")"
+	if words = strings.TrimSpace(words); words != "" {
+		detail += ", and said: " + words
+	}
+	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: detail,
+		Hint: "it is this program, executed again: what its packages do before main must work there, too. " +
+			"Options.Warden can name another program, and the direct spawner needs none"}
+}

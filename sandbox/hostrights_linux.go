@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Commands are as this process is when they start, and what they are they have from the warden. So a warden that is not as
+// this process is any more takes no further start. The state of the main thread counts: for the kernel it is the process.
+
+// restInterval is how often, at most, that is read again which gives no rights.
+const restInterval = time.Second
+
+// namespaces are those in /proc/self/ns that a process can change for itself, or for its children.
+var namespaces = [...]string{"mnt", "user", "net", "pid_for_children", "uts", "ipc", "cgroup"}
+
+// rights is what gives rights.
+type rights struct {
+	credentials string // users, groups, capabilities, no_new_privs and the number of seccomp filters
+	root        [2]uint64
+	namespaces  [len(namespaces)]string
+}
+
+// mirror looks at this process. Its files stay open, since it is used at each start.
+type mirror struct {
+	// mu keeps apart what shares the buffer; a look takes microseconds.
+	mu     sync.Mutex
+	status int // /proc/self/status, or -1
+	spaces int // /proc/self/ns, or -1
+	text   [4096]byte
+	link   [len(namespaces)][64]byte
+	rest   string
+	read   time.Time // when rest was read; zero asks for it
+}
+
+func newMirror() *mirror {
+	m := &mirror{status: -1, spaces: -1}
+	if fd, err := unix.Open("/proc/self/status", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		m.status = fd
+	}
+	if fd, err := unix.Open("/proc/self/ns", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		m.spaces = fd
+	}
+	return m
+}
+
+func (m *mirror) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_ = unix.Close(m.status)
+	_ = unix.Close(m.spaces)
+	m.status, m.spaces = -1, -1
+}
+
+// look is what gives rights, and the rest, which may be as old as restInterval.
+func (m *mirror) look() (now rights, rest string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, _ := unix.Pread(m.status, m.text[:], 0)
+	text := m.text[:max(n, 0)]
+	now.credentials = string(between(text, "\nUid:", "\nFDSize:")) + string(between(text, "\nGroups:", "\n")) +
+		string(between(text, "\nCapInh:", "\nSpeculation"))
+	var stat unix.Stat_t
+	if unix.Stat("/", &stat) == nil {
+		now.root = [2]uint64{stat.Dev, stat.Ino}
+	}
+	for i, name := range namespaces { // their links say which they are, at a third of what a look at the files costs
+		n, _ := unix.Readlinkat(m.spaces, name, m.link[i][:])
+		now.namespaces[i] = string(m.link[i][:max(n, 0)])
+	}
+	if m.read.IsZero() || time.Since(m.read) >= restInterval {
+		m.rest, m.read = readRest(text), time.Now()
+	}
+	return now, m.rest
+}
+
+// refresh has the rest read at the next look.
+func (m *mirror) refresh() {
+	m.mu.Lock()
+	m.read = time.Time{}
+	m.mu.Unlock()
+}
+
+// between is what lies from a first mark to the next second one.
+func between(text []byte, from, to string) []byte {
+	_, rest, found := bytes.Cut(text, []byte(from))
+	if !found {
+		return nil
+	}
+	part, _, _ := bytes.Cut(rest, []byte(to))
+	return part
+}
+
+// readRest is what commands inherit and what gives no rights: umask, affinity, limits, cgroup, niceness, OOM score.
+func readRest(status []byte) string {
+	rest := bytes.Join([][]byte{between(status, "\nUmask:", "\n"), between(status, "\nCpus_allowed:", "\n"),
+		between(status, "\nMems_allowed:", "\n")}, []byte(" "))
+	for _, name := range []string{"limits", "cgroup", "oom_score_adj", "timerslack_ns"} {
+		text, _ := os.ReadFile("/proc/self/" + name)
+		rest = append(append(rest, ' '), text...)
+	}
+	nice, _ := syscall.Getpriority(syscall.PRIO_PROCESS, os.Getpid())
+	return strconv.Itoa(nice) + string(rest)
+}

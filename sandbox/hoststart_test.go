@@ -1,0 +1,167 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// spawnWith tries to spawn with a warden that is something else.
+func spawnWith(t *testing.T, script string) error {
+	t.Helper()
+	spawner := newSpawner(t, sandbox.Options{Warden: write(t, 0o755, script)})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	l := launch(false, "true")
+	l.Events = newRecorder().receive
+	_, err := spawner.Spawn(ctx, l)
+	return err
+}
+
+func TestAWardenThatDoesNotStartSaysWhyAndWhatHelps(t *testing.T) {
+	err := spawnWith(t, "#!/bin/sh\necho 'panic: NEEDED is not set' >&2\nexit 9\n")
+	var typed *messages.Error
+	if !errors.As(err, &typed) || typed.Code != messages.CodeSpawnFailed {
+		t.Fatalf("error %v", err)
+	}
+	for _, part := range []string{"did not start", "panic: NEEDED is not set", "9", "Options.Warden", "direct spawner"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("without %q: %v", part, err)
+		}
+	}
+}
+
+func TestAWardenThatHangsBeforeItsStartIsGivenUp(t *testing.T) {
+	defer sandbox.SetHelloWait(200 * time.Millisecond)()
+	token := newToken()
+	err := spawnWith(t, "#!/bin/sh\nexec sleep "+token+"\n")
+	if err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("error %v", err)
+	}
+	noneLeft(t, token)
+}
+
+func TestAnotherProgramCanBeTheWarden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "another")
+	copyFile(t, self(t), path)
+	spawner := newSpawner(t, sandbox.Options{Warden: path})
+	child, record := run(t, spawner, launch(false, "cat"))
+	exe, err := os.Readlink("/proc/" + strconv.Itoa(wardenAbove(child.PID())) + "/exe")
+	if err != nil || exe != path {
+		t.Errorf("the warden executes %s, %v", exe, err)
+	}
+	child.EndTree(0)
+	record.awaitEnd(t)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	source, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, source); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says runs this test binary as a host that says what came of its first command.
+func says(t *testing.T, argv []string, env ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	host := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	host.Env = environment(append(env, roleVariable+"=says")...)
+	var out bytes.Buffer
+	host.Stdout, host.Stderr = &out, &out
+	if err := host.Run(); err != nil {
+		t.Logf("%v: %v", argv, err)
+	}
+	return out.String()
+}
+
+func TestAHostThatWouldGetRightsByBeingExecutedHasNoWarden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "setuid")
+	copyFile(t, self(t), path)
+	if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	out := says(t, []string{path})
+	if !strings.Contains(out, "notice: ") || !strings.Contains(out, "gives rights") || !strings.Contains(out, "error: <nil>") {
+		t.Errorf("it says %s", out)
+	}
+	if out := says(t, []string{path}, "WARDEN="+self(t)); strings.Contains(out, "notice: ") || !strings.Contains(out, "error: <nil>") {
+		t.Errorf("with a warden of its own it says %s", out)
+	}
+}
+
+func TestAHostThatTheLoaderStartedHasNoWarden(t *testing.T) {
+	program, err := elf.Open("/bin/sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer program.Close()
+	loader := make([]byte, 256)
+	for _, segment := range program.Progs {
+		if segment.Type == elf.PT_INTERP {
+			n, _ := segment.ReadAt(loader, 0)
+			loader = bytes.TrimRight(loader[:n], "\x00")
+		}
+	}
+	out := says(t, []string{string(loader), self(t)})
+	if !strings.Contains(out, "error: ") || strings.Contains(out, "executes "+self(t)) { // it executes what is static
+		t.Skipf("%s does not start this binary: %s", loader, out)
+	}
+	if !strings.Contains(out, "notice: ") || !strings.Contains(out, "this code lies in") || !strings.Contains(out, "error: <nil>") {
+		t.Errorf("it says %s", out)
+	}
+}
+
+func TestNothingIsStartedWhereProcIsThatOfStrangers(t *testing.T) {
+	in := []string{"unshare", "--pid", "--fork"}
+	if os.Geteuid() != 0 {
+		in = append(in, "--user", "--map-root-user")
+	}
+	if out, err := exec.Command(in[0], append(in[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no pid namespaces here: %v %s", err, out)
+	}
+	for _, spawner := range []string{"warden", "direct"} {
+		out := says(t, append(in, self(t)), "SPAWNER="+spawner)
+		if !strings.Contains(out, "another pid namespace") || !strings.Contains(out, "mount the proc") {
+			t.Errorf("%s: it says %s", spawner, out)
+		}
+	}
+	if out := says(t, append(in, "--mount-proc", self(t))); !strings.Contains(out, "error: <nil>") {
+		t.Errorf("with a /proc of its own it says %s", out)
+	}
+}
+
+func TestAWardenIsReapedThoughTheHostExecutedItselfAnew(t *testing.T) {
+	first, second := newToken(), newToken()
+	host, _ := startHost(t, "again", "FIRST="+first, "SECOND="+second)
+	eventually(t, "the second life has a command", func() bool { return len(sleepers(second)) == 1 })
+	noneLeft(t, first)
+	eventually(t, "the former warden is reaped", func() bool { _, dead := children(host.Process.Pid); return dead == 0 })
+	_ = host.Process.Kill()
+	noneLeft(t, second)
+}

@@ -1,0 +1,187 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+)
+
+// A state directory has a file for each warden: who its host is, who it is, and the marks of its trees. The host holds an
+// exclusive lock on the file while it lives; a copy of it that was forked holds it, too, and then nothing is looked for.
+
+const (
+	entryPrefix = "warden-"
+	newPrefix   = ".new-" // until it is locked and complete
+	entryFormat = "execbus 1\nboot %s\nspace %s\nhost %d %d\nwarden %d %d\nmarks %d %d %d\n"
+	// maxEntry bounds what is read of an entry.
+	maxEntry = 4 << 10
+	// leaveWait is how long a warden that outlived its host is left to its work.
+	leaveWait = closeWait
+)
+
+// stateEntry is the file of a living warden.
+type stateEntry struct {
+	file *os.File
+	path string
+}
+
+// life names a process for all times of a boot.
+type life struct {
+	pid   int
+	begun uint64
+}
+
+func (l life) alive() bool {
+	begun, err := tree.Begun(l.pid)
+	return err == nil && begun == l.begun
+}
+
+// state is what an entry says.
+type state struct {
+	boot, space  string // of which boot and which pid namespace the numbers are
+	host, warden life
+	marks        tree.Marks
+}
+
+func here() (boot, space string) {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, _ = os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(id)), space
+}
+
+// checkStateDir makes the directory, which nobody else may write to.
+func checkStateDir(dir string) error {
+	refused := func(detail string) error {
+		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: "Options.StateDir", Detail: dir + ": " + detail,
+			Hint: "name an absolute path to a directory of your own, in which nobody else can write"}
+	}
+	if !filepath.IsAbs(dir) {
+		return refused("it is not absolute")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return refused(err.Error())
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return refused(err.Error())
+	}
+	if !ours(info) || info.Mode()&0o022 != 0 {
+		return refused("others can write there")
+	}
+	return nil
+}
+
+func ours(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+// noteState writes the entry of a warden. Without one, what is left by a common death stays.
+func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
+	if dir == "" {
+		return nil
+	}
+	file, err := os.CreateTemp(dir, newPrefix)
+	if err != nil {
+		return nil
+	}
+	boot, space := here()
+	hostBegun, _ := tree.Begun(os.Getpid())
+	wardenBegun, _ := tree.Begun(warden)
+	e := &stateEntry{file: file, path: filepath.Join(dir, entryPrefix+strings.TrimPrefix(filepath.Base(file.Name()), newPrefix))}
+	_, err = fmt.Fprintf(file, entryFormat, boot, space, os.Getpid(), hostBegun, warden, wardenBegun, marks.Low, marks.High, marks.Nonce)
+	if err == nil {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), e.path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		_ = file.Close()
+		return nil
+	}
+	return e
+}
+
+// remove is for a warden of which nothing is left.
+func (e *stateEntry) remove() {
+	if e != nil {
+		_ = os.Remove(e.path)
+		_ = e.file.Close()
+	}
+}
+
+// recoverState ends what the dead runtimes of a state directory have left.
+func recoverState(dir string, stop <-chan struct{}) (total messages.TreeReport) {
+	paths, _ := filepath.Glob(filepath.Join(escaped(dir), entryPrefix+"*"))
+	for _, path := range paths {
+		report := recoverEntry(path, stop)
+		total.Ended += report.Ended
+		total.Survivors = append(total.Survivors, report.Survivors...)
+	}
+	return total
+}
+
+// escaped keeps Glob from reading a directory's name as a pattern.
+func escaped(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// recoverEntry does nothing unless it gets the lock, which a living host holds.
+func recoverEntry(path string, stop <-chan struct{}) messages.TreeReport {
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return messages.TreeReport{}
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !ours(info) || !info.Mode().IsRegular() || unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return messages.TreeReport{}
+	}
+	text := make([]byte, maxEntry)
+	n, _ := file.ReadAt(text, 0)
+	s, ok := parseState(string(bytes.TrimRight(text[:n], "\x00")))
+	boot, space := here()
+	switch {
+	case !ok || s.boot != boot: // a power cut; nothing lives
+		_ = os.Remove(path)
+	case s.space != space || s.host.alive():
+	case s.leaves(stop):
+		report := treeReport(tree.EndMarked(s.marks, nil)[0])
+		if len(report.Survivors) == 0 {
+			_ = os.Remove(path)
+		}
+		return report
+	}
+	return messages.TreeReport{}
+}
+
+func parseState(text string) (s state, ok bool) {
+	n, err := fmt.Sscanf(text, entryFormat, &s.boot, &s.space, &s.host.pid, &s.host.begun, &s.warden.pid, &s.warden.begun,
+		&s.marks.Low, &s.marks.High, &s.marks.Nonce)
+	return s, err == nil && n == 9
+}
+
+// leaves waits until the warden has ended what it had, or for a time in which it should have.
+func (s state) leaves(stop <-chan struct{}) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(leaveWait); s.warden.alive() && time.Now().Before(until); {
+		select {
+		case <-tick.C:
+		case <-stop:
+			return false
+		}
+	}
+	return true
+}

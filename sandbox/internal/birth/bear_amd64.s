@@ -1,0 +1,84 @@
+#include "textflag.h"
+
+// Offsets in header and in a laid out step; see slab_linux.go.
+#define BLOCK 0
+#define MASK  8
+#define FLAGS 16
+#define STACK 24
+#define AT    32
+#define ERRNO 40
+#define PIDFD 48
+#define ALIVE 56
+
+// func bear(h *header) (pid, errno uintptr)
+TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
+	MOVQ h+0(FP), R12 // the kernel changes only AX, CX and R11
+
+	MOVQ $14, AX // rt_sigprocmask
+	MOVQ $2, DI // SIG_SETMASK
+	LEAQ BLOCK(R12), SI
+	LEAQ MASK(R12), DX
+	MOVQ $8, R10
+	SYSCALL
+
+	MOVQ $56, AX // clone
+	MOVQ FLAGS(R12), DI
+	MOVQ STACK(R12), SI
+	LEAQ PIDFD(R12), DX
+	LEAQ ALIVE(R12), R10
+	MOVQ $0, R8
+	SYSCALL
+	TESTQ AX, AX
+	JEQ  newborn
+	MOVQ AX, R13
+
+	MOVQ $14, AX
+	MOVQ $2, DI
+	LEAQ MASK(R12), SI
+	MOVQ $0, DX
+	MOVQ $8, R10
+	SYSCALL
+
+	CMPQ R13, $0xfffffffffffff001
+	JCC  refused
+	MOVQ R13, pid+8(FP)
+	MOVQ $0, errno+16(FP)
+	RET
+refused:
+	NEGQ R13
+	MOVQ $0, pid+8(FP)
+	MOVQ R13, errno+16(FP)
+	RET
+
+newborn: // on a stack of its own: no FP any more, and no way back
+	MOVQ AT(R12), BX
+step:
+	MOVQ BX, AT(R12)
+	MOVQ 0(BX), AX
+	MOVQ 8(BX), DI
+	MOVQ 16(BX), SI
+	MOVQ 24(BX), DX
+	MOVQ 32(BX), R10
+	MOVQ 40(BX), R8
+	MOVQ 48(BX), R9
+	SYSCALL
+	CMPQ 56(BX), $1 // the rule
+	JEQ  next // mayFail
+	JHI  compare // mustBe
+	CMPQ AX, $0xfffffffffffff001
+	JCC  failed
+next:
+	ADDQ $72, BX
+	JMP  step
+compare:
+	CMPQ AX, 64(BX)
+	JEQ  next
+	MOVQ $-3, AX // ESRCH
+failed:
+	NEGQ AX
+	MOVQ AX, ERRNO(R12)
+exit:
+	MOVQ $231, AX // exit_group
+	MOVQ $253, DI
+	SYSCALL
+	JMP  exit

@@ -1,0 +1,7 @@
+//go:build linux && !amd64 && !arm64
+
+package birth
+
+import "syscall"
+
+func bear(*header) (pid, errno uintptr) { return 0, uintptr(syscall.ENOSYS) }

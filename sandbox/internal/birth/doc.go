@@ -1,0 +1,38 @@
+// Package birth starts processes: a launch is a list of system calls, which the newborn makes between its birth and the
+// execution of its program. syscall.SysProcAttr says much of that, but neither limits nor Landlock nor seccomp.
+//
+//	pid, pidfd, err := birth.Start(slices.Concat(
+//		[]birth.Step{birth.Setsid()},
+//		birth.Files([]int{0, 1, 2}),
+//		[]birth.Step{birth.Execve("/bin/true", []string{"true"}, env)}))
+//
+// The steps are made in the order of the list, and a step that fails names itself in an Error. Signals need no step: every
+// program starts with none blocked and none ignored.
+//
+// # How it is done on Linux
+//
+// The newborn shares the memory of its parent until it executes (CLONE_VM: nothing is copied, whatever the size of the
+// parent), but its parent does not wait inside of the clone, as it does with vfork. A thread in vfork keeps its place in
+// Go's scheduler: while an execution hangs, because a file system does not answer, the next garbage collection would stop
+// the whole process. So
+//
+//   - the newborn has a stack of its own and runs a loop in assembly, which touches neither Go's runtime nor its stacks, its
+//     write barriers or its instrumentation for races and coverage;
+//   - all that it reads and writes lies in one block of memory, which is pinned until the kernel says that the newborn is done
+//     with it (CLONE_CHILD_CLEARTID: the kernel clears a word and wakes who waits for it where a vfork would have ended, at the
+//     execution or the death; no descriptor is needed for it, which others could inherit and hold open);
+//   - all signals are blocked around the clone and in the newborn until its last step, when they have their default actions:
+//     a handler would run in the parent's memory;
+//   - the newborn has no exit signal, which an execution changes to SIGCHLD. So who waits for children without __WALL does
+//     not see one that never executed, and we see whether one did.
+//
+// Who waits for a newborn is in an ordinary blocking system call: it costs a thread, but no place in the scheduler. A newborn
+// that hangs can be killed.
+//
+// No hook of the runtime is needed: between the blocking of the signals and their release there is nothing but the clone.
+//
+// # Elsewhere
+//
+// On other systems and architectures, and where the kernel refuses such a clone (user-mode emulators do), a launch whose
+// steps all have a plain form goes through syscall.ForkExec. Any other fails at its first step that has none.
+package birth

@@ -1,0 +1,115 @@
+package birth
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files makes the descriptors the process's own from 0 on; -1 is closed, and so are all others, at once: a newborn that hangs
+// later must not hold open what others wait for the end of. Before Linux 5.9 those others stay until the execution, and beyond
+// it if they are not close-on-exec. Steps that use a descriptor of the parent come before.
+func Files(fds []int) []Step {
+	for len(fds) < 3 {
+		fds = append(fds[:len(fds):len(fds)], -1)
+	}
+	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, len(fds)+1)}
+	for i, fd := range m.from {
+		if fd != i {
+			m.count(fd, 1)
+		}
+	}
+	for i := range m.from {
+		m.settle(i)
+	}
+	for i := range m.from { // what is left goes round in circles
+		if m.from[i] >= 0 {
+			m.open(i)
+		}
+	}
+	for i := 0; i <= len(fds); i++ {
+		first := i
+		for i < len(fds) && fds[i] < 0 {
+			i++
+		}
+		m.closeAll(first, i)
+	}
+	m.steps[0].plain = files(fds)
+	return m.steps
+}
+
+// moves puts descriptors into places that may hold others which are still needed.
+type moves struct {
+	from    []int // by place; -1 when it has what it shall have
+	readers []int // by place: how many others still need what is in it
+	steps   []Step
+}
+
+// count changes the number of readers of what may be a place.
+func (m *moves) count(fd, by int) {
+	if fd >= 0 && fd < len(m.readers) {
+		m.readers[fd] += by
+	}
+}
+
+// settle fills a place if nobody needs what is there, and then the one that it was filled from.
+func (m *moves) settle(place int) {
+	for place < len(m.from) && m.from[place] >= 0 {
+		fd := m.from[place]
+		if fd == place {
+			m.add("keep", mustSucceed, unix.SYS_FCNTL, number(fd), number(unix.F_SETFD), number(0)) // not close-on-exec any more
+			m.from[place] = -1
+			return
+		}
+		if m.readers[place] > 0 {
+			return
+		}
+		m.dup(fd, place, 0)
+		m.from[place] = -1
+		m.count(fd, -1)
+		place = fd
+	}
+}
+
+// open opens a circle: what is in the place goes behind all of them, where nothing is needed any more.
+func (m *moves) open(place int) {
+	spare := len(m.from)
+	m.dup(place, spare, unix.O_CLOEXEC)
+	for i, fd := range m.from {
+		if fd == place {
+			m.from[i] = spare
+		}
+	}
+	m.readers[place] = 0
+	m.settle(place)
+}
+
+// closeAll closes the places from first on, and after the last one everything.
+func (m *moves) closeAll(first, end int) {
+	last := end - 1
+	if end == len(m.from) {
+		last = math.MaxUint32
+	}
+	if last > first && closesRanges() {
+		m.add("close_range", mustSucceed, unix.SYS_CLOSE_RANGE, number(first), number(last), number(0))
+		return
+	}
+	for fd := first; fd < end; fd++ {
+		m.add("close", mayFail, unix.SYS_CLOSE, number(fd)) // it may be closed already
+	}
+}
+
+// closesRanges is what the kernel can since Linux 5.9. Where descriptors were inherited there may be hundreds to close.
+var closesRanges = sync.OnceValue(func() bool { return unix.CloseRange(1<<30, 1<<30, 0) == nil })
+
+func (m *moves) dup(from, to, flags int) {
+	m.add("dup", mustSucceed, unix.SYS_DUP3, number(from), number(to), number(flags))
+}
+
+func (m *moves) add(name string, r rule, call uintptr, args ...operand) {
+	s := step(name, call, args...)
+	s.call.rule, s.call.numbered, s.plain = r, true, func(*plain) {} // the first speaks for all
+	m.steps = append(m.steps, s)
+}

@@ -1,0 +1,207 @@
+package birth
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// leased is a copy of a program that nobody can open until the lease is given back, as on a file system that does not answer.
+func leased(t *testing.T, program string) (path string, giveBack func()) {
+	t.Helper()
+	bytes, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "leased")
+	if err := os.WriteFile(path, bytes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases in %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
+	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+}
+
+// begin begins a birth that hangs in the step of that name.
+func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan error) {
+	t.Helper()
+	n, err := Begin(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Prompt(50 * time.Millisecond) {
+		t.Fatalf("it does not hang: %v", n.Wait())
+	}
+	if n.Step() != in {
+		t.Errorf("it hangs in %q", n.Step())
+	}
+	result := make(chan error, 1)
+	go func() { result <- n.Wait() }()
+	return n, result
+}
+
+func receive(t *testing.T, from <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-from:
+		return err
+	case <-time.After(patience):
+		t.Fatal("it never came")
+		return nil
+	}
+}
+
+// collect has the garbage collector stop everything, which it cannot as long as one place in the scheduler is held.
+func collect(t *testing.T) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { runtime.GC(); done <- nil }()
+	_ = receive(t, done)
+}
+
+func TestAnExecutionThatHangsHoldsNothing(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	program, giveBack := leased(t, "/bin/true")
+	n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
+	for range 10 {
+		collect(t)
+		pid, pidfd, err := Start([]Step{shell("exit 5")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := reap(t, pid, pidfd); status.ExitStatus() != 5 {
+			t.Errorf("status %#x", status)
+		}
+	}
+	if len(done) > 0 {
+		t.Fatal("it does not hang any more")
+	}
+	giveBack()
+	if err := receive(t, done); err != nil {
+		t.Error(err)
+	}
+	if status := reap(t, n.PID, n.PIDFD); status != 0 {
+		t.Errorf("status %#x", status)
+	}
+}
+
+func TestANewbornThatIsStoppedHoldsNothing(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	n, done := begin(t, "wait", step("wait", unix.SYS_READ, number(read.Fd()), values{0}, number(1)), shell("exit 6"))
+	if err := unix.PidfdSendSignal(n.PIDFD, unix.SIGSTOP, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		collect(t)
+		pid, pidfd, err := Start([]Step{shell("exit 5")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reap(t, pid, pidfd)
+	}
+	if len(done) > 0 {
+		t.Fatal("it does not hang any more")
+	}
+	_ = unix.PidfdSendSignal(n.PIDFD, unix.SIGCONT, nil, 0)
+	if err := receive(t, done); err != nil {
+		t.Error(err)
+	}
+	if status := reap(t, n.PID, n.PIDFD); status.ExitStatus() != 6 {
+		t.Errorf("status %#x", status)
+	}
+}
+
+func TestANewbornThatHangsIsKilled(t *testing.T) {
+	program, _ := leased(t, "/bin/true")
+	before := descriptors(t)
+	n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
+	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != unix.ECHILD {
+		t.Errorf("who waits for children sees %d, %v", pid, err)
+	}
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	failed, ok := errors.AsType[*Error](receive(t, done))
+	if !ok || *failed != (Error{"execve", 1, 0}) {
+		t.Errorf("%v", failed)
+	}
+	n.Reap()
+	_ = unix.Close(n.PIDFD)
+	if err := unix.Kill(n.PID, 0); err != unix.ESRCH {
+		t.Errorf("it is left: %v", err)
+	}
+	if after := descriptors(t); !slices.Equal(before, after) {
+		t.Errorf("descriptors %v have become %v", before, after)
+	}
+}
+
+func TestBirthsBesideTheGarbageCollector(t *testing.T) {
+	births := 2000
+	if testing.Short() {
+		births = 200
+	}
+	program, _ := leased(t, "/bin/true")
+	hanging, done := begin(t, "execve", Execve(program, []string{"true"}, nil))
+	stop, collected := make(chan struct{}), make(chan int)
+	go func() {
+		for times := 0; ; times++ {
+			select {
+			case <-stop:
+				collected <- times
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	const threads = 4
+	for range threads {
+		all.Go(func() {
+			for range births / threads {
+				garbage := make([]byte, 64<<10) // where a slab that is freed too early would be overwritten
+				pid, pidfd, err := Start([]Step{Setsid(), Chdir("/"), Execve("/bin/true", []string{"true", string(garbage[:0])}, environment)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if status := reap(t, pid, pidfd); status != 0 {
+					t.Errorf("status %#x", status)
+				}
+				runtime.KeepAlive(garbage)
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	if times := <-collected; times < 10 {
+		t.Errorf("%d collections beside %d births", times, births)
+	}
+	_ = hanging.Kill()
+	if err := receive(t, done); err == nil {
+		t.Error("what hung has executed")
+	}
+	hanging.Reap()
+	_ = unix.Close(hanging.PIDFD)
+}

@@ -1,0 +1,189 @@
+package birth
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Newborn is a process that has been born and may not have executed its program yet.
+type Newborn struct {
+	PID   int
+	PIDFD int // close-on-exec; the caller's
+	steps made
+	slab  *slab // nil after syscall.ForkExec
+	pin   runtime.Pinner
+	// Until then a wait keeps its place in the scheduler.
+	patient time.Time
+}
+
+// lookAgain is how often a wait looks whether the newborn has died without the kernel's clearing the word: before Linux 5.17
+// it does not for one that dumps core.
+const lookAgain = time.Second
+
+// ordinary is how long a birth may take that is waited for as one waits for a computation.
+const ordinary = time.Millisecond
+
+// Start starts a process and waits until it has executed its program. After an error there is none.
+func Start(steps []Step) (pid, pidfd int, err error) {
+	n, err := Begin(steps)
+	if err != nil {
+		return 0, -1, err
+	}
+	if err := n.Wait(); err != nil {
+		_ = unix.Close(n.PIDFD)
+		n.Reap()
+		return 0, -1, err
+	}
+	return n.PID, n.PIDFD, nil
+}
+
+// Begin starts a process on this thread, which is what its parent-death signal refers to. Wait must follow.
+func Begin(steps []Step) (*Newborn, error) {
+	if len(steps) == 0 {
+		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
+	}
+	n := &Newborn{PIDFD: -1, steps: complete(steps)}
+	n.slab = lay(n.steps)
+	h := n.slab.header()
+	n.pin.Pin(h)
+	syscall.ForkLock.Lock() // a descriptor that another thread is making may not be close-on-exec yet
+	pid, errno := bear(h)
+	syscall.ForkLock.Unlock()
+	if errno == 0 {
+		n.PID, n.PIDFD, n.patient = int(pid), int(int32(h.pidfd)), time.Now().Add(ordinary)
+		return n, nil
+	}
+	n.pin.Unpin()
+	n.slab = nil
+	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
+		return nil, &Error{Step: "clone", Errno: unix.Errno(errno)}
+	}
+	var err error
+	n.PID, n.PIDFD, err = forkExec(steps)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Prompt waits until the newborn has executed its program or died, but not longer than that. Wait must follow.
+func (n *Newborn) Prompt(most time.Duration) (over bool) {
+	return n.slab == nil || n.await(time.Now().Add(most))
+}
+
+// Wait waits until the newborn has executed its program. After an error it has ended, and remains to be reaped. Newborns are
+// waited for once each, by one goroutine.
+func (n *Newborn) Wait() error {
+	if n.slab == nil {
+		return nil
+	}
+	for !n.await(time.Now().Add(lookAgain)) {
+		if n.died() {
+			break
+		}
+	}
+	err := n.outcome()
+	n.pin.Unpin()
+	return err
+}
+
+// Step names the step that is being made, or was made last. It may be called while another goroutine waits.
+func (n *Newborn) Step() string {
+	if n.slab == nil {
+		return ""
+	}
+	return n.steps.name(n.slab.now())
+}
+
+// Kill kills a newborn, and what it has become, as long as it has not been reaped.
+func (n *Newborn) Kill() error {
+	if unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) == nil {
+		return nil
+	}
+	return unix.Kill(n.PID, unix.SIGKILL) // containers may deny pidfds
+}
+
+// Reap removes the process, which must have ended.
+func (n *Newborn) Reap() {
+	for {
+		if _, err := syscall.Wait4(n.PID, nil, syscall.WALL, nil); err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: to give
+// that up and take another costs more than a tenth of the whole birth.
+func (n *Newborn) await(until time.Time) (cleared bool) {
+	const wait = 0 // FUTEX_WAIT; the kernel does not wake private ones
+	alive := (*uint32)(unsafe.Pointer(&n.slab.header().alive))
+	for atomic.LoadUint32(alive) != 0 {
+		now := time.Now()
+		if !now.Before(until) {
+			return false
+		}
+		if now.Before(n.patient) {
+			timeout := unix.NsecToTimespec(earlier(until, n.patient).Sub(now).Nanoseconds())
+			_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(alive)), wait, 1, uintptr(unsafe.Pointer(&timeout)), 0, 0)
+			continue
+		}
+		timeout := unix.NsecToTimespec(until.Sub(now).Nanoseconds())
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(alive)), wait, 1, uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	}
+	return true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// outcome is called when the newborn has no more to do with the slab. One that has not executed has no exit signal and cannot
+// be waited for without __WALL.
+func (n *Newborn) outcome() error {
+	errno := unix.Errno(load(&n.slab.header().errno))
+	if errno == 0 && waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG) != unix.ECHILD {
+		return nil
+	}
+	for waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WALL) == unix.EINTR {
+	}
+	at := n.slab.now()
+	return &Error{Step: n.steps.name(at), Index: n.steps.index(at), Errno: errno}
+}
+
+// died reports whether it has ended.
+func (n *Newborn) died() bool {
+	var fds = []unix.PollFd{{Fd: int32(n.PIDFD), Events: unix.POLLIN}}
+	count, err := unix.Poll(fds, 0)
+	return err == nil && count > 0
+}
+
+func waitFor(pidfd, options int) error {
+	err := unix.Waitid(unix.P_PIDFD, pidfd, nil, options, nil)
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return errno
+	}
+	return nil
+}
+
+// load reads what a newborn may be writing.
+func load(word *uint64) uint64 { return atomic.LoadUint64(word) }
+
+// name is that of the step with this index in the completed list; those before are signals'.
+func (m made) name(at int) string {
+	if at < 0 {
+		return "reset signals"
+	}
+	return m.steps[min(at, len(m.steps)-1)].title()
+}
+
+// index is the step's in the caller's list, or that of the caller's step that would have followed.
+func (m made) index(at int) int { return min(max(at, 0), m.last) }

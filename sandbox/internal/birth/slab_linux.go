@@ -1,0 +1,235 @@
+package birth
+
+import (
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth/nofile"
+)
+
+// call is a system call with its arguments.
+type call struct {
+	number uintptr
+	args   []operand
+	rule   rule
+	want   uint64 // for mustBe
+	// numbered is a call whose arguments, all numbers, belong to its name.
+	numbered bool
+}
+
+// title is the name of a step and, where one alone says little, its arguments.
+func (s Step) title() string {
+	title := s.Name
+	if s.call.numbered {
+		for _, arg := range s.call.args {
+			title += " " + strconv.Itoa(int(arg.(number)))
+		}
+	}
+	return title
+}
+
+// rule says what a result means.
+type rule uint64
+
+const (
+	mustSucceed rule = iota
+	mayFail
+	mustBe // the result is want, or the step fails with ESRCH
+)
+
+// header is what the assembly knows. A laid out step follows: its call's number, six arguments, its rule, and want.
+type header struct {
+	block uint64 // all signals
+	mask  uint64 // those that were blocked before
+	flags uint64
+	stack uint64
+	at    uint64 // the step that is being made
+	errno uint64
+	pidfd uint64
+	alive uint64          // the kernel clears the first half when the newborn needs the slab no more
+	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
+	room  [stackSize]byte // the stack, which nobody uses: the loop makes system calls only
+}
+
+const (
+	wordSize  = 8
+	stepWords = 9
+	stepSize  = stepWords * wordSize
+	stackSize = 512
+	// lastSignal is SIGRTMAX; the C library's own two are among them.
+	lastSignal = 64
+)
+
+// slab is one block of memory with all that a newborn reads and writes: header, steps, and what their arguments point to.
+// Nothing in it is a pointer to Go.
+type slab struct {
+	words []uint64
+	free  int // in bytes
+	steps int // how many have been laid out
+}
+
+// operand is an argument of a system call.
+type operand interface {
+	size() int
+	put(s *slab) uint64
+}
+
+type (
+	number  uintptr           // itself
+	text    string            // the address of the string with a zero behind it
+	list    []string          // the address of the addresses of such strings, and a zero behind them
+	values  []uint64          // the address of a copy
+	program []unix.SockFilter // the address of a sock_fprog
+)
+
+func (n number) size() int          { return 0 }
+func (n number) put(s *slab) uint64 { return uint64(n) }
+
+func (t text) size() int { return rounded(len(t) + 1) }
+
+func (t text) put(s *slab) uint64 {
+	at, room := s.take(t.size())
+	copy(room, t)
+	return at
+}
+
+func (l list) size() int {
+	size := (len(l) + 1) * wordSize
+	for _, entry := range l {
+		size += text(entry).size()
+	}
+	return size
+}
+
+func (l list) put(s *slab) uint64 {
+	first := s.free / wordSize
+	at, _ := s.take((len(l) + 1) * wordSize)
+	for i, entry := range l {
+		s.words[first+i] = text(entry).put(s)
+	}
+	return at
+}
+
+func (v values) size() int { return len(v) * wordSize }
+
+func (v values) put(s *slab) uint64 {
+	first := s.free / wordSize
+	at, _ := s.take(v.size())
+	copy(s.words[first:], v)
+	return at
+}
+
+func (p program) size() int { return 2*wordSize + len(p)*wordSize }
+
+func (p program) put(s *slab) uint64 {
+	first := s.free / wordSize
+	at, _ := s.take(2 * wordSize)
+	filter, room := s.take(len(p) * wordSize)
+	copy(room, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(p))), len(room)))
+	head := (*unix.SockFprog)(unsafe.Pointer(&s.words[first]))
+	head.Len = uint16(len(p))
+	s.words[first+1] = filter
+	return at
+}
+
+func rounded(size int) int { return (size + wordSize - 1) &^ (wordSize - 1) }
+
+// take hands out zeroed room.
+func (s *slab) take(size int) (at uint64, room []byte) {
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&s.words[0])), len(s.words)*wordSize)
+	room = bytes[s.free : s.free+size]
+	at = s.address(s.free)
+	s.free += size
+	return at, room
+}
+
+func (s *slab) address(offset int) uint64 {
+	return uint64(uintptr(unsafe.Pointer(&s.words[0]))) + uint64(offset)
+}
+
+func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
+
+// made is a list of steps with those that every birth has.
+type made struct {
+	steps []Step
+	last  int // the index of the last one in the caller's list
+}
+
+// complete adds what every birth needs. Signals stay blocked until all steps but the last have been made, and if the last is
+// no execution the newborn ends.
+func complete(steps []Step) made {
+	last := len(steps) - 1
+	m := made{steps: make([]Step, 0, len(steps)+4)}
+	m.steps = append(m.steps, steps[:last]...)
+	if limit, lower := lowerFiles(steps); lower {
+		m.steps = append(m.steps, limit)
+	}
+	m.steps = append(m.steps, unblock, steps[last], exit)
+	m.last = last
+	return m
+}
+
+var (
+	unblock = Step{Name: "unblock signals", call: call{number: unix.SYS_RT_SIGPROCMASK,
+		args: []operand{number(unix.SIG_SETMASK), values{0}, number(0), number(wordSize)}}}
+	exit = Step{Name: "exit", call: call{number: unix.SYS_EXIT_GROUP, args: []operand{number(0)}}}
+)
+
+// lowerFiles undoes what Go has done to the limit of open files, unless somebody has changed that since.
+func lowerFiles(steps []Step) (step Step, lower bool) {
+	was := nofile.First
+	var now unix.Rlimit
+	if was.Hard == 0 || unix.Getrlimit(unix.RLIMIT_NOFILE, &now) != nil || now.Max != was.Hard ||
+		now.Cur != was.Hard-1 || was.Soft >= now.Cur {
+		return Step{}, false
+	}
+	if slices.ContainsFunc(steps, func(s Step) bool { return s.Name == limitName(unix.RLIMIT_NOFILE) }) {
+		return Step{}, false
+	}
+	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
+}
+
+// lay makes the slab of a birth.
+func lay(m made) *slab {
+	count := lastSignal + len(m.steps)
+	size := int(unsafe.Sizeof(header{})) + count*stepSize
+	for _, step := range m.steps {
+		for _, arg := range step.call.args {
+			size += arg.size()
+		}
+	}
+	s := &slab{words: make([]uint64, size/wordSize), free: int(unsafe.Sizeof(header{}))}
+	h := s.header()
+	room, _ := s.take(count * stepSize)
+	h.block, h.alive, h.at = ^uint64(0), 1, room
+	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
+	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
+	zeros := s.address(int(unsafe.Offsetof(h.zeros)))
+	for signal := range uint64(lastSignal) {
+		copy(s.step(), []uint64{unix.SYS_RT_SIGACTION, signal + 1, zeros, 0, wordSize, 0, 0, uint64(mayFail)})
+	}
+	for _, step := range m.steps {
+		words := s.step()
+		words[0], words[7], words[8] = uint64(step.call.number), uint64(step.call.rule), step.call.want
+		for i, arg := range step.call.args {
+			words[1+i] = arg.put(s)
+		}
+	}
+	return s
+}
+
+// step is the room of the next one.
+func (s *slab) step() []uint64 {
+	first := int(unsafe.Sizeof(header{}))/wordSize + s.steps*stepWords
+	s.steps++
+	return s.words[first : first+stepWords]
+}
+
+// now is the index of the step that is being made, or was made last, in the list without the signals.
+func (s *slab) now() int {
+	first := s.address(int(unsafe.Sizeof(header{})))
+	return int(load(&s.header().at)-first)/stepSize - lastSignal
+}

@@ -1,0 +1,151 @@
+package birth
+
+import (
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func wantPIDFD(sys *syscall.SysProcAttr, pidfd *int) { sys.PidFD = pidfd }
+
+// System is any system call with numbers for arguments.
+func System(name string, call uintptr, args ...uintptr) Step {
+	return step(name, call, numbers(args)...)
+}
+
+func step(name string, number uintptr, args ...operand) Step {
+	return Step{Name: name, call: call{number: number, args: args}}
+}
+
+func numbers(args []uintptr) []operand {
+	all := make([]operand, len(args))
+	for i, arg := range args {
+		all[i] = number(arg)
+	}
+	return all
+}
+
+func (s Step) or(plain func(*plain)) Step {
+	s.plain = plain
+	return s
+}
+
+// Setsid makes a session of its own.
+func Setsid() Step { return System("setsid", unix.SYS_SETSID).or(setsid) }
+
+// ControllingTTY gives the session a terminal: the descriptor of that number, after Files.
+func ControllingTTY(fd int) Step {
+	return System("controlling terminal", unix.SYS_IOCTL, uintptr(fd), unix.TIOCSCTTY, 1).or(controllingTTY(fd))
+}
+
+// Rlimit sets one of the limits. That of open files is set last of all where no step does it, to what this process began with:
+// Go has raised it.
+func Rlimit(resource int, soft, hard uint64) Step {
+	return step(limitName(resource), unix.SYS_PRLIMIT64, number(0), number(resource), values{soft, hard}, number(0))
+}
+
+func limitName(resource int) string { return "limit " + strconv.Itoa(resource) }
+
+// DeathSignal is what the process gets when the thread that begins it ends. It comes after Credentials, which reset it. If the
+// parent is gone already, it fails.
+func DeathSignal(signal syscall.Signal) []Step {
+	parent := System("parent-death signal: parent", unix.SYS_GETPPID)
+	parent.call.rule, parent.call.want = mustBe, uint64(syscall.Getpid())
+	set := Prctl("parent-death signal", unix.PR_SET_PDEATHSIG, uintptr(signal))
+	return []Step{
+		set.or(func(p *plain) { p.attr.Sys.Pdeathsig = signal }),
+		parent.or(func(*plain) {}), // ForkExec looks, too
+	}
+}
+
+// Prctl is any prctl with numbers for arguments.
+func Prctl(name string, option uintptr, args ...uintptr) Step {
+	all := make([]uintptr, 5) // some options insist on zeros
+	all[0] = option
+	copy(all[1:], args)
+	return System(name, unix.SYS_PRCTL, all...)
+}
+
+// NoNewPrivs keeps the process from what set-uid programs and file capabilities would give. Landlock and Seccomp need it, or
+// CAP_SYS_ADMIN.
+func NoNewPrivs() Step { return Prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1) }
+
+// Capabilities are sets of capabilities, a bit for each.
+type Capabilities struct{ Effective, Permitted, Inheritable uint64 }
+
+// SetCapabilities sets them, and empties the ambient set.
+func SetCapabilities(c Capabilities) []Step {
+	head := values{unix.LINUX_CAPABILITY_VERSION_3} // and pid 0
+	low := func(set uint64) uint64 { return set & 0xffffffff }
+	data := values{
+		low(c.Effective) | low(c.Permitted)<<32, low(c.Inheritable) | low(c.Effective>>32)<<32,
+		low(c.Permitted>>32) | low(c.Inheritable>>32)<<32,
+	}
+	return []Step{
+		Prctl("ambient capabilities", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL),
+		step("capabilities", unix.SYS_CAPSET, head, data),
+	}
+}
+
+// DropBounding empties the set of what execution can give but for the capabilities in keep. It needs CAP_SETPCAP, so it comes
+// before SetCapabilities and Credentials.
+func DropBounding(keep uint64) (steps []Step) {
+	for capability := uintptr(0); capability < 64; capability++ {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, capability, 0, 0, 0); err != nil {
+			return steps // the kernel knows no more
+		}
+		if keep&(1<<capability) == 0 {
+			steps = append(steps, Prctl("drop capability "+strconv.Itoa(int(capability)), unix.PR_CAPBSET_DROP, capability))
+		}
+	}
+	return steps
+}
+
+// Landlock puts the process into a domain of its own, by the descriptor of a rule set.
+func Landlock(ruleset int, flags uint) Step {
+	return System("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), uintptr(flags))
+}
+
+// Seccomp sets a filter for the process. It must allow the steps that follow, rt_sigprocmask, prlimit64 and exit_group.
+func Seccomp(filter []unix.SockFilter) Step {
+	return step("seccomp", unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), number(0), program(slices.Clone(filter)))
+}
+
+// CloseRange closes what has a number in the range. It needs Linux 5.9.
+func CloseRange(first, last uint) Step {
+	return System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), uintptr(last), 0)
+}
+
+// Chdir changes the directory.
+func Chdir(path string) Step {
+	return step("chdir", unix.SYS_CHDIR, text(path)).or(chdir(path))
+}
+
+// Fchdir changes the directory to that of a descriptor.
+func Fchdir(fd int) Step { return System("fchdir", unix.SYS_FCHDIR, uintptr(fd)) }
+
+// Credentials become another user. Memory that is shared with a privileged parent until the execution is made safe by the
+// kernel: it makes it undumpable, which the parent then is, too.
+func Credentials(uid, gid uint32, groups []uint32) []Step {
+	list := make(values, (len(groups)+1)/2)
+	for i, group := range groups {
+		list[i/2] |= uint64(group) << (i % 2 * 32)
+	}
+	return []Step{
+		step("setgroups", unix.SYS_SETGROUPS, number(len(groups)), list),
+		System("setresgid", unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)),
+		System("setresuid", unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)),
+	}
+}
+
+// Execve executes the program. It is the last step.
+func Execve(path string, argv, env []string) Step {
+	return step("execve", unix.SYS_EXECVE, text(path), list(argv), list(env)).or(execute(path, argv, env))
+}
+
+// ExecveAt executes the program that a descriptor is, or one that it finds in that directory. It is the last step.
+func ExecveAt(fd int, path string, argv, env []string, flags int) Step {
+	return step("execveat", unix.SYS_EXECVEAT, number(fd), text(path), list(argv), list(env), number(flags))
+}

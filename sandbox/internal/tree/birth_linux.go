@@ -1,0 +1,146 @@
+package tree
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+)
+
+// ErrClosed is the error of Begin after EndAll.
+var ErrClosed = errors.New("the forest is closed")
+
+// Start begins a leader and waits until it has executed its program.
+func (f *Forest) Start(spec Spec) (*Tree, error) {
+	t, err := f.Begin(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Executed(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: the execution of
+// the program hangs where its file system does, and nothing here waits for it. The error is ErrClosed,
+// a *birth.Error, or an errno.
+func (f *Forest) Begin(spec Spec) (*Tree, error) {
+	f.forking.Lock()
+	defer f.forking.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	t := &Tree{forest: f, executed: make(chan struct{}), exited: make(chan struct{}), counted: make(chan struct{}),
+		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
+	t.roots = t.related
+	if f.subreaper {
+		t.roots, t.mark = t.orphans, f.marker.Next()
+		f.children.add(unix.Gettid())
+	}
+	t.earliest = bootTicks()
+	newborn, err := birth.Begin(spec.steps(f.subreaper))
+	if err != nil {
+		return nil, err
+	}
+	if newborn.PIDFD < 0 { // before Linux 5.4
+		_ = syscall.Kill(newborn.PID, syscall.SIGKILL)
+		newborn.Reap()
+		return nil, syscall.ENOSYS
+	}
+	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil // they may be large
+	t.spec, t.pid, t.newborn = spec, newborn.PID, newborn
+	f.mu.Lock()
+	f.trees[t.pid], f.unborn[t] = t, struct{}{}
+	f.mu.Unlock()
+	return t, nil
+}
+
+// steps is the launch of a leader. One that a subreaper bears dies with it.
+func (s Spec) steps(subreaper bool) []birth.Step {
+	files := make([]int, len(s.Files))
+	for i, fd := range s.Files {
+		files[i] = int(fd)
+	}
+	steps := []birth.Step{birth.Setsid()}
+	if subreaper {
+		steps = append(steps, birth.DeathSignal(syscall.SIGKILL)...)
+	}
+	steps = append(steps, birth.Files(files)...)
+	if s.TTY {
+		steps = append(steps, birth.ControllingTTY(0))
+	}
+	if s.Dir != "" {
+		steps = append(steps, birth.Chdir(s.Dir)) // it may hang: after the descriptors
+	}
+	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
+}
+
+// Prompt waits until the leader has executed its program or failed to, but not longer than that.
+func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
+
+// Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree.
+// A leader that was killed before has started all the same, and exits at once. It is called once.
+func (t *Tree) Executed() error {
+	err := t.newborn.Wait()
+	if failed, ok := errors.AsType[*birth.Error](err); ok && failed.Errno == 0 {
+		err = nil
+	}
+	f, pidfd := t.forest, t.newborn.PIDFD
+	f.mu.Lock()
+	delete(f.unborn, t)
+	t.newborn = nil // it may be large
+	if err == nil {
+		f.unsaid[t] = struct{}{}
+	}
+	f.mu.Unlock()
+	close(t.executed)
+	if err != nil {
+		_ = unix.Close(pidfd)
+		f.forget(t)
+		return err
+	}
+	_ = syscall.SetNonblock(pidfd, true)
+	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	return nil
+}
+
+// reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
+func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
+
+// endUnborn kills what has not executed its program yet, and names what does not die.
+func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
+	f.mu.Lock()
+	var unborn []*Tree
+	for t := range f.unborn {
+		unborn = append(unborn, t)
+		_ = t.newborn.Kill() // its descriptor is open as long as it is in the table
+	}
+	f.mu.Unlock()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for _, t := range unborn {
+		select {
+		case <-t.executed:
+		case <-timer.C:
+			timer.Reset(0) // for the next one
+			survivors = append(survivors, f.hanging(t)...)
+		}
+	}
+	return survivors
+}
+
+// hanging names a newborn that should have died.
+func (f *Forest) hanging(t *Tree) []Survivor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.newborn == nil {
+		return nil
+	}
+	return []Survivor{{PID: t.pid,
+		Why: "hangs in its birth (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
+}

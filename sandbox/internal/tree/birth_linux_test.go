@@ -1,0 +1,135 @@
+package tree
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// leased is a copy of a program that nobody can open until the lease is given back, as on a file system that does not answer.
+func leased(t *testing.T, program string) (path string, giveBack func()) {
+	t.Helper()
+	bytes, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "leased")
+	if err := os.WriteFile(path, bytes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases in %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
+	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+}
+
+// beginHanging begins a leader that is not executed.
+func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *Tree {
+	t.Helper()
+	leader, err := f.Begin(Spec{Program: program, Argv: []string{program}, Dir: "/",
+		Exited: func(status Status) { said <- report{"exited", status} },
+		Left:   func(int) { said <- report{what: "left"} },
+		Ended:  func(Report) { said <- report{what: "ended"} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leader.Prompt(50 * time.Millisecond) {
+		t.Fatal("it does not hang")
+	}
+	return leader
+}
+
+func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+	f, hung, said := NewForest(), make(chan report, 10), make(chan report, 10)
+	program, giveBack := leased(t, "/bin/true")
+	hanging := beginHanging(t, f, program, hung)
+	executed := make(chan error, 1)
+	go func() { executed <- hanging.Executed() }()
+
+	leader, exit := startReader(t, f, func(r report) { said <- r })
+	leader.spec.Over = nil
+	exit()
+	go leader.Watch()
+	expect(t, said, report{"exited", Status{Exited, 3}})
+	expect(t, said, report{what: "ended"})
+
+	if len(executed) > 0 {
+		t.Fatal("it does not hang any more")
+	}
+	giveBack()
+	if err := <-executed; err != nil {
+		t.Fatal(err)
+	}
+	go hanging.Watch()
+	expect(t, hung, report{"exited", Status{Exited, 0}})
+	expect(t, hung, report{what: "ended"})
+	f.EndAll(0)
+}
+
+func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
+	f, said := NewForest(), make(chan report, 10)
+	program, _ := leased(t, "/bin/true")
+	hanging := beginHanging(t, f, program, said)
+	executed := make(chan error, 1)
+	go func() {
+		executed <- hanging.Executed()
+		hanging.Watch()
+	}()
+	if left := f.EndAll(0); len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+	if err := <-executed; err != nil {
+		t.Errorf("what was killed has not started: %v", err)
+	}
+	expect(t, said, report{"exited", Status{Signaled, int(unix.SIGKILL)}})
+	expect(t, said, report{what: "ended"})
+	if _, err := f.Start(Spec{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a start afterwards: %v", err)
+	}
+	if err := unix.Kill(hanging.PID(), 0); err != unix.ESRCH {
+		t.Errorf("it is left: %v", err)
+	}
+}
+
+func TestABirthThatWillNotDieIsNamed(t *testing.T) {
+	f, said := NewForest(), make(chan report, 10)
+	program, giveBack := leased(t, "/bin/true")
+	hanging := beginHanging(t, f, program, said)
+	if left := f.endUnborn(time.Now()); len(left) != 1 || left[0].PID != hanging.PID() || left[0].Why == "" {
+		t.Errorf("%+v", left) // nobody has asked for its end
+	}
+	giveBack()
+	_ = hanging.Executed()
+	hanging.Watch()
+	if left := f.endUnborn(time.Now()); len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+func TestAFailedBirthLeavesNothing(t *testing.T) {
+	f := NewForest()
+	for program, want := range map[string]syscall.Errno{"/missing": syscall.ENOENT, "/": syscall.EACCES} {
+		if _, err := f.Start(Spec{Program: program, Argv: []string{"x"}, Dir: "/"}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+	if _, err := f.Start(Spec{Program: "/bin/true", Argv: []string{"x"}, Dir: "/missing"}); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("%v", err)
+	}
+	if len(f.trees)+len(f.unborn)+len(f.unsaid) > 0 {
+		t.Errorf("%v, %v, %v", f.trees, f.unborn, f.unsaid)
+	}
+	if pid, err := syscall.Wait4(-1, nil, syscall.WALL|syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("child %d: %v", pid, err)
+	}
+}

@@ -1,0 +1,57 @@
+package tree
+
+import "time"
+
+// keep waits until the last background child is gone or somebody ends the tree. It waits for the death of one member after
+// the other, so that an idle tree costs nothing.
+func (t *Tree) keep() {
+	for {
+		found := t.members()
+		if len(found) == 0 && t.deserted() {
+			return
+		}
+		if !t.awaitDeath(oldest(found)) {
+			return
+		}
+	}
+}
+
+// oldest is the member that is likely to live longest; busy ones come and go.
+func oldest(members []process) (p process) {
+	for i, m := range members {
+		if i == 0 || m.start < p.start {
+			p = m
+		}
+	}
+	return p
+}
+
+// awaitDeath waits until a process is dead, and at least for keptPoll, and reports false when somebody ends the tree.
+// Where a process cannot be waited for, keptPoll is all.
+func (t *Tree) awaitDeath(p process) bool {
+	dead := make(chan struct{})
+	file := open(p)
+	if file == nil {
+		close(dead)
+	} else {
+		go func() {
+			defer close(dead)
+			AwaitEnd(file)
+			_ = file.Close()
+		}()
+		defer func() { _ = file.SetReadDeadline(time.Unix(1, 0)) }() // which ends the wait
+	}
+	rested := make(chan struct{})
+	pause := time.AfterFunc(keptPoll, func() { close(rested) })
+	defer pause.Stop()
+	for _, event := range []chan struct{}{rested, dead} {
+		select {
+		case <-event:
+		case <-t.shorter: // End was called
+			return false
+		case <-t.done:
+			return false
+		}
+	}
+	return true
+}

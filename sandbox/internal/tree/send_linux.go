@@ -1,0 +1,67 @@
+package tree
+
+import (
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pidfds reports whether this process may open pidfds and send signals through them. Seccomp profiles of containers may
+// deny either.
+var Pidfds = sync.OnceValue(func() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.PidfdSendSignal(fd, 0, nil, 0) == nil
+})
+
+// send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.
+func send(p process, sig unix.Signal) error {
+	if p.hidden {
+		return unix.EPERM
+	}
+	if !Pidfds() {
+		return sendByNumber(p, sig)
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start {
+		return unix.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// open returns a pidfd of exactly the process p was read from, to wait for its end; nil if there is none.
+func open(p process) *os.File {
+	if p.hidden || !Pidfds() {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return nil
+	}
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start || unix.SetNonblock(fd, true) != nil {
+		_ = unix.Close(fd)
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// sendByNumber is for a kernel that refuses pidfds. The number of a leader and of an orphan is pinned until we reap them;
+// that of any other could pass to a stranger between the look and the signal, within a moment and after a round through
+// all numbers. Reports claim less then.
+func sendByNumber(p process, sig unix.Signal) error {
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start {
+		return unix.ESRCH
+	}
+	return unix.Kill(p.pid, sig)
+}

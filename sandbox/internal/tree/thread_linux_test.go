@@ -1,0 +1,101 @@
+package tree
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onAnotherThread calls do on a thread that is not the first of the process, and ends it.
+func onAnotherThread(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			do()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		onAnotherThread(do)
+	}()
+	<-done
+}
+
+func TestTheChildrenOfEveryThreadThatBearsAreListed(t *testing.T) {
+	onAnotherThread(func() {
+		files := childrenFiles{}
+		files.add(os.Getpid())
+		command := exec.Command("sleep", "1000")
+		if err := command.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+		listed := func() bool {
+			pids, err := files.list()
+			if err != nil {
+				t.Error(err)
+			}
+			return slices.Contains(pids, command.Process.Pid)
+		}
+		if listed() {
+			t.Skip("the list of the first thread has them all")
+		}
+		files.add(unix.Gettid())
+		if !listed() {
+			t.Error("a child of a thread that bears is not listed")
+		}
+	})
+}
+
+func TestANewbornOfAnyThreadIsFound(t *testing.T) {
+	folder := t.TempDir()
+	program := filepath.Join(folder, "script")
+	interpreter := filepath.Join(folder, "interpreter")
+	text, err := os.ReadFile("/bin/sh")
+	if err == nil {
+		err = os.WriteFile(interpreter, text, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(program, []byte("#!"+interpreter+"\n"), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := os.Open(interpreter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Close()
+	if _, err := unix.FcntlInt(lease.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases here: %v", err)
+	}
+	born := make(chan struct{})
+	go onAnotherThread(func() {
+		defer close(born)
+		pid, err := syscall.ForkExec(program, []string{"script"}, &syscall.ProcAttr{})
+		if err == nil {
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
+		}
+	})
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if newborn, found := FindNewborn(os.Getpid()); found {
+			_ = newborn.Kill()
+			break
+		}
+		if time.Now().After(late) {
+			_ = lease.Close()
+			t.Error("it was not found")
+			break
+		}
+	}
+	<-born
+}

@@ -1,0 +1,40 @@
+package warden
+
+import (
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// alarm is a timer of the kernel that kills this process, whatever keeps it from running.
+type alarm struct {
+	id  int32
+	set bool
+}
+
+// sigevent is the kernel's, with SIGEV_SIGNAL, which is zero, for its notification.
+type sigevent struct {
+	_      uint64
+	signal int32
+	_      [52]byte
+}
+
+type itimerspec struct{ interval, value unix.Timespec }
+
+func newAlarm() *alarm {
+	a := &alarm{}
+	event := sigevent{signal: int32(unix.SIGKILL)}
+	_, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.id)))
+	a.set = errno == 0
+	return a
+}
+
+// in sets the alarm; zero stops it.
+func (a *alarm) in(d time.Duration) {
+	if !a.set {
+		return
+	}
+	when := itimerspec{value: unix.NsecToTimespec(int64(d))}
+	_, _, _ = unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(a.id), 0, uintptr(unsafe.Pointer(&when)), 0, 0, 0)
+}

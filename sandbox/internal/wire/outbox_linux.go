@@ -1,0 +1,301 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bounds of what waits in an Outbox.
+const (
+	// maxStartBytes and maxStartFiles bound the starts that wait for the socket; a start that is larger waits until it is
+	// alone, and is bounded by maxMessage.
+	maxStartBytes = 8 << 20
+	maxStartFiles = 256
+	// maxSignals bounds the signals that wait. Equal ones wait as one, as in the kernel, so only groups and real-time
+	// signals can come to so many; one more is refused. Ends need no bound: there is at most one for each leader.
+	maxSignals = 1 << 13
+	// realTime is the first signal that the kernel delivers as often as it was sent.
+	realTime = 32
+)
+
+// ErrFull says that more waits than may, and that nothing moves.
+var ErrFull = errors.New("too much waits for a warden that does not read")
+
+// Outbox is the host's way to say something: a goroutine of its own writes, so that nobody who asks for something waits
+// for the socket. Signals and ends have room of their own and go before the starts that wait.
+type Outbox struct {
+	conn *Conn
+
+	// mu guards the queues. A channel would not do: what waits there can be neither withdrawn nor merged.
+	mu     sync.Mutex
+	starts []*waiting // the first may be being written
+	bytes  int
+	files  int
+	urgent []*Request
+	merged map[urgency]*Request // those of urgent that take in others
+	state  outboxState
+	moved  chan struct{} // closed, and replaced, when there is room again and at the end
+
+	wake chan struct{} // room for one
+	done chan struct{} // closed when the goroutine has ended
+}
+
+type outboxState int
+
+const (
+	outboxOpen     outboxState = iota
+	outboxClosing              // takes nothing more; what is urgent is still written
+	outboxFinished             // nothing will be written
+)
+
+// waiting is a start in the queue.
+type waiting struct {
+	id      uint64
+	text    []byte
+	files   []*os.File
+	failed  func(error)
+	writing bool
+}
+
+// urgency is what makes two requests one: an end takes in every other end of the tree, a signal its like.
+type urgency struct {
+	id     uint64
+	end    bool
+	number syscall.Signal
+	group  int
+}
+
+// NewOutbox begins to write to a connection, which nobody else may then do.
+func NewOutbox(conn *Conn) *Outbox {
+	o := &Outbox{conn: conn, merged: map[urgency]*Request{}, moved: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go o.write()
+	return o
+}
+
+// Start queues a start, and waits for room until ctx ends or the queue has not moved for the connection's patience. If it
+// cannot be written later, failed is called with the reason; files must stay open until the start was answered, failed or
+// withdrawn.
+func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
+	text, err := encode(nil, request)
+	if err != nil {
+		return err
+	}
+	w := &waiting{id: request.ID, text: text, files: files, failed: failed}
+	for {
+		moved, err := o.queue(w)
+		if moved == nil {
+			return err
+		}
+		if err := o.await(ctx, moved); err != nil {
+			return err
+		}
+	}
+}
+
+// queue takes a start, or returns what is closed when it is worth to try again.
+func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state != outboxOpen {
+		return nil, ErrBroken
+	}
+	if len(o.starts) > 0 && (o.bytes+len(w.text) > maxStartBytes || o.files+len(w.files) > maxStartFiles) {
+		return o.moved, nil
+	}
+	o.starts = append(o.starts, w)
+	o.bytes, o.files = o.bytes+len(w.text), o.files+len(w.files)
+	o.rouse()
+	return nil, nil
+}
+
+func (o *Outbox) await(ctx context.Context, moved <-chan struct{}) error {
+	var late <-chan time.Time
+	if o.conn.patience > 0 {
+		timer := time.NewTimer(o.conn.patience)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-moved:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late:
+		return ErrFull
+	}
+}
+
+// Withdraw takes back a start that has not begun to be written, and reports whether it did.
+func (o *Outbox) Withdraw(id uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, w := range o.starts {
+		if w.id == id && !w.writing {
+			o.remove(i)
+			return true
+		}
+	}
+	return false
+}
+
+// remove is called with o.mu held.
+func (o *Outbox) remove(i int) {
+	w := o.starts[i]
+	o.starts = append(o.starts[:i:i], o.starts[i+1:]...)
+	o.bytes, o.files = o.bytes-len(w.text), o.files-len(w.files)
+	o.announce()
+}
+
+// announce is called with o.mu held.
+func (o *Outbox) announce() {
+	close(o.moved)
+	o.moved = make(chan struct{})
+}
+
+// Signal queues a signal. A signal to a dead warden's tree is lost with the tree.
+func (o *Outbox) Signal(id uint64, signal Signal) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state != outboxOpen {
+		return ErrBroken
+	}
+	key := urgency{id: id, number: signal.Number, group: signal.Group}
+	if o.merged[key] != nil {
+		return nil
+	}
+	if len(o.urgent) >= maxSignals {
+		return ErrFull
+	}
+	request := &Request{ID: id, Signal: &signal}
+	if signal.Number < realTime {
+		o.merged[key] = request
+	}
+	o.urgent = append(o.urgent, request)
+	o.rouse()
+	return nil
+}
+
+// End queues the end of a tree. Of several the shortest grace counts.
+func (o *Outbox) End(id uint64, end End) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state != outboxOpen {
+		return
+	}
+	key := urgency{id: id, end: true}
+	if before := o.merged[key]; before != nil {
+		before.End.Grace = min(before.End.Grace, end.Grace)
+		return
+	}
+	request := &Request{ID: id, End: &end}
+	o.merged[key] = request
+	o.urgent = append(o.urgent, request)
+	o.rouse()
+}
+
+func (o *Outbox) rouse() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close refuses everything from now on, drops the starts that wait, and lets the other side read end-of-file behind what is
+// urgent: within the given time, or in the middle of a message.
+func (o *Outbox) Close(most time.Duration) {
+	o.mu.Lock()
+	o.state = max(o.state, outboxClosing)
+	o.announce()
+	o.rouse()
+	o.mu.Unlock()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+	case <-timer.C:
+	}
+	_ = o.conn.CloseWrite() // which fails a write under way
+}
+
+// Abort is for a connection that was closed: nothing more is written, and the goroutine has ended.
+func (o *Outbox) Abort() {
+	o.mu.Lock()
+	o.state = outboxFinished
+	o.announce()
+	o.rouse()
+	o.mu.Unlock()
+	<-o.done
+}
+
+// write is the goroutine. It ends with the connection.
+func (o *Outbox) write() {
+	defer close(o.done)
+	for {
+		text, start, over := o.next()
+		switch {
+		case over:
+			return
+		case start != nil:
+			o.send(start)
+		case text != nil:
+			if err := o.conn.sendEncoded(text, nil); err != nil { // without descriptors that is the end
+				o.fail()
+			}
+		default:
+			<-o.wake
+		}
+	}
+}
+
+// next is what to write: all that is urgent, or one start.
+func (o *Outbox) next() (text []byte, start *waiting, over bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state == outboxFinished {
+		return nil, nil, true
+	}
+	for _, request := range o.urgent {
+		text, _ = encode(text, request) // which is small
+	}
+	if o.urgent != nil {
+		o.urgent = nil
+		clear(o.merged)
+		return text, nil, false
+	}
+	if o.state == outboxClosing {
+		return nil, nil, true
+	}
+	if len(o.starts) == 0 {
+		return nil, nil, false
+	}
+	o.starts[0].writing = true
+	return nil, o.starts[0], false
+}
+
+func (o *Outbox) send(w *waiting) {
+	err := Hold(w.files, func(fds []int) error { return o.conn.sendEncoded(w.text, fds) })
+	o.mu.Lock()
+	o.remove(0)
+	o.mu.Unlock()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrBroken):
+		o.fail()
+	default:
+		w.failed(err)
+	}
+}
+
+// fail is for a broken connection: whoever reads it learns that, too, and answers what waits.
+func (o *Outbox) fail() {
+	_ = o.conn.Close()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.state = outboxFinished
+	o.announce()
+}

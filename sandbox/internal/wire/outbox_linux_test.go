@@ -1,0 +1,299 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const long = 20 * time.Second
+
+// outbox has a connection that nobody reads until the test does.
+func outbox(t *testing.T, patience time.Duration, bear func() bool) (o *Outbox, other *Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewConn(fds[0], patience, bear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err = NewConn(fds[1], 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	o = NewOutbox(a)
+	t.Cleanup(func() { _, _ = a.Close(), other.Close(); o.Abort() })
+	return o, other
+}
+
+func large(id uint64, size int) *Request {
+	return &Request{ID: id, Start: &Start{Argv: []string{strings.Repeat("x", size)}}}
+}
+
+// stuck fills the socket with a start of the given size.
+func (o *Outbox) stuck(t *testing.T, id uint64, size int) {
+	t.Helper()
+	if err := o.Start(t.Context(), large(id, size), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(long); ; time.Sleep(time.Millisecond) {
+		o.mu.Lock()
+		writing := len(o.starts) > 0 && o.starts[0].writing
+		o.mu.Unlock()
+		if writing {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("the start is not being written")
+		}
+	}
+}
+
+func fails(t *testing.T) func(error) {
+	return func(err error) { t.Errorf("a start failed: %v", err) }
+}
+
+func receive(t *testing.T, c *Conn) (request Request) {
+	t.Helper()
+	if err := c.Receive(&request); err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+func TestSignalsAndEndsGoBeforeTheStartsThatWait(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	if err := o.Start(t.Context(), large(2, 10), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // equal signals that wait are one, as in the kernel; real-time ones are not
+		for _, number := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, 40} {
+			if err := o.Signal(7, Signal{Number: number}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.End(8, End{Grace: time.Minute})
+		o.End(8, End{Grace: time.Second})
+		o.End(8, End{Grace: time.Hour})
+	}
+	if first := receive(t, other); first.ID != 1 {
+		t.Errorf("first came %d", first.ID)
+	}
+	var got []syscall.Signal
+	for range 6 {
+		switch r := receive(t, other); {
+		case r.Signal != nil && r.ID == 7:
+			got = append(got, r.Signal.Number)
+		case r.End != nil && r.ID == 8 && r.End.Grace == time.Second:
+			got = append(got, 0)
+		default:
+			t.Errorf("came %+v", r)
+		}
+	}
+	want := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, 40, 0, 40, 40}
+	if !slices.Equal(got, want) {
+		t.Errorf("came %v instead of %v", got, want)
+	}
+	if last := receive(t, other); last.ID != 2 {
+		t.Errorf("last came %d", last.ID)
+	}
+	if err := o.Signal(7, Signal{Number: syscall.SIGUSR1}); err != nil { // what was written takes in nothing more
+		t.Fatal(err)
+	}
+	if r := receive(t, other); r.ID != 7 {
+		t.Errorf("came %+v", r)
+	}
+}
+
+func TestSignalsAreBoundedAndEndsAreNot(t *testing.T) {
+	o, _ := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	for group := range maxSignals {
+		if err := o.Signal(7, Signal{Number: syscall.SIGUSR1, Group: group}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Signal(7, Signal{Number: syscall.SIGUSR2}); !errors.Is(err, ErrFull) {
+		t.Errorf("one signal more: %v", err)
+	}
+	if err := o.Signal(7, Signal{Number: syscall.SIGUSR1}); err != nil {
+		t.Errorf("a signal that waits already: %v", err)
+	}
+	o.End(7, End{})
+	if last := o.urgent[len(o.urgent)-1]; last.End == nil {
+		t.Error("the end was lost")
+	}
+}
+
+func TestAFullQueueOfStartsWaitsAndIsThenRefused(t *testing.T) {
+	o, other := outbox(t, 100*time.Millisecond, func() bool { return true })
+	o.stuck(t, 1, 6<<20)
+	if err := o.Start(t.Context(), large(2, 3<<20), fails(t)); !errors.Is(err, ErrFull) {
+		t.Errorf("nothing moved: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := o.Start(ctx, large(3, 3<<20), fails(t)); !errors.Is(err, context.Canceled) && !errors.Is(err, ErrFull) {
+		t.Errorf("cancelled: %v", err)
+	}
+	taken := make(chan error, 1)
+	go func() { taken <- o.Start(t.Context(), large(4, 3<<20), fails(t)) }()
+	receive(t, other)
+	if err := <-taken; err != nil {
+		t.Errorf("when there is room: %v", err)
+	}
+	if r := receive(t, other); r.ID != 4 {
+		t.Errorf("came %d", r.ID)
+	}
+}
+
+func TestDescriptorsThatWaitAreBounded(t *testing.T) {
+	o, _ := outbox(t, 100*time.Millisecond, func() bool { return true })
+	o.stuck(t, 1, 6<<20)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	taken := 0
+	for id := uint64(2); ; id++ {
+		if err = o.Start(t.Context(), large(id, 1), fails(t), slicesRepeat(null, 32)...); err != nil {
+			break
+		}
+		taken++
+	}
+	if !errors.Is(err, ErrFull) || taken != maxStartFiles/32 {
+		t.Errorf("%d starts with 32 descriptors were taken, then %v", taken, err)
+	}
+}
+
+func TestAStartThatWaitsIsWithdrawn(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	for id := uint64(2); id < 5; id++ {
+		if err := o.Start(t.Context(), large(id, 10), fails(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.Withdraw(1) || !o.Withdraw(3) || o.Withdraw(3) {
+		t.Error("one that is being written, one that waits, and one that is gone are confused")
+	}
+	for _, want := range []uint64{1, 2, 4} {
+		if r := receive(t, other); r.ID != want {
+			t.Errorf("came %d instead of %d", r.ID, want)
+		}
+	}
+}
+
+func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	closed, _ := os.Open(os.DevNull)
+	_ = closed.Close()
+	failed := make(chan error, 1)
+	if err := o.Start(t.Context(), large(1, 1), func(err error) { failed <- err }, closed); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil || errors.Is(err, ErrBroken) {
+		t.Errorf("%v", err)
+	}
+	if err := o.Start(t.Context(), large(2, 1), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := receive(t, other); r.ID != 2 {
+		t.Errorf("came %d", r.ID)
+	}
+}
+
+func TestPatienceCountsFromTheLastProgress(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	o, other := outbox(t, patience, nil)
+	o.stuck(t, 1, 6<<20)
+	begin, rest := time.Now(), 6<<20
+	for buf := make([]byte, 1<<20); rest > 0; rest -= len(buf) {
+		time.Sleep(patience / 3) // a slow reader: all of it takes longer than the patience
+		if _, err := io.ReadFull(reader{other}, buf); err != nil {
+			t.Fatalf("%v with %d bytes left", err, rest)
+		}
+	}
+	if took := time.Since(begin); took < patience {
+		t.Errorf("it took only %v", took)
+	}
+	if err := o.Signal(1, Signal{}); err != nil {
+		t.Errorf("the connection was given up: %v", err)
+	}
+}
+
+func TestTheConnectionIsNotGivenUpWhileItIsKnownWhyNothingMoves(t *testing.T) {
+	var known atomic.Bool
+	asked := make(chan struct{}, 100)
+	known.Store(true)
+	o, _ := outbox(t, 20*time.Millisecond, func() bool { asked <- struct{}{}; return known.Load() })
+	o.stuck(t, 1, 6<<20)
+	for range 3 {
+		<-asked
+	}
+	if err := o.Signal(1, Signal{}); err != nil {
+		t.Fatalf("given up: %v", err)
+	}
+	known.Store(false)
+	select {
+	case <-o.done:
+	case <-time.After(long):
+		t.Fatal("it was never given up")
+	}
+	if err := o.Signal(1, Signal{}); !errors.Is(err, ErrBroken) {
+		t.Errorf("afterwards: %v", err)
+	}
+	if err := o.Start(t.Context(), large(2, 1), fails(t)); !errors.Is(err, ErrBroken) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestCloseWritesWhatIsUrgentAndDropsTheStarts(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	if err := o.Start(t.Context(), large(2, 10), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Signal(7, Signal{Number: syscall.SIGUSR1}); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() { o.Close(long); close(closed) }()
+	for late := time.Now().Add(long); o.Signal(8, Signal{}) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("it still takes signals")
+		}
+	}
+	var came []uint64
+	request := Request{}
+	err := other.Receive(&request)
+	for ; err == nil; err = other.Receive(&request) {
+		came = append(came, request.ID)
+		request = Request{}
+	}
+	if !errors.Is(err, io.EOF) || !slices.Equal(slices.Compact(came), []uint64{1, 7, 8}) && !slices.Equal(came, []uint64{1, 7}) {
+		t.Errorf("came %v, then %v", came, err)
+	}
+	<-closed
+}
+
+func TestCloseDoesNotWaitForOneWhoDoesNotRead(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	o.Close(10 * time.Millisecond)
+	if err := other.Receive(&Request{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a message that was cut off: %v", err)
+	}
+}

@@ -1,0 +1,24 @@
+package house
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTheWardenImportsNextToNothing: whatever it imports, and all packages of a host that are ready before it, are
+// initialised in every warden before it takes over. These three bring hundreds.
+func TestTheWardenImportsNextToNothing(t *testing.T) {
+	command := goTool(t, "list", "-deps", "./sandbox/internal/warden")
+	command.Env = append(command.Env, "GOOS=linux")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := strings.Fields(string(out))
+	for _, heavy := range []string{"net", "fmt", "encoding/json", "crypto/rand", "log/slog"} {
+		if slices.Contains(imported, heavy) {
+			t.Errorf("the warden imports %s", heavy)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package execbus_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// openOwn starts a runtime with a session, for a test that ends it.
+func openOwn(t *testing.T, options execbus.Options) (*execbus.Runtime, *execbus.Session) {
+	t.Helper()
+	rt, err := execbus.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rt.Shutdown(context.Background()) })
+	session, err := rt.OpenSession(execbus.SessionOptions{Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rt, session
+}
+
+func TestTheStateDirectoryHasAnEntryWhileThereIsAWarden(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	rt, session := openOwn(t, execbus.Options{StateDir: state})
+	entries := func() []string { found, _ := filepath.Glob(filepath.Join(state, "*")); return found }
+	if found := entries(); len(found) > 0 {
+		t.Errorf("before the first command: %v", found)
+	}
+	if result := exec(t, session, bash("exit 3")); result.Status != messages.Exited(3) {
+		t.Errorf("%+v", result)
+	}
+	if found := entries(); len(found) != 1 {
+		t.Errorf("with a warden: %v", found)
+	}
+	if err := rt.Shutdown(t.Context()); err != nil || len(entries()) > 0 {
+		t.Errorf("after the end: %v, %v", err, entries())
+	}
+	if _, err := execbus.Start(execbus.Options{StateDir: "relative"}); err == nil || !strings.Contains(err.Error(), "Options.StateDir") {
+		t.Errorf("a relative one: %v", err)
+	}
+}
+
+func TestTheErrorOfAWardenThatDoesNotStartReachesTheCaller(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("#!/bin/sh\necho out of order >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, session := openOwn(t, execbus.Options{Warden: other})
+	_, err := session.Exec(t.Context(), bash("exit 3"))
+	if err == nil || !strings.Contains(err.Error(), "did not start") || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("error %v", err)
+	}
+}
