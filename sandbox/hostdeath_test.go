@@ -4,12 +4,15 @@ package sandbox_test
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -249,4 +252,29 @@ func TestAWardenKeepsNoDescriptorThatTheHostHasLeaked(t *testing.T) {
 			t.Errorf("the warden has %s", fd)
 		}
 	}
+}
+
+func TestHostsMayDieAtAnyMoment(t *testing.T) {
+	rounds := 20
+	if *full {
+		rounds = 1000
+	}
+	interpreter, _ := leased(t, "/bin/sh")
+	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+	var slowest time.Duration
+	for i := range rounds {
+		token := newToken()
+		role := []string{"host", "hanging"}[i%2]
+		host := exec.Command(self(t))
+		host.Env = environment(roleVariable+"="+role, "SHAPE="+strconv.Itoa(i/2%len(shapes)), "TTY="+streamsName(i%3 == 0), "TOKEN="+token,
+			"HANGING="+script)
+		if err := host.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond) // any moment is a good one
+		_ = host.Process.Kill()
+		_ = host.Wait()
+		slowest = max(slowest, noneLeft(t, token))
+	}
+	t.Logf("%d hosts died; the slowest end took %v", rounds, slowest)
 }
