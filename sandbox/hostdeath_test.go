@@ -278,3 +278,26 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 	}
 	t.Logf("%d hosts died; the slowest end took %v", rounds, slowest)
 }
+
+func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	state, token := t.TempDir(), newToken()
+	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state,
+		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &) ; trap '' TERM HUP PIPE; while :; do kill -STOP $PPID; done")
+	eventually(t, "the daemon is up, and the warden is stopped", func() bool {
+		found := sleepers(token)
+		if len(found) != 1 {
+			return false
+		}
+		p, _ := look(found[0].parent)
+		return p.isWarden() && p.state == 'T'
+	})
+	warden := wardenAbove(sleepers(token)[0].pid)
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	newSpawner(t, sandbox.Options{StateDir: state})
+	noneLeft(t, token)
+	eventually(t, "the warden is gone", func() bool { _, alive := look(warden); return !alive })
+}
