@@ -24,7 +24,10 @@ func (f foreign) Spawn(_ context.Context, launch ptyio.Launch) (ptyio.Child, err
 	return child, nil
 }
 func (foreign) Resolver() ptyio.Resolver { return ptyio.Local() }
-func (foreign) Close() error             { return nil }
+
+func (foreign) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+
+func (foreign) Close() error { return nil }
 
 // puppet is a foreign child that does as it is told when its end is wanted.
 type puppet struct{ end func() }

@@ -28,6 +28,9 @@ func openPTY(size messages.Size) (master, slave *os.File, err error) {
 	if err == nil {
 		err = setSize(master, size)
 	}
+	if err == nil {
+		err = takeUTF8(master)
+	}
 	if err != nil {
 		_ = slave.Close()
 		if master != nil {
@@ -55,6 +58,18 @@ func control(file *os.File, do func(fd int) error) error {
 func setSize(file *os.File, size messages.Size) error {
 	return control(file, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
+	})
+}
+
+// takeUTF8 has the line editor of the kernel erase characters of several bytes as a whole.
+func takeUTF8(file *os.File) error {
+	return control(file, func(fd int) error {
+		mode, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil {
+			return err
+		}
+		mode.Iflag |= unix.IUTF8
+		return unix.IoctlSetTermios(fd, setTermios, mode)
 	})
 }
 

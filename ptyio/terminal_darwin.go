@@ -2,7 +2,10 @@ package ptyio
 
 import "golang.org/x/sys/unix"
 
-const getTermios = unix.TIOCGETA
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)
 
 // noCharacter stands for a character that a terminal does not have (_POSIX_VDISABLE).
 const noCharacter = 0xff

@@ -2,7 +2,10 @@ package ptyio
 
 import "golang.org/x/sys/unix"
 
-const getTermios = unix.TCGETS
+const (
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
+)
 
 // noCharacter stands for a character that a terminal does not have (_POSIX_VDISABLE).
 const noCharacter = 0

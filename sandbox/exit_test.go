@@ -171,3 +171,13 @@ func TestNoZombieAndNoDescriptorIsLeft(t *testing.T) {
 		noneLeftUnlessDirect(t, token, parent != os.Getpid())
 	})
 }
+
+func TestATerminalErasesCharactersAndNotBytes(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		spawner := newSpawner(t, sandbox.Options{Direct: direct})
+		child, record := run(t, spawner, bash(true, `read -r line; printf '<%s>' "$line" | od -An -tx1; exit`))
+		child.Write([]byte("a\u00e9\x7fb\n"), time.Time{}, func(int, error) {}) // one erase takes both bytes back
+		record.awaitOutput(t, "3c 61 62 3e")
+		record.awaitEnd(t)
+	}
+}

@@ -87,6 +87,9 @@ func beHost() {
 	index, err := strconv.Atoi(os.Getenv("SHAPE"))
 	must(err)
 	l := shapes[index].launch(os.Getenv("TTY") == "pty", os.Getenv("TOKEN"))
+	if script := os.Getenv("SCRIPT"); script != "" {
+		l = bash(false, script)
+	}
 	l.Events = newRecorder().receive
 	_, err = spawner.Spawn(context.Background(), l)
 	must(err)

@@ -4,12 +4,15 @@ package sandbox_test
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -249,4 +252,52 @@ func TestAWardenKeepsNoDescriptorThatTheHostHasLeaked(t *testing.T) {
 			t.Errorf("the warden has %s", fd)
 		}
 	}
+}
+
+func TestHostsMayDieAtAnyMoment(t *testing.T) {
+	rounds := 20
+	if *full {
+		rounds = 1000
+	}
+	interpreter, _ := leased(t, "/bin/sh")
+	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+	var slowest time.Duration
+	for i := range rounds {
+		token := newToken()
+		role := []string{"host", "hanging"}[i%2]
+		host := exec.Command(self(t))
+		host.Env = environment(roleVariable+"="+role, "SHAPE="+strconv.Itoa(i/2%len(shapes)), "TTY="+streamsName(i%3 == 0), "TOKEN="+token,
+			"HANGING="+script)
+		if err := host.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond) // any moment is a good one
+		_ = host.Process.Kill()
+		_ = host.Wait()
+		slowest = max(slowest, noneLeft(t, token))
+	}
+	t.Logf("%d hosts died; the slowest end took %v", rounds, slowest)
+}
+
+func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	state, token := t.TempDir(), newToken()
+	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state,
+		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &) ; trap '' TERM HUP PIPE; while :; do kill -STOP $PPID; done")
+	eventually(t, "the daemon is up, and the warden is stopped", func() bool {
+		found := sleepers(token)
+		if len(found) != 1 {
+			return false
+		}
+		p, _ := look(found[0].parent)
+		return p.isWarden() && p.state == 'T'
+	})
+	warden := wardenAbove(sleepers(token)[0].pid)
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	newSpawner(t, sandbox.Options{StateDir: state})
+	noneLeft(t, token)
+	eventually(t, "the warden is gone", func() bool { _, alive := look(warden); return !alive })
 }

@@ -51,10 +51,13 @@ func startWarden(options Options) (*wardenProcess, error) {
 	return p, nil
 }
 
-// exec starts the process. Its directory is "/". It has one processor: a warden waits nearly all the time, and threads that
-// look for work would take the processor from the commands it starts.
+// runtimeSettings replace what the host has set for its own heap. A warden has one processor: it waits nearly all the time,
+// and threads that look for work would take the processor from the commands it starts.
+var runtimeSettings = map[string]string{"GOMAXPROCS": "1", "GOGC": "100", "GOMEMLIMIT": "off"}
+
+// exec starts the process. Its directory is "/".
 func (p *wardenProcess) exec(greeting, socket *os.File) error {
-	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.WardenEnvironment, map[string]string{"GOMAXPROCS": "1"})
+	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.WardenEnvironment, runtimeSettings)
 	if err != nil {
 		return err
 	}

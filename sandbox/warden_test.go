@@ -142,6 +142,7 @@ func TestATerminatedWardenEndsItsTreesAndExits(t *testing.T) {
 func TestAWardenHasTheHostsEnvironmentWithoutWhatIsExcluded(t *testing.T) {
 	t.Setenv("EXECBUS_TEST_SECRET", "hidden")
 	t.Setenv("EXECBUS_TEST_NEED", "this")
+	t.Setenv("GOGC", "off") // a warden lives long
 	spawner := newSpawner(t, sandbox.Options{WardenEnvironment: messages.EnvironmentPolicy{Exclude: []string{"*_SECRET"}}})
 	_, record := run(t, spawner, bash(false, `echo "<$EXECBUS_TEST_NEED>"`))
 	record.awaitOutput(t, "<>")
@@ -153,7 +154,7 @@ func TestAWardenHasTheHostsEnvironmentWithoutWhatIsExcluded(t *testing.T) {
 	dir, _ := os.Readlink(base + "cwd")
 	variables := strings.Split(string(environ), "\x00")
 	if err != nil || slices.Contains(variables, "EXECBUS_TEST_SECRET=hidden") || !slices.Contains(variables, "EXECBUS_TEST_NEED=this") ||
-		!slices.Contains(variables, "GOMAXPROCS=1") {
+		!slices.Contains(variables, "GOMAXPROCS=1") || !slices.Contains(variables, "GOGC=100") {
 		t.Errorf("environ %q, %v", environ, err)
 	}
 	if string(line) != "execbus-warden\x00" || dir != "/" || string(name) != "execbus-warden\n" {

@@ -25,8 +25,8 @@ const (
 // ErrFull says that more waits than may, and that nothing moves.
 var ErrFull = errors.New("too much waits for a warden that does not read")
 
-// Outbox is the host's way to say something: a goroutine of its own writes, so that nobody who asks for something waits
-// for the socket. Signals and ends have room of their own and go before the starts that wait.
+// Outbox is the host's way to say something: what the socket does not take at once a goroutine of its own writes, so that
+// nobody who asks for something waits for it. Signals and ends have room of their own and go before the starts that wait.
 type Outbox struct {
 	conn *Conn
 
@@ -38,6 +38,7 @@ type Outbox struct {
 	urgent []*Request
 	merged map[urgency]*Request // those of urgent that take in others
 	state  outboxState
+	busy   bool          // somebody writes, and nobody else may
 	moved  chan struct{} // closed, and replaced, when there is room again and at the end
 
 	wake chan struct{} // room for one
@@ -109,8 +110,35 @@ func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	}
 	o.starts = append(o.starts, w)
 	o.bytes, o.files = o.bytes+len(w.text), o.files+len(w.files)
-	o.rouse()
-	return nil, nil
+	if o.busy || len(o.starts) > 1 || len(o.urgent) > 0 {
+		o.rouse()
+		return nil, nil
+	}
+	return nil, o.attempt(w)
+}
+
+// attempt writes what the socket takes at once of a start that nothing waits before: most starts need no other goroutine. It
+// is called with o.mu held, which it gives up meanwhile. The goroutine writes the rest, and learns of what is wrong.
+func (o *Outbox) attempt(w *waiting) error {
+	o.busy, w.writing = true, true
+	o.mu.Unlock()
+	sent := 0
+	err := Hold(w.files, func(fds []int) error {
+		sent = o.conn.attempt(w.text, fds)
+		return nil
+	})
+	o.mu.Lock()
+	o.busy = false
+	defer o.rouse()
+	if err != nil || sent == len(w.text) {
+		o.remove(0)
+		return err
+	}
+	if w.writing = sent > 0; w.writing {
+		o.bytes, o.files = o.bytes-sent, o.files-len(w.files)
+		w.text, w.files = w.text[sent:], nil // the kernel has these
+	}
+	return nil
 }
 
 func (o *Outbox) await(ctx context.Context, moved <-chan struct{}) error {
@@ -243,7 +271,9 @@ func (o *Outbox) write() {
 		case start != nil:
 			o.send(start)
 		case text != nil:
-			if err := o.conn.sendEncoded(text, nil); err != nil { // without descriptors that is the end
+			err := o.conn.sendEncoded(text, nil)
+			o.rest()
+			if err != nil { // without descriptors that is the end
 				o.fail()
 			}
 		default:
@@ -252,18 +282,32 @@ func (o *Outbox) write() {
 	}
 }
 
-// next is what to write: all that is urgent, or one start.
+// rest says that nobody writes any more.
+func (o *Outbox) rest() {
+	o.mu.Lock()
+	o.busy = false
+	o.mu.Unlock()
+}
+
+// next is what to write: all that is urgent, or one start. A message that was begun goes before everything.
 func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state == outboxFinished {
 		return nil, nil, true
 	}
+	if o.busy {
+		return nil, nil, false
+	}
+	if len(o.starts) > 0 && o.starts[0].writing {
+		o.busy = true
+		return nil, o.starts[0], false
+	}
 	for _, request := range o.urgent {
 		text, _ = encode(text, request) // which is small
 	}
 	if o.urgent != nil {
-		o.urgent = nil
+		o.urgent, o.busy = nil, true
 		clear(o.merged)
 		return text, nil, false
 	}
@@ -273,13 +317,14 @@ func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 	if len(o.starts) == 0 {
 		return nil, nil, false
 	}
-	o.starts[0].writing = true
+	o.starts[0].writing, o.busy = true, true
 	return nil, o.starts[0], false
 }
 
 func (o *Outbox) send(w *waiting) {
 	err := Hold(w.files, func(fds []int) error { return o.conn.sendEncoded(w.text, fds) })
 	o.mu.Lock()
+	o.busy = false
 	o.remove(0)
 	o.mu.Unlock()
 	switch {

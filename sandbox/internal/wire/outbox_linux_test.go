@@ -200,18 +200,24 @@ func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
 	o, other := outbox(t, 0, nil)
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
+	if err := o.Start(t.Context(), large(1, 1), fails(t), closed); err == nil || errors.Is(err, ErrBroken) {
+		t.Errorf("at once: %v", err)
+	}
+	o.stuck(t, 2, 6<<20)
 	failed := make(chan error, 1)
-	if err := o.Start(t.Context(), large(1, 1), func(err error) { failed <- err }, closed); err != nil {
+	if err := o.Start(t.Context(), large(3, 1), func(err error) { failed <- err }, closed); err != nil {
 		t.Fatal(err)
+	}
+	if err := o.Start(t.Context(), large(4, 1), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []uint64{2, 4} {
+		if r := receive(t, other); r.ID != want {
+			t.Errorf("came %d instead of %d", r.ID, want)
+		}
 	}
 	if err := <-failed; err == nil || errors.Is(err, ErrBroken) {
-		t.Errorf("%v", err)
-	}
-	if err := o.Start(t.Context(), large(2, 1), fails(t)); err != nil {
-		t.Fatal(err)
-	}
-	if r := receive(t, other); r.ID != 2 {
-		t.Errorf("came %d", r.ID)
+		t.Errorf("from the queue: %v", err)
 	}
 }
 
@@ -295,5 +301,44 @@ func TestCloseDoesNotWaitForOneWhoDoesNotRead(t *testing.T) {
 	o.Close(10 * time.Millisecond)
 	if err := other.Receive(&Request{}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a message that was cut off: %v", err)
+	}
+}
+
+func TestManyWhoSayThingsAtOnceMixNoMessages(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	const senders, each = 8, 40
+	for sender := range senders {
+		go func() {
+			for i := range each {
+				id := uint64(1 + sender*each + i)
+				if i%2 == 0 {
+					if err := o.Signal(id, Signal{Number: 1, Group: i}); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				if err := o.Start(t.Context(), large(id, i*i*200), fails(t)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	seen := map[uint64]bool{}
+	for range senders * each {
+		r := receive(t, other)
+		if seen[r.ID] || (r.Start != nil) == (r.Signal != nil) {
+			t.Fatalf("request %d", r.ID)
+		}
+		seen[r.ID] = true
+	}
+	waits := func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.bytes + o.files + len(o.starts)
+	}
+	for late := time.Now().Add(long); waits() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d bytes, descriptors and starts wait", waits())
+		}
 	}
 }
