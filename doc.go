@@ -50,6 +50,8 @@
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //	Exec, Write with NoWait answer as soon as the program runs, or has taken the input, and take no output
 //
+// A yield is a pointer: nil means the default, and zero the least there is. All numbers that a caller may leave out are.
+//
 // Each call has a clock of its own, and the first to answer takes what output there is. Input ends a poll that waits. A write
 // that waits for output is one step: its bytes go out, and its clock starts, when the waiting write before it has its
 // answer; other input keeps its place behind it. [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read]
@@ -103,7 +105,7 @@
 //
 // Of the output that no answer has taken yet the first and the last 512 KiB are kept, and what was dropped is counted; of
 // all output the first 512 KiB and the last 1 MiB can be read again. The text of a result is cut in the middle to 10,000
-// tokens of 4 bytes each.
+// tokens of 4 bytes each, or to as many tokens and bytes as the call says.
 //
 // # Events
 //
@@ -133,7 +135,8 @@
 //
 // # Errors
 //
-// Every error is a *messages.Error. Its sentence says what happened, to what, and what to do; its code matches one of the
+// Every error is a *messages.Error. Its sentence says what happened, to what, and what anyone can do about it, whether a
+// person or a model reads it; its Hint, which is not part of the sentence, names the Go way. Its code matches one of the
 // sentinels of package messages with errors.Is. An exit code that is not zero is a result, not an error, and so is a run
 // that timed out or was cancelled.
 //

@@ -299,7 +299,7 @@ func TestTheRecordsOfAllSessionsAreBoundedTogether(t *testing.T) {
 func TestAMalformedRequestLeavesNoTrace(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		for _, bad := range []messages.ExecCommand{{}, {Argv: []string{"x"}, Script: "y"}, {Argv: []string{"x"}, Yield: new(time.Duration)},
+		for _, bad := range []messages.ExecCommand{{}, {Argv: []string{"x"}, Script: "y"}, {Argv: []string{"x"}, Yield: new(time.Duration(-1))},
 			{Script: "x", Shell: "/no/shell/of/any/kind"}, {Argv: []string{"x"}, Environment: &messages.EnvironmentPolicy{Inherit: "everything"}}} {
 			_, err := ask[any](b.host, s.supervisor, bad)
 			wantError(t, fmt.Sprintf("%+v", bad), err, messages.ErrInvalidRequest)

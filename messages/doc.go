@@ -1,6 +1,6 @@
 // Package messages is the vocabulary of execbus: every request, reply, event and error that crosses a room's wall.
 //
-//	result, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"make", "test"}, Yield: 30 * time.Second})
+//	result, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"make", "test"}, Yield: new(30 * time.Second)})
 //	if errors.Is(err, messages.ErrNoSuchProgram) {
 //		return installMake()
 //	}
@@ -18,7 +18,11 @@
 //	environment.go  how a child's environment is built
 //	exec.go         starting a command, and the result of a call that waited
 //	run.go          running a command to its end with a timeout
+//	numbers.go      how long calls wait, and numbers that are none
 //	text.go         a result as a model reads it
+//	ending.go       how a process ended, in words
+//	truncate.go     output that is too long
+//	lossy.go        output that is not UTF-8
 //	input.go        writing to a process, polling, closing its input, resizing, signalling
 //	control.go      terminating, listing, reading remembered output, session-wide changes
 //	wait.go         waiting for exits
@@ -36,4 +40,9 @@
 //
 // That the zero value of a request is valid: requests are validated where they are received, and a wrong one is answered
 // with an *Error that names the field.
+//
+// That zero means "not said": where a request has a pointer to a number, nil is what a caller has not said, and means the
+// usual; zero is zero. What is more than a bound allows is brought down to it, and what is negative is refused.
+//
+// That Error.Hint reaches whoever reads the error: it names the Go way, for the embedder. The sentence is complete without.
 package messages

@@ -201,7 +201,8 @@ func TestABrokenCharacterIsReplacedAsOne(t *testing.T) {
 		{"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", strings.Repeat("\uFFFD", 8) + "A"},
 		{"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", strings.Repeat("\uFFFD", 5) + "A\uFFFD\uFFFDB"},
 		{"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", strings.Repeat("\uFFFD", 4) + "A"},
-		{"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"}, // half of a surrogate pair
+		{"\xF0\x90\x80a\xF4\x8F\xBFb", "\uFFFDa\uFFFDb"}, // only the second byte has a narrower range
+		{"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"},           // half of a surrogate pair
 		{"kept \uFFFD too", "kept \uFFFD too"},
 		{"\r\n\x1b[1m\x00", "\r\n\x1b[1m\x00"},
 	} {

@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +17,8 @@ func TestAFailedStepIsToldFromTheProgram(t *testing.T) {
 		subject, says string
 		code          messages.Code
 	}{
-		{&StepError{"chdir", syscall.ENOENT}, launch.Dir, "working directory", messages.CodeSpawnFailed},
-		{&StepError{"chdir", syscall.EACCES}, launch.Dir, "working directory", messages.CodeSpawnFailed},
+		{&StepError{"chdir", syscall.ENOENT}, strconv.Quote(launch.Dir), "working directory", messages.CodeSpawnFailed},
+		{&StepError{"chdir", syscall.EACCES}, strconv.Quote(launch.Dir), "working directory", messages.CodeSpawnFailed},
 		{&StepError{"execve", syscall.ENOENT}, "/missing", "no such program", messages.CodeNoSuchProgram},
 		{syscall.ENOENT, "/missing", "no such program", messages.CodeNoSuchProgram},
 		{&StepError{"setsid", syscall.EACCES}, "/missing", "setsid: permission denied", messages.CodeSpawnFailed},
@@ -29,7 +30,7 @@ func TestAFailedStepIsToldFromTheProgram(t *testing.T) {
 		}
 	}
 	scarce, _ := errors.AsType[*messages.Error](startError(launch, "/missing", &StepError{"clone", syscall.EAGAIN}))
-	if scarce == nil || scarce.Hint == "" {
-		t.Error("no hint where the system is short of processes")
+	if scarce == nil || !strings.Contains(scarce.Detail, "end other commands") {
+		t.Error("no advice where the system is short of processes")
 	}
 }

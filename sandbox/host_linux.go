@@ -171,6 +171,5 @@ func (w *wardens) Close() error {
 // errForeign is for a process whose /proc is not its own: what is found there are strangers.
 func errForeign() error {
 	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "/proc",
-		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely",
-		Hint:   "mount the proc file system in the pid namespace of this program"}
+		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely; mount the proc file system in the pid namespace of the host"}
 }

@@ -65,8 +65,8 @@ func can(c *ptyio.Confinement) (ptyio.Assurance, error) {
 		return ptyio.Unconfined, nil
 	}
 	return ptyio.Unconfined, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "sandbox",
-		Detail: fmt.Sprintf("this spawner has no sandbox, and the session's is %q", c.Policy),
-		Hint:   "choose danger-full-access, or external-sandbox if the host is confined itself"}
+		Detail: fmt.Sprintf("there is no sandbox here, and %q needs one; choose danger-full-access, or external-sandbox if the host is confined itself",
+			c.Policy)}
 }
 
 // stepError is the errno of a birth; without a step nobody knows of which.
