@@ -23,6 +23,9 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
+// discarding logs nothing.
+var discarding = slog.New(slog.DiscardHandler)
+
 var soak = flag.Bool("soak", false, "run the stress tests in full instead of a twentieth")
 
 // patience is how long a test waits for what must come.

@@ -258,3 +258,40 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 		wantLastWords(t, b, s)
 	})
 }
+
+// A question that was on its way when the session crashed is asked by nobody.
+func TestASupervisorCrashesAtAQuestion(t *testing.T) {
+	for _, at := range []struct {
+		name string
+		at   func(self *kernel.PID, message any) bool
+	}{
+		{"that it passes on", func(self *kernel.PID, message any) bool {
+			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "session$") && isA[consult](self, message)
+		}},
+		{"and with it the actor that asks", func(self *kernel.PID, message any) bool {
+			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "approval$") && isA[consult](self, message)
+		}},
+	} {
+		t.Run(at.name, func(t *testing.T) {
+			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+				s := &asker{talk: b.open(nil)}
+				s.listen()
+				b.fault(func(self *kernel.PID, message any) {
+					if at.at(self, message) {
+						b.crash(s.supervisor)
+						panic("deliberate")
+					}
+				})
+				// The first attempt has an event, so there is an end.
+				call := s.call(messages.ExecCommand{Argv: []string{"prompt", "say:10", "again", "denied"}})
+				synctest.Wait()
+				if _, err := answerIs(t, call); err == nil {
+					t.Error("it was answered without an error")
+				}
+				if end, ended := wantLastWords(t, b, s.talk)[firstID]; !ended || end.Total != 10 {
+					t.Errorf("%+v", end)
+				}
+			})
+		})
+	}
+}

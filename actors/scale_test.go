@@ -1,0 +1,227 @@
+package actors
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+)
+
+// bare opens a session that nobody watches.
+func (b *bubble) bare(n int) *talk {
+	b.t.Helper()
+	id := messages.SessionID(fmt.Sprint("bare-", n))
+	return &talk{host: b.host, id: id, supervisor: must[*kernel.PID](b.host, b.runtime, OpenSession{SessionConfig{Session: id, Dir: "/",
+		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
+		Sandbox: messages.SandboxPolicy{Type: messages.ReadOnly}, Approval: messages.ApprovalPolicy{Mode: messages.Never}}})}
+}
+
+func TestTenThousandSessions(t *testing.T) {
+	n := max(share(10_000), 2_000)
+	inBubble(t, bubbleOptions{max: n}, func(t *testing.T, b *bubble) {
+		var all []*talk
+		for i := range n {
+			s := b.bare(i)
+			all = append(all, s)
+			if i%10 == 0 {
+				s.exec(does("prompt", "say:10", "wait"))
+			}
+		}
+		synctest.Wait()
+		if got := b.stats(); got.Sessions != n || got.Processes != n/10 {
+			t.Errorf("%+v", got)
+		}
+		for i, s := range all {
+			if i%2 == 0 {
+				b.system.Send(s.supervisor, CloseSession{})
+			}
+		}
+		synctest.Wait()
+		if got := b.stats(); got.Sessions != n/2 || got.Processes != 0 || got.Ended[messages.CauseTerminated] != uint64(n/10) || got.Records != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestTenThousandWaits(t *testing.T) {
+	n := max(share(10_000), 2_000)
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.bare(0)
+		var ids []messages.ProcessID
+		for range 4 {
+			ids = append(ids, s.exec(does("prompt", "wait")).Process)
+		}
+		kinds := []messages.AwaitExit{{Processes: ids[:1]}, {Processes: ids}, {Processes: ids, Any: true}, {Processes: ids[1:], For: time.Minute},
+			{Processes: ids[:1], For: time.Minute}}
+		var calls []waiting
+		for i := range n {
+			calls = append(calls, s.call(kinds[i%len(kinds)]))
+		}
+		synctest.Wait()
+		left := 0
+		for i, call := range calls { // each ninth is taken back
+			if i%9 == 0 {
+				call.cancel()
+			} else if kind := kinds[i%len(kinds)]; kind.For == 0 && len(kind.Processes) > 1 {
+				left++
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for i, call := range calls {
+			over := i%9 == 0 || kinds[i%len(kinds)].For > 0
+			if call.answered(0) != over {
+				t.Fatalf("wait %d: answered %t", i, !over)
+			}
+		}
+		if waits := b.actors("/wait$"); len(waits) != left {
+			t.Errorf("%d actors wait", len(waits))
+		}
+		s.terminate(ids[0])
+		synctest.Wait()
+		for i, call := range calls {
+			if i%9 == 0 && kinds[i%len(kinds)].For == 0 {
+				_, err := answerIs(t, call)
+				wantError(t, "a wait that was taken back", err, messages.ErrCancelled)
+			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.For > 0 || len(kind.Processes) == 1) != call.answered(0) {
+				t.Fatalf("wait %d: answered %t", i, call.answered(0))
+			}
+		}
+		must[messages.Done](b.host, s.supervisor, messages.TerminateAll{})
+		synctest.Wait()
+		for _, call := range calls {
+			answerIs(t, call)
+		}
+		if waits := b.actors("/wait$"); len(waits) > 0 {
+			t.Errorf("%d actors wait", len(waits))
+		}
+	})
+}
+
+// The list of waiting starts is served in linear time: ten times as many take some ten times as long, not a hundred times.
+func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
+	took := func(n int) (least time.Duration) {
+		system := kernel.NewSystem(discarding, kernel.Options{})
+		for range 3 {
+			runtime, err := StartRuntime(system, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one := applyMany(t, system, runtime, n); least == 0 || one < least {
+				least = one
+			}
+		}
+		if err := system.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return least
+	}
+	few, many := took(1_000), took(10_000)
+	t.Logf("1,000: %v, 10,000: %v", few, many)
+	if many > 40*few {
+		t.Errorf("1,000 took %v, 10,000 %v", few, many)
+	}
+}
+
+// applyMany applies for slots, takes every second one back, the last first, and gives slots back until all are served or refused.
+func applyMany(t *testing.T, system *kernel.System, runtime *kernel.PID, n int) time.Duration {
+	t.Helper()
+	served := make(chan struct{})
+	answers := 0
+	began := time.Now()
+	_, err := system.Spawn("applicants", func(ctx *kernel.Context) {
+		switch ctx.Message().(type) {
+		case kernel.Started:
+			for i := range n {
+				ctx.Request(runtime, takeSlot{messages.ProcessID(i)})
+			}
+			for i := n - 1; i > 0; i -= 2 {
+				ctx.Request(runtime, withdrawSlot{messages.ProcessID(i)})
+			}
+			for range n / 2 {
+				ctx.Request(runtime, giveSlot{})
+			}
+		case slotTaken:
+			if answers++; answers == n/2 {
+				close(served)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-served:
+	case <-time.After(patience):
+		t.Fatal("not all were answered")
+	}
+	return time.Since(began)
+}
+
+// Three readers that wait, and somebody who polls, read one flood: each reader has all of it, or knows exactly what it has missed.
+func TestThreeReadersAndAPollerOfAFlood(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.bare(0)
+		words := []string{"prompt"}
+		const all = 60 * 200_000
+		for range 60 {
+			words = append(words, "say:200000", "sleep:1")
+		}
+		id := s.exec(does(words...)).Process
+		results := make(chan string, 4)
+		for n := range 3 {
+			go func() { results <- s.readAll(id, n, all) }()
+		}
+		go func() { results <- s.pollAll(id, all) }()
+		for range 4 {
+			if complaint := <-results; complaint != "" {
+				t.Error(complaint)
+			}
+		}
+	})
+}
+
+// readAll reads as one who waits does; reader 2 is slow.
+func (s *talk) readAll(id messages.ProcessID, n int, all int64) string {
+	var read, missed int64
+	for {
+		at := read + missed
+		page := must[*messages.OutputPage](s.host, s.supervisor, messages.ReadOutput{Process: id, Offset: &at, Wait: 10 * time.Second, SkipLost: true})
+		missed += page.Missed
+		for _, chunk := range page.Chunks {
+			if chunk.Offset != read+missed {
+				return fmt.Sprintf("reader %d: a chunk at %d, want %d", n, chunk.Offset, read+missed)
+			}
+			read += int64(len(chunk.Bytes))
+		}
+		switch {
+		case !page.Ended || read+missed < page.Total:
+		case read+missed != all || n < 2 && missed > 0 || n == 2 && missed == 0:
+			return fmt.Sprintf("reader %d: %d bytes, %d missed", n, read, missed)
+		default:
+			return ""
+		}
+		if n == 2 {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// pollAll takes what no other poll has taken.
+func (s *talk) pollAll(id messages.ProcessID, all int64) string {
+	var got int64
+	for {
+		result := must[*messages.Result](s.host, s.supervisor, messages.Poll{Process: id})
+		if got += int64(len(result.Output)) + result.Omitted; !result.Running {
+			break
+		}
+	}
+	if got != all {
+		return fmt.Sprintf("the polls have %d bytes, want %d", got, all)
+	}
+	return ""
+}
