@@ -128,10 +128,12 @@ func TestTheBeginningOfACharacterIsDeliveredAtTheEnd(t *testing.T) {
 	h, say := split(t)
 	s := h.open(nil)
 	exec := s.call(messages.ExecCommand{Argv: []string{"sh"}, Yield: messages.MaxYield})
-	for _, event := range []ptyio.Event{stdout("日\xe6\x9c"), exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded} {
+	for _, event := range []ptyio.Event{stdout("日\xe6\x9c"), exit3, ptyio.Background{Count: 1}, ptyio.Drained{}} {
 		say(event)
 	}
 	got := exec.result()
+	say(ptyio.Closed{})
+	say(treeEnded)
 	if string(got.Output) != "日\xe6\x9c" {
 		t.Errorf("%q", got.Output)
 	}
