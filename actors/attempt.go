@@ -79,7 +79,7 @@ func (p *process) learn(event ptyio.Event) bool {
 		a.drained = true
 		p.flushAll()
 	case ptyio.Closed:
-		a.closed = true
+		a.closed, a.drained = true, true // a host's own spawner may leave the other word out
 		p.flushAll()
 	case ptyio.TreeEnded:
 		a.tree, a.treeEnded = e.TreeReport, true

@@ -3,6 +3,8 @@ package actors
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -64,30 +66,33 @@ var (
 
 func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
 	for name, events := range oddities {
-		t.Run(name, func(t *testing.T) {
-			spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
-				go func() {
-					for _, event := range events {
-						launch.Events(event)
-					}
-				}()
-				return puppet{end: func() {}}
-			}}
-			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
-			s := h.open(nil)
-			got := s.exec(messages.ExecCommand{Argv: []string{"sh"}, Yield: new(messages.MaxYield)})
-			wantCode(t, got, 3)
-			if string(got.Output) != "said" {
-				t.Errorf("%q", got.Output)
-			}
-			if end := s.ended(got.Process); end.Cause != messages.CauseExited || string(end.Transcript) != "said" || end.Total != 4 {
-				t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
-			}
-			h.shutdown()
-			if ends := s.endsOf(got.Process); len(ends) != 1 {
-				t.Errorf("%d ends", len(ends))
-			}
-		})
+		for _, sandboxed := range []messages.SandboxType{messages.DangerFullAccess, messages.ReadOnly} { // whose exits are looked at first
+			t.Run(name+" "+string(sandboxed), func(t *testing.T) {
+				spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
+					go func() {
+						for _, event := range events {
+							launch.Events(event)
+						}
+					}()
+					return puppet{end: func() {}}
+				}}
+				h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
+				s := h.open(func(c *SessionConfig) { c.Sandbox.Type = sandboxed })
+				got := s.exec(messages.ExecCommand{Argv: []string{"true"}, Yield: messages.MaxYield})
+				wantCode(t, got, 3)
+				if string(got.Output) != "said" {
+					t.Errorf("%q", got.Output)
+				}
+				if end := s.ended(got.Process); end.Cause != messages.CauseExited || end.Status != messages.Exited(3) ||
+					string(end.Transcript) != "said" || end.Total != 4 {
+					t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
+				}
+				h.shutdown()
+				if ends := s.endsOf(got.Process); len(ends) != 1 {
+					t.Errorf("%d ends", len(ends))
+				}
+			})
+		}
 	}
 }
 
@@ -196,12 +201,15 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
 			s := h.open(nil)
 			id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, TTY: true, NoWait: true}).Process
+			first := s.call(messages.Signal{Process: id, Number: 15})
 			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
 			cancelled.cancel()
 			_, err := cancelled.reply()
 			if err == nil {
 				t.Error("a write that was cancelled, or failed, succeeded")
 			}
+			_, err = first.reply()
+			wantError(t, "the call that does not return", err, messages.ErrRuntimeFailure)
 			for _, request := range []any{messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}, messages.WriteStdin{Process: id, Bytes: []byte("\x03")},
 				messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Number: 15},
 				messages.Signal{Process: id, Number: 15, Tree: true}} {
@@ -229,4 +237,61 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow is a foreign child whose first write takes until the test lets it go on.
+type slow struct {
+	puppet
+	hold  chan struct{}
+	wrote chan string
+}
+
+func (c slow) Write(p []byte, _ time.Time, done func(int, error)) func() int {
+	<-c.hold
+	c.wrote <- string(p)
+	done(len(p), nil)
+	return func() int { panic("deliberate") } // nobody asks a child that is not prompt
+}
+
+func TestBytesForAForeignChildDoNotOvertakeEachOther(t *testing.T) {
+	const writes = 50
+	child := slow{hold: make(chan struct{}), wrote: make(chan string, writes)}
+	ended := make(chan struct{})
+	spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
+		child.end = sync.OnceFunc(func() {
+			go func() {
+				defer close(ended)
+				for _, event := range []ptyio.Event{exit3, ptyio.Closed{}, treeEnded} {
+					launch.Events(event)
+				}
+			}()
+		})
+		return child
+	}}
+	h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
+	s := h.open(nil)
+	id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true, NoWait: true}).Process
+	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("0"), Yield: messages.MinYield})
+	if got := waits.result(); !got.Running || got.Taken != 0 || got.Pending != 1 {
+		t.Errorf("at its yield: %+v", got)
+	}
+	var calls []waiting
+	for i := 1; i < writes; i++ {
+		calls = append(calls, s.call(messages.WriteStdin{Process: id, Bytes: []byte(fmt.Sprint(i)), NoWait: true}))
+	}
+	close(child.hold)
+	for i := range writes {
+		if got := <-child.wrote; got != fmt.Sprint(i) {
+			t.Fatalf("write %d brought %q", i, got)
+		}
+	}
+	for _, call := range calls {
+		if got := call.result(); got.InputErr != nil || got.Taken == 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if _, err := s.terminate(id); err != nil {
+		t.Error(err)
+	}
+	<-ended
 }
