@@ -127,7 +127,7 @@ func TestACharacterSplitBetweenTwoAnswersStaysWhole(t *testing.T) {
 func TestTheBeginningOfACharacterIsDeliveredAtTheEnd(t *testing.T) {
 	h, say := split(t)
 	s := h.open(nil)
-	exec := s.call(messages.ExecCommand{Argv: []string{"sh"}, Yield: messages.MaxYield})
+	exec := s.call(messages.ExecCommand{Argv: []string{"sh"}, Yield: new(messages.MaxYield)})
 	for _, event := range []ptyio.Event{stdout("日\xe6\x9c"), exit3, ptyio.Background{Count: 1}, ptyio.Drained{}} {
 		say(event)
 	}

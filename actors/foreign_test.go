@@ -78,7 +78,7 @@ func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
 				}}
 				h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
 				s := h.open(func(c *SessionConfig) { c.Sandbox.Type = sandboxed })
-				got := s.exec(messages.ExecCommand{Argv: []string{"true"}, Yield: messages.MaxYield})
+				got := s.exec(messages.ExecCommand{Argv: []string{"true"}, Yield: new(messages.MaxYield)})
 				wantCode(t, got, 3)
 				if string(got.Output) != "said" {
 					t.Errorf("%q", got.Output)
@@ -271,7 +271,7 @@ func TestBytesForAForeignChildDoNotOvertakeEachOther(t *testing.T) {
 	h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
 	s := h.open(nil)
 	id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true, NoWait: true}).Process
-	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("0"), Yield: messages.MinYield})
+	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("0"), Yield: new(messages.MinYield)})
 	if got := waits.result(); !got.Running || got.Taken != 0 || got.Pending != 1 {
 		t.Errorf("at its yield: %+v", got)
 	}

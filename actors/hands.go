@@ -29,6 +29,7 @@ type job struct {
 	number int
 	call   *call  // that waits for what it comes to; may be nil
 	write  uint64 // the write that it begins, if it does
+	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
 }
 
@@ -84,6 +85,9 @@ func (p *process) jobDone(m jobDone) {
 	j := h.jobs[0]
 	h.busy, h.stuck, h.jobs = false, false, h.jobs[1:]
 	p.jobEnded(j, m.err)
+	if j.ends && m.err != nil { // nothing is to be waited for
+		p.overdue(endOverdue{attempt: m.attempt})
+	}
 	h.next(p)
 }
 
@@ -122,12 +126,12 @@ func (p *process) jobEnded(j job, err error) {
 
 // endTree ends the tree. One of a host's own spawner that does not end in time is abandoned, once, and then named.
 func (h *hands) endTree(p *process, grace time.Duration) {
-	h.do(p, job{do: func(child ptyio.Child) error {
+	h.do(p, job{ends: true, do: func(child ptyio.Child) error {
 		child.EndTree(grace)
 		return nil
 	}})
 	if !h.prompt {
-		p.ctx.After(grace+p.patience.End, endOverdue{p.attempt.number})
+		p.ctx.After(grace+p.patience.End, endOverdue{attempt: p.attempt.number})
 	}
 }
 
@@ -136,12 +140,12 @@ func (p *process) overdue(m endOverdue) {
 	h := p.handsOf(m.attempt)
 	switch {
 	case h == nil || p.attempt.over():
+	case m.abandoned:
+		p.disown()
 	case !h.given:
 		h.given = true
 		abandon(h.child)
-		p.ctx.After(p.patience.End, m)
-	default:
-		p.disown()
+		p.ctx.After(p.patience.End, endOverdue{m.attempt, true})
 	}
 }
 

@@ -198,7 +198,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 		return policy.Plan{Decision: policy.Run, Source: messages.ByPolicy}
 	})
 	t.Run("a program", func(t *testing.T) {
-		got := v.exec(messages.ExecCommand{Argv: []string{"hello"}, Yield: messages.MaxYield})
+		got := v.exec(messages.ExecCommand{Argv: []string{"hello"}, Yield: new(messages.MaxYield)})
 		if r := <-requests; r.Program != "/mnt/hello" {
 			t.Errorf("planned for %q", r.Program)
 		}
@@ -210,7 +210,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 		}
 	})
 	t.Run("a script", func(t *testing.T) {
-		got := v.exec(messages.ExecCommand{Script: "exit 5", Yield: messages.MaxYield})
+		got := v.exec(messages.ExecCommand{Script: "exit 5", Yield: new(messages.MaxYield)})
 		if r := <-requests; r.Program != "/mnt/bash" || got.Status != messages.Exited(5) || !strings.Contains(string(got.Output), "the other shell") {
 			t.Errorf("planned for %q, %+v", r.Program, got)
 		}
@@ -225,7 +225,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 	})
 	t.Run("a flood", func(t *testing.T) { flood(t, v) })
 	t.Run("cancellation", func(t *testing.T) {
-		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, Timeout: -1})
+		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, Timeout: new(time.Duration)})
 		defer call.Close()
 		probe.Expect(v.events, long, func(e messages.OutputDelta) bool { return bytes.Contains(e.Bytes, []byte("up")) })
 		v.system.Send(v.pid, messages.CancelWait{Waiter: call.PID().Id})

@@ -121,8 +121,12 @@ type (
 	judgeNow     struct{ attempt int }
 	runTimeout   struct{}
 	runDrained   struct{}
-	endOverdue   struct{ attempt int }
 	inputOverdue struct{}
+	// endOverdue says that a child which was asked to end, or was abandoned after that, has not ended in time.
+	endOverdue struct {
+		attempt   int
+		abandoned bool
+	}
 	// wrote says what a child took of a write.
 	wrote struct {
 		write uint64

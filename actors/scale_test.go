@@ -55,8 +55,8 @@ func TestTenThousandWaits(t *testing.T) {
 		for range 4 {
 			ids = append(ids, s.exec(does("prompt", "wait")).Process)
 		}
-		kinds := []messages.AwaitExit{{Processes: ids[:1]}, {Processes: ids}, {Processes: ids, Any: true}, {Processes: ids[1:], For: time.Minute},
-			{Processes: ids[:1], For: time.Minute}}
+		kinds := []messages.AwaitExit{{Processes: ids[:1]}, {Processes: ids}, {Processes: ids, Any: true}, {Processes: ids[1:], For: new(time.Minute)},
+			{Processes: ids[:1], For: new(time.Minute)}}
 		var calls []waiting
 		for i := range n {
 			calls = append(calls, s.call(kinds[i%len(kinds)]))
@@ -66,14 +66,14 @@ func TestTenThousandWaits(t *testing.T) {
 		for i, call := range calls { // each ninth is taken back
 			if i%9 == 0 {
 				call.cancel()
-			} else if kind := kinds[i%len(kinds)]; kind.For == 0 && len(kind.Processes) > 1 {
+			} else if kind := kinds[i%len(kinds)]; kind.For == nil && len(kind.Processes) > 1 {
 				left++
 			}
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		for i, call := range calls {
-			over := i%9 == 0 || kinds[i%len(kinds)].For > 0
+			over := i%9 == 0 || kinds[i%len(kinds)].For != nil
 			if call.answered(0) != over {
 				t.Fatalf("wait %d: answered %t", i, !over)
 			}
@@ -84,10 +84,10 @@ func TestTenThousandWaits(t *testing.T) {
 		s.terminate(ids[0])
 		synctest.Wait()
 		for i, call := range calls {
-			if i%9 == 0 && kinds[i%len(kinds)].For == 0 {
+			if i%9 == 0 && kinds[i%len(kinds)].For == nil {
 				_, err := answerIs(t, call)
 				wantError(t, "a wait that was taken back", err, messages.ErrCancelled)
-			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.For > 0 || len(kind.Processes) == 1) != call.answered(0) {
+			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.For != nil || len(kind.Processes) == 1) != call.answered(0) {
 				t.Fatalf("wait %d: answered %t", i, call.answered(0))
 			}
 		}

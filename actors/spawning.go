@@ -34,7 +34,8 @@ func (p *process) startSpawning(number int) *spawning {
 	s.wanted, s.callOff = context.WithCancel(context.Background())
 	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
 	launch, spawner := p.decision.launch, p.spawner
-	launch.Events = relay(s.system, self, supervisor, id, number)
+	born := make(chan struct{}, 1) // room for one: a child is born once
+	launch.Events = relay(s.system, self, supervisor, id, number, born)
 	begin := p.ctx.Detach
 	if _, prompt := spawner.(ptyio.Prompt); prompt {
 		begin = p.ctx.Go
@@ -43,11 +44,12 @@ func (p *process) startSpawning(number int) *spawning {
 		defer context.AfterFunc(alive, s.callOff)()
 		result := spawnResult{err: errSpawnerLeft}
 		defer func() { // also where the spawner ends its goroutine
-			if result.err != nil {
+			switch {
+			case result.err == nil:
+				launch.Events(ptyio.Spawned{Child: result.child}) // in case that the spawner has not said it
+			case len(born) == 0: // what it has told of before it failed lives
 				s.system.Send(supervisor, unborn{id, number})
 				s.system.Send(self, spawnFailed{number, result.err})
-			} else {
-				launch.Events(ptyio.Spawned{Child: result.child}) // in case that the spawner has not said it
 			}
 			s.returned()
 		}()
@@ -84,15 +86,16 @@ var (
 
 // relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is
 // called by several goroutines of the spawner.
-func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int) func(ptyio.Event) {
-	// A child is born once. Whoever tells it again waits until it has been told: what follows must not overtake it.
+func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
+	// Whoever tells of the birth again waits until it has been told: what follows must not overtake it.
 	var birth sync.Once
 	return func(e ptyio.Event) {
 		if spawned, is := e.(ptyio.Spawned); is {
 			birth.Do(func() {
-				born := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
-				system.Send(supervisor, born)
-				system.Send(process, born)
+				born <- struct{}{}
+				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
+				system.Send(supervisor, event)
+				system.Send(process, event)
 			})
 			return
 		}

@@ -16,7 +16,7 @@
 //	requests    commands that cannot be run, operations on what does not exist, many at once
 //	scarcity    too few descriptors, terminals or bytes on the disk
 //	hosts       hosts that are killed at random moments
-//	panics      panics in every actor
+//	panics      a host's own code that panics where it is called
 //
 // # What you may not assume
 //

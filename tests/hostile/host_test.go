@@ -171,27 +171,24 @@ func (w *witness) await(t testing.TB, what string, condition func() bool) {
 // checkStories checks what the events of each process say together: it ended once, at last, and if it began in order.
 func (w *witness) checkStories(t testing.TB) {
 	t.Helper()
-	const records = 64 // that a session remembers: so many ends later an id may be given again
 	stories := map[messages.ProcessID]string{}
-	last := map[messages.ProcessID]int{} // which end it was
-	ends := 0
+	over := map[messages.ProcessID]bool{}
 	for _, event := range w.events {
 		id := event.From().Process
-		if end, ended := last[id]; ended && ends-end < records {
+		if over[id] {
 			t.Errorf("process %d has ended, and then came %s", id, event.Kind())
+			continue
 		}
 		stories[id] += string(event.Kind()) + " "
 		ended, is := event.(messages.ExecEnded)
 		if !is {
 			continue
 		}
-		story := stories[id]
-		delete(stories, id)
-		ends++
-		last[id] = ends
-		if !slices.Contains(goodStories, story) && ended.Cause != messages.CauseRuntimeFailure {
-			t.Errorf("the story of process %d: %s", id, story)
+		if !slices.Contains(goodStories, stories[id]) && ended.Cause != messages.CauseRuntimeFailure {
+			t.Errorf("the story of process %d: %s", id, stories[id])
 		}
+		delete(stories, id)
+		over[id] = true
 	}
 	for id, story := range stories {
 		t.Errorf("process %d never ended: %s", id, story)

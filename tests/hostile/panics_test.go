@@ -5,9 +5,6 @@ package hostile_test
 import (
 	"context"
 	"log/slog"
-	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -22,36 +19,17 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// saboteur is what a host hands to the runtime: a spawner, a logger, instruments. Once, when armed, it panics at one
-// point if that is called by one actor. So the panic happens inside of the actor.
+// saboteur is what a host hands to the runtime: a spawner, a logger, instruments. Once, when armed, it panics at one point.
 type saboteur struct {
-	point, actor string
-	armed, hit   atomic.Bool
-	spawned      atomic.Int32 // spawns that have returned
+	point      string
+	armed, hit atomic.Bool
+	spawned    atomic.Int32 // spawns that have returned
 }
 
 func (s *saboteur) trip(point string) {
-	if point == s.point && calledBy(s.actor) && s.armed.CompareAndSwap(true, false) {
+	if point == s.point && s.armed.CompareAndSwap(true, false) {
 		s.hit.Store(true)
 		panic("sabotage at " + point)
-	}
-}
-
-// calledBy reports whether a method of an actor's type is among the callers.
-func calledBy(actor string) bool {
-	if actor == "" {
-		return true
-	}
-	callers := make([]uintptr, 64)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
-	for {
-		frame, more := frames.Next()
-		if strings.Contains(frame.Function, "actors.(*"+actor+").") {
-			return true
-		}
-		if !more {
-			return false
-		}
 	}
 }
 
@@ -68,10 +46,11 @@ func (s sabotagedSpawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio
 		case ptyio.Spawned:
 			event = ptyio.Spawned{Child: sabotagedChild{e.Child, s.saboteur}}
 		case ptyio.Output:
-			if s.point == "Release" && s.armed.CompareAndSwap(true, false) { // releasing the copy panics: it has no release
-				s.hit.Store(true)
-				event = ptyio.Output{Stream: e.Stream, Bytes: slices.Clone(e.Bytes)}
-				e.Release()
+			if s.point == "Release" {
+				event = ptyio.NewOutput(e.Stream, e.Bytes, func() {
+					e.Release()
+					s.trip("Release")
+				})
 			}
 		}
 		events(event)
@@ -83,6 +62,21 @@ func (s sabotagedSpawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio
 	s.trip("Spawn's return")
 	s.spawned.Add(1)
 	return sabotagedChild{child, s.saboteur}, nil
+}
+
+func (s sabotagedSpawner) Resolver() ptyio.Resolver {
+	s.trip("Resolver")
+	return sabotagedResolver{s.Spawner.Resolver(), s.saboteur}
+}
+
+type sabotagedResolver struct {
+	ptyio.Resolver
+	*saboteur
+}
+
+func (r sabotagedResolver) Environment(ctx context.Context) ([]string, error) {
+	r.trip("Environment")
+	return r.Resolver.Environment(ctx)
 }
 
 type sabotagedChild struct {
@@ -142,67 +136,80 @@ func (m sabotagedMeter) Int64Counter(name string, _ ...metric.Int64CounterOption
 
 func (c sabotagedCounter) Add(context.Context, int64, ...metric.AddOption) { c.trip("count " + c.name) }
 
-// sabotage is one place at which an actor panics, and what leads it there. It returns what the caller was told.
+// sabotage is one place at which the host's own code panics, and what leads it there. It returns what the caller was told.
 type sabotage struct {
-	point, actor string
-	act          func(*host, *program) messages.Code
-	after        bool // the panic comes after the answer
+	point string
+	act   func(*host, *program) messages.Code
+	told  messages.Code
+
+	ends    bool // the victim ends, because it was asked to
+	crashes bool // its actor crashes, and it ends of that
 }
 
 func askExec(h *host, _ *program) messages.Code {
-	_, err := h.Exec(h.ctx, h.bash(false, `sleep $1`))
+	command := h.bash(false, `sleep $1`)
+	command.NoWait = true
+	_, err := h.Exec(h.ctx, command)
 	return codeOf(err)
 }
 
 func askEcho(_ *host, p *program) messages.Code {
-	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte("x\n"), Yield: new(30 * time.Second)})
+	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte("x\n")})
 	return codeOf(err)
 }
 
 func askTerminate(h *host, p *program) messages.Code {
-	record, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id})
-	if err == nil && record.Cause == messages.CauseRuntimeFailure {
-		return messages.CodeRuntimeFailure
-	}
+	_, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id})
+	return codeOf(err)
+}
+
+func askSession(h *host, _ *program) messages.Code {
+	_, err := h.runtime.OpenSession(execbus.SessionOptions{})
 	return codeOf(err)
 }
 
 var sabotages = []sabotage{
-	{"Spawn", "", askExec, false},
-	{"Spawn's return", "", askExec, false},
-	{"PID", "process", askExec, false},
-	{"Write", "process", askEcho, false},
-	{"Release", "process", askEcho, false},
-	{"count execbus.output", "process", askEcho, false},
-	{"CloseStdin", "process", func(h *host, p *program) messages.Code { return codeOf(h.CloseStdin(h.ctx, p.id)) }, false},
-	{"Resize", "process", func(h *host, p *program) messages.Code { return codeOf(h.Resize(h.ctx, p.id, messages.Size{Rows: 9})) }, false},
-	{"Signal", "process", func(h *host, p *program) messages.Code {
+	{point: "Resolver", act: askSession, told: messages.CodeRuntimeFailure},
+	{point: "Environment", act: askSession, told: messages.CodeRuntimeFailure},
+	{point: "Spawn", act: askExec, told: messages.CodeRuntimeFailure},
+	{point: "Spawn's return", act: askExec}, // the child was there before
+	{point: "PID", act: askExec},
+	{point: "Write", act: askEcho, told: messages.CodeRuntimeFailure},
+	{point: "Release", act: askEcho, told: messages.CodeRuntimeFailure, crashes: true},
+	{point: "CloseStdin", told: messages.CodeRuntimeFailure,
+		act: func(h *host, p *program) messages.Code { return codeOf(h.CloseStdin(h.ctx, p.id)) }},
+	{point: "Resize", told: messages.CodeRuntimeFailure,
+		act: func(h *host, p *program) messages.Code { return codeOf(h.Resize(h.ctx, p.id, messages.Size{Rows: 9})) }},
+	{point: "Signal", told: messages.CodeRuntimeFailure, act: func(h *host, p *program) messages.Code {
 		return codeOf(h.Signal(h.ctx, messages.Signal{Process: p.id, Number: int(syscall.SIGWINCH)}))
-	}, false},
-	{"EndTree", "process", askTerminate, false},
-	{"count execbus.processes.started", "supervisor", askExec, false},
-	{"count execbus.processes.ended", "supervisor", askTerminate, true},
-	{"log process started", "supervisor", askExec, false},
-	{"log process ended", "supervisor", askTerminate, true},
-	{"WithAttrs", "runtime", func(h *host, _ *program) messages.Code {
-		_, err := h.runtime.OpenSession(execbus.SessionOptions{})
-		return codeOf(err)
-	}, false},
+	}},
+	{point: "EndTree", act: askTerminate, ends: true}, // it is abandoned instead
+	{point: "count execbus.output", act: askEcho},
+	{point: "count execbus.processes.started", act: askExec},
+	{point: "count execbus.processes.ended", act: askTerminate, ends: true},
+	{point: "log process started", act: askExec},
+	{point: "log process ended", act: askTerminate, ends: true},
+	{point: "WithAttrs", act: askSessionAndExec},
 }
 
-// TestPanics lets each actor panic while calls wait on a victim, on another process of its session, and on one of another
-// session.
+// askSessionAndExec makes a session's logger say something.
+func askSessionAndExec(h *host, _ *program) messages.Code {
+	session, err := h.runtime.OpenSession(execbus.SessionOptions{})
+	if err == nil {
+		_, err = session.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}})
+	}
+	return codeOf(err)
+}
+
+// TestPanics lets the host's own code panic while calls wait on a victim, on another process of its session, and on one of
+// another session.
 func TestPanics(t *testing.T) {
 	for i, c := range sabotages {
 		for _, tty := range []bool{false, true} {
 			if thinned(i) {
 				continue
 			}
-			name := c.actor + " at " + c.point
-			if c.actor == "" {
-				name = "work of process at " + c.point
-			}
-			t.Run(name+map[bool]string{false: "/pipes", true: "/pty"}[tty], func(t *testing.T) {
+			t.Run(c.point+map[bool]string{false: "/pipes", true: "/pty"}[tty], func(t *testing.T) {
 				ledger.enter(t)
 				for range sample(20) {
 					t.Run("", func(t *testing.T) { c.commit(t, tty) })
@@ -217,12 +224,15 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &saboteur{point: c.point, actor: c.actor}
+	s := &saboteur{point: c.point}
 	h := open(t, execbus.Options{Spawner: sabotagedSpawner{real, s}, Logger: slog.New(sabotagedHandler{s}),
 		MeterProvider: sabotagedMeters{saboteur: s}})
-	h.lossy = true // or a sabotaged batch would be released by the follower
+	h.lossy = c.crashes // a batch that nobody follows is released by the process's actor
 	foreign := *h
 	foreign.Session, foreign.token = h.session(execbus.SessionOptions{Dir: h.dir}), newToken()
+	if foreign.all, err = watch(foreign.Session, execbus.Watch{Kinds: lifecycle}); err != nil {
+		t.Fatal(err)
+	}
 	const script = `sleep $1 & while read x; do echo "got $x"; done`
 	victim, brother, stranger := h.run(h.bash(tty, script), false), h.run(h.bash(tty, script), false), foreign.run(foreign.bash(tty, script), false)
 	calls := []chan messages.Code{victim.wait(), brother.wait(), stranger.wait()}
@@ -236,32 +246,30 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	s.armed.Store(true)
 	code := c.act(h, victim)
 	eventually(t, "the point is reached", s.hit.Load)
-	if code != messages.CodeRuntimeFailure && code != messages.CodeClosed && (code != "" || !c.after) {
-		t.Errorf("the caller was told %q", code)
+	if code != c.told {
+		t.Errorf("the caller was told %q, want %q", code, c.told)
 	}
 	note(parent{t}, "caller: %q", code)
-	hitVictim := c.actor != "" && c.point != "PID" && c.actor == "process" // otherwise it is a new command that fails
-	dead := map[string]int{"": 0, "process": 0, "supervisor": 2, "runtime": 3}[c.actor]
 	for i, p := range []*program{victim, brother, stranger} {
-		if i == 0 && hitVictim || i < dead {
-			p.diesOfIt(calls[i])
-		} else {
+		switch {
+		case i == 0 && c.ends:
+			p.hasEnded(calls[i], messages.CauseTerminated)
+		case i == 0 && c.crashes:
+			p.hasEnded(calls[i], messages.CauseRuntimeFailure)
+		default:
 			p.goesOn(calls[i])
 		}
 	}
-	if dead > 0 {
-		eventually(t, "the session's trees end", func() bool { return len(living(h.token)) <= 0 })
-		if _, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}}); codeOf(err) != messages.CodeClosed {
-			t.Errorf("the crashed session: %v", err)
-		}
+	h.session(execbus.SessionOptions{})
+	next, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}})
+	if err != nil || next.Status != messages.Exited(0) {
+		t.Errorf("the next command: %+v, %v", next, err)
 	}
-	if dead == 3 {
-		if _, err := h.runtime.OpenSession(execbus.SessionOptions{}); codeOf(err) != messages.CodeClosed {
-			t.Errorf("the crashed runtime: %v", err)
-		}
-	} else {
-		h.session(execbus.SessionOptions{})
+	if err := foreign.Close(h.ctx); err != nil {
+		t.Error(err)
 	}
+	<-foreign.all.over
+	foreign.all.checkStories(t)
 }
 
 // wait polls a program without end.
@@ -274,21 +282,18 @@ func (p *program) wait() chan messages.Code {
 	return told
 }
 
-// diesOfIt checks that everybody learns of a failure.
-func (p *program) diesOfIt(call chan messages.Code) {
+// hasEnded checks that a program has ended for the right reason, and that the poll which waited was told.
+func (p *program) hasEnded(call chan messages.Code, cause messages.Cause) {
 	p.t.Helper()
 	select {
 	case code := <-call:
-		switch code {
-		case messages.CodeRuntimeFailure, messages.CodeClosed, "":
-		case messages.CodeProcessEnded: // it asked too late
-		default:
-			p.t.Errorf("a call that waited was told %q", code)
+		if code != "" && cause == messages.CauseTerminated {
+			p.t.Errorf("a poll that waited was told %q", code)
 		}
 	case <-time.After(patience):
-		p.t.Error("a call that waited was never answered")
+		p.t.Error("a poll that waited was never answered")
 	}
-	if ended := p.end(); ended.Cause != messages.CauseRuntimeFailure && ended.Cause != messages.CauseTerminated {
+	if ended := p.end(); ended.Cause != cause {
 		p.t.Errorf("it ended so: %s", ended.String())
 	}
 }

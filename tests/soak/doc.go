@@ -64,6 +64,7 @@
 //     killed;
 //   - every failed call is answered with a *messages.Error of a code that fits what was asked;
 //   - no step takes a minute;
+//   - a session has no more processes than its limit and 8 guests, and no guests for long when no call waits;
 //   - output is exact. Floods write numbered lines, so that each byte says where it belongs: what the answers to calls
 //     kept and omitted together is what was sent, every kept byte is in its place, and the same holds for deltas and
 //     gaps, for remembered output, for transcripts and for totals;
