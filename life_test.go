@@ -302,3 +302,12 @@ func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 		}
 	}
 }
+
+func TestASessionMayKeepWhatItsCommandsLeaveBehind(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{OnLeaderExit: messages.KeepTree})
+	result := exec(t, session, bash("sleep 1000 & echo said"))
+	if result.Background == nil || !result.Background.Kept || !result.Running {
+		t.Errorf("%+v", result)
+	}
+}

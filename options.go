@@ -36,11 +36,15 @@ type SessionOptions struct {
 	LongestPoll time.Duration
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
-	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultMaxProcesses. When they are reached, the least
-	// recently used one that nobody waits on and that is not among the ProtectedProcesses most recently used is ended. If
-	// there is none, a new command is refused.
+	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultMaxProcesses. When they are reached
+	// a new command takes the place of the least recently used process that nobody waits on and that is not among the
+	// ProtectedProcesses most recently used. That is ended when the command outlives the call that asked for it; until then
+	// up to 8 commands are above the limit. If there is none, the command is refused.
 	MaxProcesses       int
 	ProtectedProcesses int // zero means DefaultProtectedProcesses, negative none
+	// OnLeaderExit says what becomes of the background children of commands that do not say it themselves; the zero value
+	// ends them.
+	OnLeaderExit messages.OnLeaderExit
 	// WarnProcesses is from how many processes on a ProcessWarning is published with each new one; zero means
 	// DefaultWarnProcesses.
 	WarnProcesses int
@@ -82,6 +86,11 @@ func (o *SessionOptions) checkApproval() error {
 }
 
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	switch o.OnLeaderExit {
+	case "", messages.EndTree, messages.KeepTree:
+	default:
+		return o, badOption("SessionOptions.OnLeaderExit", o.OnLeaderExit, "use end_tree or keep")
+	}
 	if err := o.checkApproval(); err != nil {
 		return o, err
 	}

@@ -33,6 +33,7 @@ func TestAWrongOptionIsNamed(t *testing.T) {
 		"sandbox policy":                  {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
 		"SessionOptions.ApprovalDeadline": {ApprovalDeadline: -1},
 		"SessionOptions.OnDeadline":       {OnDeadline: messages.ApprovedForSession},
+		"SessionOptions.OnLeaderExit":     {OnLeaderExit: "perhaps"},
 	} {
 		_, err := rt.OpenSession(options)
 		wantError(t, err, messages.ErrInvalidRequest, "configure", field)

@@ -217,7 +217,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	config := actors.SessionConfig{
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
-		WarnProcesses: options.WarnProcesses, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
+		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
 		Approval: options.Approval, Sandbox: *options.Sandbox, ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
 	}
 	if options.Approver != nil {
