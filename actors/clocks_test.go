@@ -199,12 +199,12 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		if polled := s.call(messages.Poll{Process: got.Process, NoTimeout: true}); polled.answered(0) {
 			t.Error("the poll of one that waits for its slot is answered")
 		}
-		// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
-		thief := other.call(does("prompt", "wait"))
 		passes(2*time.Second - messages.MinYield - time.Millisecond)
 		if ends := probe.Of[messages.ExecEnded](s.events, nil); len(ends) > 0 {
 			t.Errorf("no grace: %+v", ends)
 		}
+		// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
+		thief := other.call(does("prompt", "wait"))
 		passes(2 * time.Millisecond)
 		ends := probe.Of(s.events, func(e messages.ExecEnded) bool { return e.By == messages.ByPrune })
 		if len(ends) != 1 || ends[0].Process != victims[maxGuests] {
