@@ -522,45 +522,6 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
 }
 
-func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
-	p := &planner{Plan: policy.Plan{Decision: policy.Run}}
-	ask := always()
-	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
-		if slices.Contains(r.Argv, "echo asked") {
-			return ask.plan(r, s)
-		}
-		return p.plan(r, s)
-	}}
-	s := &asker{talk: newHost(t, o).open(nil), planner: ask}
-	s.listen()
-	asked := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo asked"}, Yield: new(messages.MinYield)})
-	s.question()
-	short := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
-	if result := short.result(); !result.Running || result.WallTime > 2*messages.MinYield+patience/10 {
-		t.Errorf("beside the question: %+v", result)
-	}
-	if asked.answered(2 * messages.MinYield) {
-		t.Error("the yield of the call that is asked about ended")
-	}
-	// The host's own pauses are counted apart.
-	must[messages.Done](s.host, s.supervisor, messages.PauseYields{})
-	must[messages.Done](s.host, s.supervisor, messages.ResumeYields{})
-	if asked.answered(2 * messages.MinYield) {
-		t.Error("the host's resume let the yield of the call that is asked about end")
-	}
-	began := time.Now()
-	if err := s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved}); err != nil {
-		t.Fatal(err)
-	}
-	got := asked.result()
-	wantCode(t, got, 0)
-	if thought := 4 * messages.MinYield; got.WallTime > time.Since(began)+thought/2 {
-		t.Errorf("the wall time has %v, the time in which somebody thought included", got.WallTime)
-	}
-	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
-	s.nothingLeft()
-}
-
 func TestTooManyQuestions(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	var calls []waiting

@@ -100,6 +100,7 @@ func (b *bubble) burst() {
 	close(b.machine.release)
 	for _, child := range b.machine.all() {
 		child.kill()
+		child.giveUp()
 	}
 	synctest.Wait()
 }

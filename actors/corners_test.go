@@ -25,47 +25,6 @@ func TestWhatIsLostIsLostAlsoWhereItWasTerminated(t *testing.T) {
 	})
 }
 
-func TestAPauseDoesNotRestartTheClock(t *testing.T) {
-	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(nil)
-		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(10 * time.Second)})
-		time.Sleep(6 * time.Second)
-		must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
-		time.Sleep(time.Hour)
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
-		time.Sleep(4*time.Second - time.Millisecond)
-		synctest.Wait()
-		if call.answered(0) {
-			t.Error("the pause has shortened the wait")
-		}
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
-		if !call.answered(0) {
-			t.Fatal("the clock began anew")
-		}
-		if got := call.result(); got.WallTime < 9*time.Second || got.WallTime > 11*time.Second {
-			t.Errorf("it waited %v", got.WallTime)
-		}
-	})
-}
-
-func TestEachPollHasItsOwnClock(t *testing.T) {
-	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(nil)
-		id := s.exec(does("prompt", "say:5", "wait")).Process
-		synctest.Wait()
-		long := s.call(messages.Poll{Process: id, NoTimeout: true})
-		began := time.Now()
-		short := s.call(messages.Poll{Process: id})
-		if got := short.result(); len(got.Output) != 5 || time.Since(began) != messages.MinPoll {
-			t.Errorf("%q after %v", got.Output, time.Since(began))
-		}
-		if long.answered(0) {
-			t.Error("the poll before it was answered, too")
-		}
-	})
-}
-
 func TestAStartThatEndsBeforeItHasItsSlotLeaksNone(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)

@@ -33,6 +33,8 @@ import (
 //	respawn=how                           the same for what follows a denial
 //	deaf                                  it never ends
 //	lost                                  nobody knows how it ended
+//	stuck                                 nobody takes its output: it ends, but that does not close before it is given up
+//	stubborn                              it uses all of its grace
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
@@ -102,7 +104,7 @@ func (f *fiction) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	default:
 		f.wrong(how)
 	}
-	c := &imagined{machine: f, launch: launch, traits: is, killed: make(chan struct{}), credits: make(chan struct{}, ptyio.Credits),
+	c := &imagined{machine: f, launch: launch, traits: is, killed: make(chan struct{}), given: make(chan struct{}, 1), credits: make(chan struct{}, ptyio.Credits),
 		input: make(chan []byte, 100)}
 	_, c.deaf = is["deaf"]
 	var child ptyio.Child = c
@@ -148,6 +150,7 @@ type imagined struct {
 	credits chan struct{}
 	input   chan []byte
 	killed  chan struct{} // closed when it is to end
+	given   chan struct{} // has something when it is given up
 
 	mu        sync.Mutex // its methods are called from anywhere
 	over      bool
@@ -187,7 +190,11 @@ func (c *imagined) live() {
 		case "denied":
 			if c.launch.Sandbox != nil {
 				exit.Status, exit.Denial = messages.Exited(1), &messages.Denial{Operation: "something"}
-				c.end(exit, false)
+				if _, stuck := c.traits["stuck"]; stuck {
+					c.hold(exit)
+				} else {
+					c.end(exit, false)
+				}
 				return
 			}
 		case "leave":
@@ -207,7 +214,23 @@ func (c *imagined) live() {
 	if _, lost := c.traits["lost"]; lost {
 		exit = ptyio.Exited{Status: messages.NoStatus, Lost: errors.New("the machine is gone")}
 	}
+	if _, stuck := c.traits["stuck"]; stuck {
+		c.hold(exit)
+		return
+	}
 	c.end(exit, left)
+}
+
+// hold ends without its output.
+func (c *imagined) hold(exit ptyio.Exited) {
+	c.launch.Events(exit)
+	<-c.killed
+	c.launch.Events(ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1, Airtight: true}})
+	<-c.given
+	c.launch.Events(ptyio.Closed{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
 }
 
 func (c *imagined) end(exit ptyio.Exited, left bool) {
@@ -313,8 +336,12 @@ func (c *imagined) Signal(syscall.Signal, ptyio.Scope) error {
 	return nil
 }
 
-func (c *imagined) EndTree(time.Duration) {
+func (c *imagined) EndTree(grace time.Duration) {
 	c.fails("end")
+	if _, stubborn := c.traits["stubborn"]; stubborn {
+		time.AfterFunc(grace, c.kill)
+		return
+	}
 	c.kill()
 }
 
@@ -323,7 +350,16 @@ func (c *imagined) Abandon() {
 	c.abandoned++
 	c.mu.Unlock()
 	c.fails("abandon")
+	c.giveUp()
 	c.kill()
+}
+
+// giveUp lets go of its output.
+func (c *imagined) giveUp() {
+	select {
+	case c.given <- struct{}{}:
+	default:
+	}
 }
 
 // state is whether it has ended, and how often it was given up.

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -355,27 +353,6 @@ func TestACrashWhileARetryIsAskedAbout(t *testing.T) {
 	s.nothingLeft()
 }
 
-func TestATimeoutDoesNotRunWhileSomebodyIsAsked(t *testing.T) {
-	for name, plan := range map[string]policy.Plan{"before": both, "after": asks} {
-		t.Run(name, func(t *testing.T) {
-			s, _ := inSandbox(t, plan, noWrite)
-			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", stoppable}, Timeout: new(2 * time.Second)})
-			q := s.question()
-			if call.answered(2500 * time.Millisecond) {
-				t.Fatal("it timed out")
-			}
-			s.decide(q.ID, messages.Decision{Kind: messages.Approved})
-			reply, err := call.reply()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if result := reply.(*messages.RunResult); result.TimedOut || string(result.Stdout) != "second\n" {
-				t.Errorf("%+v", result)
-			}
-		})
-	}
-}
-
 func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	var mu sync.Mutex
 	var seen []policy.Snapshot
@@ -484,47 +461,5 @@ func TestADenialIsSoughtAtBothEndsOfTheOutput(t *testing.T) {
 			t.Errorf("%s: answered %v, %v", name, reply, err)
 		}
 		s.theEnd()
-	}
-}
-
-func TestARunInASandboxDoesNotWaitForAReaderForEver(t *testing.T) {
-	s, _ := inSandbox(t, asks, nil)
-	stuck, err := s.bus.Subscribe(bus.Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, bus.SubscribeOptions{Lossless: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Each line is a batch of its own; when no more may be on their way the rest stays in the pipe.
-	script := `for i in $(seq 60); do echo $i; sleep 0.01; done; exit 7`
-	reply, err := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}}).reply()
-	if err != nil || reply.(*messages.RunResult).ExitCode != 7 {
-		t.Errorf("answered %v, %v", reply, err)
-	}
-	stuck.Close()
-	s.theEnd()
-}
-
-func TestARunThatIsToRunAgainDoesNotWaitForAReaderForEver(t *testing.T) {
-	for name, plan := range map[string]policy.Plan{"as planned": retries, "as somebody says": asks} {
-		t.Run(name, func(t *testing.T) {
-			s, sandbox := inSandbox(t, plan, noWrite)
-			stuck, err := s.bus.Subscribe(bus.Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, bus.SubscribeOptions{Lossless: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			script := `for i in $(seq 20); do echo $i; sleep 0.01; done; exit 7`
-			call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(time.Second)})
-			if plan.OnDenial == policy.AskTo {
-				s.answer(messages.Approved)
-			}
-			reply, err := call.reply()
-			if err != nil || !reply.(*messages.RunResult).TimedOut || reply.(*messages.RunResult).Denial == nil {
-				t.Errorf("answered %+v, %v", reply, err)
-			}
-			stuck.Close()
-			s.theEnd()
-			if got := sandbox.launches(); len(got) != 1 {
-				t.Errorf("sandboxed: %v", got)
-			}
-		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -237,56 +236,6 @@ func (s *talk) typedNothing(ids []messages.ProcessID) {
 func (s *talk) started(n int) {
 	s.t.Helper()
 	awaitThat(s.t, fmt.Sprint(n, " are started"), func() bool { return len(probe.Of[messages.ExecStarted](s.events, nil)) >= n })
-}
-
-// stubbornly starts processes that do not end when they are asked to, with a grace of an hour.
-func stubbornly(s *talk, n int) []messages.ProcessID {
-	var ids []messages.ProcessID
-	for range n {
-		stubborn := quick("trap '' TERM; echo deaf; while :; do sleep 0.01; done")
-		stubborn.Grace = new(time.Hour)
-		ids = append(ids, s.exec(stubborn).Process)
-		s.said(ids[len(ids)-1], "deaf")
-	}
-	return ids
-}
-
-func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
-	h := newHost(t, hostOptions{max: 2*maxGuests + 1})
-	s, other := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), h.open(nil)
-	victims := stubbornly(s, maxGuests+1)
-	var guests []waiting
-	for range maxGuests {
-		guests = append(guests, s.call(shell(idle)))
-	}
-	s.started(2*maxGuests + 1)
-	began := time.Now()
-	next := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
-	got := next.result()
-	if !got.Running || !strings.Contains(got.Waiting, "slot") {
-		t.Errorf("%+v", got)
-	}
-	// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
-	thief := other.call(shell("echo never"))
-	probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == got.Process })
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it waited for the grace of its victim: %v", took)
-	}
-	_, err := thief.reply()
-	wantError(t, "the other session", err, messages.ErrLimitReached)
-	if ends := s.endsOf(victims[maxGuests]); len(ends) != 1 || ends[0].By != messages.ByPrune || ends[0].Status != messages.Signaled(9) {
-		t.Errorf("%+v", ends)
-	}
-	s.typedNothing(victims[:maxGuests])
-	for _, guest := range guests {
-		guest.cancel()
-		guest.reply()
-	}
-	for _, id := range victims[:maxGuests] {
-		s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
-	}
-	must[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
-	awaitThat(t, "no slot is taken", func() bool { return h.stats().Processes == 0 })
 }
 
 func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {

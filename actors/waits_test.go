@@ -46,52 +46,6 @@ func pollUpTo(longest time.Duration) func(*time.Duration) time.Duration {
 	return func(requested *time.Duration) time.Duration { return messages.PollYield(requested, longest) }
 }
 
-func TestAPauseHoldsADeadlineAndAnExitStillAnswers(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	for range 2 { // pauses nest
-		must[messages.Done](h, s.supervisor, messages.PauseYields{})
-	}
-	began := time.Now()
-	held := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
-	if r := s.exec(shell("echo done")); string(r.Output) != "done\n" || r.Running {
-		t.Errorf("an exit during the pause: %+v", r)
-	}
-	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
-	if held.answered(messages.MinYield + 100*time.Millisecond) {
-		t.Error("the deadline was not held")
-	}
-	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
-	if r := held.result(); !r.Running || time.Since(began) < 2*messages.MinYield || r.WallTime > time.Since(began)-messages.MinYield {
-		t.Errorf("after the pause: %+v", r)
-	}
-	must[messages.Done](h, s.supervisor, messages.ResumeYields{}) // one too many does nothing
-	running := s.call(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
-	probe.Expect[messages.ExecStarted](s.events, patience, nil)
-	must[messages.Done](h, s.supervisor, messages.PauseYields{})
-	if running.answered(messages.MinYield + 100*time.Millisecond) {
-		t.Error("a deadline that ran already was not held")
-	}
-	must[messages.Done](h, s.supervisor, messages.ResumeYields{})
-	running.result()
-}
-
-func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	must[messages.Done](h, s.supervisor, messages.PauseYields{})
-	call := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: new(messages.MinYield)})
-	if call.answered(2 * messages.MinYield) {
-		t.Error("the deadline was not held")
-	}
-	gate(t, s, "gate")
-	got := call.result()
-	wantCode(t, got, 0)
-	if string(got.Output) != "done\n" || strings.Contains(got.Text(), "session ID") {
-		t.Errorf("%q", got.Text())
-	}
-}
-
 func TestACancelledCallTakesNothing(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)

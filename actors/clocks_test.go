@@ -1,0 +1,223 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+func TestEachPollHasItsOwnClock(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "say:5", "wait")).Process
+		synctest.Wait()
+		long := s.call(messages.Poll{Process: id, NoTimeout: true})
+		began := time.Now()
+		short := s.call(messages.Poll{Process: id})
+		if got := short.result(); len(got.Output) != 5 || time.Since(began) != messages.MinPoll {
+			t.Errorf("%q after %v", got.Output, time.Since(began))
+		}
+		if long.answered(0) {
+			t.Error("the poll before it was answered, too")
+		}
+	})
+}
+
+// passes lets time pass, and everything happen that comes with it.
+func passes(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(10 * time.Second)})
+		passes(6 * time.Second)
+		for range 2 { // pauses nest
+			must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
+		}
+		late := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)})
+		passes(time.Hour)
+		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		passes(time.Hour)
+		if call.answered(0) || late.answered(0) {
+			t.Error("a clock was not held")
+		}
+		if got := s.exec(messages.ExecCommand{Argv: []string{"prompt", "say:4"}, Yield: new(messages.MinYield)}); got.Running || len(got.Output) != 4 {
+			t.Errorf("an exit during the pause: %+v", got)
+		}
+		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		passes(messages.MinYield)
+		if !late.answered(0) {
+			t.Error("it is held without a pause")
+		}
+		passes(4*time.Second - messages.MinYield - time.Millisecond)
+		if call.answered(0) {
+			t.Error("the pause has shortened the wait")
+		}
+		passes(2 * time.Millisecond)
+		if !call.answered(0) {
+			t.Fatal("the clock began anew")
+		}
+		if got := call.result(); got.WallTime < 9*time.Second || got.WallTime > 11*time.Second {
+			t.Errorf("it waited %v", got.WallTime)
+		}
+		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{}) // one too many does nothing
+		if again := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)}); !again.result().Running {
+			t.Error("it does not run")
+		}
+	})
+}
+
+func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
+		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "sleep:60000", "say:4"}, Yield: new(messages.MinYield)})
+		passes(59 * time.Second)
+		if call.answered(0) {
+			t.Error("the clock was not held")
+		}
+		got := call.result()
+		wantCode(t, got, 0)
+		if len(got.Output) != 4 || strings.Contains(got.Text(), "session ID") {
+			t.Errorf("%q", got.Text())
+		}
+	})
+}
+
+func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := &asker{talk: b.open(nil)}
+		s.listen()
+		asked := s.call(messages.ExecCommand{Argv: []string{"prompt", "asked", "wait"}, Yield: new(messages.MinYield)})
+		q := s.question()
+		began := time.Now()
+		if got := s.exec(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)}); !got.Running || time.Since(began) != messages.MinYield {
+			t.Errorf("beside the question, after %v: %+v", time.Since(began), got)
+		}
+		passes(time.Hour)
+		must[messages.Done](b.host, s.supervisor, messages.PauseYields{}) // the host's own pauses are counted apart
+		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		passes(time.Hour)
+		if asked.answered(0) {
+			t.Error("the clock of the call that is asked about runs")
+		}
+		s.decide(q.ID, approved())
+		if got := asked.result(); !got.Running || got.WallTime != messages.MinYield {
+			t.Errorf("the time in which somebody thought counts: %+v", got)
+		}
+	})
+}
+
+func TestATimeoutDoesNotRunWhileSomebodyIsAsked(t *testing.T) {
+	for name, argv := range map[string][]string{"before": {"prompt", "asked", "say:6"}, "after": {"prompt", "again", "denied", "say:6"}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+				s := &asker{talk: b.open(nil)}
+				s.listen()
+				call := s.call(messages.RunCommand{Argv: argv, Timeout: new(2 * time.Second)})
+				q := s.question()
+				passes(time.Hour)
+				if call.answered(0) {
+					t.Fatal("it timed out")
+				}
+				s.decide(q.ID, approved())
+				reply, err := call.reply()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if result := reply.(*messages.RunResult); result.TimedOut || len(result.Stdout) != 6 {
+					t.Errorf("%+v", result)
+				}
+			})
+		})
+	}
+}
+
+// Where nobody takes the output a run is judged, answered and ended all the same.
+func TestARunDoesNotWaitForAReaderForEver(t *testing.T) {
+	for name, test := range map[string]struct {
+		argv     []string
+		timesOut bool
+	}{
+		"in a sandbox":     {[]string{"prompt,stuck", "say:3", "again", "exit:7"}, false},
+		"as planned":       {[]string{"prompt,stuck", "say:3", "retry", "denied"}, true},
+		"as somebody says": {[]string{"prompt,stuck", "say:3", "again", "denied"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+				s := &asker{talk: b.open(nil)}
+				s.listen()
+				call := s.call(messages.RunCommand{Argv: test.argv, Timeout: new(time.Second)})
+				if name == "as somebody says" {
+					s.answer(messages.Approved)
+				}
+				passes(10 * time.Second)
+				reply, err := answerIs(t, call)
+				result, is := reply.(*messages.RunResult)
+				if err != nil || !is || result.TimedOut != test.timesOut || (result.Denial != nil) != test.timesOut || string(result.Stdout) != "xxx" {
+					t.Fatalf("answered %+v, %v", reply, err)
+				}
+				must[messages.Done](b.host, s.supervisor, messages.TerminateAll{})
+				if end := wantLastWords(t, b, s.talk)[firstID]; end.Total != 3 {
+					t.Errorf("%+v", end)
+				}
+				if n := len(b.machine.all()); n != 1 {
+					t.Errorf("%d attempts", n)
+				}
+			})
+		})
+	}
+}
+
+func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2*maxGuests + 1}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), b.open(nil)
+		var victims []messages.ProcessID
+		for range maxGuests + 1 {
+			stubborn := does("prompt,stubborn", "wait")
+			stubborn.Grace = new(time.Hour)
+			victims = append(victims, s.exec(stubborn).Process)
+		}
+		for range maxGuests { // whose calls wait, so that they need nobody's slot yet
+			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}, NoTimeout: true})
+		}
+		synctest.Wait()
+		next := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)})
+		synctest.Wait()
+		passes(messages.MinYield)
+		got := next.result()
+		if !got.Running || !strings.Contains(got.Waiting, "slot") {
+			t.Errorf("%+v", got)
+		}
+		if polled := s.call(messages.Poll{Process: got.Process, NoTimeout: true}); polled.answered(0) {
+			t.Error("the poll of one that waits for its slot is answered")
+		}
+		passes(2*time.Second - messages.MinYield - time.Millisecond)
+		if ends := probe.Of[messages.ExecEnded](s.events, nil); len(ends) > 0 {
+			t.Errorf("no grace: %+v", ends)
+		}
+		// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
+		thief := other.call(does("prompt", "wait"))
+		passes(2 * time.Millisecond)
+		ends := probe.Of(s.events, func(e messages.ExecEnded) bool { return e.By == messages.ByPrune })
+		if len(ends) != 1 || ends[0].Process != victims[maxGuests] {
+			t.Errorf("ended: %+v", ends)
+		}
+		if started := probe.Of(s.events, func(e messages.ExecStarted) bool { return e.Process == got.Process }); len(started) != 1 {
+			t.Error("the newcomer did not get the slot")
+		}
+		_, err := thief.reply()
+		wantError(t, "the other session", err, messages.ErrLimitReached)
+		s.typedNothing(victims[:maxGuests])
+		for _, child := range b.machine.all() {
+			child.kill()
+		}
+	})
+}
