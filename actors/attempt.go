@@ -24,6 +24,29 @@ type attempt struct {
 	dropped    bool // the end of the output was thrown away: a lossless subscription would not take it
 	treeEnded  bool
 	tree       messages.TreeReport
+
+	early []childEvent // what a host's own spawner has reported before the birth
+}
+
+// maxEarly bounds the events that wait for a birth.
+const maxEarly = 256
+
+// keepEarly keeps an event of a child that is not born yet. It reports whether it did.
+func (a *attempt) keepEarly(m childEvent) bool {
+	if a == nil || m.attempt != a.number || a.hands != nil || len(a.early) >= maxEarly {
+		return false
+	}
+	a.early = append(a.early, m)
+	return true
+}
+
+// catchUp handles what was reported before the birth.
+func (p *process) catchUp() {
+	early := p.attempt.early
+	p.attempt.early = nil
+	for _, m := range early {
+		p.internal(m)
+	}
 }
 
 // over reports whether nothing is left of the attempt.

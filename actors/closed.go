@@ -52,6 +52,11 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 		p.attempt.closed = true // of an earlier attempt there may have been output
 		p.closeOutput()
 	}
+	if p.attempt != nil {
+		for _, m := range p.attempt.early {
+			m.Discard()
+		}
+	}
 	out, word := p.output.finished(), p.will()
 	p.state = &closed{}
 	if failure == nil {

@@ -78,7 +78,13 @@ func (s *running) event(p *process, m childEvent) bool {
 		s.stage, s.denied = living, nil
 		p.born(e.Child, m.pid)
 		p.tellProgress()
+		p.catchUp()
 		return true
+	}
+	if s.stage == respawning {
+		return p.attempt.keepEarly(m)
+	}
+	switch e := m.event.(type) {
 	case ptyio.Exited:
 		if p.attempt.exit == nil {
 			s.exited(p, e)

@@ -44,10 +44,11 @@ func (s *starting) receive(p *process, message any) bool {
 	case childEvent:
 		spawned, born := m.event.(ptyio.Spawned)
 		if !born {
-			return false
+			return p.attempt.keepEarly(m)
 		}
 		p.born(spawned.Child, m.pid)
 		p.advance(&running{})
+		p.catchUp()
 	default:
 		return false
 	}
