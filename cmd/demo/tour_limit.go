@@ -26,6 +26,11 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	defer warnings.Close()
+	ends, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
+	if err != nil {
+		return err
+	}
+	defer ends.Close()
 	s.say("A session of its own. %d times: sleep 1000", tooMany)
 	var started []messages.ProcessID
 	for range tooMany {
@@ -34,6 +39,11 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 			return fmt.Errorf("after %d: %w", len(started), err)
 		}
 		started = append(started, result.Process)
+	}
+	for range tooMany - execbus.DefaultMaxProcesses { // one makes room when the call for the other has been answered
+		if _, err := ends.Next(ctx); err != nil {
+			return err
+		}
 	}
 	records, err := session.Records(ctx)
 	if err != nil {
