@@ -40,7 +40,7 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 		}
 		started = append(started, result.Process)
 	}
-	for range tooMany - execbus.DefaultMaxProcesses { // each of them makes room when its successor has started
+	for range tooMany - execbus.DefaultMaxProcesses { // one makes room when the call for the other has been answered
 		if _, err := ends.Next(ctx); err != nil {
 			return err
 		}

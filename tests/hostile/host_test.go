@@ -28,6 +28,8 @@ type host struct {
 	ctx     context.Context
 	all     *witness
 	lossy   bool // programs do not wait for those who follow them
+
+	neighbours []*host
 }
 
 var warm sync.Once
@@ -83,8 +85,23 @@ func (h *host) close() {
 		h.t.Errorf("shutdown: %v", err)
 		return
 	}
-	<-h.all.over
-	h.all.checkStories(h.t)
+	for _, of := range append(h.neighbours, h) {
+		<-of.all.over
+		of.all.checkStories(h.t)
+	}
+}
+
+// neighbour is another session of the same runtime.
+func (h *host) neighbour() *host {
+	h.t.Helper()
+	n := *h
+	n.Session, n.token = h.session(execbus.SessionOptions{Dir: h.dir}), newToken()
+	var err error
+	if n.all, err = watch(n.Session, execbus.Watch{Kinds: lifecycle}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.neighbours = append(h.neighbours, &n)
+	return &n
 }
 
 // reaped checks that the warden has neither living nor dead children, once all commands have ended.

@@ -228,16 +228,12 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	h := open(t, execbus.Options{Spawner: sabotagedSpawner{real, s}, Logger: slog.New(sabotagedHandler{s}),
 		MeterProvider: sabotagedMeters{saboteur: s}})
 	h.lossy = c.crashes // a batch that nobody follows is released by the process's actor
-	foreign := *h
-	foreign.Session, foreign.token = h.session(execbus.SessionOptions{Dir: h.dir}), newToken()
-	if foreign.all, err = watch(foreign.Session, execbus.Watch{Kinds: lifecycle}); err != nil {
-		t.Fatal(err)
-	}
+	foreign := h.neighbour()
 	const script = `sleep $1 & while read x; do echo "got $x"; done`
 	victim, brother, stranger := h.run(h.bash(tty, script), false), h.run(h.bash(tty, script), false), foreign.run(foreign.bash(tty, script), false)
 	calls := []chan messages.Code{victim.wait(), brother.wait(), stranger.wait()}
 
-	for _, of := range []*host{h, &foreign} { // what the supervisors do about the starts is behind them
+	for _, of := range []*host{h, foreign} { // what the supervisors do about the starts is behind them
 		if _, err := of.List(h.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -265,11 +261,6 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	if err != nil || next.Status != messages.Exited(0) {
 		t.Errorf("the next command: %+v, %v", next, err)
 	}
-	if err := foreign.Close(h.ctx); err != nil {
-		t.Error(err)
-	}
-	<-foreign.all.over
-	foreign.all.checkStories(t)
 }
 
 // wait polls a program without end.
