@@ -225,7 +225,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 	})
 	t.Run("a flood", func(t *testing.T) { flood(t, v) })
 	t.Run("cancellation", func(t *testing.T) {
-		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, Timeout: new(time.Duration)})
+		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, NoTimeout: true})
 		defer call.Close()
 		probe.Expect(v.events, long, func(e messages.OutputDelta) bool { return bytes.Contains(e.Bytes, []byte("up")) })
 		v.system.Send(v.pid, messages.CancelWait{Waiter: call.PID().Id})

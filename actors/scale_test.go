@@ -102,11 +102,12 @@ func TestTenThousandWaits(t *testing.T) {
 	})
 }
 
-// The list of waiting starts is served in linear time: ten times as many take some ten times as long, not a hundred times.
+// The list of waiting starts is served in linear time: twenty times as many take some twenty times as long, not four hundred
+// times. The limit lies far from both, because the machine may be busy with something else.
 func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
 	took := func(n int) (least time.Duration) {
 		system := kernel.NewSystem(discarding, kernel.Options{})
-		for range 3 {
+		for range 5 {
 			runtime, err := StartRuntime(system, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -120,10 +121,10 @@ func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
 		}
 		return least
 	}
-	few, many := took(1_000), took(10_000)
-	t.Logf("1,000: %v, 10,000: %v", few, many)
-	if many > 40*few {
-		t.Errorf("1,000 took %v, 10,000 %v", few, many)
+	few, many := took(1_500), took(30_000)
+	t.Logf("1,500: %v, 30,000: %v", few, many)
+	if many > 150*few {
+		t.Errorf("1,500 took %v, 30,000 %v", few, many)
 	}
 }
 

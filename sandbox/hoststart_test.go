@@ -39,8 +39,8 @@ func TestAWardenThatDoesNotStartSaysWhyAndWhatHelps(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	for _, part := range []string{"did not start", "panic: NEEDED is not set", "9", "Options.Warden", "direct spawner"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("without %q: %v", part, err)
+		if !strings.Contains(err.Error()+" "+typed.Hint, part) {
+			t.Errorf("without %q: %v; %s", part, err, typed.Hint)
 		}
 	}
 }
