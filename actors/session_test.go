@@ -109,6 +109,25 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 	}
 }
 
+func TestAWriteToAnEndedProcessGetsTheRest(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	id := s.exec(quick("echo rest; exit 3")).Process
+	s.ended(id)
+	_, err := ask[any](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}) // takes no output
+	wantError(t, "one that does not wait", err, messages.ErrProcessEnded)
+	write := messages.WriteStdin{Process: id, Bytes: []byte("late\n")}
+	got := must[*messages.Result](h, s.supervisor, write)
+	wantCode(t, got, 3)
+	if string(got.Output) != "rest\n" || got.Taken != 0 || got.InputErr == nil || got.InputErr.Code != messages.CodeClosed {
+		t.Errorf("%+v", got)
+	}
+	_, err = ask[any](h, s.supervisor, write)
+	if ended := wantError(t, "a later one", err, messages.ErrProcessEnded); !strings.HasPrefix(ended.Detail, "it exited with code 3") {
+		t.Errorf("%q", ended.Detail)
+	}
+}
+
 // endOf accepts the end of a process; it is a last message behind all events of processes that ended before.
 func endOf(r *messages.Result) func(any) bool {
 	return func(message any) bool {
