@@ -77,15 +77,6 @@ func (v *supervisor) reply(id callID, answer any) {
 	}
 }
 
-// replyAll answers every call that concerns a process.
-func (v *supervisor) replyAll(e *entry, answer any) {
-	for id, c := range v.calls.table {
-		if c.entry == e {
-			v.reply(id, answer)
-		}
-	}
-}
-
 // cancel takes the calls of one asker back. Whoever has to answer them does so at once.
 func (v *supervisor) cancel(m messages.CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {

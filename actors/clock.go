@@ -57,9 +57,6 @@ func (k *clock) stop() {
 // ran is called when the time is over.
 func (k *clock) ran() { k.timer, k.left = nil, 0 }
 
-// over reports whether the time is over.
-func (k *clock) over() bool { return k.left == 0 && !k.endless }
-
 // prolong gives a clock a last span of time, which cannot be held.
 func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
 	k.timer.Cancel()

@@ -185,6 +185,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 			stubborn.Grace = time.Hour
 			victims = append(victims, s.exec(stubborn).Process)
 		}
+		synctest.Wait()
 		for range maxGuests { // whose calls wait, so that they need nobody's slot yet
 			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}, Timeout: -1})
 		}

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
@@ -198,9 +197,4 @@ func (p *process) lost() string {
 		return ""
 	}
 	return p.attempt.exit.Lost.Error()
-}
-
-// attrs are what a log line about the process begins with.
-func (p *process) attrs(more ...slog.Attr) []slog.Attr {
-	return append([]slog.Attr{slog.Int("process", int(p.id))}, more...)
 }
