@@ -42,8 +42,12 @@
 //
 // The supervisor learns of every child from the child itself. If a process's actor panics, the supervisor answers the
 // calls that waited in it, kills the tree, and publishes the end with cause runtime_failure; other processes do not
-// notice. If the approval actor panics, what waits for an answer is rejected, and so is what would have to be asked from
-// then on. Nothing is restarted.
+// notice. If the approval actor panics, what waits for an answer is rejected, and another one asks from then on, without
+// what was granted; after a second crash nobody does. Nothing else is restarted.
+//
+// If a supervisor panics it answers every call it knows of, and its processes end their children and publish their ends. A
+// process that is asked about leaves its end to the approval actor, so that it is the last event. Last words carry what they
+// owe, so that they are met also where their receiver has crashed.
 //
 // # Bounds
 //
