@@ -16,6 +16,7 @@ const slotPatience = 250 * time.Millisecond
 type waitingStarts struct {
 	order list.List // of *applicant
 	byID  map[applicantID]*applicant
+	timer *kernel.Timer // of the one that has waited longest, or of one that was there before it; nil if nobody waits
 }
 
 type applicantID struct {
@@ -27,7 +28,7 @@ type applicantID struct {
 type applicant struct {
 	applicantID
 	pid     *kernel.PID
-	timer   *kernel.Timer
+	due     time.Time // when it is refused
 	element *list.Element
 }
 
@@ -42,13 +43,20 @@ func (r *runtime) takeSlot(m takeSlot) {
 		r.grant(session, m.id)
 		return
 	}
-	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session}
-	a.timer = r.ctx.After(slotPatience, refuseSlot{a.applicantID})
+	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session, due: time.Now().Add(slotPatience)}
 	a.element = r.waiting.order.PushBack(a)
 	if r.waiting.byID == nil {
 		r.waiting.byID = map[applicantID]*applicant{}
 	}
 	r.waiting.byID[a.applicantID] = a
+	r.watchWaiting()
+}
+
+// watchWaiting sees to it that nobody waits too long. There is one timer for all: who came first is refused first.
+func (r *runtime) watchWaiting() {
+	if first := r.waiting.order.Front(); first != nil && r.waiting.timer == nil {
+		r.waiting.timer = r.ctx.After(time.Until(first.Value.(*applicant).due), refuseSlots{})
+	}
 }
 
 func (r *runtime) grant(session *kernel.PID, id messages.ProcessID) {
@@ -60,7 +68,6 @@ func (r *runtime) grant(session *kernel.PID, id messages.ProcessID) {
 
 // drop takes an applicant off the list.
 func (r *runtime) drop(a *applicant) {
-	a.timer.Cancel()
 	r.waiting.order.Remove(a.element)
 	delete(r.waiting.byID, a.applicantID)
 }
@@ -74,11 +81,18 @@ func (r *runtime) serve() {
 	}
 }
 
-func (r *runtime) refuse(a *applicant) {
-	r.drop(a)
-	r.ctx.Send(a.pid, slotTaken{a.process, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-		Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
-		Hint:   "raise Options.MaxProcesses"}})
+// refuse tells those that have waited long enough.
+func (r *runtime) refuse() {
+	r.waiting.timer = nil
+	now := time.Now()
+	for first := r.waiting.order.Front(); first != nil && !first.Value.(*applicant).due.After(now); first = r.waiting.order.Front() {
+		a := first.Value.(*applicant)
+		r.drop(a)
+		r.ctx.Send(a.pid, slotTaken{a.process, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+			Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
+			Hint:   "raise Options.MaxProcesses"}})
+	}
+	r.watchWaiting()
 }
 
 // withdrawSlot forgets an applicant that has ended. If it was granted one meanwhile, the session gives that back.

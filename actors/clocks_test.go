@@ -185,6 +185,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 			stubborn.Grace = new(time.Hour)
 			victims = append(victims, s.exec(stubborn).Process)
 		}
+		synctest.Wait()
 		for range maxGuests { // whose calls wait, so that they need nobody's slot yet
 			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}, NoTimeout: true})
 		}
@@ -218,6 +219,88 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		s.typedNothing(victims[:maxGuests])
 		for _, child := range b.machine.all() {
 			child.kill()
+		}
+	})
+}
+
+func TestAWaitingWriteIsOneStep(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "cat")).Process
+		began := time.Now()
+		one := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n")})
+		two := s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n")})
+		three := s.call(messages.WriteStdin{Process: id, Bytes: []byte("three\n")})
+		behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), NoWait: true})
+		two.cancel() // before its turn: its bytes are never sent
+		_, err := two.reply()
+		wantError(t, "the cancelled write", err, messages.ErrCancelled)
+		synctest.Wait()
+		if behind.answered(0) {
+			t.Error("bytes overtook bytes")
+		}
+		if got := one.result(); string(got.Output) != "one\n" || got.Taken != 4 {
+			t.Errorf("the first write: %+v", got)
+		}
+		must[messages.Done](b.host, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
+		if got := three.result(); string(got.Output) != "three\n" || time.Since(began) != 2*messages.MinYield {
+			t.Errorf("the third write: %q after %v", got.Output, time.Since(began))
+		}
+		if got := behind.result(); got.Taken != 7 {
+			t.Errorf("the last write: %+v", got)
+		}
+		if end := s.ended(id); string(end.Transcript) != "one\nthree\nbehind\n" {
+			t.Errorf("%q", end.Transcript)
+		}
+	})
+}
+
+func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		one, other := b.open(nil), b.open(nil)
+		its, others := one.exec(does("prompt", "cat")).Process, other.exec(does("prompt", "cat")).Process
+		const yield = time.Second
+		began := time.Now()
+		first := one.call(messages.WriteStdin{Process: its, Bytes: []byte("one\n"), Yield: yield})
+		second := other.call(messages.WriteStdin{Process: others, Bytes: []byte("two\n"), Yield: yield})
+		if a, b := first.result(), second.result(); string(a.Output) != "one\n" || string(b.Output) != "two\n" {
+			t.Errorf("%q, %q", a.Output, b.Output)
+		}
+		if took := time.Since(began); took != yield {
+			t.Errorf("both took %v", took)
+		}
+	})
+}
+
+func TestTwoProcessesOfASessionDoNotWaitForEachOther(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		ids := []messages.ProcessID{s.exec(does("prompt", "cat")).Process, s.exec(does("prompt", "cat")).Process}
+		for i, id := range ids {
+			other := ids[1-i]
+			held := s.call(messages.WriteStdin{Process: other, Bytes: []byte("true\n"), Yield: new(messages.MaxYield)})
+			if got := s.write(id, "last\n"); !strings.HasSuffix(string(got.Output), "last\n") || got.Process != id {
+				t.Errorf("%+v", got)
+			}
+			if held.answered(0) {
+				t.Error("the other call did not wait: then this test shows nothing")
+			}
+			held.cancel()
+		}
+	})
+}
+
+func TestAWriteEndsAPollThatWaitsBetweenItAndAnother(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "wait")).Process
+		calls := []waiting{s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: new(messages.MinYield)}),
+			s.call(messages.Poll{Process: id, NoTimeout: true}),
+			s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n"), Yield: new(messages.MinYield)})}
+		for _, call := range calls {
+			if got := call.result(); !got.Running {
+				t.Errorf("%+v", got)
+			}
 		}
 	})
 }

@@ -185,6 +185,7 @@ func TestTheWarningCountFalls(t *testing.T) {
 			}
 			s.terminate(s.list()[0].Process)
 		}
+		synctest.Wait()
 		warnings := probe.Of[messages.ProcessWarning](s.events, nil)
 		for _, w := range warnings {
 			if w.Processes != 2 {

@@ -38,15 +38,20 @@ func wantContained(t testing.TB, s *talk, id, bystander messages.ProcessID) {
 	if late := wantError(t, "a poll after the end", err, messages.ErrProcessEnded); late.Ended == nil || late.Ended.Cause != messages.CauseRuntimeFailure {
 		t.Errorf("%+v", late)
 	}
-	if got := s.write(bystander, "still here\n"); !strings.Contains(string(got.Output), "still here") {
-		t.Errorf("the bystander: %+v", got)
-	}
+	s.echoes(bystander)
 	probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id || e.Process == bystander },
 		endOf(s.exec(shell("true"))))
 	if live := s.list(); len(live) != 1 || live[0].Process != bystander {
 		t.Errorf("list: %+v", live)
 	}
 	awaitThat(t, "all slots but the bystander's are free", func() bool { return s.stats().Processes == 1 })
+}
+
+// echoes checks that a cat lives.
+func (s *talk) echoes(id messages.ProcessID) {
+	s.t.Helper()
+	s.typed(id, "still here\n")
+	s.said(id, "still here\n")
 }
 
 func cat(s *talk) messages.ProcessID {
@@ -263,9 +268,7 @@ func TestAChildThatPanicsIsContained(t *testing.T) {
 		if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.Signaled(15) {
 			t.Errorf("the child goes on: %v, %v", record, err)
 		}
-		if got := s.write(bystander, "still here\n"); !strings.Contains(string(got.Output), "still here") {
-			t.Errorf("the bystander: %+v", got)
-		}
+		s.echoes(bystander)
 	}
 }
 
@@ -306,9 +309,7 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 			awaitThat(t, "the children have ended", func() bool { return !alive(started) })
 			awaitThat(t, "their ends are published", func() bool { return len(s.endsOf(started.Process)) > 0 })
 		}
-		if got := other.write(neighbour, "still here\n"); string(got.Output) != "still here\n" {
-			t.Errorf("the other session: %+v", got)
-		}
+		other.echoes(neighbour)
 		awaitThat(t, "the slots are free", func() bool { return h.stats().Processes == 1 && h.stats().Sessions == 1 })
 		for _, started := range began {
 			if ends := s.endsOf(started.Process); len(ends) != 1 || ends[0].Cause != messages.CauseRuntimeFailure {

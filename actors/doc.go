@@ -90,7 +90,8 @@
 // nobody can take it. So a process has exactly one ExecEnded, as its last event, and a call exactly one answer. If a process's
 // actor crashes its supervisor takes over: it answers the calls, kills the tree, and publishes the end with cause
 // runtime_failure and the output that there was; other processes do not notice. An approval actor that crashes is replaced
-// once, without what was approved for the session. Nothing else is restarted.
+// once, without what was approved for the session. Nothing else is restarted. If a supervisor crashes it answers every call
+// it knows of, and its processes end their children and publish their ends themselves.
 //
 // # A host's own code
 //

@@ -55,14 +55,14 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 			!strings.Contains(string(end.Transcript), "short\n") || !strings.Contains(string(end.Transcript), "err\n") {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
-		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.5; printf text"}, Yield: new(messages.MinYield)})
+		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.3; printf text"}, Yield: new(messages.MinYield)})
 		rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
 		wantCode(t, rest, 0)
 		end := s.ended(polled.Process)
 		if end.Status != messages.Exited(0) || end.Total != 4 || string(end.Transcript) != "text" || end.Call != "polled" {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
-		if end.Duration < 400*1e6 {
+		if end.Duration < messages.MinYield {
 			t.Errorf("it took %v", end.Duration)
 		}
 		probe.ExpectNone(s.events, patience, func(e messages.ExecEnded) bool { return e.Process != polled.Process+1 },

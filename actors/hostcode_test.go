@@ -215,8 +215,8 @@ func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 			t.Errorf("%+v, %v", record, err)
 		}
 		s.exec(does("prompt", "wait"))
-		wantedEnds := 3
-		if got := len(probe.Of[messages.ExecEnded](s.events, nil)); got != wantedEnds {
+		synctest.Wait()
+		if got := len(probe.Of[messages.ExecEnded](s.events, nil)); got != 3 {
 			t.Errorf("%d ends", got)
 		}
 	})

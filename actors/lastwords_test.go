@@ -16,6 +16,7 @@ import (
 // its output; and that every child has ended, unless it is deaf.
 func wantLastWords(t testing.TB, b *bubble, s *talk) map[messages.ProcessID]messages.ExecEnded {
 	t.Helper()
+	synctest.Wait()
 	ends, totals := map[messages.ProcessID]messages.ExecEnded{}, map[messages.ProcessID]int64{}
 	seen := map[messages.ProcessID]bool{}
 	for _, message := range s.events.Seen() {

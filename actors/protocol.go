@@ -184,8 +184,9 @@ type (
 		cause messages.Cause
 		slot  bool
 	}
-	// trimRecords asks a session to forget its oldest records; weighed tells how much it remembers.
-	trimRecords struct{ bytes int64 }
+	// trimRecords asks a session to forget its oldest records until no more than that is left; it may be asked twice for the same.
+	// weighed tells how much it remembers.
+	trimRecords struct{ left int64 }
 	weighed     struct{ bytes int64 }
 	// spawnerHangs says that a start which was given up has not returned (1), or has at last (-1).
 	spawnerHangs struct{ change int }
@@ -202,8 +203,8 @@ type (
 
 // From the runtime's actor to itself.
 type (
-	// refuseSlot tells one that has waited long enough.
-	refuseSlot struct{ applicant applicantID }
+	// refuseSlots tells those that have waited long enough.
+	refuseSlots struct{}
 )
 
 // Between the actors that have to do with rules.

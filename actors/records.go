@@ -56,9 +56,9 @@ func (r *records) add(added *record) {
 	}
 }
 
-// trim drops the oldest until so many bytes are gone.
-func (r *records) trim(bytes int64) {
-	for target := max(r.bytes-bytes, 0); len(r.all) > 0 && r.bytes > target; {
+// trim drops the oldest until no more than so many bytes are left.
+func (r *records) trim(left int64) {
+	for len(r.all) > 0 && r.bytes > left {
 		r.dropOldest()
 	}
 }
@@ -77,8 +77,8 @@ func (v *supervisor) remember(added *record) {
 func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records.bytes}) }
 
 // trimRecords makes room in the runtime's bound.
-func (v *supervisor) trimRecords(bytes int64) {
-	v.records.trim(bytes)
+func (v *supervisor) trimRecords(left int64) {
+	v.records.trim(left)
 	v.weighRecords()
 }
 

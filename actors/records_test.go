@@ -115,11 +115,11 @@ func TestRecordsAreBoundedByBytes(t *testing.T) {
 		t.Errorf("%d records", n)
 	}
 	before := len(r.all)
-	r.trim(1)
+	r.trim(r.bytes - 1)
 	if len(r.all) != before-1 {
 		t.Errorf("%d records of %d are left", len(r.all), before)
 	}
-	r.trim(1 << 60)
+	r.trim(0)
 	if len(r.all) != 0 || r.bytes != 0 {
 		t.Errorf("%d bytes in %d records", r.bytes, len(r.all))
 	}

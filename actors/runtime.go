@@ -87,8 +87,8 @@ func (r *runtime) limit(message any) {
 		r.takeSlot(m)
 	case withdrawSlot:
 		r.withdrawSlot(m)
-	case refuseSlot:
-		r.refuse(r.waiting.byID[m.applicant])
+	case refuseSlots:
+		r.refuse()
 	case giveSlot:
 		r.giveSlot()
 	case counted:
@@ -142,7 +142,7 @@ func (r *runtime) weighed(bytes int64) {
 			largest = other
 		}
 	}
-	r.ctx.Send(r.sessions[largest], trimRecords{over})
+	r.ctx.Send(r.sessions[largest], trimRecords{r.records[largest] - over})
 }
 
 // terminated forgets a session. One that crashed has not given its slots back; its processes end with it.

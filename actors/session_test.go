@@ -321,7 +321,7 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: new(10 * time.Millisecond)})
+	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.3; echo done"}, Yield: new(10 * time.Millisecond)})
 	if !first.Running || len(first.Output) != 0 || first.Status != messages.NoStatus || !regexp.MustCompile("^[0-9a-f]{6}$").MatchString(first.ChunkID) {
 		t.Errorf("%+v", first)
 	}

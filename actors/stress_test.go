@@ -330,7 +330,7 @@ func TestAnExitIsAnsweredSoon(t *testing.T) {
 		})
 	}
 	var took, ours []time.Duration
-	for n := range max(share(200), 40) {
+	for n := range max(share(200), 20) {
 		call := messages.CallID(fmt.Sprint(n))
 		command := shell("sleep 1000 & echo leader; exit 3")
 		command.Call, command.TTY = call, n%2 == 0

@@ -106,7 +106,7 @@ func (v *supervisor) manage(message any) {
 	case newRules:
 		v.newRules(m)
 	case trimRecords:
-		v.trimRecords(m.bytes)
+		v.trimRecords(m.left)
 	case expireRecords:
 		v.expireRecords()
 	default:

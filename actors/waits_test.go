@@ -98,38 +98,6 @@ func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
 	}
 }
 
-func TestAWaitingWriteIsOneStep(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	command := quick("cat")
-	command.OpenStdin = true
-	id := s.exec(command).Process
-	began := time.Now()
-	one := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n")})
-	two := s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n")})
-	three := s.call(messages.WriteStdin{Process: id, Bytes: []byte("three\n")})
-	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), NoWait: true})
-	two.cancel() // before its turn: its bytes are never sent
-	_, err := two.reply()
-	wantError(t, "the cancelled write", err, messages.ErrCancelled)
-	if behind.answered(0) {
-		t.Error("bytes overtook bytes")
-	}
-	if got := one.result(); string(got.Output) != "one\n" || got.Taken != 4 {
-		t.Errorf("the first write: %+v", got)
-	}
-	must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
-	if got := three.result(); string(got.Output) != "three\n" || time.Since(began) < 2*messages.MinYield {
-		t.Errorf("the third write: %q after %v", got.Output, time.Since(began))
-	}
-	if got := behind.result(); got.Taken != 7 {
-		t.Errorf("the last write: %+v", got)
-	}
-	if end := s.ended(id); string(end.Transcript) != "one\nthree\nbehind\n" {
-		t.Errorf("%q", end.Transcript)
-	}
-}
-
 func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
@@ -191,41 +159,6 @@ func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
 	if end.Total != all || !bytes.HasPrefix(end.Transcript, []byte("begin\n")) || !bytes.HasSuffix(end.Transcript, []byte("tail-marker\n")) ||
 		!bytes.Contains(end.Transcript, []byte(" bytes omitted ...")) || len(end.Transcript) > ptyio.DefaultBufferSize+100 {
 		t.Errorf("total %d, transcript %.20q", end.Total, end.Transcript)
-	}
-}
-
-func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	one, other := h.open(nil), h.open(nil)
-	a, b := one.exec(interactive()).Process, other.exec(interactive()).Process
-	const yield = time.Second
-	began := time.Now()
-	first := one.call(messages.WriteStdin{Process: a, Bytes: []byte("echo one\n"), Yield: new(yield)})
-	second := other.call(messages.WriteStdin{Process: b, Bytes: []byte("echo two\n"), Yield: new(yield)})
-	one.said(a, "one\r\n")
-	other.said(b, "two\r\n")
-	first.result()
-	second.result()
-	if took := time.Since(began); took > yield+yield/2 {
-		t.Errorf("both took %v", took)
-	}
-}
-
-func TestTwoProcessesOfASessionDoNotWaitForEachOther(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	ids := []messages.ProcessID{s.exec(interactive()).Process, s.exec(interactive()).Process}
-	for i, id := range ids {
-		other := ids[1-i]
-		held := s.call(messages.WriteStdin{Process: other, Bytes: []byte("true\n"), Yield: new(messages.MaxYield)})
-		if got := s.write(id, "echo la''st\n"); !got.Running || got.Process != id {
-			t.Errorf("%+v", got)
-		}
-		s.said(id, "last\r\n")
-		if held.answered(0) {
-			t.Error("the other call did not wait: then this test shows nothing")
-		}
-		held.cancel()
 	}
 }
 
@@ -293,21 +226,5 @@ func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
 	wantError(t, "the initial call", err, messages.ErrProcessEnded)
 	if end := s.ended(id); end.EndRecord.String() != record.String() || len(probe.Of[messages.ExecStarted](s.events, nil)) != 0 {
 		t.Errorf("%v, %v", &end.EndRecord, s.events.Seen())
-	}
-}
-
-func TestAWriteEndsAPollThatWaitsBetweenItAndAnother(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	command := quick("while read x; do :; done")
-	command.OpenStdin = true
-	id := s.exec(command).Process
-	calls := []waiting{s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: new(messages.MinYield)}),
-		s.call(messages.Poll{Process: id, NoTimeout: true}),
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n"), Yield: new(messages.MinYield)})}
-	for _, call := range calls {
-		if got := call.result(); !got.Running {
-			t.Errorf("%+v", got)
-		}
 	}
 }
