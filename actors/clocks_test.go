@@ -261,8 +261,8 @@ func TestWritesOnTwoSessionsProgressTogether(t *testing.T) {
 		its, others := one.exec(does("prompt", "cat")).Process, other.exec(does("prompt", "cat")).Process
 		const yield = time.Second
 		began := time.Now()
-		first := one.call(messages.WriteStdin{Process: its, Bytes: []byte("one\n"), Yield: yield})
-		second := other.call(messages.WriteStdin{Process: others, Bytes: []byte("two\n"), Yield: yield})
+		first := one.call(messages.WriteStdin{Process: its, Bytes: []byte("one\n"), Yield: new(yield)})
+		second := other.call(messages.WriteStdin{Process: others, Bytes: []byte("two\n"), Yield: new(yield)})
 		if a, b := first.result(), second.result(); string(a.Output) != "one\n" || string(b.Output) != "two\n" {
 			t.Errorf("%q, %q", a.Output, b.Output)
 		}

@@ -46,7 +46,7 @@ func terminateByMany(t *testing.T, tty bool, script string) {
 	p.awaitOutput("up")
 	var all sync.WaitGroup
 	begin := make(chan struct{})
-	graces := []time.Duration{-1, 0, time.Millisecond, 20 * time.Millisecond, time.Second, -1, 0, 10 * time.Second}
+	graces := []time.Duration{0, 500 * time.Millisecond, time.Millisecond, 20 * time.Millisecond, time.Second, 0, 500 * time.Millisecond, 10 * time.Second}
 	records := make(chan messages.EndRecord, len(graces))
 	for _, grace := range graces {
 		all.Go(func() {
