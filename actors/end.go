@@ -141,12 +141,13 @@ func (v *supervisor) swept() {
 }
 
 // leave is the supervisor's own end. If processes are left it crashed, perhaps at a message that owed something, or was
-// stopped by force; those whose actors live say their last words themselves.
+// stopped by force; those whose actors live say their last words themselves. What was passed on to one that had ended
+// comes back too late.
 func (v *supervisor) leave(at any) {
 	v.owed(at)
 	failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended"}
 	for id, c := range v.calls.table {
-		if c.ender || c.entry == nil || c.entry.takeover != nil {
+		if c.ender || c.entry == nil || c.entry.takeover != nil || v.entries[c.entry.info.Process] != c.entry {
 			v.reply(id, failure)
 		}
 	}
