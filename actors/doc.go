@@ -98,7 +98,7 @@
 // Approvers and spawners of a host's own, with their children, are called in goroutines for which nobody waits, one question
 // and one call to a child at a time, with the bounds of [Patience]. One that fails fails that one question, start or request.
 // One that does not return is left alone: it is asked nothing more until it does, so that it costs one goroutine, or one for
-// each start that was under way. A child that does not end is abandoned, once, and then named as a survivor. Loggers and
+// each start that was under way and 64 for plans. A child that does not end is abandoned, once, and then named as a survivor. Loggers and
 // telemetry come here already made harmless: they neither block nor panic.
 //
 // # Rules of the house

@@ -222,6 +222,22 @@ func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 	})
 }
 
+func TestAResolverThatNeverAnswersCostsSoManyGoroutines(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.Untrusted} })
+		for range maxAsked + 40 {
+			call := s.call(messages.ExecCommand{Argv: []string{"prompt,resolve=hang"}, Yield: new(time.Second)})
+			if record, err := s.terminate(call.result().Process); err != nil || record.Cause != messages.CauseTerminated {
+				t.Fatalf("%+v, %v", record, err)
+			}
+		}
+		synctest.Wait()
+		if got := b.machine.hangs(); got != maxAsked {
+			t.Errorf("%d are asked and have not returned, want %d", got, maxAsked)
+		}
+	})
+}
+
 // A spawner may tell of a child and then fail. The child lives, so whoever takes over from a crashed actor must know it.
 func TestAChildOfASpawnerThatFailedIsNotForgotten(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {

@@ -28,9 +28,27 @@ func (s *planning) enter(p *process) {
 		s.planned(p, d)
 		return
 	}
-	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner // the goroutine must not touch the actor
-	looks := settings.looks(&order)
+	if prompt {
+		p.ctx.Go(s.work(p))
+		return
+	}
+	work, asked := s.work(p), p.asked
 	p.ctx.Detach(func(ctx context.Context) any {
+		select {
+		case asked <- struct{}{}:
+			defer func() { <-asked }()
+			return work(ctx)
+		case <-ctx.Done():
+			return nil // too many have not returned
+		}
+	})
+}
+
+// work makes the plan outside of the actor, which it must not touch.
+func (*planning) work(p *process) func(context.Context) any {
+	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner
+	looks := settings.looks(&order)
+	return func(ctx context.Context) any {
 		var machine ptyio.Resolver
 		if looks {
 			machine = spawner.Resolver()
@@ -38,7 +56,7 @@ func (s *planning) enter(p *process) {
 		d := settings.decide(ctx, &order, machine, plan)
 		d.foretell(spawner)
 		return planned{d}
-	})
+	}
 }
 
 func (s *planning) receive(p *process, message any) bool {

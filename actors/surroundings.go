@@ -30,7 +30,13 @@ type Surroundings struct {
 	RecordBytes int64
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
+
+	asked chan struct{} // holds a token for each plan that a host's own spawner is asked about
 }
+
+// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. One that never answers costs
+// so many goroutines, and then nothing that has to ask it starts.
+const maxAsked = 64
 
 // DefaultRecordBytes is Surroundings.RecordBytes where none is named.
 const DefaultRecordBytes = 64 << 20
@@ -48,6 +54,7 @@ func (s Surroundings) withDefaults() Surroundings {
 		s.Plan = policy.MakePlan
 	}
 	s.RecordBytes = cmp.Or(s.RecordBytes, DefaultRecordBytes)
+	s.asked = make(chan struct{}, maxAsked)
 	s.Patience.Spawn = cmp.Or(s.Patience.Spawn, 10*time.Second)
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
 	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
@@ -66,11 +73,12 @@ type surroundings struct {
 	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
 	ruleFile  string // where a rule that a person makes is written
 	patience  Patience
+	asked     chan struct{}
 }
 
 func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surroundings {
 	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
-		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience}
+		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, asked: s.asked}
 }
 
 // SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
