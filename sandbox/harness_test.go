@@ -173,6 +173,7 @@ func (r *recorder) at(is func(ptyio.Event) bool) time.Time {
 }
 
 func isExited(event ptyio.Event) bool    { _, is := event.(ptyio.Exited); return is }
+func isClosed(event ptyio.Event) bool    { _, is := event.(ptyio.Closed); return is }
 func isTreeEnded(event ptyio.Event) bool { _, is := event.(ptyio.TreeEnded); return is }
 
 func environment(more ...string) []string {

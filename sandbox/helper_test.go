@@ -286,7 +286,7 @@ func executeAgain() {
 
 // untilTheEnd waits for the last word in a process that is no test.
 func (r *recorder) untilTheEnd() messages.TreeReport {
-	for !r.has(isTreeEnded) {
+	for !r.has(isTreeEnded) || !r.has(isClosed) {
 		time.Sleep(time.Millisecond)
 	}
 	r.mu.Lock()
