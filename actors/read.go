@@ -32,8 +32,7 @@ func (p *process) serveReaders() {
 // outputOver reports whether no more output can come.
 func (p *process) outputOver() bool {
 	_, closed := p.state.(*closed)
-	_, exited := p.state.(*exited)
-	return closed || exited && p.attempt.closed
+	return closed || p.outputTold
 }
 
 // page is what can be read now.
