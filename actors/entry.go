@@ -21,6 +21,9 @@ type entry struct {
 	place place  // among the slots
 	keeps bool   // its background children live on
 
+	wants    time.Time // when it first wanted a slot
+	outlives bool      // the call that asked for it has gone, so that it cannot be a guest
+
 	aftermath aftermath
 
 	begun   int                 // the latest attempt of which its actor has told

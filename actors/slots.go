@@ -55,7 +55,7 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	}
 	e.place.victim, chosen.place.heir = chosen, e
 	v.slots.heirs = append(v.slots.heirs, e)
-	if v.slots.guests < maxGuests {
+	if !e.outlives && v.slots.guests < maxGuests {
 		v.slots.guests++
 		e.place.guest = true
 		v.takeSlot(e)
@@ -99,7 +99,11 @@ func (v *supervisor) prune(e *entry) {
 // have to go in its place.
 func (v *supervisor) yielded(id messages.ProcessID) {
 	e := v.entries[id]
-	if e == nil || !e.place.guest || e.place.victim.place.pruned {
+	if e == nil {
+		return
+	}
+	e.outlives = true // which may be said before it wants a slot
+	if !e.place.guest || e.place.victim.place.pruned {
 		return
 	}
 	if e.place.victim.open > 0 {
@@ -125,11 +129,24 @@ func (v *supervisor) slotTaken(m slotTaken) {
 		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
-		v.vacate(e)
+		v.giveUpSlot(e)
 		v.ctx.Send(e.actor, slot{m.err})
 	default:
 		v.granted(e)
 		v.ctx.Send(e.actor, slot{})
+	}
+}
+
+// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own heir takes it over: others that wait
+// are to get the slot of one that is counted.
+func (v *supervisor) giveUpSlot(e *entry) {
+	if e.place.heir == nil {
+		e.place.slot = false
+		v.slots.taken--
+		return
+	}
+	if heir := v.vacate(e); !heir.place.asked {
+		v.takeSlot(heir)
 	}
 }
 
