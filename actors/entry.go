@@ -35,6 +35,7 @@ type entry struct {
 
 	consulting bool      // a verdict is awaited
 	last       *ended    // its last word, held back until the verdict is there
+	late       []request // came behind the last word while it is held back
 	takeover   *takeover // its actor has crashed
 }
 

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,5 +222,33 @@ func TestAJobBehindOneThatEndsItsProcessIsNotBegun(t *testing.T) {
 		if crashed {
 			t.Error("its actor crashed")
 		}
+	})
+}
+
+func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) {
+			c.Approver = func(ctx context.Context, _ messages.Question) (messages.Decision, error) {
+				<-ctx.Done()
+				return messages.Decision{}, ctx.Err()
+			}
+		})
+		gate := newStop(func(self *kernel.PID, message any) bool {
+			return isA[withdraw](self, message) && strings.Contains(self.Id, "approval")
+		})
+		b.fault(gate.before)
+		_, id := b.running(s, "prompt", "say:10", "denied", "again")
+		if len(s.endsOf(id)) > 0 {
+			t.Fatal("nobody was asked")
+		}
+		s.call(messages.Terminate{Process: id})
+		<-gate.there
+		time.Sleep(10 * time.Second)
+		poll := s.call(messages.Poll{Process: id})
+		synctest.Wait()
+		close(gate.goes)
+		synctest.Wait()
+		_, err := answerIs(t, poll)
+		wantError(t, "the poll", err, messages.ErrProcessEnded)
 	})
 }
