@@ -122,6 +122,9 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
+	case e.place.granted && m.err == nil: // it was left another meanwhile
+		v.ctx.Request(v.runtime, giveSlot{})
+	case e.place.granted:
 	case m.err != nil && e.place.guest: // no more than the session has already
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
@@ -174,15 +177,18 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if counts {
 		v.slots.granted--
 	}
-	if heir := v.vacate(e); heir != nil && !heir.place.asked {
-		if counts {
-			counts = false
-			heir.place.asked = true
-			v.granted(heir)
-			v.ctx.Send(heir.actor, slot{})
-		} else {
-			v.takeSlot(heir)
+	switch heir := v.vacate(e); {
+	case heir == nil || heir.place.granted:
+	case counts:
+		counts = false
+		if heir.place.asked {
+			v.ctx.Request(v.runtime, withdrawSlot{heir.info.Process})
 		}
+		heir.place.asked = true
+		v.granted(heir)
+		v.ctx.Send(heir.actor, slot{})
+	case !heir.place.asked:
+		v.takeSlot(heir)
 	}
 	v.ctx.Request(v.runtime, counted{cause, counts})
 }
