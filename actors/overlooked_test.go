@@ -56,24 +56,21 @@ func TestAPauseDoesNotBeginTheClockOfAWriteThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-func TestASlotThatTheRuntimeRefusesIsNotGivenToWhoThenWaitsForNothing(t *testing.T) {
+func TestASlotThatTheRuntimeRefusesGoesToNobodyWhoHasBetterProspects(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
-		other := b.open(nil)
+		b.open(nil).exec(does("prompt", "wait"))
 		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		s.exec(does("prompt,stubborn", "wait"))
-		s.exec(does("prompt", "sleep:300"))
-		first := s.call(does("prompt", "wait")) // the runtime has no slot for it: it waits for that of the stubborn one
-		time.Sleep(100 * time.Millisecond)
-		other.call(does("prompt", "wait")) // gets what the runtime has next
+		refused := s.call(does("prompt", "wait")) // has the session's last slot, and gets none of the runtime's
 		time.Sleep(50 * time.Millisecond)
-		second := s.call(does("prompt", "wait")) // gets the slot of the one that ends, and then none of the runtime's
+		heir := s.call(does("prompt", "wait")) // is to get that of the stubborn one, which both count
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if reply, err := answerIs(t, first); err != nil {
-			t.Errorf("who waited for a slot: %v %v", reply, err)
-		}
-		_, err := answerIs(t, second)
+		_, err := answerIs(t, refused)
 		wantError(t, "who was refused", err, messages.ErrLimitReached)
+		if _, err := answerIs(t, heir); err != nil {
+			t.Errorf("the heir: %v", err)
+		}
 	})
 }
 
@@ -250,5 +247,38 @@ func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
 		synctest.Wait()
 		_, err := answerIs(t, poll)
 		wantError(t, "the poll", err, messages.ErrProcessEnded)
+	})
+}
+
+func TestAGuestWhoseVictimEndsGetsWhatTheRuntimeCountedForIt(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 1}, func(t *testing.T, b *bubble) {
+		other := b.open(nil)
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
+		s.exec(does("prompt", "sleep:200"))
+		foreign := other.call(does("prompt", "wait"))
+		synctest.Wait()
+		guest := s.call(does("prompt", "wait"))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if _, err := answerIs(t, guest); err != nil {
+			t.Errorf("the slot went elsewhere: %v", err)
+		}
+		_, err := answerIs(t, foreign)
+		wantError(t, "who waited for one of the runtime's", err, messages.ErrLimitReached)
+		if got := b.stats(); got.Processes != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAReadThatDoesNotSayWhereToBeginIsRefusedAtOnce(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		id := s.exec(does("prompt", "wait")).Process
+		r := s.call(messages.ReadOutput{Process: id, Wait: 100 * time.Second})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_, err := answerIs(t, r)
+		wantError(t, "the read", err, messages.ErrInvalidRequest)
 	})
 }
