@@ -9,8 +9,8 @@ import (
 // maxAftermath is how long a tree that is being ended holds back a later start, from when its ending began.
 const maxAftermath = time.Second
 
-// aftermath is a tree that is being ended. The next command must not find it alive: it holds back one later start, until it
-// is gone.
+// aftermath is a tree that is being ended. The next command must not find it alive: it holds back one start that comes
+// after its ending began, until it is gone.
 type aftermath struct {
 	began time.Time // zero: it is not being ended
 	held  *entry    // the start that it holds back
@@ -26,10 +26,13 @@ func (e *entry) endsNow() {
 
 // holdBack lets a process that is about to start wait for a tree that is being ended. It reports whether there is one.
 func (v *supervisor) holdBack(e *entry) bool {
+	if e.wants.IsZero() {
+		e.wants = time.Now()
+	}
 	for id, other := range v.entries {
 		a := &other.aftermath
 		left := maxAftermath - time.Since(a.began)
-		if other == e || a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
+		if other == e || a.began.IsZero() || a.began.After(e.wants) || a.done || other.tree != nil || left <= 0 {
 			continue
 		}
 		a.held, a.done = e, true

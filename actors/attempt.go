@@ -84,6 +84,7 @@ func (p *process) born(child ptyio.Child, pid int) {
 	if p.ending.wanted { // while the spawner was at work
 		p.endTree(p.grace(messages.Terminate{}))
 	}
+	p.sendHeld()
 }
 
 // learn notes what a child reports. It reports whether that was news: a host's own spawner may say things twice.

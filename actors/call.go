@@ -195,6 +195,7 @@ func (p *process) cancel(id callID) {
 	asked := c.asked()
 	p.answer(c, cancelledError(p.id))
 	if asked {
+		p.ctx.Send(p.supervisor, yielded{p.id})
 		p.state.unasked(p)
 	}
 }

@@ -32,11 +32,14 @@ type applicant struct {
 	element *list.Element
 }
 
+// errStartHangs is why nothing is started while a spawner hangs.
+var errStartHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "exec",
+	Detail: "no program can be started now: an earlier start was called off and has not returned; try again later"}
+
 func (r *runtime) takeSlot(m takeSlot) {
 	session := r.ctx.Sender()
 	if r.stats.Hanging > 0 {
-		r.ctx.Send(session, slotTaken{m.id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "exec",
-			Detail: "no program can be started now: an earlier start was called off and has not returned; try again later"}})
+		r.ctx.Send(session, slotTaken{m.id, errStartHangs})
 		return
 	}
 	if r.waiting.order.Len() == 0 && r.stats.Processes < r.around.MaxProcesses {
@@ -81,18 +84,31 @@ func (r *runtime) serve() {
 	}
 }
 
-// refuse tells those that have waited long enough.
-func (r *runtime) refuse() {
+// refuseOverdue tells those that have waited long enough.
+func (r *runtime) refuseOverdue() {
 	r.waiting.timer = nil
 	now := time.Now()
 	for first := r.waiting.order.Front(); first != nil && !first.Value.(*applicant).due.After(now); first = r.waiting.order.Front() {
-		a := first.Value.(*applicant)
-		r.drop(a)
-		r.ctx.Send(a.pid, slotTaken{a.process, &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
-			Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
-			Hint:   "raise Options.MaxProcesses"}})
+		r.refuse(first.Value.(*applicant), errRuntimeFull)
 	}
 	r.watchWaiting()
+}
+
+var errRuntimeFull = &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+	Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
+	Hint:   "raise Options.MaxProcesses"}
+
+func (r *runtime) refuse(a *applicant, why *messages.Error) {
+	r.drop(a)
+	r.ctx.Send(a.pid, slotTaken{a.process, why})
+}
+
+// spawnerHangs counts the starts that hang. The slot of one that was given up comes back: nobody who waits may start with it.
+func (r *runtime) spawnerHangs(change int) {
+	r.stats.Hanging += change
+	for r.stats.Hanging > 0 && r.waiting.order.Len() > 0 {
+		r.refuse(r.waiting.order.Front().Value.(*applicant), errStartHangs)
+	}
 }
 
 // withdrawSlot forgets an applicant that has ended. If it was granted one meanwhile, the session gives that back.

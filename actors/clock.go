@@ -12,6 +12,7 @@ type clock struct {
 	left    time.Duration
 	endless bool
 	holds   int
+	begun   bool // it runs, or will when nothing holds it
 	stopped bool
 	since   time.Time     // when it began to run, while it runs
 	timer   *kernel.Timer // nil while it does not run
@@ -19,8 +20,9 @@ type clock struct {
 	heldAt  time.Time
 }
 
-// run starts the clock, unless it runs, is held or has no end.
+// run begins the clock. It runs at once, unless it is held or has no end.
 func (k *clock) run(ctx *kernel.Context, call callID) {
+	k.begun = true
 	if k.timer == nil && k.holds == 0 && !k.endless && !k.stopped {
 		k.since = time.Now()
 		k.timer = ctx.After(k.left, deadline{call})
@@ -40,11 +42,13 @@ func (k *clock) hold() {
 	}
 }
 
-// release takes a reason away.
+// release takes a reason away. A clock that has not begun, that of a write before its turn, does not begin by it.
 func (k *clock) release(ctx *kernel.Context, call callID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)
-		k.run(ctx, call)
+		if k.begun {
+			k.run(ctx, call)
+		}
 	}
 }
 
@@ -60,6 +64,7 @@ func (k *clock) ran() { k.timer, k.left = nil, 0 }
 // prolong gives a clock a last span of time, which cannot be held.
 func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
 	k.timer.Cancel()
+	k.held = k.thought()
 	k.left, k.holds = d, 0
 	k.timer = ctx.After(d, deadline{call})
 }

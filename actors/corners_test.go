@@ -88,7 +88,10 @@ func TestTheCommandsBeforeTheirSlotsAreBounded(t *testing.T) {
 			t.Errorf("%d are accepted", n)
 		}
 		s.terminate(firstID)
-		s.exec(does("prompt", "wait"))
+		s.call(does("prompt,resolve=hang"))
+		if n := len(s.list()); n != 1+maxQueued {
+			t.Errorf("%d are accepted when one has gone", n)
+		}
 	})
 }
 

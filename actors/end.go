@@ -25,7 +25,20 @@ func (v *supervisor) ended(m ended) {
 // finish closes a process that has said its last word, and lets its actor go.
 func (v *supervisor) finish(e *entry, m ended) {
 	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news})
+	for _, late := range e.late {
+		v.answerRecord(late)
+	}
 	v.ctx.Send(e.actor, retire{})
+}
+
+// tooLate takes a request back from a process that has ended. It is answered from the record, which there is not yet where the
+// last word is held back.
+func (v *supervisor) tooLate(m request) {
+	if c := v.calls.table[m.call]; c != nil && c.entry.last != nil && c.entry.consulting {
+		c.entry.late = append(c.entry.late, m)
+		return
+	}
+	v.answerRecord(m)
 }
 
 // close is the one place where a process leaves the list: it frees the slot, publishes the end, answers those who wait for

@@ -21,6 +21,9 @@ type entry struct {
 	place place  // among the slots
 	keeps bool   // its background children live on
 
+	wants    time.Time // when it first wanted a slot
+	outlives bool      // the call that asked for it has gone, so that it cannot be a guest
+
 	aftermath aftermath
 
 	begun   int                 // the latest attempt of which its actor has told
@@ -32,6 +35,7 @@ type entry struct {
 
 	consulting bool      // a verdict is awaited
 	last       *ended    // its last word, held back until the verdict is there
+	late       []request // came behind the last word while it is held back
 	takeover   *takeover // its actor has crashed
 }
 

@@ -37,7 +37,9 @@ func (s *exited) receive(p *process, message any) bool {
 		p.overdue(m)
 		s.step(p)
 	case inputOverdue:
-		p.loseWrites()
+		if m.attempt == p.attempt.number {
+			p.loseWrites()
+		}
 	case verdict, judgeNow: // too late
 	default:
 		return false
@@ -66,8 +68,8 @@ func (s *exited) step(p *process) {
 	}
 	if p.input.open() == 0 {
 		p.close(s.record(p), nil)
-	} else if !a.hands.prompt { // a host's own child may never tell what became of them
-		p.ctx.After(p.patience.Child, inputOverdue{})
+	} else {
+		p.limitInput()
 	}
 }
 

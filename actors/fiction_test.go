@@ -29,12 +29,13 @@ import (
 //
 // The first word says what kind it is: prompt children are like our own; others are like a host's, and theirs can go wrong:
 //
-//	spawn=how, method=how, resolve=how    with panic, hang or leave (Goexit), and for a spawner fail and late
+//	spawn=how, method=how, resolve=how    with panic, hang, leave (Goexit) or tarry (then panic), and for a spawner fail and late
 //	respawn=how                           the same for what follows a denial
 //	deaf                                  it never ends
 //	lost                                  nobody knows how it ended
 //	stuck                                 nobody takes its output: it ends, but that does not close before it is given up
 //	stubborn                              it uses all of its grace
+//	mute                                  it never says what became of a write
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
@@ -52,6 +53,9 @@ func (f *fiction) wrong(how string) {
 		panic("deliberate")
 	case "leave":
 		goruntime.Goexit()
+	case "tarry":
+		time.Sleep(500 * time.Millisecond)
+		panic("deliberate")
 	case "hang":
 		f.count(&f.hanging, 1)
 		defer f.count(&f.hanging, -1)
@@ -301,6 +305,9 @@ func (c *imagined) PID() int { return c.pid }
 
 func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) func() int {
 	c.fails("write")
+	if _, mute := c.traits["mute"]; mute {
+		return nil
+	}
 	select {
 	case c.input <- slices.Clone(input):
 		done(len(input), nil)

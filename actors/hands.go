@@ -56,7 +56,7 @@ func (h *hands) do(p *process, j job) {
 
 // next begins the first job that waits.
 func (h *hands) next(p *process) {
-	if h.busy || len(h.jobs) == 0 {
+	if h.busy || len(h.jobs) == 0 || p.attempt == nil { // the job before may have been all that the process waited for
 		return
 	}
 	h.busy = true
@@ -104,6 +104,15 @@ func (p *process) jobOverdue(m jobOverdue) {
 	h.jobs[0].call, h.jobs[0].write = nil, 0 // it is answered
 	for _, j := range waiting {
 		p.jobEnded(j, errChildHangs)
+	}
+}
+
+// leave answers who waits for a call to a child that another follows: nobody hears of it any more.
+func (h *hands) leave(p *process) {
+	left := h.jobs
+	h.jobs, h.busy = nil, false
+	for _, j := range left {
+		p.jobEnded(j, p.refuse(messages.CodeWrongState, "the attempt that it was meant for has ended; try again when the next one runs", ""))
 	}
 }
 

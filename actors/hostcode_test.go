@@ -279,6 +279,7 @@ func TestNoEventFollowsAnEnd(t *testing.T) {
 				for _, started := range s.list() {
 					s.terminate(started.Process)
 				}
+				synctest.Wait() // until the ends have reached the subscriber
 				ends := wantLastWords(t, b, s.talk)
 				if len(ends) != 2 {
 					t.Errorf("%+v", ends)

@@ -201,7 +201,13 @@ func (p *process) nextWrite(c *call) {
 	if _, over := p.state.(*closed); over {
 		return // all are answered
 	}
-	for in.turn == nil && len(in.held) > 0 {
+	p.sendHeld()
+}
+
+// sendHeld lets the writes go out whose turn it is. Between two attempts there is no child to take them: they wait for the next.
+func (p *process) sendHeld() {
+	in := &p.input
+	for in.turn == nil && len(in.held) > 0 && p.attempt.hands != nil {
 		next := in.held[0]
 		in.held = slices.Delete(in.held, 0, 1)
 		p.send(next)
@@ -263,6 +269,14 @@ func (in *input) note(w *write) {
 		in.news = in.news[1:]
 	}
 	in.news = append(in.news, messages.InputOutcome{Bytes: len(w.bytes), Taken: w.taken, Err: w.err})
+}
+
+// limitInput sees to it that writes of which a child that is gone never tells do not hold up what comes next. Our own children
+// always tell.
+func (p *process) limitInput() {
+	if !p.attempt.hands.prompt {
+		p.ctx.After(p.patience.Child, inputOverdue{p.attempt.number})
+	}
 }
 
 // loseWrites ends the writes of a child that is gone and has not said what became of them.

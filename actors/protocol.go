@@ -121,7 +121,7 @@ type (
 	judgeNow     struct{ attempt int }
 	runTimeout   struct{}
 	runDrained   struct{}
-	inputOverdue struct{}
+	inputOverdue struct{ attempt int }
 	// endOverdue says that a child which was asked to end, or was abandoned after that, has not ended in time.
 	endOverdue struct {
 		attempt   int

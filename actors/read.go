@@ -32,8 +32,7 @@ func (p *process) serveReaders() {
 // outputOver reports whether no more output can come.
 func (p *process) outputOver() bool {
 	_, closed := p.state.(*closed)
-	_, exited := p.state.(*exited)
-	return closed || exited && p.attempt.closed
+	return closed || p.outputTold
 }
 
 // page is what can be read now.
@@ -44,12 +43,14 @@ func (p *process) page(m messages.ReadOutput) any {
 // waitsFor reports whether there is nothing yet behind the place where a read begins.
 func (o *output) waitsFor(m messages.ReadOutput) bool {
 	switch {
-	case m.AfterSeq != nil:
+	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
 		return *m.AfterSeq == o.log.LastSeq()
-	case m.Offset != nil:
+	case m.Offset != nil && m.AfterSeq == nil && m.Tail == 0:
 		return *m.Offset == o.log.Total()
-	default:
+	case m.Tail > 0 && m.Offset == nil && m.AfterSeq == nil:
 		return o.log.Total() == 0
+	default:
+		return false // it is refused
 	}
 }
 

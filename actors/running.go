@@ -62,6 +62,10 @@ func (s *running) receive(p *process, message any) bool {
 	case endOverdue:
 		p.overdue(m)
 		s.step(p)
+	case inputOverdue:
+		if m.attempt == p.attempt.number {
+			p.loseWrites()
+		}
 	default:
 		return false
 	}
@@ -128,7 +132,10 @@ func (s *running) step(p *process) {
 		p.advance(&exited{})
 	case s.stage == judging && a.drained:
 		s.judge(p)
-	case s.stage == clearing && a.over() && p.input.open() == 0:
+	case s.stage != clearing || !a.over():
+	case p.input.open() > 0:
+		p.limitInput()
+	default:
 		s.again(p)
 	}
 }
@@ -210,6 +217,7 @@ func (s *running) again(p *process) {
 	p.run.clear()
 	p.armRun()
 	p.decision.launch.Sandbox = nil
+	p.attempt.hands.leave(p)
 	p.spawn()
 }
 

@@ -88,7 +88,7 @@ func (r *runtime) limit(message any) {
 	case withdrawSlot:
 		r.withdrawSlot(m)
 	case refuseSlots:
-		r.refuse()
+		r.refuseOverdue()
 	case giveSlot:
 		r.giveSlot()
 	case counted:
@@ -97,7 +97,7 @@ func (r *runtime) limit(message any) {
 			r.giveSlot()
 		}
 	case spawnerHangs:
-		r.stats.Hanging += m.change
+		r.spawnerHangs(m.change)
 	default:
 		r.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use runtime",
 			Detail: "a runtime does not know this request; send one that it knows", Hint: fmt.Sprintf("a runtime does not understand %T", message)})

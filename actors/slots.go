@@ -55,7 +55,7 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	}
 	e.place.victim, chosen.place.heir = chosen, e
 	v.slots.heirs = append(v.slots.heirs, e)
-	if v.slots.guests < maxGuests {
+	if !e.outlives && v.slots.guests < maxGuests {
 		v.slots.guests++
 		e.place.guest = true
 		v.takeSlot(e)
@@ -99,7 +99,11 @@ func (v *supervisor) prune(e *entry) {
 // have to go in its place.
 func (v *supervisor) yielded(id messages.ProcessID) {
 	e := v.entries[id]
-	if e == nil || !e.place.guest || e.place.victim.place.pruned {
+	if e == nil {
+		return
+	}
+	e.outlives = true // which may be said before it wants a slot
+	if !e.place.guest || e.place.victim.place.pruned {
 		return
 	}
 	if e.place.victim.open > 0 {
@@ -118,6 +122,9 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
+	case e.place.granted && m.err == nil: // it was left another meanwhile
+		v.ctx.Request(v.runtime, giveSlot{})
+	case e.place.granted:
 	case m.err != nil && e.place.guest: // no more than the session has already
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
@@ -125,11 +132,24 @@ func (v *supervisor) slotTaken(m slotTaken) {
 		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
-		v.vacate(e)
+		v.giveUpSlot(e)
 		v.ctx.Send(e.actor, slot{m.err})
 	default:
 		v.granted(e)
 		v.ctx.Send(e.actor, slot{})
+	}
+}
+
+// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own heir takes it over: others that wait
+// are to get the slot of one that is counted.
+func (v *supervisor) giveUpSlot(e *entry) {
+	if e.place.heir == nil {
+		e.place.slot = false
+		v.slots.taken--
+		return
+	}
+	if heir := v.vacate(e); !heir.place.asked {
+		v.takeSlot(heir)
 	}
 }
 
@@ -157,15 +177,18 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if counts {
 		v.slots.granted--
 	}
-	if heir := v.vacate(e); heir != nil && !heir.place.asked {
-		if counts {
-			counts = false
-			heir.place.asked = true
-			v.granted(heir)
-			v.ctx.Send(heir.actor, slot{})
-		} else {
-			v.takeSlot(heir)
+	switch heir := v.vacate(e); {
+	case heir == nil || heir.place.granted:
+	case counts:
+		counts = false
+		if heir.place.asked {
+			v.ctx.Request(v.runtime, withdrawSlot{heir.info.Process})
 		}
+		heir.place.asked = true
+		v.granted(heir)
+		v.ctx.Send(heir.actor, slot{})
+	case !heir.place.asked:
+		v.takeSlot(heir)
 	}
 	v.ctx.Request(v.runtime, counted{cause, counts})
 }

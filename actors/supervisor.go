@@ -117,8 +117,8 @@ func (v *supervisor) manage(message any) {
 // internal handles what processes, their children and the runtime's actor say.
 func (v *supervisor) internal(message any) {
 	switch m := message.(type) {
-	case request: // of a process that has ended
-		v.answerRecord(m)
+	case request:
+		v.tooLate(m)
 	case answered:
 		v.answered(m.call)
 	case progress:
