@@ -165,6 +165,7 @@ func TestARunDoesNotWaitForAReaderForEver(t *testing.T) {
 					t.Fatalf("answered %+v, %v", reply, err)
 				}
 				must[messages.Done](b.host, s.supervisor, messages.TerminateAll{})
+				synctest.Wait() // until the end has reached the subscriber
 				if end := wantLastWords(t, b, s.talk)[firstID]; end.Total != 3 {
 					t.Errorf("%+v", end)
 				}
