@@ -10,8 +10,8 @@
 //
 // # One command
 //
-// The supervisor gives it an id and an actor. That is a machine of states, each a type in a file of its own, and goes
-// forward only:
+// The supervisor gives it an id and an actor. The actor is a state machine, with each state a type in a file of its own. It
+// only moves forward:
 //
 //	planning → awaitingApproval → starting → running → exited → closed
 //

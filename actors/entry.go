@@ -75,6 +75,7 @@ func (v *supervisor) childEvent(m childEvent) {
 	}
 	switch event := m.event.(type) {
 	case ptyio.Spawned:
+		e.aftermath.began = time.Time{} // that was the attempt before
 		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.NoStatus, nil
 		if e.takeover != nil {
 			v.abandonLeft(e)

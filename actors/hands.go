@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -179,6 +180,14 @@ func unended(pid int, argv []string) messages.TreeReport {
 	}
 	return messages.TreeReport{Survivors: []messages.Survivor{survivor}}
 }
+
+// abandonedOnce is a host's own child. Both actors that are told of its birth may have to let go of it.
+type abandonedOnce struct {
+	ptyio.Child
+	once *sync.Once
+}
+
+func (a abandonedOnce) Abandon() { a.once.Do(a.Child.Abandon) }
 
 // abandon lets go of a child. It may be called anywhere: what a host's own child does then concerns nobody.
 func abandon(child ptyio.Child) {

@@ -24,7 +24,7 @@ type caller struct {
 
 // From a supervisor to a process.
 type (
-	// begin starts the one command of a process, which it was made with.
+	// begin starts the one command that the process was made for.
 	begin struct{ caller }
 	// request is what a caller asks of a process. It is answered once, and answered tells the supervisor.
 	request struct {

@@ -17,7 +17,7 @@ import (
 // question is one that waits for an answer, with all who want to know it.
 type question struct {
 	messages.Question
-	consults []consult // at least one; it is told of as that of the first
+	consults []consult // at least one; events about the question carry the origin of the first
 	put      bool      // it was published
 	called   bool      // the approver was asked
 	closed   bool      // it is decided, and the amendment is being made

@@ -96,7 +96,7 @@ func (v *supervisor) prune(e *entry) {
 }
 
 // yielded ends the process whose slot a guest gets, because the guest goes on living. If it is in use by now another may
-// have to go in its place.
+// have to go in its place; if no other can, the busy one does.
 func (v *supervisor) yielded(id messages.ProcessID) {
 	e := v.entries[id]
 	if e == nil {
@@ -216,7 +216,7 @@ func (v *supervisor) vacate(e *entry) (heir *entry) {
 	return heir
 }
 
-// disinherit lets a process wait for nobody's slot any more. Whose slot it was lives on, unless it is being ended already.
+// disinherit takes a process off the list of heirs. Its victim lives on, unless it is being ended already.
 func (v *supervisor) disinherit(e *entry) {
 	if e.place.guest {
 		e.place.guest = false

@@ -93,6 +93,10 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 		if spawned, is := e.(ptyio.Spawned); is {
 			birth.Do(func() {
 				born <- struct{}{}
+				if !ptyio.IsPrompt(spawned.Child) {
+					spawned.Child = abandonedOnce{spawned.Child, new(sync.Once)}
+					e = spawned
+				}
 				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
 				system.Send(supervisor, event)
 				system.Send(process, event)

@@ -56,7 +56,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 		if w.Any || w.open == 0 {
 			w.answer(ctx, w.exits)
 		}
-	case *messages.Error: // an id that is none
+	case *messages.Error: // an id that is none, or that of a process whose actor has crashed
 		w.answer(ctx, m)
 	case deadline:
 		w.answer(ctx, w.exits)
