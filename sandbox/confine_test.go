@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
@@ -40,7 +41,7 @@ func TestADirectoryThatCannotBeEnteredIsNamed(t *testing.T) {
 		}
 		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 		_, err := spawner.Spawn(context.Background(), l)
-		if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Subject != l.Dir {
+		if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Subject != strconv.Quote(l.Dir) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -97,13 +97,19 @@ func between(text []byte, from, to string) []byte {
 	return part
 }
 
-// readRest is what commands inherit and what gives no rights: umask, affinity, limits, cgroup, niceness, OOM score.
+// readRest is what commands inherit and what gives no rights: umask, affinity, limits, cgroup, niceness, OOM score. Every
+// thread must read the same: the timer slack is not among them, which an ordinary user's main thread only may read.
 func readRest(status []byte) string {
 	rest := bytes.Join([][]byte{between(status, "\nUmask:", "\n"), between(status, "\nCpus_allowed:", "\n"),
 		between(status, "\nMems_allowed:", "\n")}, []byte(" "))
-	for _, name := range []string{"limits", "cgroup", "oom_score_adj", "timerslack_ns"} {
+	for _, name := range []string{"limits", "cgroup", "oom_score_adj"} {
 		text, _ := os.ReadFile("/proc/self/" + name)
-		rest = append(append(rest, ' '), text...)
+		// The limit that marks trees is each spawner's own, and a direct one of an ordinary user has to lower it for good.
+		before, mark, found := bytes.Cut(text, []byte("\nMax realtime timeout"))
+		if found {
+			_, mark, _ = bytes.Cut(mark, []byte("\n"))
+		}
+		rest = append(append(append(rest, ' '), before...), mark...)
 	}
 	nice, _ := syscall.Getpriority(syscall.PRIO_PROCESS, os.Getpid())
 	return strconv.Itoa(nice) + string(rest)

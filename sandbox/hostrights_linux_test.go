@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -28,4 +30,22 @@ func TestALookSeesEachPart(t *testing.T) {
 	if again, _ := m.look(); again != now {
 		t.Errorf("%+v became %+v", now, again)
 	}
+}
+
+// A warden is replaced where two looks differ, whichever threads they are made by.
+func TestEveryThreadSeesTheSame(t *testing.T) {
+	m := newMirror()
+	defer m.close()
+	rights, rest := m.look()
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			runtime.LockOSThread() // and the thread ends with the goroutine
+			m.refresh()
+			if again, also := m.look(); again != rights || also != rest {
+				t.Errorf("%+v and then %+v; %q and then %q", rights, again, rest, also)
+			}
+		})
+	}
+	all.Wait()
 }
