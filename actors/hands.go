@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -184,10 +183,16 @@ func unended(pid int, argv []string) messages.TreeReport {
 // abandonedOnce is a host's own child. Both actors that are told of its birth may have to let go of it.
 type abandonedOnce struct {
 	ptyio.Child
-	once *sync.Once
+	first chan struct{} // room for one: whoever comes first lets go
 }
 
-func (a abandonedOnce) Abandon() { a.once.Do(a.Child.Abandon) }
+func (a abandonedOnce) Abandon() {
+	select {
+	case a.first <- struct{}{}:
+		a.Child.Abandon()
+	default:
+	}
+}
 
 // abandon lets go of a child. It may be called anywhere: what a host's own child does then concerns nobody.
 func abandon(child ptyio.Child) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
@@ -87,20 +86,22 @@ var (
 // relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is
 // called by several goroutines of the spawner.
 func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
-	// Whoever tells of the birth again waits until it has been told: what follows must not overtake it.
-	var birth sync.Once
+	told := make(chan struct{}) // closed when the birth has been told: what follows must not overtake it
 	return func(e ptyio.Event) {
 		if spawned, is := e.(ptyio.Spawned); is {
-			birth.Do(func() {
-				born <- struct{}{}
+			select {
+			case born <- struct{}{}:
 				if !ptyio.IsPrompt(spawned.Child) {
-					spawned.Child = abandonedOnce{spawned.Child, new(sync.Once)}
+					spawned.Child = abandonedOnce{spawned.Child, make(chan struct{}, 1)}
 					e = spawned
 				}
 				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
 				system.Send(supervisor, event)
 				system.Send(process, event)
-			})
+				close(told)
+			default:
+				<-told
+			}
 			return
 		}
 		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
