@@ -150,7 +150,7 @@ func TestBadLoggersAndInstrumentsHurtNobody(t *testing.T) {
 				b := bad{point, act, &atomic.Int32{}}
 				options := kind.options(b)
 				options.Spawner = newSpawner(t, true)
-				rt, err := execbus.Start(options.Impatient(patience, time.Millisecond))
+				rt, err := execbus.Start(options.Impatient(patience, 50*time.Millisecond))
 				if err != nil {
 					t.Fatalf("%s that %s in %s: %v", kind.name, name, point, err)
 				}

@@ -9,6 +9,10 @@ import (
 // outletQueue bounds what waits for one kind of the host's code.
 const outletQueue = 1024
 
+// outletRest is how long an outlet collects what comes after it has done everything: to wake its goroutine for each count of
+// each command would cost commands more than the counting.
+const outletRest = 2 * time.Millisecond
+
 // outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
 // order. Whoever submits never waits: what finds the queue full is dropped, and after a panic everything is. Code that
 // blocks for ever keeps that one goroutine.
@@ -56,13 +60,21 @@ func (o *outlet) try(do func()) bool {
 func (o *outlet) run() {
 	defer close(o.ended)
 	defer o.drop() // deferred, because the host's code may end its goroutine
+	rest := time.NewTimer(outletRest)
+	defer rest.Stop()
 	for {
 		select {
 		case do := <-o.queue:
 			o.do(do)
+			o.finish()
 		case <-o.closed:
 			o.finish()
 			return
+		}
+		rest.Reset(outletRest)
+		select {
+		case <-rest.C:
+		case <-o.closed:
 		}
 	}
 }
