@@ -18,6 +18,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
 // startHost starts this test binary as a host in one of the roles of helper_test.go.
@@ -259,7 +260,7 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 	if *full {
 		rounds = 1000
 	}
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 	var slowest time.Duration
 	for i := range rounds {

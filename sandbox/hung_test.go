@@ -7,45 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
-
-// leased is a copy of a program that nobody can open until the lease is given back: a file system that does not answer, for
-// which one needs not be root. The kernel ends a lease after /proc/sys/fs/lease-break-time, 45 s by default.
-func leased(t *testing.T, program string) (path string, giveBack func()) {
-	t.Helper()
-	bytes, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "leased")
-	if err := os.WriteFile(path, bytes, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Skipf("no leases in %s: %v", path, err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
-	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
-}
 
 func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		program, giveBack := leased(t, "/bin/true")
+		program, giveBack := leasetest.Leased(t, "/bin/true")
 		events, started := newRecorder(), make(chan error, 1)
 		l := launch(tty, program)
 		l.Events = events.receive
@@ -71,7 +46,7 @@ func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 
 func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		program, giveBack := leased(t, "/bin/true")
+		program, giveBack := leasetest.Leased(t, "/bin/true")
 		l := launch(tty, program)
 		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -101,7 +76,7 @@ func hangingFork(t *testing.T, meanwhile string) {
 	spawner, lost := lossy(t)
 	token := newToken()
 	_, sleeping := run(t, spawner, bash(false, `(sleep `+token+` &); sleep 1; `+meanwhile+`exit 3`))
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 	begin := time.Now()
 	l := launch(false, script)
@@ -128,7 +103,7 @@ func hangingFork(t *testing.T, meanwhile string) {
 func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		_, sleeping := run(t, spawner, bash(tty, "exit 3"))
-		interpreter, giveBack := leased(t, "/bin/sh")
+		interpreter, giveBack := leasetest.Leased(t, "/bin/sh")
 		var hanging [3]*recorder
 		failed := make(chan error, len(hanging))
 		script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
@@ -160,7 +135,7 @@ func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 		t.Skip("takes nine seconds")
 	}
 	spawner, _ := lossy(t)
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	between, record := launch(false, "cat"), newRecorder()
@@ -196,7 +171,7 @@ func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
 	spawner, _ := lossy(t)
 	child, record := run(t, spawner, launch(false, "cat"))
 	warden := wardenAbove(child.PID())
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -218,7 +193,7 @@ func TestHangsCostNobodyElseAnything(t *testing.T) {
 	}
 	spawner, lost := lossy(t)
 	child, record := run(t, spawner, launch(false, "cat"))
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	failed := make(chan error, 3)
@@ -249,7 +224,7 @@ func TestHangsCostNobodyElseAnything(t *testing.T) {
 
 func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 	token := newToken()
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 	host, _ := startHost(t, "hanging", "TOKEN="+token, "HANGING="+script)
 	eventually(t, "the daemon is up and a fork hangs", func() bool {
@@ -274,7 +249,7 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, record := run(t, spawner, launch(false, "cat"))
-	interpreter, _ := leased(t, "/bin/sh")
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	failed := make(chan error, 1)

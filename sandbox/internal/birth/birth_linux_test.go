@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
 const patience = 20 * time.Second
@@ -240,7 +242,7 @@ func TestANewbornThatHangsHoldsNoDescriptorOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	program, _ := leased(t, "/bin/true")
+	program, _ := leasetest.Leased(t, "/bin/true")
 	n, done := begin(t, "execve", append(Files(nil), Execve(program, []string{"true"}, nil))...)
 	_ = write.Close()
 	_ = read.SetReadDeadline(time.Now().Add(patience))

@@ -3,7 +3,6 @@ package birth
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,29 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// leased is a copy of a program that nobody can open until the lease is given back, as on a file system that does not answer.
-func leased(t *testing.T, program string) (path string, giveBack func()) {
-	t.Helper()
-	bytes, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "leased")
-	if err := os.WriteFile(path, bytes, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Skipf("no leases in %s: %v", path, err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
-	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
-}
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
+)
 
 // begin begins a birth that hangs in the step of that name.
 func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan error) {
@@ -74,7 +53,7 @@ func collect(t *testing.T) {
 
 func TestAnExecutionThatHangsHoldsNothing(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	program, giveBack := leased(t, "/bin/true")
+	program, giveBack := leasetest.Leased(t, "/bin/true")
 	n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
 	for range 10 {
 		collect(t)
@@ -133,7 +112,7 @@ func TestANewbornThatIsStoppedHoldsNothing(t *testing.T) {
 }
 
 func TestANewbornThatHangsIsKilled(t *testing.T) {
-	program, _ := leased(t, "/bin/true")
+	program, _ := leasetest.Leased(t, "/bin/true")
 	before := descriptors(t)
 	n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
 	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != unix.ECHILD {
@@ -161,7 +140,7 @@ func TestBirthsBesideTheGarbageCollector(t *testing.T) {
 	if testing.Short() {
 		births = 200
 	}
-	program, _ := leased(t, "/bin/true")
+	program, _ := leasetest.Leased(t, "/bin/true")
 	hanging, done := begin(t, "execve", Execve(program, []string{"true"}, nil))
 	stop, collected := make(chan struct{}), make(chan int)
 	go func() {

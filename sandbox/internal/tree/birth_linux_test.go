@@ -2,36 +2,14 @@ package tree
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// leased is a copy of a program that nobody can open until the lease is given back, as on a file system that does not answer.
-func leased(t *testing.T, program string) (path string, giveBack func()) {
-	t.Helper()
-	bytes, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "leased")
-	if err := os.WriteFile(path, bytes, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Skipf("no leases in %s: %v", path, err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
-	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
-}
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
+)
 
 // beginHanging begins a leader that is not executed.
 func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *Tree {
@@ -51,7 +29,7 @@ func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *
 
 func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	f, hung, said := NewForest(), make(chan report, 10), make(chan report, 10)
-	program, giveBack := leased(t, "/bin/true")
+	program, giveBack := leasetest.Leased(t, "/bin/true")
 	hanging := beginHanging(t, f, program, hung)
 	executed := make(chan error, 1)
 	go func() { executed <- hanging.Executed() }()
@@ -78,7 +56,7 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 
 func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
-	program, _ := leased(t, "/bin/true")
+	program, _ := leasetest.Leased(t, "/bin/true")
 	hanging := beginHanging(t, f, program, said)
 	executed := make(chan error, 1)
 	go func() {
@@ -103,7 +81,7 @@ func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
 
 func TestABirthThatWillNotDieIsNamed(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
-	program, giveBack := leased(t, "/bin/true")
+	program, giveBack := leasetest.Leased(t, "/bin/true")
 	hanging := beginHanging(t, f, program, said)
 	if left := f.endUnborn(time.Now()); len(left) != 1 || left[0].PID != hanging.PID() || left[0].Why == "" {
 		t.Errorf("%+v", left) // nobody has asked for its end

@@ -1,0 +1,38 @@
+// Package leasetest gives tests a file system that does not answer, for which one needs not be root.
+//
+//	program, giveBack := leasetest.Leased(t, "/bin/true")
+//
+// Whoever opens or executes the program waits until the lease on it is given back, or the kernel ends it: after
+// /proc/sys/fs/lease-break-time, 45 s by default.
+package leasetest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Leased is a copy of a program that nobody can open until giveBack is called, or the test ends. The test is skipped where
+// the file system has no leases.
+func Leased(t testing.TB, program string) (path string, giveBack func()) {
+	t.Helper()
+	bytes, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "leased")
+	if err := os.WriteFile(path, bytes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases in %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
+	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+}
