@@ -1,24 +1,20 @@
 // Command execbus is execbus on the command line.
 //
 //	execbus policy check --rules default.rules -- git push    which rule decides about a command, and why
+//	execbus version                                           which execbus this is
 //
 // Each command explains itself with --help. What it prints for people may change at any time; for scripts there are --json
 // and the exit codes that the help names.
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
-
-const usage = `Usage:
-  execbus policy check --rules FILE... -- COMMAND [ARGUMENT]...    which rule decides about a command, and why
-
-"execbus policy check --help" says more.
-`
 
 // The exit codes that all commands share.
 const (
@@ -26,42 +22,70 @@ const (
 	exitMisused = 2
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+// subcommand is one thing that the program does.
+type subcommand struct {
+	name    string // one word or more: "policy check"
+	summary string
+	run     func(args []string, std streams) int // returns the exit code
+}
+
+// commands are all there are, in the order of the help.
+var commands = []subcommand{
+	{"policy check", "which rule decides about a command, and why", policyCheck},
+	{"version", "which execbus this is", version},
+}
+
+// streams are a command's input and output.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
 
 // run is the program. It returns its exit code.
-func run(args []string, stdout, stderr io.Writer) int {
+func run(args []string, std streams) int {
 	flags := flag.NewFlagSet("execbus", flag.ContinueOnError)
-	if code, done := parse(flags, args, usage, stdout, stderr); done {
+	asked := flags.Bool("version", false, "")
+	if code, done := parse(flags, args, usage(), std); done {
 		return code
 	}
 	rest := flags.Args()
 	switch {
+	case *asked:
+		return version(rest, std)
 	case len(rest) == 0:
-		return misused(stderr, "say what to do", usage)
-	case rest[0] != "policy":
-		return misused(stderr, fmt.Sprintf("there is no command %q", rest[0]), usage)
-	case len(rest) == 1 || rest[1] != "check":
-		return misused(stderr, "policy knows one thing: policy check", usage)
+		return misused(std, "say what to do", usage())
 	}
-	return policyCheck(rest[2:], stdout, stderr)
+	for _, c := range commands {
+		words := strings.Fields(c.name)
+		if len(rest) >= len(words) && slices.Equal(rest[:len(words)], words) {
+			return c.run(rest[len(words):], std)
+		}
+	}
+	return misused(std, unknownCommand(rest), usage())
 }
 
-// parse parses flags; done says that there is nothing more to do.
-func parse(flags *flag.FlagSet, args []string, usage string, stdout, stderr io.Writer) (code int, done bool) {
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return 0, true
-	case err != nil:
-		return misused(stderr, err.Error(), usage), true
+// usage is the help of the whole.
+func usage() string {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	for _, c := range commands {
+		fmt.Fprintf(&b, "  execbus %-14s  %s\n", c.name, c.summary)
 	}
-	return 0, false
+	b.WriteString("\n\"execbus COMMAND --help\" says more about each.\n")
+	return b.String()
 }
 
-// misused explains wrong usage.
-func misused(stderr io.Writer, why, usage string) int {
-	fmt.Fprintf(stderr, "execbus: %s\n\n%s", why, usage)
-	return exitMisused
+// unknownCommand says what could have been meant. A command of two words is known by its first.
+func unknownCommand(words []string) string {
+	var names []string
+	for _, c := range commands {
+		first, _, more := strings.Cut(c.name, " ")
+		if more && first == words[0] {
+			return fmt.Sprintf("%s knows one thing: %s", first, c.name)
+		}
+		names = append(names, first)
+	}
+	return fmt.Sprintf("there is no command %q%s", words[0], didYouMean(words[0], "", names))
 }

@@ -37,6 +37,10 @@ Exit codes, without --json and --pretty:
   3  a person is to be asked         2  wrong usage
   4  the command is forbidden
   5  no rule decides
+
+Examples:
+  execbus policy check --rules default.rules -- git push
+  execbus policy check --rules default.rules --json -- bash -lc 'git status && git push' | jq -r .decision
 `
 
 // exitCodes are the answers to people and to scripts that do not read JSON.
@@ -46,7 +50,7 @@ var exitCodes = map[rules.Decision]int{rules.Allow: 0, rules.Prompt: 3, rules.Fo
 const undecided rules.Decision = ""
 
 // policyCheck is "policy check".
-func policyCheck(args []string, stdout, stderr io.Writer) int {
+func policyCheck(args []string, std streams) int {
 	flags := flag.NewFlagSet("policy check", flag.ContinueOnError)
 	var files []string
 	add := func(file string) error {
@@ -57,35 +61,30 @@ func policyCheck(args []string, stdout, stderr io.Writer) int {
 	flags.Func("r", "", add)
 	asJSON, pretty := flags.Bool("json", false, ""), flags.Bool("pretty", false, "")
 	flags.Bool("resolve-host-executables", false, "")
-	if code, done := parse(flags, args, checkUsage, stdout, stderr); done {
+	if code, done := parse(flags, args, checkUsage, std); done {
 		return code
 	}
 	switch {
 	case len(files) == 0:
-		return misused(stderr, "name a rule file with --rules", checkUsage)
+		return misused(std, "name a rule file with --rules", checkUsage)
 	case flags.NArg() == 0:
-		return misused(stderr, "there is no command to check", checkUsage)
+		return misused(std, "there is no command to check", checkUsage)
 	}
 	set, failures := rules.Load(layers(files))
 	for _, failure := range failures {
-		fmt.Fprintln(stderr, "execbus:", policy.Visible(failure.Error()))
+		fmt.Fprintln(std.err, "execbus:", policy.Visible(failure.Error()))
 	}
 	if len(failures) > 0 {
 		return exitFailed // what the other files say might not be the whole answer
 	}
 	v := judge(set, flags.Args())
 	if *asJSON || *pretty {
-		return v.printJSON(stdout, stderr, *pretty)
+		return v.printJSON(std, *pretty)
 	}
-	if _, err := io.WriteString(stdout, v.text()); err != nil {
-		return failed(stderr, err)
+	if _, err := io.WriteString(std.out, v.text()); err != nil {
+		return failed(std, err)
 	}
 	return exitCodes[v.decision]
-}
-
-func failed(stderr io.Writer, err error) int {
-	fmt.Fprintln(stderr, "execbus:", err)
-	return exitFailed
 }
 
 // layers makes one layer of each file, so that the later ones win.
@@ -175,7 +174,7 @@ type jsonMatch struct {
 }
 
 // printJSON is for scripts.
-func (v verdict) printJSON(stdout, stderr io.Writer, pretty bool) int {
+func (v verdict) printJSON(std streams, pretty bool) int {
 	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision}
 	for _, c := range v.commands {
 		for _, m := range c.matches {
@@ -185,13 +184,13 @@ func (v verdict) printJSON(stdout, stderr io.Writer, pretty bool) int {
 			answer.MatchedRules = append(answer.MatchedRules, match)
 		}
 	}
-	encoder := json.NewEncoder(stdout)
+	encoder := json.NewEncoder(std.out)
 	encoder.SetEscapeHTML(false)
 	if pretty {
 		encoder.SetIndent("", "  ")
 	}
 	if err := encoder.Encode(answer); err != nil {
-		return failed(stderr, err)
+		return failed(std, err)
 	}
 	return 0
 }
