@@ -1,0 +1,27 @@
+package seccomp
+
+// Network says which sockets a command may open.
+type Network int
+
+// The states of the network.
+const (
+	// Off is for a command that shares the host's network and may not use it: no socket but a connected pair.
+	Off Network = iota
+	// Private is for a command in a network namespace of its own, where it may talk to itself.
+	Private
+	// On allows internet sockets.
+	On
+)
+
+// Kind chooses a filter. Equal kinds have equal filters.
+type Kind struct {
+	Network Network
+	// Unix allows unix sockets. Without it there are connected stream pairs only: a datagram socket sends to any name.
+	Unix bool
+	// Root refuses set-user-id and set-group-id files: those of uid 0 would give its rights to everybody.
+	Root bool
+	// Metadata refuses to change mode, owner, times and attributes of files, for which Landlock has no rights.
+	Metadata bool
+	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.
+	Truncate bool
+}
