@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/actors"
@@ -75,6 +76,19 @@ func environment(patience time.Duration, spawner ptyio.Spawner) ([]string, error
 	return asked(patience, "open session", "environment", func(ctx context.Context) ([]string, error) {
 		return spawner.Resolver().Environment(ctx)
 	})
+}
+
+// checkDir fails if there is no directory at an absolute path, on the machine where a spawner has its children.
+func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) error {
+	if strings.ContainsRune(dir, 0) {
+		return nil // the supervisor refuses it
+	}
+	there, err := asked(patience, op, dir, func(ctx context.Context) (bool, error) { return spawner.Resolver().IsDir(ctx, dir) })
+	if err == nil && !there {
+		err = &messages.Error{Code: messages.CodeInvalidRequest, Op: op, Subject: dir,
+			Detail: "there is no such directory; make it, or name another one"}
+	}
+	return err
 }
 
 // closeSpawner waits for the end of a spawner. A panic is an error.

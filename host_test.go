@@ -254,6 +254,23 @@ type elsewhere struct {
 
 func (e elsewhere) Environment(ctx context.Context) ([]string, error) { return e.environment(ctx) }
 
+// IsDir knows one directory.
+func (e elsewhere) IsDir(_ context.Context, path string) (bool, error) { return path == "/far/away", nil }
+
+func TestDirectoriesAreThoseOfTheSpawnersMachine(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, execbus.Options{Spawner: machine{Spawner: newSpawner(t, true),
+		environment: func(context.Context) ([]string, error) { return nil, nil }}})
+	session := openSession(t, rt, execbus.SessionOptions{Dir: "/far/away"})
+	_, err := rt.OpenSession(execbus.SessionOptions{Dir: "/"})
+	wantError(t, err, messages.ErrInvalidRequest, "open session /: there is no such directory")
+	if err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: new("../away")}); err != nil {
+		t.Error(err)
+	}
+	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: new("/")})
+	wantError(t, err, messages.ErrInvalidRequest, "update environment /: there is no such directory")
+}
+
 func TestTheEnvironmentIsThatOfTheSpawnersMachine(t *testing.T) {
 	t.Parallel()
 	rt := newRuntime(t, execbus.Options{Spawner: machine{Spawner: newSpawner(t, true),

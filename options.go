@@ -26,7 +26,7 @@ const maxProcesses = 50_000
 // SessionOptions of one conversation. The zero value runs commands in the host's working directory and environment. They
 // are copied by OpenSession.
 type SessionOptions struct {
-	// Dir is where commands run that name no other directory; a relative one is relative to the host's.
+	// Dir is where commands run that name no other directory; a relative one is relative to the host's. It must exist.
 	Dir string
 	// Environment says how the environment of commands is built from the host's, which is read when the session opens.
 	Environment messages.EnvironmentPolicy

@@ -73,6 +73,15 @@ func TestARelativeDirectoryIsTheHosts(t *testing.T) {
 	}
 }
 
+func TestASessionInADirectoryThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	gone := filepath.Join(t.TempDir(), "gone")
+	session, err := onWarden().OpenSession(execbus.SessionOptions{Dir: gone})
+	if wantError(t, err, messages.ErrInvalidRequest, gone); session != nil {
+		t.Error("it was opened")
+	}
+}
+
 func TestUpdateEnvironment(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{Dir: "/usr"})
@@ -103,6 +112,9 @@ func TestUpdateEnvironment(t *testing.T) {
 	wantError(t, err, messages.ErrInvalidRequest, "dir")
 	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Environment: &messages.EnvironmentPolicy{Inherit: "some"}})
 	wantError(t, err, messages.ErrInvalidRequest, "some")
+	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: dir("usr/nowhere"),
+		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"WHO": "nobody"}}})
+	wantError(t, err, messages.ErrInvalidRequest, "/usr/nowhere")
 	says("me in /")
 
 	result, err := session.Write(patient(t), messages.WriteStdin{Process: older, Bytes: []byte("\n"), Yield: new(30 * time.Second)})

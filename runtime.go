@@ -200,11 +200,18 @@ func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	return Stats{Stats: counted, Bus: r.around.Bus.Stats(), Dropped: dropped}, plain(ctx, err, r.actor, errShutDown)
 }
 
-// OpenSession opens a session. It asks the spawner's Resolver for the environment there, and fails if that does.
+// OpenSession opens a session. It asks the spawner's Resolver for the environment there, and whether the directory that
+// was named exists; without either it fails.
 func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
+	named := options.Dir != "" // the host's own may mean nothing where commands run
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if named {
+		if err := checkDir(r.patience.answer, r.around.Spawner, "open session", options.Dir); err != nil {
+			return nil, err
+		}
 	}
 	base, err := environment(r.patience.answer, r.around.Spawner)
 	if err != nil {

@@ -178,9 +178,20 @@ func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, messages.ListProcesses{Records: true})
 }
 
-// UpdateEnvironment changes what later commands start from.
+// UpdateEnvironment changes what later commands start from. A directory that does not exist is an error, and nothing is changed.
 func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
-	_, err := begin[messages.Done](ctx, s, update.Clone())
+	update = update.Clone()
+	if update.Dir != nil {
+		dir, err := begin[string](ctx, s, actors.ResolveDir{Dir: *update.Dir})
+		if err != nil {
+			return err
+		}
+		if err := checkDir(s.runtime.patience.answer, s.runtime.around.Spawner, "update environment", dir); err != nil {
+			return err
+		}
+		update.Dir = &dir
+	}
+	_, err := begin[messages.Done](ctx, s, update)
 	return err
 }
 

@@ -108,9 +108,7 @@ func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver)
 			return launch, err
 		}
 	}
-	if !filepath.IsAbs(launch.Dir) {
-		launch.Dir = filepath.Join(s.dir, launch.Dir)
-	}
+	launch.Dir = s.within(launch.Dir)
 	launch.Env, err = s.env, s.envError
 	if o.Environment != nil {
 		launch.Env, err = s.buildEnvironment(*o.Environment, nil)

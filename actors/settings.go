@@ -64,14 +64,23 @@ func (s *settings) budget(tokens, bytes *int) budget {
 	return b
 }
 
+// ResolveDir asks a supervisor where a directory is that may be relative to its session's. It is answered with an absolute
+// path, as a string; whether there is such a directory is for the machine to say.
+type ResolveDir struct{ Dir string }
+
+// within makes a path absolute that may be relative to the session's directory.
+func (s *settings) within(dir string) string {
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(s.dir, dir)
+}
+
 // update replaces the settings of later commands.
 func (v *supervisor) update(m messages.UpdateEnvironment) {
 	next := *v.settings
 	if m.Dir != nil {
-		next.dir = *m.Dir
-		if !filepath.IsAbs(next.dir) {
-			next.dir = filepath.Join(v.settings.dir, next.dir)
-		}
+		next.dir = v.settings.within(*m.Dir)
 		if strings.ContainsRune(next.dir, 0) {
 			v.ctx.Respond(badField("dir", "it contains a NUL byte; remove it", ""))
 			return

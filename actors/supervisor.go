@@ -97,6 +97,8 @@ func (v *supervisor) manage(message any) {
 		v.ctx.Respond(v.list(m))
 	case messages.UpdateEnvironment:
 		v.update(m)
+	case ResolveDir:
+		v.ctx.Respond(v.settings.within(m.Dir))
 	case messages.PauseYields:
 		v.pause(1)
 	case messages.ResumeYields:
