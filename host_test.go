@@ -255,7 +255,9 @@ type elsewhere struct {
 func (e elsewhere) Environment(ctx context.Context) ([]string, error) { return e.environment(ctx) }
 
 // IsDir knows one directory.
-func (e elsewhere) IsDir(_ context.Context, path string) (bool, error) { return path == "/far/away", nil }
+func (e elsewhere) IsDir(_ context.Context, path string) (bool, error) {
+	return path == "/far/away", nil
+}
 
 func TestDirectoriesAreThoseOfTheSpawnersMachine(t *testing.T) {
 	t.Parallel()
