@@ -390,42 +390,6 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	}
 }
 
-func TestDenialOf(t *testing.T) {
-	for _, c := range []struct {
-		status messages.ExitStatus
-		text   string
-		denied bool
-		fact   bool
-	}{
-		{messages.Exited(0), "permission denied", false, false},
-		{messages.Exited(1), "nothing to be seen", false, false},
-		{messages.Exited(1), "Operation not permitted", true, false},
-		{messages.Exited(1), "PERMISSION DENIED", true, false},
-		{messages.Exited(1), "a Read-only file system", true, false},
-		{messages.Exited(1), "seccomp", true, false},
-		{messages.Exited(1), "in the sandbox", true, false},
-		{messages.Exited(1), "landlock", true, false},
-		{messages.Exited(1), "failed to write file", true, false},
-		{messages.Exited(127), "bash: x: command not found", false, false},
-		{messages.Exited(127), "bash: x: permission denied", true, false},
-		{messages.Exited(126), "cannot execute", false, false},
-		{messages.Exited(2), "usage", false, false},
-		{messages.Exited(159), "", true, false},
-		{messages.Signaled(31), "", true, true},
-		{messages.Signaled(9), "", false, false},
-		{messages.Signaled(15), "permission denied", true, false},
-		{messages.NoStatus, "permission denied", false, false},
-	} {
-		got := denialOf(ptyio.Exited{Status: c.status}, []byte(c.text))
-		if (got != nil) != c.denied || got != nil && got.FromText == c.fact {
-			t.Errorf("%v with %q: %v", c.status, c.text, got)
-		}
-	}
-	if got := denialOf(ptyio.Exited{Status: messages.Exited(0), Denial: noWrite}, nil); got != noWrite {
-		t.Errorf("what the spawner knows: %v", got)
-	}
-}
-
 func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
 	s := &asker{talk: newHost(t, hostOptions{seam: seam{Spawner: sandbox}}).open(func(c *SessionConfig) {

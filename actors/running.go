@@ -153,7 +153,7 @@ func (s *running) judge(p *process) {
 		return
 	}
 	a, plan := p.attempt, p.decision.plan
-	denial := denialOf(*a.exit, p.output.log.Transcript(ptyio.DefaultBufferSize)) // only a first attempt is confined: it is all its own
+	denial := p.denialOf(*a.exit)
 	early := denial != nil && (!denial.FromText || a.exitedAt.Sub(a.bornAt) <= earlyDenial)
 	switch {
 	case denial == nil || p.ending.wanted || p.asker() == nil:

@@ -171,6 +171,28 @@ func (p *AdditionalPermissions) Empty() bool {
 		(p.FileSystem == nil || len(p.FileSystem.Read)+len(p.FileSystem.Write) == 0)
 }
 
+// String is one phrase: "network, read /a /b, write /c"; empty if nothing is asked for.
+func (p *AdditionalPermissions) String() string {
+	if p.Empty() {
+		return ""
+	}
+	var words []string
+	if p.Network != nil && p.Network.Enabled {
+		words = append(words, "network")
+	}
+	if files := p.FileSystem; files != nil {
+		for _, access := range []struct {
+			name  string
+			paths []string
+		}{{"read", files.Read}, {"write", files.Write}} {
+			if len(access.paths) > 0 {
+				words = append(words, access.name+" "+strings.Join(access.paths, " "))
+			}
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // CommandPolicy is the part of a command that says what it may do; ExecCommand and RunCommand share it.
 type CommandPolicy struct {
 	// SandboxPermissions asks for more than the session's sandbox allows; Justification tells the person who is asked why

@@ -135,22 +135,33 @@ func (r *EndRecord) String() string {
 
 // Denial is what is known about a command that its sandbox stopped.
 type Denial struct {
-	// Operation and Path are what was not allowed, Grant the least that would have allowed it; empty where not known.
+	// Operation is what was not allowed, and Path or Address to what; empty where not known.
 	Operation string `json:"operation,omitempty"`
 	Path      string `json:"path,omitempty"`
-	Grant     string `json:"grant,omitempty"`
-	// FromText says that it was guessed from the output; otherwise the kernel said so.
+	Address   string `json:"address,omitempty"`
+	// Rule is what forbade it, in words.
+	Rule string `json:"rule,omitempty"`
+	// Grant is the least that would have allowed it, as a request can ask for it; nil where not known, or where nothing would.
+	Grant *AdditionalPermissions `json:"grant,omitempty"`
+	// FromText says that it was guessed from the output. Otherwise the kernel said so, or the output names what the policy
+	// forbids.
 	FromText bool `json:"fromText,omitempty"`
 }
 
-// String is one phrase: "the sandbox denied write /etc/passwd".
+// String is one phrase: "the sandbox denied write /etc/passwd: outside of what may be written; this would allow it: write /etc".
 func (d *Denial) String() string {
 	text := "the sandbox denied " + cmp.Or(d.Operation, "an operation")
-	if d.Path != "" {
-		text += " " + d.Path
+	if object := cmp.Or(d.Path, d.Address); object != "" {
+		text += " " + object
 	}
 	if d.FromText {
 		text += " (as its output suggests)"
+	}
+	if d.Rule != "" {
+		text += ": " + d.Rule
+	}
+	if !d.Grant.Empty() {
+		text += "; this would allow it: " + d.Grant.String()
 	}
 	return text
 }

@@ -1,0 +1,141 @@
+package denial
+
+import (
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Facts are what is known of a command that has ended in a sandbox.
+type Facts struct {
+	Status messages.ExitStatus
+	// Output is what it said on all streams; of a long one the beginning and the end are enough.
+	Output []byte
+	// Dir is its working directory, to which relative paths in the output are relative.
+	Dir   string
+	Rules Rules
+}
+
+// Of tells what the sandbox has stopped; nil if it has stopped nothing. It is a pure function, and takes milliseconds for a
+// megabyte of output.
+func Of(f Facts) *messages.Denial {
+	code, known := f.Status.Code()
+	switch {
+	case !known || code == 0:
+		return nil
+	case f.Status == messages.Signaled(int(syscall.SIGSYS)):
+		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls}
+	}
+	var best *messages.Denial
+	for _, line := range telling(f.Output) {
+		if d := f.judge(line); worth(d) > worth(best) {
+			best = d
+		}
+	}
+	if best == nil && code == 128+int(syscall.SIGSYS) { // as a shell reports it
+		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls, FromText: true}
+	}
+	return best
+}
+
+// worth orders denials: what is certain before guesses, and then what names something before what does not.
+func worth(d *messages.Denial) int {
+	if d == nil {
+		return 0
+	}
+	worth := 1
+	if !d.FromText {
+		worth += 2
+	}
+	if d.Path != "" || d.Address != "" {
+		worth++
+	}
+	return worth
+}
+
+// judge tells what one line proves.
+func (f Facts) judge(line string) *messages.Denial {
+	refused := refusals.MatchString(line)
+	switch {
+	case elsewhere.MatchString(line):
+		return nil
+	case !refused && !f.Rules.Network && unreachable.MatchString(line):
+		return f.unconnected(line)
+	case !refused:
+		return mentioned(line)
+	}
+	switch o := operationOf(line, f.Status); o {
+	case network:
+		if f.Rules.Network {
+			return &messages.Denial{Operation: o.String(), Address: address(line), FromText: true}
+		}
+		return f.unconnected(line)
+	case privileged:
+		return &messages.Denial{Operation: o.String(), Rule: ruleCalls, FromText: true}
+	default:
+		return f.refused(o, line)
+	}
+}
+
+// refused holds the paths of a line against the rules.
+func (f Facts) refused(o operation, line string) *messages.Denial {
+	all := paths(line, f.Dir)
+	unsure := len(all) == 0
+	for _, named := range all {
+		if rule, grant := f.Rules.unreadable(named.path); rule != "" {
+			return &messages.Denial{Operation: read.String(), Path: named.path, Rule: rule, Grant: readable(grant)}
+		}
+		if o == read || o == run {
+			continue
+		}
+		if rule, grant, deep := f.Rules.unwritable(named.path); rule != "" {
+			return &messages.Denial{Operation: write.String(), Path: named.path, Rule: rule, Grant: writable(grant),
+				FromText: o == unclear || deep && !readOnly.MatchString(line)}
+		}
+		// A read-only file system where writing is allowed: the path is relative to another directory.
+		unsure = unsure || named.relative && readOnly.MatchString(line)
+	}
+	if unsure {
+		return &messages.Denial{Operation: o.String(), FromText: true}
+	}
+	return nil
+}
+
+// unconnected is the denial of the network. The network is no grant for a socket of another program.
+func (f Facts) unconnected(line string) *messages.Denial {
+	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
+	if loopback.MatchString(d.Address) && !refusals.MatchString(line) {
+		return nil // there is one, and nobody listens
+	}
+	if !strings.HasPrefix(d.Address, "/") {
+		d.Grant = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
+	}
+	return d
+}
+
+var loopback = regexp.MustCompile(`^(127\.|localhost|\[?::1)`)
+
+// mentioned is a guess from a line that speaks of a sandbox, other than in the name of a file.
+func mentioned(line string) *messages.Denial {
+	rest := absolute.ReplaceAllString(quoted.ReplaceAllString(line, " "), " ")
+	if !mentions.MatchString(rest) {
+		return nil
+	}
+	return &messages.Denial{FromText: true}
+}
+
+func writable(path string) *messages.AdditionalPermissions {
+	if path == "" {
+		return nil
+	}
+	return &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{path}}}
+}
+
+func readable(path string) *messages.AdditionalPermissions {
+	if path == "" {
+		return nil
+	}
+	return &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Read: []string{path}}}
+}

@@ -1,0 +1,208 @@
+package denial
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// record is what a real program said when it failed, and what is known of why.
+type record struct {
+	name   string
+	fields map[string]string
+	output string
+}
+
+// records reads a file of them: "=== command line", fields, "---", output.
+func records(t *testing.T, file string) []record {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []record
+	for _, block := range strings.Split("\n"+string(text), "\n=== ")[1:] {
+		head, output, _ := strings.Cut(block, "\n---\n")
+		lines := strings.Split(head, "\n")
+		r := record{name: lines[0], fields: map[string]string{}, output: output}
+		for _, line := range lines[1:] {
+			key, value, _ := strings.Cut(line, ": ")
+			r.fields[key] = value
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r record) denial(t *testing.T) *messages.Denial {
+	t.Helper()
+	code, err := strconv.Atoi(r.fields["exit"])
+	if err != nil {
+		t.Fatalf("%s: %v", r.name, err)
+	}
+	return Of(Facts{Status: messages.Exited(code), Output: []byte(r.output), Dir: "/ws", Rules: Rules{
+		Write: []string{"/ws", "/tmp"}, Protected: []string{".git", ".agents", ".codex"}, Network: r.fields["network"] == "on",
+	}})
+}
+
+func TestOrdinaryFailuresAreNoDenials(t *testing.T) {
+	all, wrong := records(t, "ordinary.txt"), 0
+	for _, r := range all {
+		if d := r.denial(t); d != nil {
+			wrong++
+			t.Errorf("%s: %v", r.name, d)
+		}
+	}
+	t.Logf("%d of %d ordinary failures are taken for denials", wrong, len(all))
+	if len(all) < 50 {
+		t.Errorf("only %d", len(all))
+	}
+}
+
+func TestDeniedOperationsAreRecognised(t *testing.T) {
+	all, missed, guessed := records(t, "denied.txt"), 0, 0
+	for _, r := range all {
+		d := r.denial(t)
+		if (d == nil) != (r.fields["missed"] != "") {
+			t.Errorf("%s, %s: %v", r.name, r.fields["by"], d)
+		}
+		if d == nil {
+			missed++
+			t.Logf("missed: %s, by %s: %s", r.name, r.fields["by"], r.fields["missed"])
+			continue
+		}
+		if d.FromText {
+			guessed++
+		}
+		for field, got := range map[string]string{"operation": d.Operation, "path": d.Path, "address": d.Address, "grant": d.Grant.String()} {
+			if want := r.fields[field]; got != want {
+				t.Errorf("%s, by %s: %s is %q, want %q", r.name, r.fields["by"], field, got, want)
+			}
+		}
+		if d.FromText != (r.fields["guess"] == "yes") {
+			t.Errorf("%s: a guess: %v", r.name, d.FromText)
+		}
+	}
+	t.Logf("of %d denied operations %d are missed and %d guessed", len(all), missed, guessed)
+	if len(all)-missed < 30 {
+		t.Errorf("only %d", len(all)-missed)
+	}
+}
+
+func TestStatusAndWords(t *testing.T) {
+	for _, c := range []struct {
+		status       messages.ExitStatus
+		text         string
+		denied, fact bool
+	}{
+		{messages.Exited(0), "permission denied", false, false},
+		{messages.Exited(1), "nothing to be seen", false, false},
+		{messages.Exited(1), "Operation not permitted", true, false},
+		{messages.Exited(1), "PERMISSION DENIED", true, false},
+		{messages.Exited(1), "a Read-only file system", true, false},
+		{messages.Exited(1), "\x1b[31mOperation not permitted\x1b[0m", true, false},
+		{messages.Exited(1), "seccomp", true, false},
+		{messages.Exited(1), "in the sandbox", true, false},
+		{messages.Exited(1), "at /src/sandbox/main.go:3: a syntax error", false, false},
+		{messages.Exited(1), "landlock", true, false},
+		{messages.Exited(1), "failed to write file", true, false},
+		{messages.Exited(1), "git@example.com: Permission denied (publickey).", false, false},
+		{messages.Exited(1), "ERROR:  permission denied for table users", false, false},
+		{messages.Exited(127), "bash: x: command not found", false, false},
+		{messages.Exited(127), "bash: /etc/x: Read-only file system", true, true},
+		{messages.Exited(126), "cannot execute", false, false},
+		{messages.Exited(126), "bash: /etc/x: Permission denied", false, false},
+		{messages.Exited(2), "usage", false, false},
+		{messages.Exited(159), "", true, false},
+		{messages.Signaled(31), "", true, true},
+		{messages.Signaled(9), "", false, false},
+		{messages.Signaled(15), "permission denied", true, false},
+		{messages.NoStatus, "permission denied", false, false},
+	} {
+		got := Of(Facts{Status: c.status, Output: []byte(c.text), Dir: "/", Rules: Rules{Network: true}})
+		if (got != nil) != c.denied || got != nil && got.FromText == c.fact {
+			t.Errorf("%v with %q: %v", c.status, c.text, got)
+		}
+	}
+}
+
+func TestRulesOnPaths(t *testing.T) {
+	rules := Rules{Write: []string{"/", "/ws", "/ws/.git/allowed"}, Protected: []string{".git"}, Unreadable: []string{"/ws/secret"},
+		Read: []string{"/ws/secret/public"}}
+	for _, c := range []struct {
+		line, operation, path, grant string
+	}{
+		{"touch: cannot touch '/etc/x': Permission denied", "", "", ""}, // it may, and so it was the mode
+		{"touch: cannot touch '/ws/.git/x': Permission denied", "write", "/ws/.git/x", "write /ws/.git"},
+		{"touch: cannot touch '/ws/.gitignore': Permission denied", "", "", ""},
+		{"touch: cannot touch '/ws/.git/allowed/x': Permission denied", "", "", ""},
+		{"touch: cannot touch '/ws/deep/in/.git': Read-only file system", "write", "/ws/deep/in/.git", "write /ws/deep/in/.git"},
+		{"touch: cannot touch '/other/../ws/.git/a b': Read-only file system", "write", "/ws/.git/a b", "write /ws/.git"},
+		{"cat: /ws/.git/x: Permission denied", "", "", ""},
+		{"cat: /ws/secret/key: Permission denied", "read", "/ws/secret/key", "read /ws/secret/key"},
+		{"cat: /ws/secrets: Permission denied", "", "", ""},
+		{"cat: /ws/secret/public/key: Permission denied", "", "", ""},
+		{"cat: secret: Permission denied", "read", "/ws/secret", ""},
+	} {
+		d := Of(Facts{Status: messages.Exited(1), Output: []byte(c.line), Dir: "/ws", Rules: rules})
+		if d == nil {
+			d = &messages.Denial{}
+		}
+		if d.Operation != c.operation || d.Path != c.path || d.Grant.String() != c.grant || d.FromText {
+			t.Errorf("%s: %+v, grant %v", c.line, *d, d.Grant)
+		}
+	}
+	nested := "touch: cannot touch '/ws/deep/in/.git': Permission denied" // only some are protected
+	if d := Of(Facts{Status: messages.Exited(1), Output: []byte(nested), Dir: "/ws", Rules: rules}); d == nil || !d.FromText || d.Path != "/ws/deep/in/.git" {
+		t.Errorf("%s: %v", nested, d)
+	}
+	for _, path := range []string{"/dev/sda", "/proc/sys/kernel/core_pattern", "/sys/x"} {
+		d := Of(Facts{Status: messages.Exited(1), Output: []byte("tee: " + path + ": Permission denied"), Dir: "/"})
+		if d == nil || d.Path != path || d.FromText || d.Grant != nil {
+			t.Errorf("%s: %+v", path, d)
+		}
+	}
+}
+
+func TestRulesOfAPolicy(t *testing.T) {
+	policy := messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/data/"}}
+	more := &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
+		FileSystem: &messages.FileSystemPermissions{Write: []string{".git"}, Read: []string{"x"}}}
+	for _, c := range []struct {
+		policy  messages.SandboxPolicy
+		more    *messages.AdditionalPermissions
+		write   []string
+		network bool
+	}{
+		{messages.SandboxPolicy{}, nil, nil, false},
+		{messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil, nil, true},
+		{policy, nil, []string{"/ws", "/data", "/tmp", "/t"}, false},
+		{messages.SandboxPolicy{Type: messages.WorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}, nil, []string{"/ws"}, false},
+		{policy, more, []string{"/ws", "/data", "/tmp", "/t", "/elsewhere/.git"}, true},
+	} {
+		r := RulesOf(c.policy, "/ws", "/t", c.more, "/elsewhere")
+		if !slices.Equal(r.Write, c.write) || r.Network != c.network || c.more != nil && !slices.Equal(r.Read, []string{"/elsewhere/x"}) {
+			t.Errorf("%v: %+v", c.policy, r)
+		}
+	}
+	if policy.WritableRoots[0] != "/data/" || more.FileSystem.Write[0] != ".git" {
+		t.Error("the policy was changed")
+	}
+}
+
+// What decides may stand anywhere in a flood of lines that prove nothing.
+func TestALongOutput(t *testing.T) {
+	noise := strings.Repeat("cat: s: Permission denied\n", 20_000)
+	line := "touch: cannot touch '/etc/x': Permission denied\n"
+	for name, output := range map[string]string{"beginning": line + noise, "end": noise + line,
+		"end, without lines": strings.Repeat("\x00", 1<<20) + " " + line} {
+		d := Of(Facts{Status: messages.Exited(1), Output: []byte(output), Dir: "/ws", Rules: Rules{Write: []string{"/ws"}}})
+		if d == nil || d.Path != "/etc/x" {
+			t.Errorf("at the %s: %v", name, d)
+		}
+	}
+}

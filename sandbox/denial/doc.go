@@ -1,0 +1,23 @@
+// Package denial tells whether a sandbox has stopped a command, from what the kernel reported and what the command said.
+//
+//	d := denial.Of(denial.Facts{Status: status, Output: output, Dir: "/src", Rules: rules})
+//	if d != nil {
+//		fmt.Println(d, d.Grant) // the sandbox denied write /etc/hosts …
+//	}
+//
+// # What counts
+//
+// A command that succeeds was not stopped. One that was killed by SIGSYS was, for certain. For everything else there is
+// only what it said. Lines that speak of a refusal ("permission denied", "read-only file system", …) are searched for the path
+// or the address that was refused, and that is held against the rules:
+//
+//   - what the rules forbid makes the denial certain, and names it, the rule and the least that would have allowed it;
+//   - what the rules allow was refused by somebody else: by the file's mode, say. Such a line proves nothing;
+//   - where it is not clear whether a file was to be read or written, or a line names nothing, the denial is a guess, and
+//     FromText is set.
+//
+// # What you may not assume
+//
+// That it is right. A program can say what it wants, or nothing at all, and the rules are compared by name: symbolic links
+// below a root are not followed. So a denial is a reason to ask for more rights and never one to take them.
+package denial

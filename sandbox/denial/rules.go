@@ -1,0 +1,122 @@
+package denial
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Rules are what a confined command may do, by name. All paths are absolute and clean. Of entries that concern a path the
+// longest counts.
+type Rules struct {
+	// Write are the directories and files below which it may write.
+	Write []string
+	// Protected are names such as .git. What has one of them directly below an entry of Write may not be written.
+	Protected []string
+	// Unreadable is what it may not even read, and Read what it may nevertheless.
+	Unreadable, Read []string
+	// Network says that it may use the network.
+	Network bool
+}
+
+// The rules that a denial names.
+const (
+	ruleRoots     = "outside of what may be written"
+	ruleProtected = "a protected name"
+	ruleRead      = "what may not be read"
+	ruleNetwork   = "no network"
+	ruleCalls     = "calls that no confined command may make"
+)
+
+// RulesOf are the rules of a policy. Dir and temp are where workspace-write lets every command write, temp may be empty; more
+// is what one command may do besides, in a directory to which its relative paths are relative.
+func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.AdditionalPermissions, moreDir string) Rules {
+	r := Rules{Network: p.NetworkAccess, Protected: []string{".git", ".agents", ".codex"}}
+	if p.Type == messages.WorkspaceWrite {
+		r.Write = append([]string{dir}, p.WritableRoots...)
+		if !p.ExcludeSlashTmp {
+			r.Write = append(r.Write, "/tmp")
+		}
+		if !p.ExcludeTmpdirEnvVar && temp != "" {
+			r.Write = append(r.Write, temp)
+		}
+	}
+	if more != nil {
+		r.Network = r.Network || more.Network != nil && more.Network.Enabled
+		if files := more.FileSystem; files != nil {
+			r.Write = append(r.Write, files.Write...)
+			r.Read = append(r.Read, files.Read...)
+		}
+	}
+	for _, list := range [][]string{r.Write, r.Read} {
+		for i, path := range list {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(moreDir, path)
+			}
+			list[i] = filepath.Clean(path)
+		}
+	}
+	return r
+}
+
+// within reports whether path is dir or lies below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// below is the longest entry that path lies below.
+func below(path string, entries []string) (longest string, found bool) {
+	for _, entry := range entries {
+		if within(path, entry) && len(entry) >= len(longest) {
+			longest, found = entry, true
+		}
+	}
+	return longest, found
+}
+
+// unwritable says which rule forbids to write to a path, and what would have to be writable instead; no rule if it is
+// allowed. Deep says that only a nested repository may be protected there.
+func (r Rules) unwritable(path string) (rule, grant string, deep bool) {
+	root, found := below(path, r.Write)
+	if !found {
+		return ruleRoots, grantFor(path), false
+	}
+	walked := root
+	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(path, root), "/"), "/") {
+		deep = walked != root
+		walked = filepath.Join(walked, name)
+		if slices.Contains(r.Protected, name) {
+			return ruleProtected, walked, deep
+		}
+	}
+	return "", "", false
+}
+
+// unreadable says which rule forbids to read a path, and what would have to be readable instead: nothing helps against an
+// entry for the very path.
+func (r Rules) unreadable(path string) (rule, grant string) {
+	denied, found := below(path, r.Unreadable)
+	if allowed, more := below(path, slices.Concat(r.Read, r.Write)); !found || more && len(allowed) > len(denied) {
+		return "", ""
+	}
+	if path == denied {
+		return ruleRead, ""
+	}
+	return ruleRead, path
+}
+
+// grantFor is what has to be writable for a file to be made, replaced or removed: its directory. The kernel's own
+// directories are nothing that a grant could help with.
+func grantFor(path string) string {
+	for _, dir := range []string{"/dev", "/proc", "/sys"} {
+		if within(path, dir) {
+			return ""
+		}
+	}
+	if dir := filepath.Dir(path); dir != "/" {
+		return dir
+	}
+	return path
+}

@@ -1,0 +1,66 @@
+package denial
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// refusals are what the kernel's answers are called, and mentions what speaks of a sandbox by name.
+var (
+	refusals = regexp.MustCompile(`(?i)operation not permitted|permission denied|read-only file system|failed to write file|` +
+		`\b(connect|listen|bind|send) (EPERM|EACCES)\b`)
+	mentions = regexp.MustCompile(`(?i)seccomp|sandbox|landlock`)
+	// unreachable is what a command says that has no network.
+	unreachable = regexp.MustCompile(`(?i)(could not|couldn't|unable to|failed to) resolve|name resolution|name or service not known|` +
+		`network is unreachable|\bENETUNREACH\b|\bEAI_AGAIN\b|no such host|address family not supported|failed to connect to`)
+	// elsewhere is who else refuses: another machine, a database.
+	elsewhere = regexp.MustCompile(`(?i)permission denied \((publickey|password|keyboard-interactive|gssapi|hostbased)|` +
+		`permission denied, please try again|permission denied (for|to) (table|relation|schema|database|view|sequence|function|column|role|user|set role)`)
+)
+
+// words are what one of the patterns above can match, to pass over most lines without looking closer.
+var words = [][]byte{[]byte("permi"), []byte("read-only"), []byte("failed to"), []byte("seccomp"), []byte("sandbox"), []byte("landlock"),
+	[]byte("eperm"), []byte("eacces"), []byte("resol"), []byte("known"), []byte("unreach"), []byte("eai_again"), []byte("no such host"), []byte("address family")}
+
+// maxLines bounds the lines of an output that are looked at closely, and maxLine the bytes of each.
+const (
+	maxLines = 64
+	maxLine  = 4 << 10
+)
+
+// telling are the lines of an output that may tell of a refusal: the first and the last of them, if there are many.
+func telling(output []byte) []string {
+	var first, last []string
+	for line := range bytes.SplitSeq(output, []byte("\n")) {
+		at := suspicious(line)
+		if at < 0 {
+			continue
+		}
+		line = line[max(0, at-maxLine/2):min(len(line), at+maxLine/2)]
+		text := strings.TrimRight(escapes.ReplaceAllString(string(line), ""), "\r ")
+		if len(first) < maxLines/2 {
+			first = append(first, text)
+			continue
+		}
+		if len(last) == maxLines/2 {
+			last = last[1:]
+		}
+		last = append(last, text)
+	}
+	return append(first, last...)
+}
+
+// escapes are what colours a terminal.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// suspicious is where in a line a word stands that may tell of a refusal; negative where none does.
+func suspicious(line []byte) int {
+	line = bytes.ToLower(line)
+	for _, word := range words {
+		if at := bytes.Index(line, word); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
