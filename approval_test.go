@@ -57,7 +57,9 @@ func (p *person) will(kinds ...messages.DecisionKind) {
 // cage plays a sandbox: what runs in it knows by CONFINED, and its failures are denials.
 type cage struct{ ptyio.Spawner }
 
-func (cage) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+func (cage) Can(ptyio.Launch) (messages.Enforcement, error) {
+	return messages.Enforcement{Level: messages.Isolated}, nil
+}
 
 func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
 	if launch.Sandbox != nil {

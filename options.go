@@ -51,8 +51,13 @@ type SessionOptions struct {
 	// Approval says when a person is asked before a command runs; the zero value is messages.OnRequest.
 	Approval messages.ApprovalPolicy
 	// Sandbox says what commands may do. Nil means danger-full-access: the spawners of this package cannot confine yet, and
-	// refuse a command that would have to be.
+	// refuse a command that would have to be. Where its paths lead is looked up when the session opens, and not again.
 	Sandbox *messages.SandboxPolicy
+	// LeastAssurance is how much of the policy must be enforced; a command that would get less is refused. The strongest there
+	// is is used in any case. The zero value is explained at messages.Assurance.
+	LeastAssurance messages.Assurance
+	// Limits bound what each command may use. One that cannot be enforced has every command refused.
+	Limits messages.Limits
 	// Approver answers questions. Without one a subscriber that names messages.KindApprovalRequested in its Watch.Kinds is
 	// relied on, who answers with Session.Decide; without either, a command that needs an answer is rejected at once. With
 	// both, the first answer counts.
@@ -72,7 +77,7 @@ func (o *SessionOptions) checkApproval() error {
 	}
 	copied := o.Sandbox.Clone()
 	o.Sandbox = &copied
-	if err := cmp.Or(o.Approval.Check(), o.Sandbox.Check()); err != nil {
+	if err := cmp.Or(o.Approval.Check(), o.Sandbox.Check(), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
 		return err
 	}
 	if o.ApprovalDeadline < 0 {

@@ -225,7 +225,8 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
-		Approval: options.Approval, Sandbox: *options.Sandbox, ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
+		Approval: options.Approval, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
+		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
 	}
 	if options.Approver != nil {
 		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {

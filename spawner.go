@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -16,14 +17,16 @@ type (
 	ChildEvent  = ptyio.Event
 	ChildExited = ptyio.Exited
 	Confinement = ptyio.Confinement
-	Assurance   = ptyio.Assurance
+	Enclosure   = ptyio.Enclosure
+	Assurance   = messages.Assurance
+	Enforcement = messages.Enforcement
 )
 
 // The assurances.
 const (
-	Unconfined = ptyio.Unconfined
-	Confined   = ptyio.Confined
-	Isolated   = ptyio.Isolated
+	Unconfined = messages.Unconfined
+	Confined   = messages.Confined
+	Isolated   = messages.Isolated
 )
 
 // NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but

@@ -205,7 +205,9 @@ func (p *playful) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return p.Spawner.Spawn(ctx, launch)
 }
 
-func (p *playful) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+func (p *playful) Can(ptyio.Launch) (messages.Enforcement, error) {
+	return messages.Enforcement{Level: messages.Isolated}, nil
+}
 
 // launches tells of every attempt whether it was sandboxed.
 func (p *playful) launches() []bool {

@@ -15,6 +15,7 @@ type attempt struct {
 	hands    *hands // on the child; nil before it is born
 	pid      int
 	bornAt   time.Time
+	enforced *messages.Enforcement
 	exit     *ptyio.Exited // nil: the leader lives
 	exitedAt time.Time
 
@@ -69,13 +70,14 @@ func (p *process) spawn() {
 }
 
 // born notes the child of the attempt.
-func (p *process) born(child ptyio.Child, pid int) {
+func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
 	a.spawning.callOff()
-	a.hands, a.pid, a.bornAt = newHands(child), pid, time.Now()
+	a.hands, a.pid, a.bornAt, a.enforced = newHands(spawned.Child), pid, time.Now(), spawned.Enforced
 	if a.number == 1 { // AttemptEnded has announced the others
 		d := p.decision
-		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid})
+		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
+			Enforced: a.enforced})
 	}
 	if c := p.asker(); c != nil && c.kind == startCall {
 		p.ctx.Send(p.supervisor, yielded{p.id})

@@ -67,6 +67,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 		p.finishRunEarly()
 		p.answerFailure(failure)
 	}
+	p.decision.discard()
 	// What is left of the actor may be kept for a while, and commands can be long.
 	p.output, p.decision, p.attempt, p.run, p.input = output{}, nil, nil, nil, input{}
 	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}

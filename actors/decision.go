@@ -19,17 +19,34 @@ type decision struct {
 	plan     policy.Plan
 	err      error
 	missing  error // the program was found nowhere
-	refused  error // the spawner cannot confine it as it would have to
+	refused  error // the spawner cannot enforce what it would have to
+
+	enclosure ptyio.Enclosure // of a session whose policy confines; nil after an error
+	widened   bool            // the enclosure is this decision's own
 }
 
-// foretell asks the spawner whether it can confine the first attempt.
+// foretell asks the spawner whether it can enforce what the first attempt needs.
 func (d *decision) foretell(spawner ptyio.Spawner) {
 	if d.err != nil {
 		return
 	}
-	if confinement := d.confinement(); confinement != nil {
-		_, d.refused = spawner.Can(confinement)
+	confined := d.plan.FirstAttempt != policy.Unsandboxed && d.snapshot.Sandbox.Confined()
+	if !confined {
+		d.refused = nil
 	}
+	launch := d.launch
+	launch.Sandbox = d.sandbox()
+	if d.refused == nil && (launch.Sandbox != nil || launch.Limits != messages.Limits{}) {
+		_, d.refused = spawner.Can(launch)
+	}
+}
+
+// sandbox is what the first attempt may do; nil: everything.
+func (d *decision) sandbox() ptyio.Enclosure {
+	if d.plan.FirstAttempt == policy.Unsandboxed {
+		return nil
+	}
+	return d.enclosure
 }
 
 // decide makes the plan for an order. Without a machine it looks at nothing, which is enough unless looks says otherwise.
@@ -53,6 +70,7 @@ func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver,
 		}
 	}
 	d.plan = plan(d.request, d.snapshot)
+	d.enclose(ctx, s)
 	d.bind()
 	return d
 }
@@ -97,7 +115,7 @@ func (s *settings) asks(o *order) bool {
 // launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
 func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin, Merged: o.Merged,
-		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace}
+		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.limits.Tighter(o.Limits)}
 	var err error
 	if o.Script != "" {
 		login := !s.noLogin

@@ -124,7 +124,13 @@ func (f *fiction) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return child, nil
 }
 
-func (*fiction) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+func (*fiction) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
+
+func (*fiction) Can(ptyio.Launch) (messages.Enforcement, error) {
+	return messages.Enforcement{Level: messages.Isolated}, nil
+}
 
 func (f *fiction) Resolver() ptyio.Resolver {
 	return imaginedPlace{Resolver: ptyio.Local(), machine: f}

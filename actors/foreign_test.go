@@ -30,7 +30,13 @@ func (f foreign) Spawn(_ context.Context, launch ptyio.Launch) (ptyio.Child, err
 }
 func (foreign) Resolver() ptyio.Resolver { return ptyio.Local() }
 
-func (foreign) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
+func (foreign) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
+
+func (foreign) Can(ptyio.Launch) (messages.Enforcement, error) {
+	return messages.Enforcement{Level: messages.Isolated}, nil
+}
 
 func (foreign) Close() error { return nil }
 

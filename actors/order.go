@@ -17,7 +17,8 @@ type order struct {
 
 func orderOf(m *messages.RunCommand) order {
 	return order{run: m, ExecCommand: messages.ExecCommand{Call: m.Call, Argv: m.Argv, Script: m.Script, Shell: m.Shell,
-		Login: m.Login, Dir: m.Dir, Environment: m.Environment, CommandPolicy: m.CommandPolicy}}
+		Login: m.Login, Dir: m.Dir, Environment: m.Environment, Limits: m.Limits,
+		CommandPolicy: m.CommandPolicy}}
 }
 
 // maxLabel bounds, in bytes, how a command is listed; a record keeps that, too.

@@ -22,7 +22,7 @@ func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 // anything.
 func (s *planning) enter(p *process) {
 	_, prompt := p.spawner.(ptyio.Prompt)
-	if !p.settings.looks(&p.order) && (prompt || !p.settings.sandbox.Confined()) {
+	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && (prompt || !p.settings.demands(&p.order)) {
 		d := p.settings.decide(context.Background(), &p.order, nil, p.makePlan)
 		d.foretell(p.spawner)
 		s.planned(p, d)

@@ -70,7 +70,7 @@ func (p *process) tellProgress() {
 		info.dir = p.decision.launch.Dir
 	}
 	if p.attempt != nil {
-		info.pid, info.attempt = p.attempt.pid, p.attempt.number
+		info.pid, info.attempt, info.enforced = p.attempt.pid, p.attempt.number, p.attempt.enforced
 	}
 	p.ctx.Send(p.supervisor, info)
 }
@@ -189,6 +189,14 @@ func (p *process) status() messages.ExitStatus {
 		return messages.NoStatus
 	}
 	return p.attempt.exit.Status
+}
+
+// reached is the limit at which the leader was ended; empty for none.
+func (p *process) reached() messages.Limit {
+	if p.attempt == nil || p.attempt.exit == nil {
+		return ""
+	}
+	return p.attempt.exit.Limit
 }
 
 // lost says why there is no status although the leader has ended.

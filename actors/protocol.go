@@ -55,7 +55,8 @@ type (
 		dir   string
 		pid   int
 		// attempt is the latest that has begun; zero before the first.
-		attempt int
+		attempt  int
+		enforced *messages.Enforcement // for that attempt
 	}
 	// answered says that a call has its answer.
 	answered struct{ call callID }

@@ -163,7 +163,7 @@ func (v *supervisor) rest(id messages.ProcessID, budget budget, inputErr *messag
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
 		MaxOutputTokens: budget.tokens, MaxOutputBytes: budget.bytes, Denial: end.Denial, InputErr: inputErr}
 	if end.Cause == messages.CauseTerminated {
-		result.Cause, result.By = end.Cause, end.By
+		result.Cause, result.By, result.Limit = end.Cause, end.By, end.Limit
 	}
 	result.EarlierInput, r.news = r.news, nil
 	r.output.take(result, false)

@@ -132,9 +132,15 @@ func (refusing) Spawn(context.Context, ptyio.Launch) (ptyio.Child, error) {
 	return nil, messages.ErrNoSuchProgram
 }
 
-func (refusing) Resolver() ptyio.Resolver                        { return ptyio.Local() }
-func (refusing) Can(*ptyio.Confinement) (ptyio.Assurance, error) { return ptyio.Isolated, nil }
-func (refusing) Close() error                                    { return nil }
+func (refusing) Resolver() ptyio.Resolver { return ptyio.Local() }
+func (refusing) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
+
+func (refusing) Can(ptyio.Launch) (messages.Enforcement, error) {
+	return messages.Enforcement{Level: messages.Isolated}, nil
+}
+func (refusing) Close() error { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,12 @@ func (p *process) result(c *call) *messages.Result {
 	if a := p.attempt; a != nil {
 		r.Background = a.background
 	}
-	if !r.Running && p.ending.first != nil {
+	switch limit := p.reached(); {
+	case r.Running:
+	case p.ending.first != nil:
 		r.Cause, r.By = messages.CauseTerminated, p.ending.first.By
+	case limit != "":
+		r.Cause, r.By, r.Limit = messages.CauseTerminated, messages.ByLimit, limit
 	}
 	p.inputPart(r, c.write)
 	p.output.take(r, r.Running)

@@ -102,7 +102,7 @@ func (p *process) finishRunEarly() {
 // result is what a run came to.
 func (r *run) result(p *process) *messages.RunResult {
 	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
-		Denial: p.denial, Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: time.Since(p.began)}
+		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: time.Since(p.began)}
 	if p.attempt != nil && p.attempt.exit != nil {
 		result.Duration = p.attempt.exitedAt.Sub(p.began)
 	}

@@ -80,7 +80,7 @@ func (s *running) event(p *process, m childEvent) bool {
 			return false
 		}
 		s.stage, s.denied = living, nil
-		p.born(e.Child, m.pid)
+		p.born(e, m.pid)
 		p.tellProgress()
 		p.catchUp()
 		return true
@@ -174,7 +174,7 @@ func (s *running) judge(p *process) {
 // stop ends what is left of an attempt that was denied.
 func (s *running) stop(p *process, denial *messages.Denial, next stage) {
 	s.stage, s.denied = next, denial
-	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial})
+	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial, Enforced: p.attempt.enforced})
 	p.tellProgress()
 	p.endTree(p.grace(messages.Terminate{})) // it may have been asked to keep its children
 }

@@ -3,7 +3,6 @@ package actors
 import (
 	"cmp"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +22,9 @@ type settings struct {
 	outputTokens int
 	approval     messages.ApprovalPolicy
 	sandbox      messages.SandboxPolicy
+	least        messages.Assurance
+	limits       messages.Limits
+	enclosing    *enclosing // nil where the policy confines nothing
 	rules        *rules.Set
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
@@ -93,10 +95,15 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		next.approval = *m.Approval
 	}
 	if m.Sandbox != nil {
-		next.sandbox = *m.Sandbox
-		next.sandbox.WritableRoots = slices.Clone(next.sandbox.WritableRoots)
+		next.sandbox = m.Sandbox.Clone()
 	}
-	if err := cmp.Or(next.approval.Check(), next.sandbox.Check()); err != nil {
+	if m.LeastAssurance != nil {
+		next.least = *m.LeastAssurance
+	}
+	if m.Limits != nil {
+		next.limits = *m.Limits
+	}
+	if err := cmp.Or(next.approval.Check(), next.sandbox.Check(), next.least.Check(), next.limits.Check()); err != nil {
 		v.ctx.Respond(err)
 		return
 	}
@@ -105,6 +112,15 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		v.ctx.Respond(built.envError)
 		return
 	}
+	if m.Sandbox != nil || m.LeastAssurance != nil {
+		v.settings.enclosing.over()
+		v.enclose(built)
+	}
 	v.settings = built
 	v.ctx.Respond(messages.Done{})
+}
+
+// demands reports whether a command needs something enforced.
+func (s *settings) demands(o *order) bool {
+	return s.sandbox.Confined() || s.limits.Tighter(o.Limits) != messages.Limits{}
 }

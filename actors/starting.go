@@ -2,7 +2,6 @@ package actors
 
 import (
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -17,7 +16,7 @@ func (*starting) name() messages.ProcessState { return messages.StateStarting }
 
 func (*starting) enter(p *process) {
 	d := p.decision
-	d.launch.Sandbox = d.confinement()
+	d.launch.Sandbox = d.sandbox()
 	p.ctx.Send(p.supervisor, wantSlot{p.id})
 }
 
@@ -46,7 +45,7 @@ func (s *starting) receive(p *process, message any) bool {
 		if !born {
 			return p.attempt.keepEarly(m)
 		}
-		p.born(spawned.Child, m.pid)
+		p.born(spawned, m.pid)
 		p.advance(&running{})
 		p.catchUp()
 	default:
@@ -68,15 +67,3 @@ func (s *starting) terminate(p *process, _ messages.Terminate) {
 }
 
 func (*starting) unasked(*process) {}
-
-// confinement is what the first attempt may do; nil: everything.
-func (d *decision) confinement() *ptyio.Confinement {
-	if d.plan.FirstAttempt == policy.Unsandboxed || !d.snapshot.Sandbox.Confined() {
-		return nil
-	}
-	confinement := &ptyio.Confinement{Policy: d.snapshot.Sandbox}
-	if d.request.SandboxPermissions == messages.WithAdditionalPermissions {
-		confinement.Additional = d.request.AdditionalPermissions
-	}
-	return confinement
-}

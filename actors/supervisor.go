@@ -51,13 +51,14 @@ func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
 	case kernel.Started:
 		v.startApproval()
+		v.enclose(v.settings)
 	case kernel.Stopping:
 		v.leave(nil)
 	case kernel.Crashing:
 		v.leave(m.Message)
 	case kernel.Crashed:
 		v.crashed(m)
-	case kernel.Terminated:
+	case kernel.Terminated, kernel.WorkPanicked, kernel.WorkLeft: // of a look whose result says so
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
 	case messages.RunCommand:

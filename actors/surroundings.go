@@ -97,6 +97,8 @@ type SessionConfig struct {
 	OnLeaderExit     messages.OnLeaderExit // of commands that do not say
 	Approval         messages.ApprovalPolicy
 	Sandbox          messages.SandboxPolicy
+	LeastAssurance   messages.Assurance
+	Limits           messages.Limits
 	Approver         Approver      // nil: only subscribers and callers answer
 	ApprovalDeadline time.Duration // zero: none
 	OnDeadline       messages.DecisionKind
@@ -104,5 +106,5 @@ type SessionConfig struct {
 
 func (c SessionConfig) settings() settings {
 	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
-		outputTokens: c.OutputTokens, approval: c.Approval, sandbox: c.Sandbox}
+		outputTokens: c.OutputTokens, approval: c.Approval, sandbox: c.Sandbox, least: c.LeastAssurance, limits: c.Limits}
 }

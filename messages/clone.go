@@ -67,7 +67,8 @@ func (p EnvironmentPolicy) Clone() EnvironmentPolicy {
 
 // Clone makes a deep copy.
 func (p SandboxPolicy) Clone() SandboxPolicy {
-	p.WritableRoots = slices.Clone(p.WritableRoots)
+	p.WritableRoots, p.ProtectedNames = slices.Clone(p.WritableRoots), slices.Clone(p.ProtectedNames)
+	p.DeniedReads, p.Sockets = slices.Clone(p.DeniedReads), slices.Clone(p.Sockets)
 	return p
 }
 
@@ -92,7 +93,8 @@ func (t Terminate) Clone() Terminate {
 
 // Clone makes a deep copy.
 func (u UpdateEnvironment) Clone() UpdateEnvironment {
-	return UpdateEnvironment{Dir: pointed(u.Dir), Environment: deep(u.Environment), Approval: pointed(u.Approval), Sandbox: deep(u.Sandbox)}
+	return UpdateEnvironment{Dir: pointed(u.Dir), Environment: deep(u.Environment), Approval: pointed(u.Approval), Sandbox: deep(u.Sandbox),
+		LeastAssurance: pointed(u.LeastAssurance), Limits: pointed(u.Limits)}
 }
 
 // Clone makes a deep copy.

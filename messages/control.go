@@ -50,6 +50,8 @@ type ProcessInfo struct {
 	State    ProcessState `json:"state"`
 	Began    time.Time    `json:"began"`
 	LastUsed time.Time    `json:"lastUsed"`
+	// Enforced is what is enforced for the latest attempt; nil where nothing was to be.
+	Enforced *Enforcement `json:"enforced,omitempty"`
 	End      *EndRecord   `json:"end,omitempty"` // of a record
 }
 
@@ -59,7 +61,10 @@ type UpdateEnvironment struct {
 	Dir         *string            `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
 	Approval    *ApprovalPolicy    `json:"approval,omitempty"`
-	Sandbox     *SandboxPolicy     `json:"sandbox,omitempty"`
+	// Sandbox replaces the policy. What it lets commands write is looked up anew, from the session's directory as it is then.
+	Sandbox        *SandboxPolicy `json:"sandbox,omitempty"`
+	LeastAssurance *Assurance     `json:"leastAssurance,omitempty"`
+	Limits         *Limits        `json:"limits,omitempty"`
 }
 
 // PauseYields stops the deadlines of all waiting calls of a session, for example while a person is asked something.

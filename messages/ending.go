@@ -8,7 +8,7 @@ func (r *EndRecord) Words() string {
 	if r.Cause == CauseExited || r.Cause == "" {
 		return exitWords(r.Status, r.Detail)
 	}
-	return gone(r.Cause, r.By, r.Status, r.Detail)
+	return gone(r.Cause, onBehalf(r.By, r.Limit), r.Status, r.Detail)
 }
 
 // exitWords tell of a leader that ended by itself; lost is why nobody knows how.
@@ -20,10 +20,10 @@ func exitWords(status ExitStatus, lost string) string {
 }
 
 // gone tells of a process that did not end by itself.
-func gone(cause Cause, by TerminatedBy, status ExitStatus, detail string) string {
+func gone(cause Cause, why string, status ExitStatus, detail string) string {
 	switch cause {
 	case CauseTerminated:
-		return "was terminated " + onBehalf(by) + last(status) + because(detail)
+		return "was terminated " + why + last(status) + because(detail)
 	case CauseSandboxDenied:
 		return "was stopped by its sandbox" + last(status) + because(detail)
 	case CauseSpawnFailed:
@@ -36,7 +36,7 @@ func gone(cause Cause, by TerminatedBy, status ExitStatus, detail string) string
 }
 
 // onBehalf says who ended a process, or why.
-func onBehalf(by TerminatedBy) string {
+func onBehalf(by TerminatedBy, limit Limit) string {
 	switch by {
 	case ByPrune:
 		return "to make room for another command"
@@ -47,6 +47,9 @@ func onBehalf(by TerminatedBy) string {
 	case ByTimeout:
 		return "because its time was over"
 	case ByLimit:
+		if name, known := limitNames[limit]; known {
+			return "because it went beyond its limit of " + name
+		}
 		return "because it went beyond a limit"
 	default:
 		return "on request"

@@ -64,6 +64,8 @@ type ExecStarted struct {
 	Dir  string   `json:"dir"`
 	TTY  bool     `json:"tty"`
 	PID  int      `json:"pid"` // the kernel's pid of the leader, for display and diagnosis
+	// Enforced is what is enforced for the first attempt; nil where nothing was to be.
+	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
 // OutputDelta carries at most MaxDelta bytes of output, cut on a UTF-8 boundary where the bytes are UTF-8.
@@ -106,6 +108,8 @@ type AttemptEnded struct {
 	Origin
 	Attempt int     `json:"attempt"` // from 1
 	Denial  *Denial `json:"denial"`
+	// Enforced is what was enforced for it; nil where nothing was to be.
+	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
 // TerminalInteraction is published for every input, and for every poll of a process that was still alive after it.

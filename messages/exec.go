@@ -34,6 +34,8 @@ type ExecCommand struct {
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
 	// Grace lies between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero SIGKILL at once.
 	Grace *time.Duration `json:"grace,omitempty"`
+	// Limits bound what the command may use, beside the session's.
+	Limits Limits `json:"limits,omitzero"`
 	// Yield is how long the call waits for the end before it answers with what there is. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
 	Yield *time.Duration `json:"yield,omitempty"`
@@ -96,6 +98,7 @@ type Result struct {
 	// Cause and By say why the process is gone, where it did not exit by itself.
 	Cause Cause        `json:"cause,omitempty"`
 	By    TerminatedBy `json:"by,omitempty"`
+	Limit Limit        `json:"limit,omitempty"` // with ByLimit, where it is known which
 	// Waiting says what the command waits for that has not started; empty if it waits for nothing.
 	Waiting string `json:"waiting,omitempty"`
 	// Denial says that the sandbox stopped the command; nil: it did not, or nobody knows.

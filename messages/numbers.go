@@ -26,6 +26,9 @@ func or(said *time.Duration, unsaid time.Duration) time.Duration {
 
 // Check finds a number that is none for its field.
 func (m ExecCommand) Check() error {
+	if err := m.Limits.Check(); err != nil {
+		return err
+	}
 	return notNegative("exec", number("yield", m.Yield), number("grace", m.Grace), number("maxOutputTokens", m.MaxOutputTokens),
 		number("maxOutputBytes", m.MaxOutputBytes))
 }
@@ -34,6 +37,9 @@ func (m ExecCommand) Check() error {
 func (m RunCommand) Check() error {
 	if m.NoTimeout && m.Timeout != nil {
 		return contradiction("run", "timeout", "a run without a timeout has one; leave one of them out")
+	}
+	if err := m.Limits.Check(); err != nil {
+		return err
 	}
 	return notNegative("run", number("timeout", m.Timeout))
 }

@@ -100,21 +100,54 @@ type SandboxPolicy struct {
 	WritableRoots       []string `json:"writable_roots,omitempty"`
 	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
 	ExcludeSlashTmp     bool     `json:"exclude_slash_tmp,omitempty"`
+	// ProtectedNames are file names besides .git, .agents and .codex that stay read-only at the top of each writable root.
+	ProtectedNames []string `json:"protected_names,omitempty"`
+	// DeniedReads are absolute paths that cannot be read, with all below them.
+	DeniedReads []string `json:"denied_reads,omitempty"`
+	// Sockets are absolute paths of unix sockets that can be reached although they lie outside of the writable roots.
+	Sockets []string `json:"sockets,omitempty"`
 }
+
+// MaxPolicyPaths bounds each of the lists of a SandboxPolicy.
+const MaxPolicyPaths = 16
 
 // Confined reports whether a command under this policy has to be put into a sandbox of ours.
 func (p SandboxPolicy) Confined() bool {
 	return p.Type != DangerFullAccess && p.Type != ExternalSandbox
 }
 
-// Check finds a type that there is not.
+// Check finds a type that there is not, paths that are not absolute, and names that are paths.
 func (p SandboxPolicy) Check() error {
 	switch p.Type {
 	case "", DangerFullAccess, ReadOnly, WorkspaceWrite, ExternalSandbox:
-		return nil
+	default:
+		return badPolicy("there is no type %q; use danger-full-access, read-only, workspace-write or external-sandbox", p.Type)
 	}
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy",
-		Detail: fmt.Sprintf("there is no type %q; use danger-full-access, read-only, workspace-write or external-sandbox", p.Type)}
+	for _, list := range []struct {
+		field string
+		paths []string
+	}{{"writable_roots", p.WritableRoots}, {"denied_reads", p.DeniedReads}, {"sockets", p.Sockets}, {"protected_names", p.ProtectedNames}} {
+		if len(list.paths) > MaxPolicyPaths {
+			return badPolicy("%s has %d entries; name at most %d", list.field, len(list.paths), MaxPolicyPaths)
+		}
+		for _, path := range list.paths {
+			switch {
+			case strings.ContainsRune(path, 0):
+				return badPolicy("%q in %s contains a NUL byte; remove it", path, list.field)
+			case list.field == "protected_names":
+				if path == "" || path == "." || path == ".." || strings.Contains(path, "/") {
+					return badPolicy("%q in protected_names is not the name of a file; leave directories out", path)
+				}
+			case !strings.HasPrefix(path, "/"):
+				return badPolicy("%q in %s is not absolute; name it from the root on", path, list.field)
+			}
+		}
+	}
+	return nil
+}
+
+func badPolicy(format string, args ...any) error {
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy", Detail: fmt.Sprintf(format, args...)}
 }
 
 // String is the policy as a person reads it: "workspace-write, also /data, no network".

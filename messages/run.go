@@ -16,6 +16,8 @@ type RunCommand struct {
 	// Timeout kills the tree when it is over; nil means DefaultRunTimeout. NoTimeout means none; Timeout must then be nil.
 	Timeout   *time.Duration `json:"timeout,omitempty"`
 	NoTimeout bool           `json:"noTimeout,omitempty"`
+	// Limits bound what the command may use, beside the session's.
+	Limits Limits `json:"limits,omitzero"`
 	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, joins them whole in Aggregated, and ignores
 	// Timeout.
 	Full bool `json:"full,omitempty"`
@@ -55,6 +57,7 @@ type RunResult struct {
 	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"duration"`
 	Denial     *Denial       `json:"denial,omitempty"` // the sandbox stopped it
+	Limit      Limit         `json:"limit,omitempty"`  // it was ended because it had reached this one
 }
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.

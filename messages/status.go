@@ -110,7 +110,8 @@ type TreeReport struct {
 // EndRecord is the last word on a process.
 type EndRecord struct {
 	Cause    Cause         `json:"cause"`
-	By       TerminatedBy  `json:"by,omitempty"` // with CauseTerminated
+	By       TerminatedBy  `json:"by,omitempty"`    // with CauseTerminated
+	Limit    Limit         `json:"limit,omitempty"` // with ByLimit, where it is known which
 	Status   ExitStatus    `json:"status"`
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
@@ -123,6 +124,9 @@ func (r *EndRecord) String() string {
 	text := string(r.Cause)
 	if r.By != "" {
 		text += " by " + string(r.By)
+	}
+	if r.Limit != "" {
+		text += " (" + string(r.Limit) + ")"
 	}
 	if r.Status.Kind != ExitNone && r.Status.Kind != "" {
 		text += ", " + r.Status.String()

@@ -40,7 +40,7 @@ func (r *Result) standing() string {
 	case r.Running:
 		return fmt.Sprintf("running with session ID %d", r.Process)
 	case r.Cause != "" && r.Cause != CauseExited:
-		return gone(r.Cause, r.By, r.Status, r.Lost)
+		return gone(r.Cause, onBehalf(r.By, r.Limit), r.Status, r.Lost)
 	default:
 		return exitWords(r.Status, r.Lost)
 	}

@@ -24,6 +24,17 @@ func (d *Denial) weight() int {
 	return int(unsafe.Sizeof(*d)) + texts(d.Operation, d.Path, d.Address, d.Rule) + d.Grant.weight()
 }
 
+func (e *Enforcement) weight() int {
+	if e == nil {
+		return 0
+	}
+	weight := int(unsafe.Sizeof(*e)) + len(e.Level) + list(e.Mechanisms) + cap(e.Missing)*int(unsafe.Sizeof(Missing{}))
+	for _, m := range e.Missing {
+		weight += texts(m.What, m.Why, m.Step)
+	}
+	return weight
+}
+
 func (r TreeReport) weight() int {
 	weight := cap(r.Survivors) * int(unsafe.Sizeof(Survivor{}))
 	for _, s := range r.Survivors {
@@ -33,7 +44,7 @@ func (r TreeReport) weight() int {
 }
 
 func (r EndRecord) weight() int {
-	return len(r.Cause) + len(r.By) + r.Status.weight() + r.Tree.weight() + len(r.Detail) + r.Denial.weight()
+	return len(r.Cause) + len(r.By) + len(r.Limit) + r.Status.weight() + r.Tree.weight() + len(r.Detail) + r.Denial.weight()
 }
 
 func (p *AdditionalPermissions) weight() int {
@@ -64,7 +75,9 @@ func (q Question) weight() int {
 }
 
 // Weight implements Event.
-func (e ExecStarted) Weight() int { return e.Origin.weight() + list(e.Argv) + len(e.Dir) }
+func (e ExecStarted) Weight() int {
+	return e.Origin.weight() + list(e.Argv) + len(e.Dir) + e.Enforced.weight()
+}
 
 // Weight implements Event.
 func (e OutputDelta) Weight() int { return e.Origin.weight() + len(e.Stream) + cap(e.Bytes) }
@@ -79,7 +92,9 @@ func (e OutputClosed) Weight() int { return e.Origin.weight() }
 func (e ExecEnded) Weight() int { return e.Origin.weight() + e.EndRecord.weight() + cap(e.Transcript) }
 
 // Weight implements Event.
-func (e AttemptEnded) Weight() int { return e.Origin.weight() + e.Denial.weight() }
+func (e AttemptEnded) Weight() int {
+	return e.Origin.weight() + e.Denial.weight() + e.Enforced.weight()
+}
 
 // Weight implements Event.
 func (e TerminalInteraction) Weight() int { return e.Origin.weight() + cap(e.Input) }

@@ -19,9 +19,12 @@ type Spawner interface {
 	Spawn(ctx context.Context, launch Launch) (Child, error)
 	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
 	Resolver() Resolver
-	// Can says how much of a confinement a launch would get, or why Spawn would refuse it. So it is known before anybody is
-	// asked about the launch. Nil is a launch without one, which is never refused. It does not block.
-	Can(confinement *Confinement) (Assurance, error)
+	// Enclose looks up, once, where the paths of a confinement lead. It may block for as long as their file system does; ctx
+	// bounds the wait.
+	Enclose(ctx context.Context, confinement Confinement) (Enclosure, error)
+	// Can says what would be enforced for a launch, or why Spawn would refuse it. So it is known before anybody is asked about
+	// the launch. It looks at Sandbox, Limits and Argv0 only, and does not block.
+	Can(launch Launch) (messages.Enforcement, error)
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
 }

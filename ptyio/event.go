@@ -11,7 +11,11 @@ import (
 type Event interface{ event() }
 
 // Spawned says that the child exists.
-type Spawned struct{ Child Child }
+type Spawned struct {
+	Child Child
+	// Enforced is what is enforced for it; nil where the launch wanted nothing enforced.
+	Enforced *messages.Enforcement
+}
 
 // Output is a batch of bytes under credit. The receiver must call Release when it is done with Bytes, which are then
 // reused.
@@ -83,11 +87,13 @@ func (s Spawned) Discard() { s.Child.Abandon() }
 // Exited reports the leader's exit as the kernel told it. Lost is set, and Status is none, if the warden died and the
 // kernel's word with it.
 //
-// Denial is set by a spawner that confines and knows from facts that the sandbox stopped the command.
+// Denial is set by a spawner that confines and knows from facts that the sandbox stopped the command. Limit is set where the
+// command was ended, by the kernel or the spawner, because it had reached that one.
 type Exited struct {
 	Status messages.ExitStatus
 	Lost   error
 	Denial *messages.Denial
+	Limit  messages.Limit
 }
 
 // Background says that the leader has exited and left Count living processes behind. It comes after Exited and before

@@ -37,18 +37,15 @@ type Launch struct {
 	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: EndTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
 	Grace        *time.Duration
-	// Sandbox confines the child; nil does not. A spawner that cannot enforce it refuses the launch, with
-	// messages.ErrUnsupported: it never leaves the sandbox away.
-	Sandbox *Confinement
+	// Sandbox confines the child; nil does not. It was made by the same spawner. A spawner that cannot enforce as much as it
+	// demands refuses the launch, with messages.ErrUnsupported.
+	Sandbox Enclosure
+	// Limits bound what the child may use. A spawner that cannot enforce one of them refuses the launch, with
+	// messages.ErrUnsupported.
+	Limits messages.Limits
 	// Events receives everything that happens to the child, from Spawned on. It is called from several goroutines, but
 	// never for two events of one stream at once, and must not block. It may be called before Spawn returns.
 	Events func(Event)
-}
-
-// Confinement is what a child is allowed.
-type Confinement struct {
-	Policy     messages.SandboxPolicy
-	Additional *messages.AdditionalPermissions // more than the policy allows; nil for nothing
 }
 
 // Inherited is a descriptor the child gets under the number FD (3 to MaxInheritedFD).
@@ -86,6 +83,9 @@ func validate(launch Launch) error {
 	}
 	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
 		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.EndTree, messages.KeepTree), "")
+	}
+	if err := launch.Limits.Check(); err != nil {
+		return err
 	}
 	return validateInherited(launch.Inherit)
 }

@@ -28,6 +28,8 @@ type Start struct {
 	TTY       bool       // Files[0] becomes the controlling terminal
 	Keep      bool
 	Grace     time.Duration
+	Sandbox   Enclosure // nil for none
+	Limits    messages.Limits
 	// Exited and TreeEnded are called once each, in this order, from any goroutine; between them Background, with the
 	// number of processes that the leader left behind, if there are any. They do not block.
 	Exited     func(status messages.ExitStatus, lost error)
@@ -42,6 +44,8 @@ type Leader interface {
 	// Signal reaches the members of the tree that are in the process group, or all of them if group is zero.
 	Signal(sig syscall.Signal, group int) error
 	EndTree(grace time.Duration)
+	// Enforced is what is enforced for it; nil where nothing was to be.
+	Enforced() *messages.Enforcement
 }
 
 // Spawn starts a child through a starter. Spawners are made with it.
@@ -70,7 +74,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 		c.discard()
 		return nil, err
 	}
-	launch.Events(Spawned{c})
+	launch.Events(Spawned{Child: c, Enforced: c.leader.Enforced()})
 	close(c.spawned)
 	c.read()
 	return c, nil
@@ -86,7 +90,8 @@ func prepare(launch Launch, program string) Start {
 		grace = max(*launch.Grace, 0)
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
-		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace}
+		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace,
+		Sandbox: launch.Sandbox, Limits: launch.Limits}
 }
 
 // startError turns what a starter said into a sentence.

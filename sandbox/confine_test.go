@@ -15,16 +15,28 @@ import (
 
 func TestWhatCannotBeConfinedIsRefusedAsForetold(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		if assurance, err := spawner.Can(nil); assurance != ptyio.Unconfined || err != nil {
-			t.Errorf("without a sandbox: %v, %v", assurance, err)
+		if enforced, err := spawner.Can(ptyio.Launch{}); enforced.Level != messages.Unconfined || err != nil {
+			t.Errorf("without a sandbox: %v, %v", enforced, err)
 		}
-		l := launch(tty, "no-such-program")
-		l.Sandbox = &ptyio.Confinement{Policy: messages.SandboxPolicy{Type: messages.ReadOnly}}
-		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
-		_, foretold := spawner.Can(l.Sandbox)
-		_, err := spawner.Spawn(context.Background(), l)
-		if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || err.Error() != foretold.Error() {
-			t.Errorf("%v was foretold, and then %v", foretold, err)
+		sandbox, err := spawner.Enclose(t.Context(), ptyio.Confinement{Policy: messages.SandboxPolicy{Type: messages.ReadOnly}, Dir: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sandbox.Release()
+		refused := func(change func(*ptyio.Launch)) {
+			t.Helper()
+			l := launch(tty, "no-such-program")
+			change(&l)
+			l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+			_, foretold := spawner.Can(l)
+			_, err := spawner.Spawn(context.Background(), l)
+			if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || err.Error() != foretold.Error() {
+				t.Errorf("%v was foretold, and then %v", foretold, err)
+			}
+		}
+		refused(func(l *ptyio.Launch) { l.Sandbox = sandbox })
+		for _, limits := range []messages.Limits{{OutputBytes: 1}, {CPUTime: 1}, {WallTime: 1}, {MemoryBytes: 1}, {Processes: 1}, {OpenFiles: 1}} {
+			refused(func(l *ptyio.Launch) { l.Limits = limits })
 		}
 	})
 }

@@ -29,7 +29,12 @@ func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, e
 }
 
 // Can implements ptyio.Spawner.
-func (d *direct) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
+func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
+
+// Enclose implements ptyio.Spawner.
+func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
@@ -152,3 +157,6 @@ func (*groupLeader) Prompt() {}
 
 // Prompt implements ptyio.Prompt.
 func (*direct) Prompt() {}
+
+// Enforced implements ptyio.Leader.
+func (*groupLeader) Enforced() *messages.Enforcement { return nil }

@@ -53,7 +53,12 @@ func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, e
 }
 
 // Can implements ptyio.Spawner.
-func (d *direct) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
+func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
+
+// Enclose implements ptyio.Spawner.
+func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {
@@ -149,3 +154,6 @@ func errClosed() error {
 func errNotKilled() error {
 	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end", Detail: "the leader could not be killed"}
 }
+
+// Enforced implements ptyio.Leader.
+func (directLeader) Enforced() *messages.Enforcement { return nil }

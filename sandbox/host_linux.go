@@ -54,7 +54,12 @@ func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 }
 
 // Can implements ptyio.Spawner.
-func (w *wardens) Can(c *ptyio.Confinement) (ptyio.Assurance, error) { return can(c) }
+func (*wardens) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
+
+// Enclose implements ptyio.Spawner.
+func (*wardens) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return ptyio.Enclosed(c), nil
+}
 
 // Resolver implements ptyio.Spawner.
 func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }

@@ -246,3 +246,6 @@ func (l *wardenLeader) EndTree(grace time.Duration) { l.process.out.End(l.id, wi
 
 // Prompt implements ptyio.Prompt: the warden is told, but its answer is not waited for.
 func (*wardenLeader) Prompt() {}
+
+// Enforced implements ptyio.Leader.
+func (*wardenLeader) Enforced() *messages.Enforcement { return nil }

@@ -34,8 +34,8 @@ func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbu
 }
 
 // Can implements execbus.Spawner. It says more than is true: this is a play.
-func (playedSandbox) Can(*execbus.Confinement) (execbus.Assurance, error) {
-	return execbus.Confined, nil
+func (playedSandbox) Can(execbus.Launch) (execbus.Enforcement, error) {
+	return execbus.Enforcement{Level: execbus.Confined}, nil
 }
 
 func showDenial(ctx context.Context, t *tour, s *scene) error {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
@@ -22,18 +23,29 @@ func some[T any](t *rapid.T, name string, draw func() T) *T {
 	return &value
 }
 
+var places = rapid.Custom(func(t *rapid.T) confine.Place {
+	return confine.Place{Path: rapid.String().Draw(t, "path"), Access: confine.Access(rapid.IntRange(0, 2).Draw(t, "access")),
+		Device: rapid.Uint64().Draw(t, "device"), Inode: rapid.Uint64().Draw(t, "inode"), Directory: rapid.Bool().Draw(t, "directory"),
+		File: rapid.Int().Draw(t, "file")}
+})
+
 func drawRequest(t *rapid.T) *Request {
 	return &Request{ID: rapid.Uint64().Draw(t, "id"),
 		Start: some(t, "start", func() Start {
 			return Start{Program: rapid.String().Draw(t, "program"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"),
-				Dir: rapid.String().Draw(t, "dir"), TTY: rapid.Bool().Draw(t, "tty"), Keep: rapid.Bool().Draw(t, "keep"),
+				Dir: rapid.String().Draw(t, "dir"), Plan: rapid.Uint64().Draw(t, "plan"), Level: confine.Confined, TTY: rapid.Bool().Draw(t, "tty"), Keep: rapid.Bool().Draw(t, "keep"),
 				Grace: time.Duration(rapid.Int64().Draw(t, "grace")), Files: rapid.Int().Draw(t, "files"),
 				FDs: rapid.SliceOf(rapid.Int()).Draw(t, "fds")}
 		}),
 		Signal: some(t, "signal", func() Signal {
 			return Signal{Number: syscall.Signal(rapid.Int().Draw(t, "number")), Group: rapid.Int().Draw(t, "group")}
 		}),
-		End: some(t, "end", func() End { return End{Grace: time.Duration(rapid.Int64().Draw(t, "grace"))} })}
+		End: some(t, "end", func() End { return End{Grace: time.Duration(rapid.Int64().Draw(t, "grace"))} }),
+		Register: some(t, "register", func() Register {
+			return Register{Files: rapid.Int().Draw(t, "files"), Plan: confine.Plan{Network: rapid.Bool().Draw(t, "network"),
+				Places: rapid.SliceOfN(places, 0, 3).Draw(t, "places"), Sockets: rapid.SliceOfN(places, 0, 3).Draw(t, "sockets")}}
+		}),
+		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} })}
 }
 
 func drawReply(t *rapid.T) *Reply {
@@ -44,7 +56,9 @@ func drawReply(t *rapid.T) *Reply {
 		Hello: some(t, "hello", func() Hello {
 			return Hello{rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "nonce")}
 		}),
-		Started: some(t, "started", func() Started { return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark")} }),
+		Started: some(t, "started", func() Started {
+			return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark"), confine.Isolated}
+		}),
 		Failed: some(t, "failed", func() Failed {
 			return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno")), rapid.String().Draw(t, "step")}
 		}),
@@ -87,10 +101,14 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkCoded(t, drawReply(t), &Reply{}) })
 }
 
+var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, File: 1}
+
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
-		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}}, Signal: &Signal{1, 1}, End: &End{1}},
-		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
+		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, 1, confine.Confined},
+			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1},
+			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
+		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())

@@ -6,16 +6,28 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
 // Request goes from the host to the warden. One of the pointers is set.
 type Request struct {
-	ID     uint64 // chosen by the host, never reused
-	Start  *Start
-	Signal *Signal
-	End    *End
+	ID       uint64 // chosen by the host, never reused; Register and Withdraw have numbers of their own
+	Start    *Start
+	Signal   *Signal
+	End      *End
+	Register *Register
+	Withdraw *Withdraw
 }
+
+// Register hands over a plan for the starts that name its number. It is not answered.
+type Register struct {
+	Plan  confine.Plan
+	Files int // the descriptors sent along; those of Plan are positions among them
+}
+
+// Withdraw says that no start will name the number of a Register any more.
+type Withdraw struct{}
 
 // Start asks for a leader; Files descriptors travel with it.
 type Start struct {
@@ -27,6 +39,9 @@ type Start struct {
 	// Files counts the descriptors sent along. FDs maps the child's numbers, from 0 on, to their positions; -1 is closed.
 	Files int
 	FDs   []int
+	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
+	Plan  uint64
+	Level confine.Level
 }
 
 // Signal asks for a signal to a process group of the tree, or to all of it if Group is zero.
@@ -58,6 +73,8 @@ type Hello struct{ Low, High, Nonce uint64 }
 type Started struct {
 	PID  int
 	Mark uint64
+	// Level is how much of its plan is enforced.
+	Level confine.Level
 }
 
 // Failed says that it could not be started, and which step of the birth failed.
@@ -78,6 +95,10 @@ func (m *Request) code(c *coder) {
 	if optional(c, &m.End) {
 		number(c, &m.End.Grace)
 	}
+	if optional(c, &m.Register) {
+		m.Register.code(c)
+	}
+	optional(c, &m.Withdraw)
 }
 
 func (m *Start) code(c *coder) {
@@ -90,6 +111,24 @@ func (m *Start) code(c *coder) {
 	number(c, &m.Grace)
 	number(c, &m.Files)
 	list(c, &m.FDs, number)
+	number(c, &m.Plan)
+	number(c, &m.Level)
+}
+
+func (m *Register) code(c *coder) {
+	flag(c, &m.Plan.Network)
+	list(c, &m.Plan.Places, place)
+	list(c, &m.Plan.Sockets, place)
+	number(c, &m.Files)
+}
+
+func place(c *coder, p *confine.Place) {
+	text(c, &p.Path)
+	number(c, &p.Access)
+	number(c, &p.Device)
+	number(c, &p.Inode)
+	flag(c, &p.Directory)
+	number(c, &p.File)
 }
 
 func (m *Reply) code(c *coder) {
@@ -102,6 +141,7 @@ func (m *Reply) code(c *coder) {
 	if optional(c, &m.Started) {
 		number(c, &m.Started.PID)
 		number(c, &m.Started.Mark)
+		number(c, &m.Started.Level)
 	}
 	if optional(c, &m.Failed) {
 		number(c, &m.Failed.Errno)

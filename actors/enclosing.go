@@ -1,0 +1,106 @@
+package actors
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// enclosing is where the paths of a session's sandbox policy lead, which the spawner looks up when the policy is set: once, and
+// not for each command. The result is there when done is closed.
+type enclosing struct {
+	done      chan struct{}
+	enclosure ptyio.Enclosure
+	err       error
+	release   context.CancelFunc
+}
+
+// confinement is what the spawner is asked to look up.
+func (s *settings) confinement() ptyio.Confinement {
+	c := ptyio.Confinement{Policy: s.sandbox, Dir: s.dir, Least: s.least}
+	for _, variable := range s.base { // never a command's own
+		if dir, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(dir) {
+			c.TempDir = dir
+		}
+	}
+	return c
+}
+
+// enclose begins the look for settings that nobody has yet. What comes of it is released when they are replaced, and with the
+// session.
+func (v *supervisor) enclose(s *settings) {
+	s.enclosing = nil
+	if !s.sandbox.Confined() {
+		return
+	}
+	e := &enclosing{done: make(chan struct{}), err: errEnclosureCrashed}
+	wanted, release := context.WithCancel(context.Background())
+	e.release = release
+	s.enclosing = e
+	spawner, confinement := v.spawner, s.confinement()
+	v.ctx.Detach(func(alive context.Context) any {
+		context.AfterFunc(alive, release)
+		defer close(e.done)
+		e.enclosure, e.err = spawner.Enclose(wanted, confinement)
+		if e.err == nil {
+			context.AfterFunc(wanted, e.enclosure.Release)
+		}
+		return nil
+	})
+}
+
+// over gives up what the settings held.
+func (e *enclosing) over() {
+	if e != nil {
+		e.release()
+	}
+}
+
+// known reports whether the look is over.
+func (e *enclosing) known() bool {
+	if e == nil {
+		return true
+	}
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// enclose waits for the session's enclosure, and widens it where the command asks for more. What it needs is the decision's
+// own then.
+func (d *decision) enclose(ctx context.Context, s *settings) {
+	e := s.enclosing
+	if e == nil || d.err != nil {
+		return
+	}
+	select {
+	case <-e.done:
+		d.enclosure, d.refused = e.enclosure, e.err
+	case <-ctx.Done():
+		d.refused = ctx.Err()
+	}
+	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.WithAdditionalPermissions && more != nil {
+		d.enclosure, d.refused = d.enclosure.Widen(ctx, *more, d.launch.Dir)
+		d.widened = d.refused == nil
+	}
+}
+
+// discard gives up what a decision holds for itself.
+func (d *decision) discard() {
+	if d != nil && d.widened {
+		d.widened = false
+		go d.enclosure.Release() // it may be a host's own
+	}
+}
+
+// Discard gives up what nobody takes.
+func (m planned) Discard() { m.discard() }
+
+var errEnclosureCrashed = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "confine",
+	Detail: "what starts programs has crashed when it was asked where the paths of the sandbox policy lead", Hint: "ptyio.Spawner.Enclose panicked"}

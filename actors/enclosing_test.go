@@ -1,0 +1,262 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// wary is a spawner that notes what it is asked to enforce, and claims that it does.
+type wary struct {
+	ptyio.Spawner
+	refuse error                         // what Can says
+	look   func(ptyio.Confinement) error // what Enclose does; nil for nothing
+	limit  messages.Limit                // of which it ends what it starts
+	mu     sync.Mutex                    // guards the rest, which tests read
+	made   []*waryEnclosure              // by Enclose and Widen, in their order
+	given  []ptyio.Launch
+}
+
+// told is an answer, or an error.
+func (s *talk) told(message any) any {
+	s.t.Helper()
+	reply, err := s.call(message).reply()
+	if err != nil {
+		return err
+	}
+	return reply
+}
+
+type waryEnclosure struct {
+	ptyio.Enclosure
+	maker    *wary
+	released int
+}
+
+func (w *wary) enclosure(inner ptyio.Enclosure) ptyio.Enclosure {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := &waryEnclosure{Enclosure: inner, maker: w}
+	w.made = append(w.made, e)
+	return e
+}
+
+func (e *waryEnclosure) Release() {
+	e.maker.mu.Lock()
+	defer e.maker.mu.Unlock()
+	e.released++
+}
+
+func (e *waryEnclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
+	inner, err := e.Enclosure.Widen(ctx, more, dir)
+	return e.maker.enclosure(inner), err
+}
+
+func (w *wary) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	if w.look != nil {
+		if err := w.look(c); err != nil {
+			return nil, err
+		}
+	}
+	return w.enclosure(ptyio.Enclosed(c)), nil
+}
+
+var played = messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"play"}}
+
+func (w *wary) Can(ptyio.Launch) (messages.Enforcement, error) { return played, w.refuse }
+
+func (w *wary) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	w.mu.Lock()
+	w.given = append(w.given, launch)
+	w.mu.Unlock()
+	confined, events := launch.Sandbox != nil, launch.Events
+	launch.Sandbox, launch.Limits = nil, messages.Limits{}
+	launch.Events = func(e ptyio.Event) {
+		switch event := e.(type) {
+		case ptyio.Spawned:
+			if confined {
+				event.Enforced = &played
+			}
+			e = event
+		case ptyio.Exited:
+			event.Limit = w.limit
+			e = event
+		}
+		events(e)
+	}
+	return w.Spawner.Spawn(ctx, launch)
+}
+
+func (w *wary) launches() []ptyio.Launch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.given)
+}
+
+// releases are how often each enclosure was released.
+func (w *wary) releases() (all []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.made {
+		all = append(all, e.released)
+	}
+	return all
+}
+
+func newWary(t *testing.T, w *wary, change func(*SessionConfig)) *asker {
+	w.Spawner = realSpawner(t, hostOptions{})
+	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) {
+		c.Sandbox = messages.SandboxPolicy{Type: messages.WorkspaceWrite}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+func TestPathsOfAPolicyAreLookedUpOnceAndNotByCommands(t *testing.T) {
+	w := &wary{}
+	s := newWary(t, w, func(c *SessionConfig) {
+		c.Base = append(slices.Clone(os.Environ()), "TMPDIR=/the/hosts")
+		c.Environment.Set, c.LeastAssurance = map[string]string{"TMPDIR": "/the/sessions"}, messages.Isolated
+	})
+	for range 3 {
+		command := shell("true")
+		command.Dir, command.Environment = "/", &messages.EnvironmentPolicy{Set: map[string]string{"TMPDIR": "/the/commands"}}
+		if r, ok := s.told(command).(*messages.Result); !ok || r.Status != messages.Exited(0) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if n := len(w.releases()); n != 1 {
+		t.Errorf("%d looks", n)
+	}
+	for _, l := range w.launches() {
+		c := l.Sandbox.Confinement()
+		if c.Dir != s.host.dir || c.TempDir != "/the/hosts" || c.Least != messages.Isolated || c.Policy.Type != messages.WorkspaceWrite {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
+	w := &wary{}
+	s := newWary(t, w, nil)
+	await := func(want ...int) {
+		t.Helper()
+		awaitThat(t, "the right enclosures are released", func() bool { return slices.Equal(w.releases(), want) })
+	}
+	s.told(shell("true"))
+	s.told(messages.UpdateEnvironment{Dir: new("/")})
+	s.told(shell("true"))
+	await(0)
+	s.told(messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.ReadOnly}})
+	s.told(shell("true"))
+	await(1, 0)
+	if launches := w.launches(); launches[1].Sandbox.Confinement().Dir == "/" || launches[2].Sandbox.Confinement().Dir != "/" {
+		t.Error("a new directory moved what can be written, or a new policy did not")
+	}
+	wider := shell("true")
+	wider.SandboxPermissions = messages.WithAdditionalPermissions
+	wider.Justification = "it is a test"
+	wider.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"x"}}}
+	s.told(wider)
+	await(1, 0, 1)
+	if c := w.launches()[3].Sandbox.Confinement(); c.AdditionalDir != "/" || c.Additional.FileSystem.Write[0] != "x" {
+		t.Errorf("%+v", c)
+	}
+	s.told(CloseSession{})
+	await(1, 1, 1)
+}
+
+func TestALookThatFailsRefusesEachCommand(t *testing.T) {
+	for name, look := range map[string]func(ptyio.Confinement) error{
+		"error": func(ptyio.Confinement) error {
+			return &messages.Error{Code: messages.CodeUnsupported, Op: "confine", Detail: "no"}
+		},
+		"panic": func(ptyio.Confinement) error { panic("no") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &wary{look: look}
+			s := newWary(t, w, nil)
+			for range 2 {
+				if err, ok := s.told(shell("true")).(*messages.Error); !ok || len(w.launches()) > 0 {
+					t.Errorf("%v, %d launches", err, len(w.launches()))
+				}
+			}
+			if r, ok := s.told(messages.ListProcesses{}).(messages.Processes); !ok || len(r) > 0 {
+				t.Errorf("the session does not answer: %v", r)
+			}
+		})
+	}
+}
+
+func TestALookThatHangsKeepsNobodyButCommandsWaiting(t *testing.T) {
+	gate := make(chan struct{})
+	w := &wary{look: func(ptyio.Confinement) error { <-gate; return nil }}
+	s := newWary(t, w, nil)
+	waiting := s.call(shell("true"))
+	s.told(messages.ListProcesses{})
+	close(gate)
+	if r := waiting.result(); r.Status != messages.Exited(0) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWhatIsEnforcedIsTold(t *testing.T) {
+	s := newWary(t, &wary{}, nil)
+	s.told(shell("true"))
+	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)
+	if started.Enforced == nil || started.Enforced.Level != messages.Confined {
+		t.Errorf("started: %v", started.Enforced)
+	}
+	record := s.told(messages.ListProcesses{Records: true}).(messages.Processes)[0]
+	if record.Enforced == nil || record.Enforced.Level != messages.Confined {
+		t.Errorf("record: %v", record.Enforced)
+	}
+}
+
+func TestLimitsOfSessionAndCommandAreJoined(t *testing.T) {
+	w := &wary{}
+	s := newWary(t, w, func(c *SessionConfig) {
+		c.Sandbox.Type = messages.DangerFullAccess
+		c.Limits = messages.Limits{Processes: 10, WallTime: time.Hour}
+	})
+	command := shell("true")
+	command.Limits = messages.Limits{Processes: 20, WallTime: time.Minute, OpenFiles: 5}
+	s.told(command)
+	s.told(messages.RunCommand{Argv: []string{"true"}, Limits: messages.Limits{Processes: 3}})
+	s.told(messages.UpdateEnvironment{Limits: &messages.Limits{MemoryBytes: 1}})
+	s.told(shell("true"))
+	for i, want := range []messages.Limits{{Processes: 10, WallTime: time.Minute, OpenFiles: 5}, {Processes: 3, WallTime: time.Hour}, {MemoryBytes: 1}} {
+		if got := w.launches()[i].Limits; got != want {
+			t.Errorf("launch %d has %+v, want %+v", i, got, want)
+		}
+	}
+	w.refuse = errors.New("no limits here")
+	if err, ok := s.told(shell("true")).(*messages.Error); !ok || len(w.launches()) != 3 {
+		t.Errorf("%v after %d launches", err, len(w.launches()))
+	}
+}
+
+func TestAReachedLimitIsTheCause(t *testing.T) {
+	s := newWary(t, &wary{limit: messages.LimitMemory}, nil)
+	r := s.told(shell("true")).(*messages.Result)
+	if r.Cause != messages.CauseTerminated || r.By != messages.ByLimit || r.Limit != messages.LimitMemory {
+		t.Errorf("%+v", r)
+	}
+	if end := s.theEnd(); end.Cause != messages.CauseTerminated || end.By != messages.ByLimit || end.Limit != messages.LimitMemory {
+		t.Errorf("%+v", end.EndRecord)
+	}
+	run := s.told(messages.RunCommand{Argv: []string{"true"}}).(*messages.RunResult)
+	if run.Limit != messages.LimitMemory {
+		t.Errorf("%+v", run)
+	}
+}

@@ -1,0 +1,72 @@
+package messages
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Assurance says how much of a sandbox policy is enforced.
+type Assurance string
+
+// The assurances, the weakest first. Where one is asked for, the zero value means Isolated if the policy protects something
+// inside of a writable root or denies reads, and otherwise Confined.
+const (
+	// Unconfined enforces nothing.
+	Unconfined Assurance = "none"
+	// Confined enforces what Landlock and seccomp can say: files, network and signals, but nothing inside of a writable root,
+	// and other processes are seen.
+	Confined Assurance = "confined"
+	// Isolated enforces all of the policy, with namespaces.
+	Isolated Assurance = "isolated"
+)
+
+var assurances = []Assurance{Unconfined, Confined, Isolated}
+
+// AtLeast reports whether an assurance is as strong as another. What is no assurance is as strong as nothing.
+func (a Assurance) AtLeast(other Assurance) bool {
+	return slices.Index(assurances, a) >= max(0, slices.Index(assurances, other))
+}
+
+// Check finds an assurance that there is not.
+func (a Assurance) Check() error {
+	if a == "" || slices.Contains(assurances, a) {
+		return nil
+	}
+	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "assurance",
+		Detail: fmt.Sprintf("there is no %q; use none, confined or isolated", string(a))}
+}
+
+// Enforcement is what is enforced for one attempt to run a command. It is a value and is never changed.
+type Enforcement struct {
+	Level Assurance `json:"level"`
+	// Mechanisms are what of the kernel enforces it: "landlock", "seccomp", "no_new_privs", "capabilities", and others.
+	Mechanisms  []string `json:"mechanisms,omitempty"`
+	LandlockABI int      `json:"landlockAbi,omitempty"` // zero without Landlock
+	// Missing is what of the policy is not enforced.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Missing is a part of a policy that is not enforced.
+type Missing struct {
+	What string `json:"what"` // such as "signals to other processes"
+	Why  string `json:"why"`
+	// Step and Errno are what failed, where something did.
+	Step  string `json:"step,omitempty"`
+	Errno int    `json:"errno,omitempty"`
+}
+
+// String is one phrase: "signals to other processes (needs Landlock ABI 6)".
+func (m Missing) String() string { return m.What + " (" + m.Why + ")" }
+
+// String is one phrase: "confined by landlock, seccomp; missing: signals to other processes (needs Landlock ABI 6)".
+func (e Enforcement) String() string {
+	text := string(e.Level)
+	if len(e.Mechanisms) > 0 {
+		text += " by " + strings.Join(e.Mechanisms, ", ")
+	}
+	for i, m := range e.Missing {
+		text += []string{"; missing: ", ", "}[min(i, 1)] + m.String()
+	}
+	return text
+}

@@ -1,0 +1,64 @@
+package messages_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+)
+
+func TestAssurancesHaveAnOrder(t *testing.T) {
+	order := []messages.Assurance{messages.Unconfined, messages.Confined, messages.Isolated}
+	for i, a := range order {
+		for j, b := range order {
+			if a.AtLeast(b) != (i >= j) {
+				t.Errorf("%s at least %s: %v", a, b, a.AtLeast(b))
+			}
+		}
+	}
+	if messages.Assurance("").AtLeast(messages.Confined) || messages.Assurance("strong").AtLeast(messages.Confined) {
+		t.Error("what is no assurance is as strong as one")
+	}
+	if err := messages.Assurance("strong").Check(); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Error(err)
+	}
+}
+
+func TestAnEnforcementIsOnePhrase(t *testing.T) {
+	e := messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"landlock", "seccomp"},
+		Missing: []messages.Missing{{What: "signals", Why: "needs ABI 6"}, {What: "names", Why: "no namespaces"}}}
+	if got := e.String(); got != "confined by landlock, seccomp; missing: signals (needs ABI 6), names (no namespaces)" {
+		t.Error(got)
+	}
+	if got := (messages.Enforcement{Level: messages.Unconfined}).String(); got != "none" {
+		t.Error(got)
+	}
+}
+
+func TestPathsOfAPolicyAreChecked(t *testing.T) {
+	many := slices.Repeat([]string{"/x"}, messages.MaxPolicyPaths+1)
+	for _, test := range []struct {
+		policy messages.SandboxPolicy
+		want   string
+	}{
+		{messages.SandboxPolicy{WritableRoots: []string{"work"}}, `"work" in writable_roots is not absolute`},
+		{messages.SandboxPolicy{DeniedReads: []string{"~/.ssh"}}, `"~/.ssh" in denied_reads is not absolute`},
+		{messages.SandboxPolicy{Sockets: []string{"@bus"}}, `"@bus" in sockets is not absolute`},
+		{messages.SandboxPolicy{WritableRoots: []string{"/a\x00b"}}, "NUL"},
+		{messages.SandboxPolicy{ProtectedNames: []string{"a/b"}}, `"a/b" in protected_names is not the name of a file`},
+		{messages.SandboxPolicy{ProtectedNames: []string{".."}}, `".." in protected_names`},
+		{messages.SandboxPolicy{ProtectedNames: []string{""}}, `"" in protected_names`},
+		{messages.SandboxPolicy{DeniedReads: many}, "denied_reads has 17 entries"},
+	} {
+		if err := test.policy.Check(); !errors.Is(err, messages.ErrInvalidRequest) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v", test.policy, err)
+		}
+	}
+	good := messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/a"}, DeniedReads: []string{"/b"}, Sockets: []string{"/c"},
+		ProtectedNames: []string{".vscode"}}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+}

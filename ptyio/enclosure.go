@@ -1,0 +1,46 @@
+package ptyio
+
+import (
+	"context"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// Confinement is what children are allowed.
+type Confinement struct {
+	Policy messages.SandboxPolicy
+	// Dir and TempDir are absolute paths of directories that workspace-write lets them write, besides those that the policy
+	// names; TempDir is empty where there is none. No command can change them.
+	Dir, TempDir string
+	// Least is what a launch must get. The zero value is explained at messages.Assurance.
+	Least messages.Assurance
+	// Additional is what one command may do besides; nil for nothing. Relative paths in it are relative to AdditionalDir.
+	Additional    *messages.AdditionalPermissions
+	AdditionalDir string
+}
+
+// Enclosure is a confinement whose paths have been looked up by the spawner: what they lead to later makes no difference,
+// except that a launch is refused then. It is safe for concurrent use.
+type Enclosure interface {
+	// Confinement is what it was made from.
+	Confinement() Confinement
+	// Widen makes one that allows more, for one command with this directory. Its paths are looked up now; like Spawner.Enclose
+	// it may block. It does not need the one that it was made from, and is released for itself.
+	Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (Enclosure, error)
+	// Release gives up what is held for it. Later launches with it are refused. It may be called more than once.
+	Release()
+}
+
+// Enclosed is an enclosure that holds nothing and looks nothing up: for a spawner that sends paths elsewhere.
+func Enclosed(c Confinement) Enclosure { return enclosed{c} }
+
+type enclosed struct{ confinement Confinement }
+
+func (e enclosed) Confinement() Confinement { return e.confinement }
+
+func (e enclosed) Widen(_ context.Context, more messages.AdditionalPermissions, dir string) (Enclosure, error) {
+	e.confinement.Additional, e.confinement.AdditionalDir = &more, dir
+	return e, nil
+}
+
+func (enclosed) Release() {}
