@@ -18,11 +18,11 @@ func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
 	if e.Denial != nil {
 		return e.Denial
 	}
-	c, d := p.decision.launch.Sandbox, p.decision
+	c, d := p.decision.launch.Sandbox.Confinement(), p.decision
 	return denial.Of(denial.Facts{
 		Status: e.Status,
 		Output: p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined: it is all its own
 		Dir:    d.launch.Dir,
-		Rules:  denial.RulesOf(c.Policy, d.snapshot.Dir, "", c.Additional, d.launch.Dir),
+		Rules:  denial.RulesOf(c.Policy, c.Dir, c.TempDir, c.Additional, c.AdditionalDir),
 	})
 }
