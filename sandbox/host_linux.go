@@ -50,7 +50,13 @@ func (w *wardens) recover() {
 }
 
 func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return spawn(ctx, launch, w)
+	return spawn(ctx, launch, asked{w, w.mirror.begun.Load()})
+}
+
+// asked starts what was asked for when so many looks at this process had begun.
+type asked struct {
+	*wardens
+	looks uint64
 }
 
 // Can implements ptyio.Spawner.
@@ -68,7 +74,7 @@ func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }
 func (*wardens) Prompt() {}
 
 // Start implements ptyio.Starter.
-func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -79,7 +85,7 @@ func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, e
 		return nil, ctx.Err()
 	}
 	for {
-		p, fallback, err := w.warden()
+		p, fallback, err := w.warden(w.looks)
 		switch {
 		case err != nil:
 			return nil, err
@@ -98,7 +104,7 @@ func (w *wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, e
 func (w *wardens) Refresh() { w.mirror.refresh() }
 
 // warden is the living warden, started if need be, or what starts commands instead.
-func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
+func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -107,7 +113,7 @@ func (w *wardens) warden() (*wardenProcess, ptyio.Starter, error) {
 	case w.fallback != nil:
 		return nil, w.fallback, nil
 	}
-	now, rest := w.mirror.look()
+	now, rest := w.mirror.look(looks)
 	switch {
 	case w.current != nil && w.current.alive() && w.current.rights == now && w.current.rest == rest:
 		return w.current, nil, nil

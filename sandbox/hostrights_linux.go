@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 // restInterval is how often, at most, that is read again which gives no rights.
 const restInterval = time.Second
 
-// namespaces are those in /proc/self/ns that a process can change for itself, or for its children.
-var namespaces = [...]string{"mnt", "user", "net", "pid_for_children", "uts", "ipc", "cgroup"}
+// namespaces are those in /proc/self/ns that a process of several threads, as every Go program is, can change for itself or
+// for its children. The kernel lets none change its user namespace.
+var namespaces = [...]string{"mnt", "net", "pid_for_children", "uts", "ipc", "cgroup"}
 
 // rights is what gives rights.
 type rights struct {
@@ -29,12 +31,15 @@ type rights struct {
 
 // mirror looks at this process. Its files stay open, since it is used at each start.
 type mirror struct {
-	// mu keeps apart what shares the buffer; a look takes microseconds.
+	begun atomic.Uint64 // looks; changed under mu
+	// mu keeps apart what shares the buffers; a look takes microseconds.
 	mu     sync.Mutex
 	status int // /proc/self/status, or -1
 	spaces int // /proc/self/ns, or -1
 	text   [4096]byte
-	link   [len(namespaces)][64]byte
+	some   [1024]byte
+	root   unix.Stat_t
+	now    rights // what the last look has found
 	rest   string
 	read   time.Time // when rest was read; zero asks for it
 }
@@ -58,26 +63,56 @@ func (m *mirror) close() {
 	m.status, m.spaces = -1, -1
 }
 
-// look is what gives rights, and the rest, which may be as old as restInterval.
-func (m *mirror) look() (now rights, rest string) {
+// look is what gives rights, and the rest, which may be as old as restInterval. before is how many looks had begun when the
+// caller was asked: one that began later will do, so that starts of the same time share it.
+func (m *mirror) look(before uint64) (now rights, rest string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.begun.Load() <= before {
+		m.begun.Add(1)
+		m.again()
+	}
+	return m.now, m.rest
+}
+
+// again looks. Nearly always it finds what there was, which costs no memory then.
+func (m *mirror) again() {
 	n, _ := unix.Pread(m.status, m.text[:], 0)
 	text := m.text[:max(n, 0)]
-	now.credentials = string(between(text, "\nUid:", "\nFDSize:")) + string(between(text, "\nGroups:", "\n")) +
-		string(between(text, "\nCapInh:", "\nSpeculation"))
-	var stat unix.Stat_t
-	if unix.Stat("/", &stat) == nil {
-		now.root = [2]uint64{stat.Dev, stat.Ino}
+	some := append(m.some[:0], between(text, "\nUid:", "\nFDSize:")...)
+	some = append(some, between(text, "\nGroups:", "\n")...)
+	some = append(some, between(text, "\nCapInh:", "\nSpeculation")...)
+	same := string(some) == m.now.credentials && m.begun.Load() > 1
+	if !same {
+		m.now.credentials = string(some)
 	}
-	for i, name := range namespaces { // their links say which they are, at a third of what a look at the files costs
-		n, _ := unix.Readlinkat(m.spaces, name, m.link[i][:])
-		now.namespaces[i] = string(m.link[i][:max(n, 0)])
+	m.now.root = [2]uint64{}
+	if unix.Stat("/", &m.root) == nil {
+		m.now.root = [2]uint64{m.root.Dev, m.root.Ino}
+	}
+	if !same || canMove(text) {
+		m.lookAtNamespaces()
 	}
 	if m.read.IsZero() || time.Since(m.read) >= restInterval {
 		m.rest, m.read = readRest(text), time.Now()
 	}
-	return now, m.rest
+}
+
+// lookAtNamespaces reads their links, which say which they are, at a third of what a look at the files costs.
+func (m *mirror) lookAtNamespaces() {
+	for i, name := range namespaces {
+		n, _ := unix.Readlinkat(m.spaces, name, m.some[:])
+		if link := m.some[:max(n, 0)]; string(link) != m.now.namespaces[i] {
+			m.now.namespaces[i] = string(link)
+		}
+	}
+}
+
+// canMove reports whether a process with these credentials can get into other namespaces. What is not permitted to it never
+// is again.
+func canMove(status []byte) bool {
+	permitted, err := strconv.ParseUint(string(between(status, "\nCapPrm:\t", "\n")), 16, 64)
+	return err != nil || permitted&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 // refresh has the rest read at the next look.
