@@ -50,6 +50,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	system := s.runtime.system
 	call := system.Call(s.supervisor, message)
 	defer call.Close()
+	begun(ctx)
 	reply, err := call.Wait(ctx)
 	if err != nil && err == ctx.Err() {
 		system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})

@@ -1,0 +1,197 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// arguments are what a call says, by the names of the parameters. What was not said, or is null, is not in it.
+type arguments map[string]any
+
+// maxWhole is the largest whole number that JSON carries without loss; larger ones count as it.
+const maxWhole = 1 << 53
+
+// longest is the most milliseconds that count: every wait is shorter.
+const longest = 1000 * time.Hour
+
+// parse reads the arguments of a tool. An unknown name, a name that is there twice, a wrong type and a missing argument are
+// errors that name it.
+func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	said, err := members(tool, raw)
+	if err != nil {
+		return nil, err
+	}
+	parsed := arguments{}
+	for _, m := range said {
+		i := slices.IndexFunc(parameters, func(p parameter) bool { return p.name == m.name })
+		if i < 0 {
+			return nil, wrong(tool, m.name, "there is no such argument; there are "+names(parameters))
+		}
+		if _, twice := parsed[m.name]; twice {
+			return nil, wrong(tool, m.name, "it is there twice; say it once")
+		}
+		value, why := parameters[i].read(m.value)
+		if why != "" {
+			return nil, wrong(tool, m.name, why)
+		}
+		parsed[m.name] = value
+	}
+	for _, p := range parameters {
+		switch value := parsed[p.name]; {
+		case value == nil && p.required:
+			return nil, wrong(tool, p.name, "it is missing")
+		case value == nil:
+			delete(parsed, p.name)
+		}
+	}
+	return parsed, nil
+}
+
+// wrong is the error of an argument.
+func wrong(tool, argument, why string) error {
+	return &messages.Error{Code: messages.CodeInvalidRequest, Op: tool, Subject: argument, Detail: why}
+}
+
+func names(parameters []parameter) string {
+	var all []string
+	for _, p := range offered(parameters) {
+		all = append(all, p.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// member is one name of an object with its value.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members reads an object without forgetting a name that is there twice.
+func members(tool string, raw json.RawMessage) ([]member, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	open, err := decoder.Token()
+	if err != nil {
+		return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+	}
+	if open != json.Delim('{') {
+		return nil, wrong(tool, "arguments", "they are not an object; send one with the arguments by their names")
+	}
+	var all []member
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+		}
+		m := member{name: name.(string)}
+		if err := decoder.Decode(&m.value); err != nil {
+			return nil, wrong(tool, m.name, "it is not JSON: "+err.Error())
+		}
+		all = append(all, m)
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, wrong(tool, "arguments", "something follows the object")
+	}
+	return all, nil
+}
+
+// read makes a value of what was said, or says why it is none. Null is nil.
+func (p parameter) read(raw json.RawMessage) (value any, why string) {
+	if string(raw) == "null" {
+		return nil, ""
+	}
+	switch p.kind {
+	case text:
+		said, why := as[string](raw, "a string")
+		if why == "" && len(p.choices) > 0 && !slices.Contains(p.choices, said) {
+			why = fmt.Sprintf("%.60q is none of its values, which are %s", said, strings.Join(p.choices, ", "))
+		}
+		return said, why
+	case flag:
+		return as[bool](raw, "true or false")
+	case texts:
+		return as[[]string](raw, "a list of strings")
+	case permissions:
+		return readPermissions(raw)
+	}
+	n, why := as[float64](raw, "a number")
+	switch {
+	case why != "":
+		return nil, why
+	case n < 0:
+		return nil, "it is negative; use zero or more"
+	case p.kind == milliseconds:
+		return time.Duration(min(n, float64(longest/time.Millisecond)) * float64(time.Millisecond)), ""
+	case n != math.Trunc(n):
+		return nil, "it is not a whole number"
+	}
+	return int(min(n, maxWhole)), ""
+}
+
+// as decodes one type and takes no other for it.
+func as[T any](raw json.RawMessage, what string) (value T, why string) {
+	if json.Unmarshal(raw, &value) != nil {
+		return value, fmt.Sprintf("it must be %s, and is %s", what, typeOf(raw))
+	}
+	return value, ""
+}
+
+// typeOf names the type of JSON that was not expected.
+func typeOf(raw json.RawMessage) string {
+	switch raw[0] {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list of something else"
+	case 't', 'f':
+		return "true or false"
+	default:
+		return "a number that is too large or of another kind"
+	}
+}
+
+func readPermissions(raw json.RawMessage) (any, string) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	asked := &messages.AdditionalPermissions{}
+	if err := decoder.Decode(asked); err != nil {
+		return nil, strings.TrimPrefix(err.Error(), "json: ")
+	}
+	return asked, ""
+}
+
+func (a arguments) text(name string) string { value, _ := a[name].(string); return value }
+
+func (a arguments) flag(name string) bool { value, _ := a[name].(bool); return value }
+
+func (a arguments) texts(name string) []string { value, _ := a[name].([]string); return value }
+
+func (a arguments) has(name string) bool { _, said := a[name]; return said }
+
+func (a arguments) number(name string) int { value, _ := a[name].(int); return value }
+
+// process is the process that a call is about.
+func (a arguments) process() messages.ProcessID { return messages.ProcessID(a.number(sessionID.name)) }
+
+// optional is an argument for a field where nil means that nothing was said.
+func optional[T any](a arguments, name string) *T {
+	if value, said := a[name].(T); said {
+		return &value
+	}
+	return nil
+}

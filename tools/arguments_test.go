@@ -1,0 +1,111 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
+)
+
+func TestWrongArgumentsAreNamed(t *testing.T) {
+	set, _ := open(t)
+	for _, test := range []struct{ tool, arguments, subject, says string }{
+		{"exec_command", `{}`, "cmd", "missing"},
+		{"exec_command", ``, "cmd", "missing"},
+		{"exec_command", `{"cmd":null}`, "cmd", "missing"},
+		{"exec_command", `{"cmd":""}`, "cmd", "empty"},
+		{"exec_command", `{"cmd":5}`, "cmd", "must be a string, and is a number"},
+		{"exec_command", `{"cmd":["ls"]}`, "cmd", "must be a string, and is a list"},
+		{"exec_command", `{"cmd":{}}`, "cmd", "must be a string, and is an object"},
+		{"exec_command", `{"cmd":"true","comand":"x"}`, "comand", "there is no such argument; there are cmd, workdir"},
+		{"exec_command", `{"cmd":"true","CMD":"x"}`, "CMD", "no such argument"},
+		{"exec_command", `{"cmd":"true","cmd":"false"}`, "cmd", "twice"},
+		{"exec_command", `{"cmd":"true","tty":"yes"}`, "tty", "must be true or false, and is a string"},
+		{"exec_command", `{"cmd":"true","tty":1}`, "tty", "must be true or false, and is a number"},
+		{"exec_command", `{"cmd":"true","login":"no"}`, "login", "true or false"},
+		{"exec_command", `{"cmd":"true","yield_time_ms":"10"}`, "yield_time_ms", "must be a number, and is a string"},
+		{"exec_command", `{"cmd":"true","yield_time_ms":-1}`, "yield_time_ms", "negative"},
+		{"exec_command", `{"cmd":"true","yield_time_ms":1e999}`, "yield_time_ms", "number that is too large"},
+		{"exec_command", `{"cmd":"true","max_output_tokens":true}`, "max_output_tokens", "must be a number, and is true or false"},
+		{"exec_command", `{"cmd":"true","max_output_tokens":1.5}`, "max_output_tokens", "not a whole number"},
+		{"exec_command", `{"cmd":"true","prefix_rule":"git"}`, "prefix_rule", "must be a list of strings, and is a string"},
+		{"exec_command", `{"cmd":"true","prefix_rule":[1]}`, "prefix_rule", "list of something else"},
+		{"exec_command", `{"cmd":"true","sandbox_permissions":"root"}`, "sandbox_permissions", "none of its values"},
+		{"exec_command", `{"cmd":"true","justification":"please"}`, "justification", "`justification` requires an explicit `sandbox_permissions`"},
+		{"exec_command", `{"cmd":"true","additional_permissions":{"disk":1}}`, "additional_permissions", `unknown field "disk"`},
+		{"exec_command", `{"cmd":"true","additional_permissions":[]}`, "additional_permissions", "cannot unmarshal"},
+		{"exec_command", `[]`, "arguments", "not an object"},
+		{"exec_command", `"cmd"`, "arguments", "not an object"},
+		{"exec_command", `null`, "arguments", "not an object"},
+		{"exec_command", `{"cmd":`, "cmd", "not JSON"},
+		{"exec_command", `{"cmd" "x"}`, "cmd", "not JSON"},
+		{"exec_command", `{`, "arguments", "not JSON"},
+		{"exec_command", `{"cmd":"true"}}`, "arguments", "something follows"},
+		{"exec_command", "\xff", "arguments", "not JSON"},
+		{"write_stdin", `{"chars":"x"}`, "session_id", "missing"},
+		{"write_stdin", `{"session_id":"1000"}`, "session_id", "must be a number, and is a string"},
+		{"write_stdin", `{"session_id":1000.5}`, "session_id", "not a whole number"},
+		{"write_stdin", `{"session_id":-4}`, "session_id", "negative"},
+		{"write_stdin", `{"session_id":1000,"chars":7}`, "chars", "must be a string"},
+		{"write_stdin", `{"session_id":1000,"chars":"x","no_timeout":true}`, "no_timeout", "`no_timeout=true` requires empty `chars`"},
+		{"write_stdin", `{"session_id":1000,"no_timeout":true,"yield_time_ms":0}`, "no_timeout", "`no_timeout=true` requires `yield_time_ms` to be omitted"},
+		{"read_output", `{"session_id":1000,"offset":0,"tail":1}`, "tail", "beside offset"},
+		{"read_output", `{"session_id":1000,"pattern":"("}`, "pattern", "missing closing )"},
+		{"list_processes", `{"all":true}`, "all", "there are include_ended"},
+		{"terminate_process", `{"session_id":1000,"grace_ms":"0"}`, "grace_ms", "must be a number"},
+		{"send_signal", `{"session_id":1000,"signal":"NOPE"}`, "signal", "no signal"},
+		{"send_signal", `{"session_id":1000,"signal":9}`, "signal", "must be a string"},
+		{"resize", `{"session_id":1000,"rows":0,"cols":80}`, "rows", "out of range"},
+		{"resize", `{"session_id":1000,"rows":24,"cols":65536}`, "cols", "out of range"},
+	} {
+		answer := call(t, set, test.tool, test.arguments)
+		if answer.Err == nil || answer.Err.Code != messages.CodeInvalidRequest || answer.Err.Subject != test.subject || answer.Structured != nil {
+			t.Errorf("%s %s: %+v", test.tool, test.arguments, answer)
+			continue
+		}
+		has(t, answer.Text, "failed to parse function arguments: "+test.subject+": ", test.says, "Correct the named argument")
+	}
+	if answer := call(t, set, "exec", `{}`); answer.Err == nil || answer.Err.Subject != "exec" {
+		t.Errorf("an unknown tool: %+v", answer)
+	}
+}
+
+// What was not said is not zero, null is not said, and zero is a number that is brought to the least.
+func TestNumbers(t *testing.T) {
+	set, _ := open(t)
+	for _, arguments := range []string{
+		`{"cmd":"echo hi","yield_time_ms":null,"max_output_tokens":null,"tty":null,"workdir":null,"sandbox_permissions":null,"justification":null}`,
+		`{"cmd":"echo hi","yield_time_ms":1e300,"max_output_tokens":1e300}`,
+		`{"cmd":"echo hi","yield_time_ms":2500.75}`,
+	} {
+		o := structured[tools.Outcome](t, call(t, set, "exec_command", arguments))
+		if o.Output != "hi\n" || *o.ExitCode != 0 {
+			t.Errorf("%s: %+v", arguments, o)
+		}
+	}
+	o := structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"echo hi; exec sleep 60","yield_time_ms":0,"max_output_tokens":0}`))
+	if o.SessionID == nil || o.WallTimeSeconds < 0.25 || o.WallTimeSeconds > 9 {
+		t.Errorf("a yield of zero is not the least there is: %+v", o)
+	}
+	has(t, o.Output, "…1 tokens truncated…")
+	if *o.OriginalTokenCount != 1 {
+		t.Error(*o.OriginalTokenCount)
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"session_id":1000}`, `{"session_id":1e9,"chars":"x","yield_time_ms":0}`, `[`, `{"a":1,"a":2}`, `{"session_id":null}`, "\xff", `{"session_id":1}x`} {
+		f.Add([]byte(seed))
+	}
+	parameters := tools.List(tools.Options{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, tool := range parameters {
+			said, err := tools.Parse(tool.Name, raw)
+			if err == nil && len(said) > 0 && !json.Valid(raw) {
+				t.Errorf("%s takes %q, which is not JSON", tool.Name, raw)
+			}
+			tools.ProcessOf(raw)
+		}
+	})
+}

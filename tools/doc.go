@@ -1,0 +1,38 @@
+// Package tools is what a language model is offered and told: the tools as values, for any host.
+//
+//	options := tools.Options{Session: sessionOptions}
+//	for _, tool := range tools.List(options) {
+//		offer(tool.Name, tool.Description, tool.Input)
+//	}
+//	set := tools.New(session, options)
+//	call := set.Begin(ctx, tools.Request{Name: "exec_command", Arguments: []byte(`{"cmd": "make test", "yield_time_ms": 30000}`)})
+//	tell(call.Answer().Text)
+//
+// There are exec_command and write_stdin, with the names, arguments, defaults and texts that models know, and read_output,
+// list_processes, terminate_process, send_signal and resize. A door such as package mcp adds a protocol and nothing else.
+//
+// # Arguments
+//
+// They are read strictly: an unknown name, a wrong type and a name that is there twice are errors that name the argument.
+// Null counts as not said. Times are in milliseconds. Zero is a number like any other, and is brought between the least and
+// the most like any other; a negative number is an error.
+//
+// # Order
+//
+// [Set.Begin] returns when the call has its place. A host that wants calls to take effect in the order in which the model made
+// them begins them one after the other, and waits for the answers in any way it likes.
+//
+// # Answers
+//
+// [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. What went
+// wrong is told in two sentences: what happened, and what to do about it. [Answer.Structured] is the same for programs and fits
+// the schema in [Tool.Output]. The output in both is cut to what the call and the session allow; [Options.WholeOutput] is for
+// programs that want all of it.
+//
+// # What you may not assume
+//
+// That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was taken back.
+//
+// That a command goes on when its call is taken back: that of an exec_command is ended, because nobody else knows it. A process
+// that an answer has named goes on.
+package tools

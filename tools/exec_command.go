@@ -1,0 +1,128 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// The arguments of exec_command.
+const (
+	argCmd                   = "cmd"
+	argWorkdir               = "workdir"
+	argShell                 = "shell"
+	argLogin                 = "login"
+	argTTY                   = "tty"
+	argYield                 = "yield_time_ms"
+	argMaxTokens             = "max_output_tokens"
+	argSandboxPermissions    = "sandbox_permissions"
+	argJustification         = "justification"
+	argPrefixRule            = "prefix_rule"
+	argAdditionalPermissions = "additional_permissions"
+)
+
+func execCommand(options Options) tool {
+	session := options.Session
+	shown := []parameter{
+		{name: argCmd, kind: text, required: true, about: fmt.Sprintf("The shell script to run, of at most %d bytes.", messages.MaxScript)},
+		{name: argWorkdir, kind: text, about: "The working directory, relative to the session's, which is the default."},
+	}
+	if !options.HideShell {
+		shown = append(shown, parameter{name: argShell, kind: text, about: "The shell, by name or path. Default: the user's own."})
+	}
+	shown = append(shown,
+		parameter{name: argLogin, kind: flag, hidden: session.NoLoginShell, about: "Whether the shell is a login shell (-lc instead of -c). Default: true."},
+		parameter{name: argTTY, kind: flag, about: "Whether to run it on a terminal, so that it can be written to. Default: false, on pipes without input."},
+		parameter{name: argYield, kind: milliseconds, about: fmt.Sprintf("How long to wait for the end before answering with the output so far. Default: %d; other values are brought between %d and %d.",
+			ms(messages.DefaultExecYield), ms(messages.MinYield), ms(messages.MaxYield))},
+		maxTokens(session),
+		parameter{name: argSandboxPermissions, kind: text, about: "What the command may do beyond the session's sandbox. Default: use_default.",
+			choices: []string{string(messages.UseDefault), string(messages.RequireEscalated), string(messages.WithAdditionalPermissions)}},
+		parameter{name: argJustification, kind: text, about: "Why it needs that, in one sentence for the person who is asked. Only with sandbox_permissions."},
+		parameter{name: argPrefixRule, kind: texts, about: `The beginning of the command that may be allowed from now on, such as ["git", "pull"].`},
+		parameter{name: argAdditionalPermissions, kind: permissions, about: "Only with sandbox_permissions=with_additional_permissions: what the command needs."},
+	)
+	return tool{Tool: Tool{Name: "exec_command", Title: "Run a command", Destructive: true, Description: fmt.Sprintf(
+		"Runs a command and returns its output, or a session ID for write_stdin if it still runs after yield_time_ms. "+
+			"At most %d processes live at once: one more ends the least recently used. "+
+			"Output that nobody has read is kept up to %d bytes, its first and last half; read_output has more of it.",
+		cmp.Or(session.MaxProcesses, execbus.DefaultMaxProcesses), unread)}, parameters: shown, output: outcome(), run: runExec}
+}
+
+// unread is how much output waits for a poll.
+const unread = 1 << 20
+
+func maxTokens(session execbus.SessionOptions) parameter {
+	return parameter{name: argMaxTokens, kind: whole, about: fmt.Sprintf("The most output to return, in tokens of %d bytes; the middle goes first. Default, and most: %d.",
+		messages.BytesPerToken, cmp.Or(session.OutputTokens, messages.DefaultOutputTokens))}
+}
+
+func ms(d time.Duration) int64 { return d.Milliseconds() }
+
+// command is what the arguments ask for.
+func command(call messages.CallID, a arguments) messages.ExecCommand {
+	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
+		Login: optional[bool](a, argLogin), TTY: a.flag(argTTY), Yield: optional[time.Duration](a, argYield),
+		MaxOutputTokens: optional[int](a, argMaxTokens),
+		CommandPolicy: messages.CommandPolicy{
+			SandboxPermissions:    messages.SandboxPermissions(a.text(argSandboxPermissions)),
+			Justification:         a.text(argJustification),
+			PrefixRule:            a.texts(argPrefixRule),
+			AdditionalPermissions: additional(a),
+		}}
+}
+
+func additional(a arguments) *messages.AdditionalPermissions {
+	asked, _ := a[argAdditionalPermissions].(*messages.AdditionalPermissions)
+	return asked
+}
+
+func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Answer {
+	switch {
+	case a.text(argCmd) == "":
+		return misread(wrong("exec_command", argCmd, "it is empty"))
+	case a.flag(argLogin) && s.options.Session.NoLoginShell:
+		return misread(wrong("exec_command", argLogin, "login shell is disabled by config; omit `login` or set it to false"))
+	case a.has(argJustification) && !a.has(argSandboxPermissions):
+		return misread(wrong("exec_command", argJustification, "`justification` requires an explicit `sandbox_permissions`; "+
+			"set it to `require_escalated`, or omit the justification"))
+	}
+	result, err := s.session.Exec(ctx, command(call, a))
+	if ctx.Err() != nil {
+		s.endUnknown(ctx, result, err)
+	}
+	if err != nil {
+		return failure(fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd))), err)
+	}
+	return s.outcome(result, a.has(argMaxTokens))
+}
+
+// endUnknown ends the process of a call that was taken back: its id reaches nobody who could use it.
+func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error) {
+	var id messages.ProcessID
+	switch {
+	case err == nil && result.Running:
+		id = result.Process
+	case err != nil && typed(err).Code == messages.CodeCancelled:
+		number, _ := strconv.Atoi(typed(err).Subject) // otherwise nothing was begun
+		id = messages.ProcessID(number)
+	}
+	if id != 0 {
+		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.ByUser}) // it may have ended just now
+	}
+}
+
+// maxShown bounds how much of a command stands in an error.
+const maxShown = 200
+
+func shortened(script string) string {
+	if runes := []rune(script); len(runes) > maxShown {
+		return string(runes[:maxShown]) + "…"
+	}
+	return script
+}

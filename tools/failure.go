@@ -1,0 +1,63 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// advice tells a model what to do about an error, in one sentence each.
+var advice = map[messages.Code]string{
+	messages.CodeInvalidRequest:   "Correct the named argument and call again.",
+	messages.CodeUnknownProcess:   "list_processes names the processes that there are.",
+	messages.CodeProcessEnded:     "It takes no input any more; read_output still has its output for a while.",
+	messages.CodeNoSuchProgram:    "Check its name and the PATH, or install it.",
+	messages.CodeSpawnFailed:      "Nothing ran; check the working directory and the program's permissions.",
+	messages.CodeStdinClosed:      "stdin is closed for this session; rerun exec_command with tty=true to keep stdin open.",
+	messages.CodeLineTooLong:      "Send shorter lines, or have the program read the text from a file.",
+	messages.CodeInputFull:        "Call write_stdin with empty chars until the process has read what waits, then send the rest.",
+	messages.CodeInputNotTaken:    "The process does not read its input; call write_stdin with empty chars to see what it does.",
+	messages.CodeNotATerminal:     "Only a process that was started with tty=true has a terminal.",
+	messages.CodeWrongState:       "Call list_processes to see the state of the process, and call again when it runs.",
+	messages.CodeUnsupported:      "This cannot be done here; find another way.",
+	messages.CodeLimitReached:     "End a process that is not needed any more with terminate_process, then call again.",
+	messages.CodeSlowSubscriber:   "Nothing is lost; read_output has the output.",
+	messages.CodeCancelled:        "The call was taken back and took no output; call again to go on waiting.",
+	messages.CodeClosed:           "The session is over, and no command can be run in it.",
+	messages.CodeWardenLost:       "The processes that it kept have ended; run the command again if that is safe.",
+	messages.CodeRuntimeFailure:   "This is a failure of the tool and not of the command; try once more, then tell the user.",
+	messages.CodeOutputUnretained: "Read what is kept: call read_output with an offset in one of the named ranges, or with tail.",
+	messages.CodeRejected:         "Do not try to reach the same in another way; go on without it, or ask the user.",
+	messages.CodeAborted:          "Stop here and wait for the user.",
+	messages.CodeAlreadyResolved:  "The question has been answered, and there is nothing to do.",
+	messages.CodeUnknownQuestion:  "There is no such question, and nothing to do.",
+	messages.CodeUnknownGrant:     "There is no such permission, and nothing to do.",
+}
+
+// failure is the answer of a call that failed. What was tried is a tool's name, and what it was tried on.
+func failure(tried string, err error) Answer {
+	e := typed(err)
+	return Answer{Text: fmt.Sprintf("%s failed: %s%s", tried, sentence(e.Error()), behind(advice[e.Code])), Err: e}
+}
+
+// misread is the answer where the arguments could not be understood.
+func misread(err error) Answer {
+	e := typed(err)
+	return Answer{Text: fmt.Sprintf("failed to parse function arguments: %s: %s%s", e.Subject, sentence(e.Detail), behind(advice[e.Code])), Err: e}
+}
+
+// sentence ends a text with a full stop.
+func sentence(text string) string {
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+func behind(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text
+}

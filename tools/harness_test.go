@@ -1,0 +1,81 @@
+package tools_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/tools"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a session for one test; with options, if there are any.
+func open(t *testing.T, options ...tools.Options) (*tools.Set, *execbus.Session) {
+	t.Helper()
+	o := tools.Options{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Session.Dir == "" {
+		o.Session.Dir = t.TempDir()
+	}
+	runtime, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runtime.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	session, err := runtime.OpenSession(o.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools.New(session, o), session
+}
+
+// call makes a call and waits for its answer.
+func call(t *testing.T, set *tools.Set, name, arguments string) tools.Answer {
+	t.Helper()
+	return set.Begin(t.Context(), tools.Request{Name: name, Arguments: json.RawMessage(arguments)}).Answer()
+}
+
+// structured is the structured answer as a program reads it.
+func structured[T any](t *testing.T, answer tools.Answer) T {
+	t.Helper()
+	if answer.Err != nil {
+		t.Fatal(answer.Text)
+	}
+	value, ok := answer.Structured.(T)
+	if !ok {
+		t.Fatalf("the answer is a %T", answer.Structured)
+	}
+	return value
+}
+
+// has looks for parts of a text.
+func has(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not contain %q", text, part)
+		}
+	}
+}
+
+// eventually waits for what comes about by itself.
+func eventually(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !come(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come about: " + what)
+		}
+	}
+}

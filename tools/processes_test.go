@@ -1,0 +1,137 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
+)
+
+func TestReadOutput(t *testing.T) {
+	set, _ := open(t)
+	id := start(t, set, "seq 1 2000; echo MARK; exec sleep 60")
+	eventually(t, "all output is there", func() bool {
+		return strings.HasSuffix(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"tail":5}`, id)).Text, "MARK\n")
+	})
+	read := func(arguments string) tools.Reading {
+		t.Helper()
+		return structured[tools.Reading](t, call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d%s}`, id, arguments)))
+	}
+	const total = 9*2 + 90*3 + 900*4 + 1001*5 + 5
+	if r := read(""); r.Offset != 0 || r.NextOffset != total || r.TotalBytes != total || r.Ended || !strings.HasPrefix(r.Output, "1\n2\n3\n") {
+		t.Errorf("everything: %+v", r)
+	}
+	if r := read(`,"offset":2,"length":4`); r.Output != "2\n3\n" || r.Offset != 2 || r.NextOffset != 6 {
+		t.Errorf("a range: %+v", r)
+	}
+	if r := read(`,"tail":10`); r.Output != "2000\nMARK\n" || r.Offset != total-10 {
+		t.Errorf("the tail: %+v", r)
+	}
+	if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000}`, id)); answer.Err == nil || answer.Err.Code != messages.CodeOutputUnretained {
+		t.Errorf("behind the end: %+v", answer)
+	}
+	if r := read(`,"pattern":"^(7|MA.*|.*99)$"`); len(r.Matches) != 22 || r.Matches[0] != (tools.Match{Offset: 12, Line: "7"}) ||
+		r.Matches[21] != (tools.Match{Offset: total - 5, Line: "MARK"}) || r.Output != "" {
+		t.Errorf("a pattern: %+v", r)
+	}
+	r := read(`,"pattern":"1"`)
+	if len(r.Matches) != 200 || r.NextOffset >= total {
+		t.Errorf("more matches than one answer has: %d, %d", len(r.Matches), r.NextOffset)
+	}
+	if more := read(fmt.Sprintf(`,"pattern":"1","offset":%d`, r.NextOffset)); more.Matches[0].Offset < r.NextOffset || more.Matches[0].Line == r.Matches[199].Line {
+		t.Errorf("they go on at %+v", more.Matches[0])
+	}
+	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id)); answer.Err != nil {
+		t.Fatal(answer.Text)
+	}
+	if r := read(`,"tail":5`); r.Output != "MARK\n" || !r.Ended {
+		t.Errorf("after the end: %+v", r)
+	}
+}
+
+func TestReadOutputSaysWhatIsNotKept(t *testing.T) {
+	set, _ := open(t)
+	id := start(t, set, "head -c 4000000 /dev/zero | tr '\\0' x; exec sleep 60")
+	eventually(t, "all output is there", func() bool {
+		return structured[tools.Reading](t, call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"tail":1}`, id))).TotalBytes == 4_000_000
+	})
+	answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000,"length":10}`, id))
+	if r := structured[tools.Reading](t, answer); r.MissedBytes == 0 || r.Offset != 1_000_000+r.MissedBytes || r.Output != "xxxxxxxxxx" {
+		t.Errorf("%+v", r)
+	}
+	has(t, answer.Text, "bytes before them are not kept any more")
+}
+
+func TestListProcesses(t *testing.T) {
+	set, _ := open(t)
+	has(t, call(t, set, "list_processes", `{}`).Text, "Processes: 0")
+	id := start(t, set, "exec sleep 60", `"tty":true`)
+	listing := structured[tools.Listing](t, call(t, set, "list_processes", ``))
+	if len(listing.Processes) != 1 || listing.Processes[0].SessionID != id || listing.Processes[0].Command != "exec sleep 60" || !listing.Processes[0].TTY || listing.Processes[0].State != "running" {
+		t.Errorf("%+v", listing)
+	}
+	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d,"grace_ms":0}`, id)); answer.Err != nil {
+		t.Fatal(answer.Text)
+	}
+	if listing = structured[tools.Listing](t, call(t, set, "list_processes", `{}`)); len(listing.Processes) != 0 {
+		t.Errorf("%+v", listing)
+	}
+	answer := call(t, set, "list_processes", `{"include_ended":true}`)
+	if listing = structured[tools.Listing](t, answer); len(listing.Processes) != 1 || *listing.Processes[0].ExitCode != 137 {
+		t.Errorf("%+v", listing)
+	}
+	has(t, answer.Text, fmt.Sprintf("%d was terminated on request (signal 9): exec sleep 60", id))
+}
+
+func TestTerminateProcessEndsTheTree(t *testing.T) {
+	set, _ := open(t)
+	id := start(t, set, "sleep 60 & sleep 61 & wait")
+	answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id))
+	if r := structured[tools.Termination](t, answer); r.Background != 2 || *r.ExitCode != 143 || len(r.Survivors) > 0 {
+		t.Errorf("%+v", r)
+	}
+	has(t, answer.Text, "was terminated on request", "Background processes ended with it: 2")
+	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id)); answer.Err == nil || answer.Err.Code != messages.CodeProcessEnded {
+		t.Errorf("%+v", answer)
+	}
+}
+
+func TestSignalsByTheirNames(t *testing.T) {
+	set, _ := open(t)
+	for _, name := range []string{"usr1", "SIGUSR1", "USR1"} {
+		id := start(t, set, "trap 'echo caught; exit 5' USR1; while :; do sleep 0.02; done")
+		has(t, call(t, set, "send_signal", fmt.Sprintf(`{"session_id":%d,"signal":%q}`, id, name)).Text, "SIGUSR1 was sent to process")
+		o := structured[tools.Outcome](t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"no_timeout":true}`, id)))
+		if *o.ExitCode != 5 || !strings.Contains(o.Output, "caught\n") {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
+func TestResize(t *testing.T) {
+	set, _ := open(t)
+	id := start(t, set, "stty -echo; while read x; do stty size; done", `"tty":true`)
+	has(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
+	has(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
+	pipes := start(t, set, "exec sleep 60")
+	if answer := call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, pipes)); answer.Err == nil || answer.Err.Code != messages.CodeNotATerminal {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// Two waits on two processes go on at the same time.
+func TestCallsOnTwoProcessesMakeProgressTogether(t *testing.T) {
+	set, _ := open(t)
+	a, b := start(t, set, "read x; echo a$x", `"tty":true`), start(t, set, "read x; echo b$x", `"tty":true`)
+	write := func(id int, chars string, yield int) *tools.Call {
+		return set.Begin(t.Context(), tools.Request{Name: "write_stdin",
+			Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":%q,"yield_time_ms":%d}`, id, chars, yield))})
+	}
+	first, second := write(a, "", 30000), write(b, "1\n", 30000)
+	has(t, second.Answer().Text, "b1") // while the first one waits
+	write(a, "2\n", 30000)
+	has(t, first.Answer().Text, "Process running")
+}

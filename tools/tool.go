@@ -1,0 +1,80 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// Tool is what a model is told about one tool.
+type Tool struct {
+	Name        string
+	Title       string // for people
+	Description string // for the model
+	// Input and Output are JSON schemas: of the arguments, and of Answer.Structured.
+	Input, Output json.RawMessage
+	// ReadOnly says that it changes nothing, Destructive that it may destroy something.
+	ReadOnly, Destructive bool
+}
+
+// Options say what of the tools depends on the session.
+type Options struct {
+	// Session is what the session was, or will be, opened with: descriptions state its limits.
+	Session execbus.SessionOptions
+	// HideShell leaves the argument shell out of exec_command: the user's own shell is used.
+	HideShell bool
+	// WholeOutput leaves the output in Answer.Structured as it is where a call does not set max_output_tokens; for programs,
+	// which have more room than a model.
+	WholeOutput bool
+}
+
+// tool is one of ours: what is told about it, and what it does.
+type tool struct {
+	Tool
+	parameters []parameter
+	output     map[string]any
+	run        func(ctx context.Context, s *Set, call messages.CallID, a arguments) Answer
+}
+
+// all are the tools, in the order in which they are listed.
+func all(options Options) []tool {
+	tools := []tool{execCommand(options), writeStdin(options), readOutput(), listProcesses(), terminateProcess(), sendSignal(), resize()}
+	for i, t := range tools {
+		properties := map[string]any{}
+		var required []string
+		for _, p := range offered(t.parameters) {
+			properties[p.name] = p.schema()
+			if p.required {
+				required = append(required, p.name)
+			}
+		}
+		tools[i].Input, tools[i].Output = asJSON(closed(properties, required...)), asJSON(t.output)
+	}
+	return tools
+}
+
+// List describes the tools.
+func List(options Options) []Tool {
+	var list []Tool
+	for _, t := range all(options) {
+		list = append(list, t.Tool)
+	}
+	return list
+}
+
+// offered are the parameters that a model is told of.
+func offered(parameters []parameter) []parameter {
+	return slices.DeleteFunc(slices.Clone(parameters), func(p parameter) bool { return p.hidden })
+}
+
+// asJSON is for values that always have a JSON form.
+func asJSON(value any) json.RawMessage {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}
