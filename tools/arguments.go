@@ -50,7 +50,7 @@ func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments,
 	for _, p := range parameters {
 		switch value := parsed[p.name]; {
 		case value == nil && p.required:
-			return nil, wrong(tool, p.name, "it is missing")
+			return nil, wrong(tool, p.name, "it is missing; say it")
 		case value == nil:
 			delete(parsed, p.name)
 		}
@@ -82,7 +82,7 @@ func members(tool string, raw json.RawMessage) ([]member, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	open, err := decoder.Token()
 	if err != nil {
-		return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+		return nil, wrong(tool, "arguments", "they are not JSON; send an object: "+err.Error())
 	}
 	if open != json.Delim('{') {
 		return nil, wrong(tool, "arguments", "they are not an object; send one with the arguments by their names")
@@ -91,19 +91,19 @@ func members(tool string, raw json.RawMessage) ([]member, error) {
 	for decoder.More() {
 		name, err := decoder.Token()
 		if err != nil {
-			return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+			return nil, wrong(tool, "arguments", "they are not JSON; send an object: "+err.Error())
 		}
 		m := member{name: name.(string)}
 		if err := decoder.Decode(&m.value); err != nil {
-			return nil, wrong(tool, m.name, "it is not JSON: "+err.Error())
+			return nil, wrong(tool, m.name, "it is not JSON; send a value: "+err.Error())
 		}
 		all = append(all, m)
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, wrong(tool, "arguments", "they are not JSON: "+err.Error())
+		return nil, wrong(tool, "arguments", "they are not JSON; send an object: "+err.Error())
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, wrong(tool, "arguments", "something follows the object")
+		return nil, wrong(tool, "arguments", "something follows the object; send one object")
 	}
 	return all, nil
 }

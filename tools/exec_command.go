@@ -85,7 +85,7 @@ func additional(a arguments) *messages.AdditionalPermissions {
 func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Answer {
 	switch {
 	case a.text(argCmd) == "":
-		return misread(wrong("exec_command", argCmd, "it is empty"))
+		return misread(wrong("exec_command", argCmd, "it is empty; say what to run"))
 	case a.flag(argLogin) && s.options.Session.NoLoginShell:
 		return misread(wrong("exec_command", argLogin, "login shell is disabled by config; omit `login` or set it to false"))
 	case a.has(argJustification) && !a.has(argSandboxPermissions):

@@ -85,7 +85,7 @@ func (s *Set) run(ctx context.Context, request Request) Answer {
 	t, known := s.tools[request.Name]
 	if !known {
 		return failure(request.Name, &messages.Error{Code: messages.CodeInvalidRequest, Op: "call a tool", Subject: request.Name,
-			Detail: "there is no such tool"})
+			Detail: "there is no such tool; use one that is offered"})
 	}
 	parsed, err := parse(t.Name, t.parameters, request.Arguments)
 	if err != nil {

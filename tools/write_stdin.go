@@ -36,9 +36,9 @@ func runWrite(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answe
 	if a.flag(argNoTimeout) {
 		switch {
 		case a.text(argChars) != "":
-			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires empty `chars`"))
+			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires empty `chars`; write first, and then wait"))
 		case a.has(argYield):
-			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires `yield_time_ms` to be omitted"))
+			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires `yield_time_ms` to be omitted; leave one of them out"))
 		}
 	}
 	result, err := s.session.Write(ctx, messages.WriteStdin{Process: a.process(), Bytes: []byte(a.text(argChars)),

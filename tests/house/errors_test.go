@@ -162,6 +162,9 @@ func judge(file goFile, sentence ast.Expr, code string) (complaints []string) {
 		return true
 	})
 	for _, f := range foreign {
+		if file.dir() == "tools" {
+			break // whoever reads these has called the tool by its words
+		}
 		if found := f.pattern.FindString(said); found != "" {
 			complaints = append(complaints, fmt.Sprintf("%s: %q %s: say it in plain words, and the Go way in Hint", file.at(sentence.Pos()), found, f.why))
 		}
@@ -205,6 +208,7 @@ func TestErrorsThatNotEverybodyUnderstandsAreFound(t *testing.T) {
 			"func f() { bad(\"NoWait\", \"too much; wait\"); bad(\"x\", \"NoWait\"); s.bad(\"x\", \"full \" + more()); e.Detail = \"snake_case\" }\n",
 		"a/literal_test.go":  "package a\nvar a = &messages.Error{Detail: \"set `chars`\"}\n",
 		"messages/inside.go": "package messages\nvar a = Error{Detail: \"set NoWait\"}\n",
+		"tools/fine.go":      "package tools\nvar a = &messages.Error{Detail: \"`chars` is no_number\"}\n",
 		"b/bad.go":           "package b\nfunc f() { bad(\"x\", \"NoWait\") }\ntype Error struct{}\nvar a = Error{Detail: \"set NoWait\"}\n",
 	}, "a/literal.go:2:33: \"`chars`\"", "a/literal.go:3:33: \"%T\"", "a/literal.go:4:32: \"Options.MaxProcesses\"",
 		"a/literal.go:5:32: \"yield_time_ms\"", "a/literal.go:6:32: \"maxOutputTokens\"", "a/literal.go:8:67: \"it is negative\" does not end",
