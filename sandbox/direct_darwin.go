@@ -24,21 +24,21 @@ func newDefault(Options) (ptyio.Spawner, error) { return newDirect() }
 
 func newDirect() (ptyio.Spawner, error) { return &direct{trees: map[*groupLeader]struct{}{}}, nil }
 
+// Spawn implements ptyio.Spawner.
 func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return spawn(ctx, launch, d)
-}
-
-// Can implements ptyio.Spawner.
-func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
-
-// Enclose implements ptyio.Spawner.
-func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return ptyio.Enclosed(c), nil
+	if _, err := d.Can(launch); err != nil {
+		return nil, err
+	}
+	return ptyio.Spawn(ctx, launch, d)
 }
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	start, err := fasten(start)
+	if err != nil {
 		return nil, err
 	}
 	files := make([]int, len(start.Files))
@@ -64,7 +64,7 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	if err != nil {
 		return nil, err
 	}
-	l := &groupLeader{pid: pid, exited: make(chan struct{}), ended: make(chan struct{})}
+	l := &groupLeader{pid: pid, confined: start.Sandbox != nil, exited: make(chan struct{}), ended: make(chan struct{})}
 	d.trees[l] = struct{}{}
 	go d.watch(l, start)
 	return l, nil
@@ -119,6 +119,7 @@ func (d *direct) Close() error {
 
 type groupLeader struct {
 	pid           int
+	confined      bool
 	exited, ended chan struct{}
 	killer        sync.Once
 }
@@ -159,4 +160,10 @@ func (*groupLeader) Prompt() {}
 func (*direct) Prompt() {}
 
 // Enforced implements ptyio.Leader.
-func (*groupLeader) Enforced() *messages.Enforcement { return nil }
+func (l *groupLeader) Enforced() *messages.Enforcement {
+	if !l.confined {
+		return nil
+	}
+	enforced := seatbeltEnforces
+	return &enforced
+}

@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/seatbelt"
+)
+
+// seatbelted is an enclosure by the system's own sandbox.
+type seatbelted struct {
+	confinement ptyio.Confinement
+	looked      *seatbelt.Looked
+}
+
+// Enclose implements ptyio.Spawner.
+func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return enclose(c)
+}
+
+func enclose(c ptyio.Confinement) (ptyio.Enclosure, error) {
+	looked, err := seatbelt.Look(c)
+	if err != nil {
+		return nil, err
+	}
+	return &seatbelted{c, looked}, nil
+}
+
+// Confinement implements ptyio.Enclosure.
+func (s *seatbelted) Confinement() ptyio.Confinement { return s.confinement }
+
+// Widen implements ptyio.Enclosure.
+func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
+	c := s.confinement
+	c.Additional, c.AdditionalDir = &more, dir
+	return enclose(c)
+}
+
+// Release implements ptyio.Enclosure: nothing is held.
+func (*seatbelted) Release() {}
+
+// Can implements ptyio.Spawner.
+func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	if set := launch.Limits.Set(); len(set) > 0 {
+		return messages.Enforcement{}, unsupported("limit "+string(set[0]), "nothing here can enforce it; leave the limit out")
+	}
+	if launch.Sandbox == nil {
+		return messages.Enforcement{Level: messages.Unconfined}, nil
+	}
+	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
+		return messages.Enforcement{}, unsupported("argv0", "the sandbox of macOS starts programs under their own names only; leave the other name out")
+	}
+	if least := launch.Sandbox.Confinement().Least; !messages.Confined.AtLeast(least) {
+		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
+			", and the sandbox of macOS is not known to do that; accept confined")
+	}
+	return seatbeltEnforces, nil
+}
+
+// seatbeltEnforces claims less than the profile says, because the profile has not been tried on macOS.
+var seatbeltEnforces = messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"seatbelt"},
+	Missing: []messages.Missing{{What: "proof", Why: "the profile has not been tried on macOS"}}}
+
+func unsupported(subject, detail string) error {
+	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: subject, Detail: detail}
+}
+
+// fasten makes a start one under the sandbox of its launch.
+func fasten(start ptyio.Start) (ptyio.Start, error) {
+	if start.Sandbox == nil {
+		return start, nil
+	}
+	own, ok := start.Sandbox.(*seatbelted)
+	if !ok {
+		return start, unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
+	}
+	if err := own.looked.Check(); err != nil {
+		return start, err
+	}
+	start.Argv = seatbelt.Write(own.looked.Rules).Argv(start.Program, start.Argv[1:]...)
+	start.Program = seatbelt.Program
+	return start, nil
+}
