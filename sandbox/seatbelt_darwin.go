@@ -50,11 +50,11 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 		return messages.Enforcement{Level: messages.Unconfined}, nil
 	}
 	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
-		return messages.Enforcement{}, unsupported("argv0", "the sandbox of macOS starts programs under their own names only; leave the other name out")
+		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
 	}
 	if least := launch.Sandbox.Confinement().Least; !messages.Confined.AtLeast(least) {
 		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
-			", and the sandbox of macOS is not known to do that; accept confined")
+			", and the sandbox here is not known to do that; accept confined")
 	}
 	return seatbeltEnforces, nil
 }

@@ -142,7 +142,7 @@ func (l *Looked) Check() error {
 	for _, s := range l.seen {
 		info, err := os.Lstat(s.path)
 		if err != nil || !os.SameFile(info, s.info) || resolved(s.path) != s.path {
-			return refused(s.path, "it is not the directory any more that it was when the policy was set; set the policy again")
+			return refused(s.path, "it is not the directory any more that it was when the policy was set")
 		}
 	}
 	return nil
@@ -161,5 +161,5 @@ func resolved(path string) string {
 }
 
 func refused(path, why string) error {
-	return &messages.Error{Code: messages.CodeUnsupported, Op: "confine", Subject: path, Detail: fmt.Sprintf("%s cannot be confined to: %s", path, why)}
+	return &messages.Error{Code: messages.CodeUnsupported, Op: "confine", Subject: path, Detail: fmt.Sprintf("nothing can be confined to it: %s; name another directory, or accept danger-full-access", why)}
 }
