@@ -32,8 +32,8 @@ func (a adapted) Receive(lib actor.Context) {
 		if c.forget(m.timer) {
 			c.deliver(m.timer.message, nil)
 		}
-	case workCrashed:
-		c.crash(m.reason)
+	case worked:
+		c.ended(m)
 	default:
 		c.deliver(m, lib.Sender())
 	}
@@ -101,4 +101,5 @@ func (c *Context) close() {
 		c.timers[0].Cancel()
 	}
 	c.EndWork()
+	c.leaveWork()
 }

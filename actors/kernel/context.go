@@ -48,6 +48,7 @@ type Context struct {
 	timers   []*Timer        // that are to come
 	work     context.Context // of the goroutines started with Go; nil if there is none
 	endWork  context.CancelFunc
+	working  int // how much of it is under way
 }
 
 // Self is the actor.

@@ -8,7 +8,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// root is the parent of all top-level actors; it also counts the goroutines of all actors, by their owner.
+// root is the parent of all top-level actors. It also counts the goroutines that outlive the actors which started them, by their
+// owner.
 type root struct {
 	children map[string]*PID
 	work     map[string]int
@@ -21,11 +22,15 @@ type (
 		prefix  string
 		receive Receive
 	}
-	shutdown    struct{}
-	remaining   struct{}
-	done        struct{}
-	workStarted struct{ owner string }
-	workEnded   struct{ owner string }
+	shutdown  struct{}
+	remaining struct{}
+	done      struct{}
+	// workLeft is work that an actor has left under way, and workEnded the end of one.
+	workLeft struct {
+		owner string
+		count int
+	}
+	workEnded struct{ owner string }
 )
 
 func (r *root) receive(ctx *Context) {
@@ -39,8 +44,8 @@ func (r *root) receive(ctx *Context) {
 		}
 	case remaining:
 		ctx.Respond(r.remaining())
-	case workStarted:
-		r.work[m.owner]++
+	case workLeft:
+		r.work[m.owner] += m.count
 	case workEnded:
 		if r.work[m.owner]--; r.work[m.owner] == 0 {
 			delete(r.work, m.owner)

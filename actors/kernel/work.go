@@ -10,32 +10,80 @@ type WorkPanicked struct {
 	Reason any // what was passed to panic
 }
 
-// workCrashed is delivered instead of the result of work that was started with Go and panicked.
+// worked is the end of work that was started with Go. Its owner counts them; once that is closed, root does.
+type worked struct {
+	system *System
+	owner  *PID
+	result any // nil for none
+}
+
+// workCrashed is the result of work that panicked.
 type workCrashed struct{ reason any }
+
+// Discard tells root of work that ended after its owner.
+func (w worked) Discard() {
+	defer w.system.Send(w.system.root, workEnded{w.owner.Id})
+	if owner, owns := w.result.(Discarder); owns {
+		owner.Discard()
+	}
+}
 
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor. Its
 // context ends with the actor or by EndWork; a result that comes when the actor has ended and owns something should be a
 // Discarder. A panic in work crashes the actor. The goroutine is used again: work must not leave it locked to a thread.
 func (c *Context) Go(work func(context.Context) any) {
-	self, ctx, sys := c.Self(), c.workContext(), c.sys
-	c.Send(sys.root, workStarted{self.Id})
-	sys.pool.Schedule(func() {
-		defer sys.Send(sys.root, workEnded{self.Id})
-		sys.run(ctx, self, work, func(reason any) {
-			sys.Send(self, workCrashed{reason})
-			sys.logPanic("actor crashed", self, "work", reason)
-		})
+	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
+	c.working++
+	c.sys.pool.Schedule(func() {
+		end.result = WorkLeft{}
+		defer func() {
+			if reason := recover(); reason != nil {
+				end.result = workCrashed{reason}
+				defer end.system.logPanic("actor crashed", end.owner, "work", reason)
+			}
+			end.system.Send(end.owner, end)
+		}()
+		end.result = work(ctx)
 	})
+}
+
+// ended takes the result of work.
+func (c *Context) ended(work worked) {
+	c.working--
+	switch result := work.result.(type) {
+	case nil:
+	case workCrashed:
+		c.crash(result.reason)
+	default:
+		c.deliver(result, nil)
+	}
+}
+
+// leaveWork lets root wait for the work that is still under way.
+func (c *Context) leaveWork() {
+	if c.working > 0 {
+		c.Send(c.sys.root, workLeft{c.Self().Id, c.working})
+		c.working = 0
+	}
 }
 
 // Detach is Go for code of the host, which may never return: Shutdown does not wait for it, its goroutine is not used
 // again, and a panic is delivered as WorkPanicked. A host that does not return when its context ends loses a goroutine.
 func (c *Context) Detach(work func(context.Context) any) {
 	self, ctx, sys := c.Self(), c.workContext(), c.sys
-	go sys.run(ctx, self, work, func(reason any) {
-		sys.Send(self, WorkPanicked{reason})
-		sys.logPanic("detached work panicked", self, "work", reason)
-	})
+	go func() {
+		var result any = WorkLeft{}
+		defer func() {
+			if reason := recover(); reason != nil {
+				result = WorkPanicked{reason}
+				defer sys.logPanic("detached work panicked", self, "work", reason)
+			}
+			if result != nil {
+				sys.Send(self, result)
+			}
+		}()
+		result = work(ctx)
+	}()
 }
 
 // EndWork ends the context of all work that is under way. Work that begins later gets another.
@@ -51,21 +99,4 @@ func (c *Context) workContext() context.Context {
 		c.work, c.endWork = context.WithCancel(context.Background())
 	}
 	return c.work
-}
-
-// run sends the owner one message, unless work returns nil.
-func (s *System) run(ctx context.Context, owner *PID, work func(context.Context) any, panicked func(reason any)) {
-	returned := false
-	defer func() {
-		if reason := recover(); reason != nil {
-			panicked(reason)
-		} else if !returned {
-			s.Send(owner, WorkLeft{})
-		}
-	}()
-	result := work(ctx)
-	returned = true
-	if result != nil {
-		s.Send(owner, result)
-	}
 }
