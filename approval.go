@@ -3,6 +3,7 @@ package execbus
 import (
 	"context"
 
+	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
@@ -25,24 +26,24 @@ func (f ApproverFunc) Approve(ctx context.Context, question messages.Question) (
 
 // Questions lists what waits for an answer. The first is the one that is put to the user now; the others wait behind it.
 func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
-	return begin[messages.Questions](ctx, s, messages.ListQuestions{})
+	return begin[messages.Questions](ctx, s, actors.ListQuestions{})
 }
 
 // Decide answers a question. Anybody may, whoever saw it first. When it returns without an error the answer holds. Errors:
 // messages.ErrAlreadyResolved, ErrUnknownQuestion, and ErrInvalidRequest, which leaves the question open.
-func (s *Session) Decide(ctx context.Context, id messages.QuestionID, decision messages.Decision) error {
-	_, err := begin[messages.Done](ctx, s, messages.Decide{Question: id, Decision: decision.Clone()})
+func (s *Session) Decide(ctx context.Context, decide messages.Decide) error {
+	_, err := begin[actors.Done](ctx, s, decide.Clone())
 	return err
 }
 
 // Grants lists what was approved for the session, the oldest first.
 func (s *Session) Grants(ctx context.Context) (messages.Grants, error) {
-	return begin[messages.Grants](ctx, s, messages.ListGrants{})
+	return begin[messages.Grants](ctx, s, actors.ListGrants{})
 }
 
 // Revoke forgets a grant: the next such command is asked about again. What runs already goes on.
-func (s *Session) Revoke(ctx context.Context, id messages.GrantID) error {
-	_, err := ask[messages.Done](ctx, s, messages.RevokeGrant{Grant: id})
+func (s *Session) Revoke(ctx context.Context, revoke messages.RevokeGrant) error {
+	_, err := ask[actors.Done](ctx, s, revoke)
 	return err
 }
 

@@ -29,7 +29,7 @@ func (p *person) Approve(_ context.Context, q messages.Question) (messages.Decis
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, q)
 	if len(p.answers) == 0 {
-		return messages.Decision{Kind: messages.Denied}, nil
+		return messages.Decision{Kind: messages.DecisionDenied}, nil
 	}
 	answer := p.answers[0]
 	p.answers = p.answers[1:]
@@ -58,7 +58,7 @@ func (p *person) will(kinds ...messages.DecisionKind) {
 type cage struct{ ptyio.Spawner }
 
 func (cage) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.Isolated}, nil
+	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 
 func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
@@ -66,7 +66,7 @@ func (c cage) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, erro
 		events := launch.Events
 		launch.Sandbox, launch.Env = nil, append(slices.Clone(launch.Env), "CONFINED=1")
 		launch.Events = func(e ptyio.Event) {
-			if exit, ok := e.(ptyio.Exited); ok && exit.Status != messages.Exited(0) {
+			if exit, ok := e.(ptyio.Exited); ok && exit.Status != messages.StatusExited(0) {
 				exit.Denial = &messages.Denial{Operation: "write"}
 				e = exit
 			}
@@ -87,7 +87,7 @@ func script(text string) messages.ExecCommand {
 func unknown() messages.ExecCommand { return messages.ExecCommand{Argv: []string{"sleep", "0"}} }
 
 func escalated(c messages.ExecCommand) messages.ExecCommand {
-	c.SandboxPermissions, c.Justification = messages.RequireEscalated, "it has to write"
+	c.SandboxPermissions, c.Justification = messages.PermissionsRequireEscalated, "it has to write"
 	return c
 }
 
@@ -110,9 +110,9 @@ func TestAnApprovalWithoutInputIsNotOneForATerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &person{}
-			p.will(messages.ApprovedForSession, messages.Denied)
-			session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
-				Approver: p, Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+			p.will(messages.DecisionApprovedForSession, messages.DecisionDenied)
+			session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess},
+				Approver: p, Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 			if _, err := session.Exec(patient(t), c.first); err != nil {
 				t.Fatal(err)
 			}
@@ -157,9 +157,9 @@ func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
 		{"bin:/usr/bin:/bin", argv, true},
 	} {
 		p := &person{}
-		session := openSession(t, rt, execbus.SessionOptions{Dir: dir, Sandbox: &messages.SandboxPolicy{Type: messages.DangerFullAccess},
+		session := openSession(t, rt, execbus.SessionOptions{Dir: dir, Sandbox: &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess},
 			Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": c.path}}, Approver: p,
-			Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+			Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 		_, err := session.Exec(patient(t), c.command)
 		if asked := p.questions(); (len(asked) == 1) != c.asked || (err != nil) != c.asked {
 			t.Errorf("PATH=%s, %q%s: %v, asked about %+v", c.path, c.command.Argv, c.command.Script, err, asked)
@@ -192,7 +192,7 @@ func TestAnExactSessionHasNoPager(t *testing.T) {
 func TestWhoIsAskedAboutWhat(t *testing.T) {
 	t.Parallel()
 	rt := newRuntime(t, execbus.Options{Spawner: cage{newSpawner(t, true)}})
-	open, readOnly := messages.SandboxPolicy{Type: messages.DangerFullAccess}, messages.SandboxPolicy{Type: messages.ReadOnly}
+	open, readOnly := messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 	const ask, none = true, false
 	for name, c := range map[string]struct {
 		mode    messages.ApprovalMode
@@ -201,27 +201,27 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 		answer  messages.DecisionKind
 		asked   bool
 		output  string // or what the error says
-		err     *messages.Error
+		err     messages.ErrorCode
 	}{
-		"full access, on-request":                {messages.OnRequest, open, script(outside), "", none, "written", nil},
-		"full access, never":                     {messages.Never, open, script(outside), "", none, "written", nil},
-		"full access, never, dangerous":          {messages.Never, open, script("rm -rf /nowhere"), "", none, "rm", messages.ErrRejected},
-		"full access, on-request, dangerous":     {messages.OnRequest, open, script("rm -rf ./nothing; echo done"), messages.Approved, ask, "done", nil},
-		"full access, untrusted, safe":           {messages.Untrusted, open, script("echo hi"), "", none, "hi", nil},
-		"full access, untrusted, safe, argv":     {messages.Untrusted, open, messages.ExecCommand{Argv: []string{"echo", "hi"}}, "", none, "hi", nil},
-		"full access, untrusted, redirect":       {messages.Untrusted, open, script("cat < /dev/null > out; echo done"), messages.Approved, ask, "done", nil},
-		"full access, untrusted, git":            {messages.Untrusted, open, script("git reset --hard"), messages.Denied, ask, "rejected by user", messages.ErrRejected},
-		"full access, untrusted, one not safe":   {messages.Untrusted, open, script("echo hi && touch it"), messages.Aborted, ask, "aborted", messages.ErrAborted},
-		"read-only, on-request":                  {messages.OnRequest, readOnly, script("echo in ${CONFINED}"), "", none, "in 1", nil},
-		"read-only, on-request, write":           {messages.OnRequest, readOnly, script(outside), "", none, "Read-only", nil},
-		"read-only, on-request, escalated":       {messages.OnRequest, readOnly, escalated(script(outside)), messages.Approved, ask, "written", nil},
-		"read-only, on-request, escalated, no":   {messages.OnRequest, readOnly, escalated(script(outside)), messages.Denied, ask, "rejected by user", messages.ErrRejected},
-		"read-only, never, write":                {messages.Never, readOnly, script(outside), "", none, "Read-only", nil},
-		"read-only, never, escalated":            {messages.Never, readOnly, escalated(script(outside)), "", none, "never", messages.ErrRejected},
-		"read-only, untrusted, escalated":        {messages.Untrusted, readOnly, escalated(script(outside)), messages.Approved, ask, "written", nil},
-		"read-only, untrusted, write":            {messages.Untrusted, readOnly, script(outside), messages.Approved, ask, "written", nil},
-		"read-only, on-failure, write, approved": {messages.OnFailure, readOnly, script(outside), messages.Approved, ask, "written", nil},
-		"read-only, on-failure, write, denied":   {messages.OnFailure, readOnly, script(outside), messages.Denied, ask, "rejected by user", messages.ErrRejected},
+		"full access, on-request":                {messages.ApproveOnRequest, open, script(outside), "", none, "written", ""},
+		"full access, never":                     {messages.ApproveNever, open, script(outside), "", none, "written", ""},
+		"full access, never, dangerous":          {messages.ApproveNever, open, script("rm -rf /nowhere"), "", none, "rm", messages.ErrRejected},
+		"full access, on-request, dangerous":     {messages.ApproveOnRequest, open, script("rm -rf ./nothing; echo done"), messages.DecisionApproved, ask, "done", ""},
+		"full access, untrusted, safe":           {messages.ApproveUntrusted, open, script("echo hi"), "", none, "hi", ""},
+		"full access, untrusted, safe, argv":     {messages.ApproveUntrusted, open, messages.ExecCommand{Argv: []string{"echo", "hi"}}, "", none, "hi", ""},
+		"full access, untrusted, redirect":       {messages.ApproveUntrusted, open, script("cat < /dev/null > out; echo done"), messages.DecisionApproved, ask, "done", ""},
+		"full access, untrusted, git":            {messages.ApproveUntrusted, open, script("git reset --hard"), messages.DecisionDenied, ask, "rejected by user", messages.ErrRejected},
+		"full access, untrusted, one not safe":   {messages.ApproveUntrusted, open, script("echo hi && touch it"), messages.DecisionAborted, ask, "aborted", messages.ErrAborted},
+		"read-only, on-request":                  {messages.ApproveOnRequest, readOnly, script("echo in ${CONFINED}"), "", none, "in 1", ""},
+		"read-only, on-request, write":           {messages.ApproveOnRequest, readOnly, script(outside), "", none, "Read-only", ""},
+		"read-only, on-request, escalated":       {messages.ApproveOnRequest, readOnly, escalated(script(outside)), messages.DecisionApproved, ask, "written", ""},
+		"read-only, on-request, escalated, no":   {messages.ApproveOnRequest, readOnly, escalated(script(outside)), messages.DecisionDenied, ask, "rejected by user", messages.ErrRejected},
+		"read-only, never, write":                {messages.ApproveNever, readOnly, script(outside), "", none, "Read-only", ""},
+		"read-only, never, escalated":            {messages.ApproveNever, readOnly, escalated(script(outside)), "", none, "never", messages.ErrRejected},
+		"read-only, untrusted, escalated":        {messages.ApproveUntrusted, readOnly, escalated(script(outside)), messages.DecisionApproved, ask, "written", ""},
+		"read-only, untrusted, write":            {messages.ApproveUntrusted, readOnly, script(outside), messages.DecisionApproved, ask, "written", ""},
+		"read-only, on-failure, write, approved": {messages.ApproveOnFailure, readOnly, script(outside), messages.DecisionApproved, ask, "written", ""},
+		"read-only, on-failure, write, denied":   {messages.ApproveOnFailure, readOnly, script(outside), messages.DecisionDenied, ask, "rejected by user", messages.ErrRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &person{}
@@ -230,7 +230,7 @@ func TestWhoIsAskedAboutWhat(t *testing.T) {
 				Approval: messages.ApprovalPolicy{Mode: c.mode}})
 			result, err := session.Exec(patient(t), c.command)
 			switch {
-			case c.err != nil:
+			case c.err != "":
 				wantError(t, err, c.err, c.output)
 				if said := err.Error(); !strings.HasPrefix(said, "exec: ") { // and names no process that there never was
 					t.Errorf("it begins with something else: %q", said)
@@ -255,15 +255,15 @@ func TestARuleThatAPersonMakesHoldsInEverySessionAndTheNextTime(t *testing.T) {
 	rules := t.TempDir()
 	options := execbus.Options{Rules: []execbus.RuleLayer{{Dir: rules, Trusted: true}}, AmendmentFile: filepath.Join(rules, "default.rules")}
 	p := &person{}
-	untrusted := execbus.SessionOptions{Dir: t.TempDir(), Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}, Approver: p}
+	untrusted := execbus.SessionOptions{Dir: t.TempDir(), Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}, Approver: p}
 	command := messages.ExecCommand{Argv: []string{"touch", "it"}}
 	rt := newRuntime(t, options)
 	one, two := openSession(t, rt, untrusted), openSession(t, rt, untrusted)
-	p.will(messages.ApprovedWithRule)
+	p.will(messages.DecisionApprovedWithRule)
 	exec(t, one, command)
 	asked := p.questions()
 	if len(asked) != 1 || !slices.Equal(asked[0].Amendment, []string{"touch", "it"}) || !slices.ContainsFunc(asked[0].Choices, func(c messages.Choice) bool {
-		return c.Kind == messages.ApprovedWithRule && strings.Contains(c.Remembers, options.AmendmentFile)
+		return c.Kind == messages.DecisionApprovedWithRule && strings.Contains(c.Remembers, options.AmendmentFile)
 	}) {
 		t.Fatalf("asked %+v", asked)
 	}
@@ -307,7 +307,7 @@ func TestARuleFileForbids(t *testing.T) {
 
 func TestAnotherSubscriberMayAnswer(t *testing.T) {
 	t.Parallel()
-	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}) // sees it, and does nothing
 	all := watch(t, session, execbus.Watch{})
 	answered := make(chan error, 1)
@@ -320,26 +320,26 @@ func TestAnotherSubscriberMayAnswer(t *testing.T) {
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%v, %v", waiting, err)
 	}
-	if err := session.Decide(patient(t), waiting[0].ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
+	if err := session.Decide(patient(t), messages.Decide{Question: waiting[0].ID, Decision: messages.Decision{Kind: messages.DecisionApprovedForSession}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	wantError(t, session.Decide(patient(t), waiting[0].ID, messages.Decision{Kind: messages.Denied}), messages.ErrAlreadyResolved)
+	wantError(t, session.Decide(patient(t), messages.Decide{Question: waiting[0].ID, Decision: messages.Decision{Kind: messages.DecisionDenied}}), messages.ErrAlreadyResolved)
 	granted, err := session.Grants(patient(t))
 	if err != nil || len(granted) != 1 {
 		t.Fatalf("%v, %v", granted, err)
 	}
-	if err := session.Revoke(patient(t), granted[0].ID); err != nil {
+	if err := session.Revoke(patient(t), messages.RevokeGrant{Grant: granted[0].ID}); err != nil {
 		t.Error(err)
 	}
-	wantError(t, session.Revoke(patient(t), granted[0].ID), messages.ErrUnknownGrant)
+	wantError(t, session.Revoke(patient(t), messages.RevokeGrant{Grant: granted[0].ID}), messages.ErrUnknownGrant)
 }
 
 func TestWithNobodyToAsk(t *testing.T) {
 	t.Parallel()
-	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	watch(t, session, execbus.Watch{}) // everything is nobody's duty
 	_, err := session.Exec(patient(t), unknown())
 	wantError(t, err, messages.ErrRejected, "nobody is there to be asked")
@@ -350,7 +350,7 @@ func TestWithNobodyToAsk(t *testing.T) {
 
 func TestACallerThatGivesUpIsNotAskedFor(t *testing.T) {
 	t.Parallel()
-	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	ears := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
 	quick := unknown()
 	quick.NoWait = true
@@ -384,7 +384,7 @@ func TestMalformedPermissionsAreNoCommand(t *testing.T) {
 	for field, p := range map[string]messages.CommandPolicy{
 		"justification":         {Justification: "because"},
 		"sandboxPermissions":    {SandboxPermissions: "all"},
-		"additionalPermissions": {SandboxPermissions: messages.WithAdditionalPermissions},
+		"additionalPermissions": {SandboxPermissions: messages.PermissionsWithAdditional},
 	} {
 		command := messages.ExecCommand{Argv: []string{"true"}, CommandPolicy: p}
 		_, err := session.Exec(patient(t), command)
@@ -400,7 +400,7 @@ func TestShutdownWithAQuestionOpen(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})
 	rt := newRuntime(t, execbus.Options{})
-	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
 		Approver: execbus.ApproverFunc(func(ctx context.Context, _ messages.Question) (messages.Decision, error) {
 			close(asked)
 			<-ctx.Done()
@@ -437,14 +437,14 @@ func TestTheProgramThatWasAskedAboutIsTheOneThatRuns(t *testing.T) {
 		}
 	}
 	tool(second)
-	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
 		Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": first + ":" + second + ":" + os.Getenv("PATH")}},
 		Approver: execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
 			if q.Program != filepath.Join(second, "tool") {
 				t.Errorf("the question is about %q", q.Program)
 			}
 			tool(first)
-			return messages.Decision{Kind: messages.Approved}, nil
+			return messages.Decision{Kind: messages.DecisionApproved}, nil
 		})})
 	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted}})
 	result := exec(t, session, messages.ExecCommand{Argv: []string{"tool"}})
@@ -459,11 +459,11 @@ func TestTheProgramThatWasAskedAboutIsTheOneThatRuns(t *testing.T) {
 func TestAProgramThatComesLaterIsNotTheOneThatWasAskedAbout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
 		Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": dir + ":" + os.Getenv("PATH")}},
 		Approver: execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
 			t.Errorf("asked about %q, found as %q", q.Argv, q.Program)
-			return messages.Decision{Kind: messages.Approved}, os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho planted"), 0o700)
+			return messages.Decision{Kind: messages.DecisionApproved}, os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho planted"), 0o700)
 		})})
 	result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"tool"}})
 	if !errors.Is(err, messages.ErrNoSuchProgram) {
@@ -477,7 +477,7 @@ func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
 	dangerous := script("rm -rf ./nothing && echo done")
 	_, err := session.Exec(patient(t), dangerous)
 	wantError(t, err, messages.ErrRejected)
-	readOnly := messages.SandboxPolicy{Type: messages.ReadOnly}
+	readOnly := messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 	if err := session.Executor().UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &readOnly}); err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestEachDecisionIsLoggedWithoutTheCommand(t *testing.T) {
 	t.Parallel()
 	var log logged
 	rt := newRuntime(t, execbus.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	exec(t, session, messages.ExecCommand{Argv: []string{"echo", "secret"}})
 	_, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"sleep", "0secret"}})
 	wantError(t, err, messages.ErrRejected)

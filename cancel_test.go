@@ -64,11 +64,11 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 			t.Errorf("the poll whose context ended took %v", took)
 		}
 
-		if err := session.CloseStdin(patient(t), id); err != nil {
+		if err := session.CloseStdin(patient(t), messages.CloseStdin{Process: id}); err != nil {
 			t.Fatal(err)
 		}
 		result := finish(t, session, id)
-		if got, want := result.OutputText(), "ready\ngot one\nover\n"; got != want || result.Status != messages.Exited(0) {
+		if got, want := result.OutputText(), "ready\ngot one\nover\n"; got != want || result.Status != messages.StatusExited(0) {
 			t.Errorf("the process lived on with %q, %v; want %q, code(0)", got, result.Status, want)
 		}
 	})
@@ -170,7 +170,7 @@ func TestADecidedResultIsReturned(t *testing.T) {
 		if a.err != nil {
 			t.Fatalf("the result that was there is lost: %v", a.err)
 		}
-		if a.result.OutputText() != "decided\n" || a.result.Status != messages.Exited(3) {
+		if a.result.OutputText() != "decided\n" || a.result.Status != messages.StatusExited(3) {
 			t.Errorf("the result is %q, %v", a.result.OutputText(), a.result.Status)
 		}
 	})

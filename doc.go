@@ -120,7 +120,7 @@
 // # Endings
 //
 // The leader is the program that was started; the tree is the leader with everything that it started in turn. When the
-// leader exits its background children are ended, too, unless the command said messages.KeepTree; the process then goes on
+// leader exits its background children are ended, too, unless the command said messages.LeaderExitKeepsTree; the process then goes on
 // until they have ended or are terminated. Ending a tree means SIGTERM, a grace of 500 ms, and SIGKILL until none is left.
 // The record tells the cause, the status as the kernel reported it, how many descendants were ended, and names what could
 // not be. [Session.Close] and [Runtime.Shutdown] end every process and return when that has come about. If the host dies

@@ -48,7 +48,7 @@ func TestTheEventsOfACommand(t *testing.T) {
 			}
 			switch e := event.(type) {
 			case messages.ToolDecision:
-				if i != 0 || !e.Allowed || e.Attempt != 1 || e.Source != messages.ByPolicy || !e.Unsandboxed || e.Decision != "" {
+				if i != 0 || !e.Allowed || e.Attempt != 1 || e.Source != messages.DecidedByPolicy || !e.Unsandboxed || e.Decision != "" {
 					t.Errorf("event %d is %+v", i, e)
 				}
 			case messages.ExecStarted:
@@ -62,7 +62,7 @@ func TestTheEventsOfACommand(t *testing.T) {
 					t.Errorf("the input is told as %q", e.Input)
 				}
 			case messages.ExecExited:
-				if e.Status != messages.Exited(5) {
+				if e.Status != messages.StatusExited(5) {
 					t.Errorf("the exit is told as %v", e.Status)
 				}
 			case messages.OutputClosed:
@@ -70,7 +70,7 @@ func TestTheEventsOfACommand(t *testing.T) {
 					t.Errorf("the end of the output is told as %d bytes", e.Total)
 				}
 			case messages.ExecEnded:
-				if e.Cause != messages.CauseExited || e.Status != messages.Exited(5) || e.Total != 8 || e.Duration <= 0 ||
+				if e.Cause != messages.CauseExited || e.Status != messages.StatusExited(5) || e.Total != 8 || e.Duration <= 0 ||
 					!strings.Contains(string(e.Transcript), "out\n") || len(e.Transcript) != 8 {
 					t.Errorf("the end is told as %+v", e)
 				}
@@ -79,10 +79,10 @@ func TestTheEventsOfACommand(t *testing.T) {
 			}
 			kinds = append(kinds, string(event.Kind()))
 		}
-		if streams[messages.Stdout] != "out\n" || streams[messages.Stderr] != "err\n" {
+		if streams[messages.StreamStdout] != "out\n" || streams[messages.StreamStderr] != "err\n" {
 			t.Errorf("the output is told as %q", streams)
 		}
-		for _, kind := range []messages.EventKind{messages.KindExecStarted, messages.KindInteraction, messages.KindExecExited,
+		for _, kind := range []messages.EventKind{messages.KindExecStarted, messages.KindTerminalInteraction, messages.KindExecExited,
 			messages.KindOutputClosed, messages.KindExecEnded} {
 			if n := strings.Count(" "+strings.Join(kinds, " ")+" ", " "+string(kind)+" "); n != 1 {
 				t.Errorf("%s came %d times: %v", kind, n, kinds)
@@ -161,7 +161,7 @@ func TestALosslessSubscriberMissesNothing(t *testing.T) {
 			switch e := event.(type) {
 			case messages.OutputDelta:
 				sequence++
-				if e.Seq != sequence || e.Offset != total || len(e.Bytes) > messages.MaxDelta || len(bytes.Trim(e.Bytes, "x")) > 0 {
+				if e.Seq != sequence || e.Offset != total || len(e.Bytes) > messages.MaxOutputDelta || len(bytes.Trim(e.Bytes, "x")) > 0 {
 					t.Fatalf("delta %d at %d: %d at %d with %d bytes", sequence, total, e.Seq, e.Offset, len(e.Bytes))
 				}
 				total += int64(len(e.Bytes))
@@ -220,7 +220,7 @@ func TestTheDeathOfAWardenIsTold(t *testing.T) {
 		}
 	}
 	end := await[messages.ExecEnded](t, ends, nil)
-	if end.Process != id || end.Cause != messages.CauseRuntimeFailure || end.Status != messages.NoStatus || end.Detail == "" {
+	if end.Process != id || end.Cause != messages.CauseRuntimeFailure || end.Status != messages.StatusNone() || end.Detail == "" {
 		t.Errorf("the command ended with %v", end.EndRecord.String())
 	}
 	logs.want(t, "ERROR", "the warden died", "pid", warden)

@@ -15,10 +15,10 @@ func ExampleApproverFunc() {
 	ctx := context.Background()
 	approver := execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
 		fmt.Println("asked:", q.Display)
-		return messages.Decision{Kind: messages.ApprovedForSession}, nil
+		return messages.Decision{Kind: messages.DecisionApprovedForSession}, nil
 	})
 	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approver: approver,
-		Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}))
+		Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}))
 	defer func() { _ = session.Close(ctx) }()
 	for range 2 {
 		result := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "0"}}))
@@ -33,14 +33,14 @@ func ExampleApproverFunc() {
 // Whoever watches for questions by name may answer them, and so may anybody else.
 func ExampleSession_Decide() {
 	ctx := context.Background()
-	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}))
+	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}))
 	defer func() { _ = session.Close(ctx) }()
 	questions := must(session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}))
 	defer questions.Close()
 	go func() {
 		for event := range questions.All(ctx) {
 			if asked, ok := event.(messages.ApprovalRequested); ok {
-				_ = session.Decide(ctx, asked.ID, messages.Decision{Kind: messages.Denied, Rejection: "not on a Friday"})
+				_ = session.Decide(ctx, messages.Decide{Question: asked.ID, Decision: messages.Decision{Kind: messages.DecisionDenied, Rejection: "not on a Friday"}})
 			}
 		}
 	}()
@@ -52,7 +52,7 @@ func ExampleSession_Decide() {
 
 func ExampleSession_Questions() {
 	ctx := context.Background()
-	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}))
+	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}))
 	defer func() { _ = session.Close(ctx) }()
 	events := must(session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}))
 	defer events.Close()
@@ -61,7 +61,7 @@ func ExampleSession_Questions() {
 	must(events.Next(ctx)) // it has been put
 	for _, q := range must(session.Questions(ctx)) {
 		fmt.Println(q.Display, "in", q.Dir)
-		fmt.Println(session.Decide(ctx, q.ID, messages.Decision{Kind: messages.Approved}))
+		fmt.Println(session.Decide(ctx, messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionApproved}}))
 	}
 	fmt.Println((<-ended).Status)
 	// Output:
@@ -74,16 +74,16 @@ func ExampleSession_Questions() {
 func ExampleSession_Revoke() {
 	ctx := context.Background()
 	asked := 0
-	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
 		Approver: execbus.ApproverFunc(func(context.Context, messages.Question) (messages.Decision, error) {
 			asked++
-			return messages.Decision{Kind: messages.ApprovedForSession}, nil
+			return messages.Decision{Kind: messages.DecisionApprovedForSession}, nil
 		})}))
 	defer func() { _ = session.Close(ctx) }()
 	command := messages.ExecCommand{Argv: []string{"sleep", "0"}}
 	must(session.Exec(ctx, command))
 	for _, grant := range must(session.Grants(ctx)) {
-		fmt.Println(grant.Display, session.Revoke(ctx, grant.ID))
+		fmt.Println(grant.Display, session.Revoke(ctx, messages.RevokeGrant{Grant: grant.ID}))
 	}
 	must(session.Exec(ctx, command))
 	fmt.Println("asked", asked, "times")
@@ -116,7 +116,7 @@ func ExampleExecutor_UpdateEnvironment() {
 	session, shut := open()
 	defer shut()
 	ctx := context.Background()
-	err := session.Executor().UpdateEnvironment(ctx, messages.UpdateEnvironment{Approval: &messages.ApprovalPolicy{Mode: messages.Never}})
+	err := session.Executor().UpdateEnvironment(ctx, messages.UpdateEnvironment{Approval: &messages.ApprovalPolicy{Mode: messages.ApproveNever}})
 	fmt.Println(err)
 	_, err = session.Exec(ctx, messages.ExecCommand{Argv: []string{"rm", "-rf", "./no-such-directory"}})
 	fmt.Println(err.(*messages.Error).Code)

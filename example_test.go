@@ -166,7 +166,7 @@ func ExampleSession_Write() {
 	started := must(session.Exec(ctx, command))
 	result := must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: []byte("hello\n"), NoWait: true}))
 	fmt.Println("bytes taken:", result.Taken)
-	if err := session.CloseStdin(ctx, started.Process); err != nil {
+	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())
@@ -216,7 +216,7 @@ func ExampleSession_Resize() {
 	ctx := context.Background()
 	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; stty size"}, TTY: true, NoWait: true}
 	started := must(session.Exec(ctx, command))
-	if err := session.Resize(ctx, started.Process, messages.Size{Rows: 50, Cols: 132}); err != nil {
+	if err := session.Resize(ctx, messages.Resize{Process: started.Process, Size: messages.Size{Rows: 50, Cols: 132}}); err != nil {
 		fmt.Println(err)
 	}
 	write := messages.WriteStdin{Process: started.Process, Bytes: []byte("go\n"), Yield: new(30 * time.Second)}
@@ -230,7 +230,7 @@ func ExampleSession_Signal() {
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
-	if err := session.Signal(ctx, messages.Signal{Process: started.Process, Number: int(syscall.SIGINT)}); err != nil {
+	if err := session.Signal(ctx, messages.Signal{Process: started.Process, Signal: syscall.SIGINT}); err != nil {
 		fmt.Println(err)
 	}
 	result := must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true}))
@@ -245,7 +245,7 @@ func ExampleSession_CloseStdin() {
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true, NoWait: true}))
 	must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: make([]byte, 100_000), NoWait: true}))
-	if err := session.CloseStdin(ctx, started.Process); err != nil {
+	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())

@@ -41,7 +41,7 @@ func TestScriptsRunInTheirShell(t *testing.T) {
 			command := messages.ExecCommand{Script: "echo 'a  b' | tr a c; exit 4", Shell: c.shell, Login: c.login}
 			command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"HOME": t.TempDir()}}
 			result := exec(t, c.session, command)
-			if got := result.OutputText(); !strings.HasSuffix(got, "c  b\n") || result.Status != messages.Exited(4) {
+			if got := result.OutputText(); !strings.HasSuffix(got, "c  b\n") || result.Status != messages.StatusExited(4) {
 				t.Errorf("it said %q and ended with %v", got, result.Status)
 			}
 			argv := await[messages.ExecStarted](t, events, nil).Argv
@@ -69,7 +69,7 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 	session := openSession(t, rt, execbus.SessionOptions{NoLoginShell: true})
 	for _, c := range []struct {
 		command messages.ExecCommand
-		code    *messages.Error
+		code    messages.ErrorCode
 		facts   []string
 	}{
 		{messages.ExecCommand{}, messages.ErrInvalidRequest, []string{"argv"}},
@@ -116,7 +116,7 @@ func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
 		t.Errorf("the poll took %v, want at least 0.6 s", took)
 	}
 	text := result.Text()
-	if result.Running || result.Status != messages.Exited(0) || result.OutputText() != "done at last\n" ||
+	if result.Running || result.Status != messages.StatusExited(0) || result.OutputText() != "done at last\n" ||
 		!strings.Contains(text, "\nProcess exited with code 0\n") || strings.Contains(text, "session ID") {
 		t.Errorf("the poll is answered with %q", text)
 	}
@@ -201,7 +201,7 @@ func TestTheSessionsBoundForTextHolds(t *testing.T) {
 	if got, want := result.OutputText(), cut(lines.String(), 6); got != want {
 		t.Errorf("the text of a command with a bound of its own is %q, want %q", got, want)
 	}
-	if result.OriginalTokens() <= 6 || result.Process == 0 || result.WallTime < 0 || result.Running || result.Status != messages.Exited(0) ||
+	if result.OriginalTokens() <= 6 || result.Process == 0 || result.WallTime < 0 || result.Running || result.Status != messages.StatusExited(0) ||
 		!regexp.MustCompile(`^[0-9a-f]{6}$`).MatchString(result.ChunkID) {
 		t.Errorf("the result is %+v", result)
 	}

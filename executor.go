@@ -80,11 +80,11 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*ExecSession
 // takeBack ends a process whose caller has given up before it knew it. The end is not waited for.
 func (e Executor) takeBack(err error) {
 	typed, ok := errors.AsType[*messages.Error](err)
-	if !ok || typed.Code != messages.CodeCancelled {
+	if !ok || typed.Code != messages.ErrCancelled {
 		return
 	}
 	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise nothing was begun
-		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.ByUser, Grace: new(time.Duration)}
+		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.TerminatedByUser, Grace: new(time.Duration)}
 		e.session.runtime.system.Send(e.session.supervisor, terminate)
 	}
 }
@@ -98,13 +98,13 @@ func (e Executor) UpdateEnvironment(ctx context.Context, update messages.UpdateE
 func (r SpawnRequest) check() error {
 	switch {
 	case r.Sandbox != "" && r.Sandbox != SandboxNone:
-		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: r.ProcessID,
 			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor; use none", r.Sandbox)}
 	case len(r.Inherit) > 0:
-		return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: r.ProcessID,
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: r.ProcessID,
 			Detail: "inherited file descriptors are not supported by this executor; pass data by input, file or socket"}
 	case !filepath.IsAbs(r.Dir):
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: r.ProcessID,
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: r.ProcessID,
 			Detail: fmt.Sprintf("the directory %q is not absolute; name it from the root on", r.Dir)}
 	default:
 		return nil
@@ -130,7 +130,7 @@ func (s *ExecSession) follow(events *bus.Subscription) {
 	defer events.Close()
 	for event, err := range events.All(context.Background()) {
 		if err != nil {
-			s.settled(messages.NoStatus, err)
+			s.settled(messages.StatusNone(), err)
 			return
 		}
 		switch e := event.(type) {
@@ -148,7 +148,7 @@ func (s *ExecSession) settled(status messages.ExitStatus, err error) {
 	s.settle.Do(func() {
 		s.status, s.err = status, err
 		if err == nil && status.Kind == messages.ExitNone {
-			s.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Subject: s.name, Detail: "the exit status was lost"}
+			s.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Subject: s.name, Detail: "the exit status was lost"}
 		}
 		close(s.exited)
 	})
@@ -158,7 +158,7 @@ func (s *ExecSession) settled(status messages.ExitStatus, err error) {
 func (s *ExecSession) ProcessID() string { return s.name }
 
 // SubscribeOutput opens a subscription to the output from now on; there is no replay. A reader that falls behind finds a
-// messages.Gap. Output of a terminal counts as messages.PTY.
+// messages.Gap. Output of a terminal counts as messages.StreamPTY.
 func (s *ExecSession) SubscribeOutput() (*bus.Subscription, error) {
 	return s.session.Events(Watch{Calls: []messages.CallID{s.call},
 		Kinds: []messages.EventKind{messages.KindOutputDelta, messages.KindOutputClosed}})
@@ -175,12 +175,12 @@ func (s *ExecSession) Write(ctx context.Context, p []byte) error {
 
 // Resize changes the size of the process's terminal.
 func (s *ExecSession) Resize(ctx context.Context, size messages.Size) error {
-	return s.session.Resize(ctx, s.id, size)
+	return s.session.Resize(ctx, messages.Resize{Process: s.id, Size: size})
 }
 
 // Terminate ends the process with its tree and waits until that has come about. A process that has ended is no error.
 func (s *ExecSession) Terminate(ctx context.Context) error {
-	_, err := s.session.Terminate(ctx, messages.Terminate{Process: s.id, By: messages.ByUser})
+	_, err := s.session.Terminate(ctx, messages.Terminate{Process: s.id, By: messages.TerminatedByUser})
 	if errors.Is(err, messages.ErrUnknownProcess) || errors.Is(err, messages.ErrClosed) {
 		return nil // it has ended, and may be forgotten already; or the session has, and ended it
 	}
@@ -198,23 +198,23 @@ func (s *ExecSession) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	case err == nil:
 		s.settled(exits[0].Status, nil)
 	case errors.Is(err, messages.ErrCancelled):
-		return messages.NoStatus, err
+		return messages.StatusNone(), err
 	}
 	select { // any other error says that the process is forgotten, so its exit is known or about to be
 	case <-s.exited:
 		return s.status, s.err
 	case <-ctx.Done():
-		return messages.NoStatus, cancelled(ctx)
+		return messages.StatusNone(), cancelled(ctx)
 	}
 }
 
 // TryExitStatus is the leader's exit status, and false while the news of its exit is not here. The status is
-// messages.NoStatus where the kernel's word was lost; Wait then says why.
+// messages.StatusNone() where the kernel's word was lost; Wait then says why.
 func (s *ExecSession) TryExitStatus() (messages.ExitStatus, bool) {
 	select {
 	case <-s.exited:
 		return s.status, true
 	default:
-		return messages.NoStatus, false
+		return messages.StatusNone(), false
 	}
 }

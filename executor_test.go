@@ -163,10 +163,10 @@ func TestExecutorTalksToAProcess(t *testing.T) {
 				rest[delta.Stream] += string(delta.Bytes)
 			}
 		}
-		if rest[messages.Stdout] != "got end\n" || rest[messages.Stderr] != "over\n" {
+		if rest[messages.StreamStdout] != "got end\n" || rest[messages.StreamStderr] != "over\n" {
 			t.Errorf("the last output is %q", rest)
 		}
-		wantStatus(t, s, messages.Exited(7))
+		wantStatus(t, s, messages.StatusExited(7))
 		if err := s.Terminate(patient(t)); err != nil {
 			t.Errorf("Terminate after the end: %v", err)
 		}
@@ -209,7 +209,7 @@ func TestExecutorTerminates(t *testing.T) {
 				t.Errorf("Terminate: %v", err)
 			}
 		}
-		wantStatus(t, s, messages.Signaled(15))
+		wantStatus(t, s, messages.StatusSignaled(15))
 	})
 }
 
@@ -240,7 +240,7 @@ func TestExecutorGivesExactlyTheEnvironment(t *testing.T) {
 			if got := strings.TrimPrefix(all.String(), "^D\b\b"); got != want {
 				t.Errorf("the environment is %q, want %q", got, want)
 			}
-			wantStatus(t, s, messages.Exited(0))
+			wantStatus(t, s, messages.StatusExited(0))
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestExecutorSetsTheNameAndTheDirectory(t *testing.T) {
 		if got := awaitOutput(t, output, "\n"); got != "another name in /usr\n" {
 			t.Errorf("it says %q", got)
 		}
-		wantStatus(t, s, messages.Exited(0))
+		wantStatus(t, s, messages.StatusExited(0))
 	})
 }
 
@@ -265,7 +265,7 @@ func TestExecutorRefusesBeforeAnythingIsStarted(t *testing.T) {
 	session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 	for _, c := range []struct {
 		change func(*execbus.SpawnRequest)
-		code   *messages.Error
+		code   messages.ErrorCode
 		fact   string
 	}{
 		{func(r *execbus.SpawnRequest) { r.Sandbox = execbus.SandboxLinuxSeccomp }, messages.ErrUnsupported, "sandbox policy linuxSeccomp"},
@@ -289,7 +289,7 @@ func TestExecutorRefusesBeforeAnythingIsStarted(t *testing.T) {
 	r := request("true")
 	r.Sandbox = execbus.SandboxNone
 	s, _ := spawn(t, session.Executor(), r)
-	wantStatus(t, s, messages.Exited(0))
+	wantStatus(t, s, messages.StatusExited(0))
 }
 
 func TestExecutorTellsWhyNothingStarts(t *testing.T) {
@@ -316,7 +316,7 @@ func TestAnAbandonedSpawnLeavesNothing(t *testing.T) {
 	cancel()
 	wantError(t, <-errs, messages.ErrCancelled)
 	close(spawner.hold)
-	if end := await[messages.ExecEnded](t, events, nil); end.Cause != messages.CauseTerminated || end.By != messages.ByUser {
+	if end := await[messages.ExecEnded](t, events, nil); end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByUser {
 		t.Errorf("it ended with %v", end.EndRecord.String())
 	}
 	eventually(t, "nothing is left", func() bool { return len(listed(t, session)) == 0 })
@@ -331,7 +331,7 @@ func TestTheProcessesOfAnExecutorAreItsSessions(t *testing.T) {
 	if err := session.Close(patient(t)); err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, s, messages.Signaled(15))
+	wantStatus(t, s, messages.StatusSignaled(15))
 	if err := s.Terminate(patient(t)); err != nil {
 		t.Errorf("Terminate after the end of the session: %v", err)
 	}
@@ -342,7 +342,7 @@ func TestALostStatusIsTold(t *testing.T) {
 	t.Parallel()
 	spawner := reports{newSpawner(t, true), func(event ptyio.Event) ptyio.Event {
 		if _, ok := event.(ptyio.Exited); ok {
-			return ptyio.Exited{Status: messages.NoStatus, Lost: messages.ErrWardenLost}
+			return ptyio.Exited{Status: messages.StatusNone(), Lost: messages.ErrWardenLost}
 		}
 		return event
 	}}
@@ -350,7 +350,7 @@ func TestALostStatusIsTold(t *testing.T) {
 	s, _ := spawn(t, session.Executor(), request("true"))
 	status, err := s.Wait(patient(t))
 	wantError(t, err, messages.ErrRuntimeFailure, "mine", "the exit status was lost")
-	if again, known := s.TryExitStatus(); status != messages.NoStatus || again != status || !known {
+	if again, known := s.TryExitStatus(); status != messages.StatusNone() || again != status || !known {
 		t.Errorf("the status is %v, then %v, %v", status, again, known)
 	}
 }

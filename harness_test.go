@@ -265,11 +265,11 @@ func pids(t testing.TB, output []byte, want int) []int {
 }
 
 // wantError checks the code of an error and that its sentence names the facts.
-func wantError(t testing.TB, err error, sentinel *messages.Error, facts ...string) {
+func wantError(t testing.TB, err error, code messages.ErrorCode, facts ...string) {
 	t.Helper()
 	typed, ok := err.(*messages.Error)
-	if !ok || typed.Code != sentinel.Code {
-		t.Errorf("the error is %#v, want one of %s", err, sentinel.Code)
+	if !ok || typed.Code != code {
+		t.Errorf("the error is %#v, want one of %s", err, code)
 		return
 	}
 	for _, fact := range facts {

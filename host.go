@@ -57,8 +57,8 @@ func asked[T any](patience time.Duration, op, subject string, do func(context.Co
 	if err == nil {
 		return value, nil
 	}
-	failure := &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Subject: subject, Detail: err.Error()}
-	if typed, ok := errors.AsType[*messages.Error](err); ok && typed.Code != messages.CodeCancelled {
+	failure := &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Subject: subject, Detail: err.Error()}
+	if typed, ok := errors.AsType[*messages.Error](err); ok && typed.Code != messages.ErrCancelled {
 		failure.Code = typed.Code
 	}
 	return value, failure
@@ -85,7 +85,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 	}
 	there, err := asked(patience, op, dir, func(ctx context.Context) (bool, error) { return spawner.Resolver().IsDir(ctx, dir) })
 	if err == nil && !there {
-		err = &messages.Error{Code: messages.CodeInvalidRequest, Op: op, Subject: dir,
+		err = &messages.Error{Code: messages.ErrInvalidRequest, Op: op, Subject: dir,
 			Detail: "there is no such directory; make it, or name another one"}
 	}
 	return err
@@ -97,5 +97,5 @@ func closeSpawner(spawner ptyio.Spawner) error {
 	if _, ours := errors.AsType[*messages.Error](err); err == nil || ours {
 		return err
 	}
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "shutdown", Subject: "spawner", Detail: err.Error()}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "shutdown", Subject: "spawner", Detail: err.Error()}
 }

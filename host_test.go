@@ -182,7 +182,7 @@ func hurtsNobody(t *testing.T, rt *execbus.Runtime) {
 	t.Helper()
 	session := openSession(t, rt, execbus.SessionOptions{})
 	for range 3 {
-		if result := exec(t, session, bash("echo well; exit 3")); result.OutputText() != "well\n" || result.Status != messages.Exited(3) {
+		if result := exec(t, session, bash("echo well; exit 3")); result.OutputText() != "well\n" || result.Status != messages.StatusExited(3) {
 			t.Errorf("the result is %q, %v", result.OutputText(), result.Status)
 		}
 	}
@@ -200,7 +200,7 @@ func TestRecordsForABlockedLoggerAreCounted(t *testing.T) {
 	b := bad{"Handle", deeds["blocks"], &atomic.Int32{}}
 	rt := newRuntime(t, execbus.Options{Logger: b.logger(), Spawner: newSpawner(t, true)}.Impatient(patience, time.Millisecond))
 	t.Cleanup(release)
-	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}})
+	session := openSession(t, rt, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	eventually(t, "records are dropped", func() bool {
 		for range 100 { // each is logged
 			_, err := session.Exec(patient(t), unknown())

@@ -34,9 +34,9 @@ func family(t *testing.T, session *execbus.Session) []int {
 		output += string(delta.Bytes)
 	}
 	kept := bash(child)
-	kept.OnLeaderExit, kept.Grace = messages.KeepTree, new(50*time.Millisecond)
+	kept.OnLeaderExit, kept.Grace = messages.LeaderExitKeepsTree, new(50*time.Millisecond)
 	result := exec(t, session, kept)
-	if !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.Exited(0) {
+	if !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.StatusExited(0) {
 		t.Fatalf("the kept child is told of as %+v", result)
 	}
 	for len(result.Output) == 0 {
@@ -72,7 +72,7 @@ func TestCloseEndsEverythingOfOneSession(t *testing.T) {
 	}
 	wantDead(t, ours)
 	for range 2 {
-		if end := await[messages.ExecEnded](t, events, nil); end.By != messages.BySessionClose && end.Cause != messages.CauseExited {
+		if end := await[messages.ExecEnded](t, events, nil); end.By != messages.TerminatedBySessionClose && end.Cause != messages.CauseExited {
 			t.Errorf("a process ended with %v", end.EndRecord.String())
 		}
 	}
@@ -102,7 +102,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 	command.Yield, command.Call = new(30*time.Second), "waiting"
 	go func() {
 		result, err := session.Exec(context.Background(), command)
-		if err == nil && (result.Status != messages.Signaled(15) || !strings.Contains(result.Text(), "because the host was shutting down")) {
+		if err == nil && (result.Status != messages.StatusSignaled(15) || !strings.Contains(result.Text(), "because the host was shutting down")) {
 			err = errors.New(result.Text())
 		}
 		waiting <- err
@@ -129,7 +129,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 			break
 		}
 		ended++
-		if end := event.(messages.ExecEnded); end.Cause == messages.CauseTerminated && end.By != messages.ByShutdown {
+		if end := event.(messages.ExecEnded); end.Cause == messages.CauseTerminated && end.By != messages.TerminatedByShutdown {
 			t.Errorf("a process ended with %v", end.EndRecord.String())
 		}
 	}
@@ -204,11 +204,13 @@ func TestUseAfterClose(t *testing.T) {
 			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x")})
 			return err
 		},
-		"Poll":              func() error { _, err := session.Poll(ctx, messages.Poll{Process: id}); return err },
-		"Read":              func() error { _, err := session.Read(ctx, messages.ReadOutput{Process: id, Tail: 1}); return err },
-		"CloseStdin":        func() error { return session.CloseStdin(ctx, id) },
-		"Resize":            func() error { return session.Resize(ctx, id, messages.DefaultSize) },
-		"Signal":            func() error { return session.Signal(ctx, messages.Signal{Process: id, Number: 15}) },
+		"Poll":       func() error { _, err := session.Poll(ctx, messages.Poll{Process: id}); return err },
+		"Read":       func() error { _, err := session.Read(ctx, messages.ReadOutput{Process: id, Tail: 1}); return err },
+		"CloseStdin": func() error { return session.CloseStdin(ctx, messages.CloseStdin{Process: id}) },
+		"Resize": func() error {
+			return session.Resize(ctx, messages.Resize{Process: id, Size: messages.Size{}.OrDefault()})
+		},
+		"Signal":            func() error { return session.Signal(ctx, messages.Signal{Process: id, Signal: 15}) },
 		"Terminate":         func() error { _, err := session.Terminate(ctx, messages.Terminate{Process: id}); return err },
 		"TerminateAll":      func() error { return session.TerminateAll(ctx) },
 		"List":              func() error { _, err := session.List(ctx); return err },
@@ -270,8 +272,8 @@ func TestTheSessionsLimitIsItsOwn(t *testing.T) {
 func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
-	for by, why := range map[messages.TerminatedBy]string{"": "on request", messages.ByUser: "on request",
-		messages.ByPrune: "to make room for another command", messages.ByTimeout: "because its time was over"} {
+	for by, why := range map[messages.TerminatedBy]string{"": "on request", messages.TerminatedByUser: "on request",
+		messages.TerminatedByPrune: "to make room for another command", messages.TerminatedByTimeout: "because its time was over"} {
 		for _, waits := range []bool{true, false} {
 			id := launch(t, session, bash("echo begun; sleep 1000"))
 			results := make(chan *messages.Result, 1)
@@ -293,7 +295,7 @@ func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 			}
 			result := <-results
 			want := "\nProcess was terminated " + why + " (signal 15)\n"
-			if result == nil || result.Cause != messages.CauseTerminated || result.By != cmp.Or(by, messages.ByUser) ||
+			if result == nil || result.Cause != messages.CauseTerminated || result.By != cmp.Or(by, messages.TerminatedByUser) ||
 				!strings.Contains(result.Text(), want) || strings.Contains(result.Text(), "exited with code") {
 				t.Errorf("by %q the result is %+v", by, result)
 			}
@@ -305,7 +307,7 @@ func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 
 func TestASessionMayKeepWhatItsCommandsLeaveBehind(t *testing.T) {
 	t.Parallel()
-	session := newSession(t, execbus.SessionOptions{OnLeaderExit: messages.KeepTree})
+	session := newSession(t, execbus.SessionOptions{OnLeaderExit: messages.LeaderExitKeepsTree})
 	result := exec(t, session, bash("sleep 1000 & echo said"))
 	if result.Background == nil || !result.Background.Kept || !result.Running {
 		t.Errorf("%+v", result)

@@ -15,9 +15,9 @@ import (
 
 // Defaults of SessionOptions.
 const (
-	DefaultMaxProcesses       = 64
-	DefaultWarnProcesses      = 60
-	DefaultProtectedProcesses = 8
+	DefaultSessionMaxProcesses       = 64
+	DefaultSessionWarnProcesses      = 60
+	DefaultSessionProtectedProcesses = 8
 )
 
 // maxProcesses bounds SessionOptions.MaxProcesses: process ids have five digits, and a free one must be found by chance.
@@ -36,19 +36,19 @@ type SessionOptions struct {
 	LongestPoll time.Duration
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
-	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultMaxProcesses. When they are reached
+	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultSessionMaxProcesses. When they are reached
 	// a new command takes the place of the least recently used process that nobody waits on and that is not among the
 	// ProtectedProcesses most recently used. That is ended when the command outlives the call that asked for it; until then
 	// up to 8 commands are above the limit. If there is none, the command is refused.
 	MaxProcesses       int
-	ProtectedProcesses int // zero means DefaultProtectedProcesses, negative none
+	ProtectedProcesses int // zero means DefaultSessionProtectedProcesses, negative none
 	// OnLeaderExit says what becomes of the background children of commands that do not say it themselves; the zero value
 	// ends them.
 	OnLeaderExit messages.OnLeaderExit
 	// WarnProcesses is from how many processes on a ProcessWarning is published with each new one; zero means
-	// DefaultWarnProcesses.
+	// DefaultSessionWarnProcesses.
 	WarnProcesses int
-	// Approval says when a person is asked before a command runs; the zero value is messages.OnRequest.
+	// Approval says when a person is asked before a command runs; the zero value is messages.ApproveOnRequest.
 	Approval messages.ApprovalPolicy
 	// Sandbox says what commands may do. Nil means danger-full-access: the spawners of this package cannot confine yet, and
 	// refuse a command that would have to be. Where its paths lead is looked up when the session opens, and not again.
@@ -63,7 +63,7 @@ type SessionOptions struct {
 	// both, the first answer counts.
 	Approver Approver
 	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means for ever. Then it is answered
-	// with OnDeadline: Denied (the default; reported as messages.TimedOut), Aborted or Approved.
+	// with OnDeadline: denied (the default; reported as messages.DecisionTimedOut), aborted or approved.
 	ApprovalDeadline time.Duration
 	OnDeadline       messages.DecisionKind
 	// DeterministicIDs numbers processes from 1000 on instead of at random; for tests.
@@ -73,7 +73,7 @@ type SessionOptions struct {
 // checkApproval fills in the policies, or finds what is wrong with them.
 func (o *SessionOptions) checkApproval() error {
 	if o.Sandbox == nil {
-		o.Sandbox = &messages.SandboxPolicy{Type: messages.DangerFullAccess}
+		o.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
 	}
 	copied := o.Sandbox.Clone()
 	o.Sandbox = &copied
@@ -84,7 +84,7 @@ func (o *SessionOptions) checkApproval() error {
 		return badOption("SessionOptions.ApprovalDeadline", o.ApprovalDeadline, "use a positive duration, or 0 for none")
 	}
 	switch o.OnDeadline {
-	case "", messages.Denied, messages.TimedOut, messages.Aborted, messages.Approved:
+	case "", messages.DecisionDenied, messages.DecisionTimedOut, messages.DecisionAborted, messages.DecisionApproved:
 		return nil
 	}
 	return badOption("SessionOptions.OnDeadline", o.OnDeadline, "use denied, abort or approved")
@@ -92,7 +92,7 @@ func (o *SessionOptions) checkApproval() error {
 
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	switch o.OnLeaderExit {
-	case "", messages.EndTree, messages.KeepTree:
+	case "", messages.LeaderExitEndsTree, messages.LeaderExitKeepsTree:
 	default:
 		return o, badOption("SessionOptions.OnLeaderExit", o.OnLeaderExit, "use end_tree or keep")
 	}
@@ -105,8 +105,8 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		zero, most int
 	}{
 		{"OutputTokens", &o.OutputTokens, messages.DefaultOutputTokens, math.MaxInt},
-		{"MaxProcesses", &o.MaxProcesses, DefaultMaxProcesses, maxProcesses},
-		{"WarnProcesses", &o.WarnProcesses, DefaultWarnProcesses, math.MaxInt},
+		{"MaxProcesses", &o.MaxProcesses, DefaultSessionMaxProcesses, maxProcesses},
+		{"WarnProcesses", &o.WarnProcesses, DefaultSessionWarnProcesses, math.MaxInt},
 	} {
 		if *option.value < 0 || *option.value > option.most {
 			return o, badOption("SessionOptions."+option.name, *option.value,
@@ -124,7 +124,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		o.LongestPoll = messages.DefaultMaxPoll
 	}
 	if o.ProtectedProcesses == 0 {
-		o.ProtectedProcesses = DefaultProtectedProcesses
+		o.ProtectedProcesses = DefaultSessionProtectedProcesses
 	}
 	o.ProtectedProcesses = max(o.ProtectedProcesses, 0)
 	o.Environment = o.Environment.Clone()
@@ -140,7 +140,7 @@ func absolute(dir string) (string, error) {
 		err = errors.New("it contains a NUL byte")
 	}
 	if err != nil {
-		return "", &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: "SessionOptions.Dir",
+		return "", &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "SessionOptions.Dir",
 			Detail: fmt.Sprintf("%q cannot be made absolute: %v; name it from the root on", dir, err)}
 	}
 	return full, nil

@@ -32,7 +32,7 @@ func TestAWrongOptionIsNamed(t *testing.T) {
 		"approval policy":                 {Approval: messages.ApprovalPolicy{Mode: "sometimes"}},
 		"sandbox policy":                  {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
 		"SessionOptions.ApprovalDeadline": {ApprovalDeadline: -1},
-		"SessionOptions.OnDeadline":       {OnDeadline: messages.ApprovedForSession},
+		"SessionOptions.OnDeadline":       {OnDeadline: messages.DecisionApprovedForSession},
 		"SessionOptions.OnLeaderExit":     {OnLeaderExit: "perhaps"},
 	} {
 		_, err := rt.OpenSession(options)

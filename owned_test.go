@@ -37,7 +37,7 @@ func TestAWriteHasItsBytesToItself(t *testing.T) {
 		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := session.CloseStdin(patient(t), id); err != nil {
+		if err := session.CloseStdin(patient(t), messages.CloseStdin{Process: id}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(finish(t, session, id).OutputText()); got != "0" {

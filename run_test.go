@@ -34,7 +34,7 @@ func TestRunToTheEnd(t *testing.T) {
 		command := runs("echo out; echo err >&2; cat; echo more; exit 3")
 		command.Call, command.Dir = "r", "/"
 		result := run(t, session, command)
-		if result.ExitCode != 3 || result.Status != messages.Exited(3) || result.TimedOut || result.Cancelled ||
+		if result.ExitCode != 3 || result.Status != messages.StatusExited(3) || result.TimedOut || result.Cancelled ||
 			result.Omitted != 0 || result.Duration <= 0 || result.Process == 0 {
 			t.Errorf("the result is %+v", result)
 		}
@@ -50,7 +50,7 @@ func TestRunToTheEnd(t *testing.T) {
 				told[delta.Stream] += string(delta.Bytes)
 			}
 		}
-		if told[messages.Stdout] != "out\nmore\n" || told[messages.Stderr] != "err\n" {
+		if told[messages.StreamStdout] != "out\nmore\n" || told[messages.StreamStderr] != "err\n" {
 			t.Errorf("the events tell %q", told)
 		}
 	})
@@ -63,11 +63,11 @@ func TestExitCodesOfRuns(t *testing.T) {
 		code   int
 		status messages.ExitStatus
 	}{
-		"true":        {0, messages.Exited(0)},
-		"exit 255":    {255, messages.Exited(255)},
-		"kill -9 $$":  {137, messages.Signaled(9)},
-		"kill -15 $$": {143, messages.Signaled(15)},
-		"exit 124":    {124, messages.Exited(124)},
+		"true":        {0, messages.StatusExited(0)},
+		"exit 255":    {255, messages.StatusExited(255)},
+		"kill -9 $$":  {137, messages.StatusSignaled(9)},
+		"kill -15 $$": {143, messages.StatusSignaled(15)},
+		"exit 124":    {124, messages.StatusExited(124)},
 	} {
 		result := run(t, session, runs(script))
 		if result.ExitCode != want.code || result.Status != want.status || result.TimedOut || result.Cancelled {
@@ -85,7 +85,7 @@ func TestARunThatCannotStartIsAnError(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{NoLoginShell: true})
 	for _, c := range []struct {
 		command messages.RunCommand
-		code    *messages.Error
+		code    messages.ErrorCode
 		fact    string
 	}{
 		{messages.RunCommand{Argv: []string{"/no/such/program"}}, messages.ErrNoSuchProgram, "/no/such/program"},
@@ -112,7 +112,7 @@ func TestATimeoutEndsTheWholeTree(t *testing.T) {
 	command := runs(`echo $$; echo oops >&2; ` + child + ` (setsid ` + child + `); wait`)
 	command.Timeout = new(1500 * time.Millisecond)
 	result := run(t, session, command)
-	if result.ExitCode != messages.RunTimedOut || !result.TimedOut || result.Cancelled || result.Status.Kind != messages.ExitSignal ||
+	if result.ExitCode != messages.ExitCodeRunTimedOut || !result.TimedOut || result.Cancelled || result.Status.Kind != messages.ExitSignal ||
 		result.Duration < *command.Timeout {
 		t.Errorf("the result is %+v", result)
 	}
@@ -121,7 +121,7 @@ func TestATimeoutEndsTheWholeTree(t *testing.T) {
 	}
 	end := await[messages.ExecEnded](t, events, nil)
 	wantDead(t, pids(t, result.Stdout, 3))
-	if end.Cause != messages.CauseTerminated || end.By != messages.ByTimeout || end.Tree.Ended < 2 || len(end.Tree.Survivors) > 0 || !end.Tree.Airtight {
+	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByTimeout || end.Tree.Ended < 2 || len(end.Tree.Survivors) > 0 || !end.Tree.Airtight {
 		t.Errorf("the end is told as %+v", end.EndRecord)
 	}
 }
@@ -158,16 +158,16 @@ func cancelRun(t *testing.T, session *execbus.Session, call messages.CallID) (tr
 	if result == nil {
 		t.FailNow()
 	}
-	if result.ExitCode != messages.RunCancelled || result.TimedOut || !result.Cancelled {
+	if result.ExitCode != messages.ExitCodeRunCancelled || result.TimedOut || !result.Cancelled {
 		t.Errorf("the result is %+v", result)
 	}
 	end := await[messages.ExecEnded](t, events, nil)
 	wantDead(t, stubborn)
-	if end.Cause != messages.CauseTerminated || end.By != messages.ByUser {
+	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByUser {
 		t.Errorf("the end is told as %v", end.EndRecord.String())
 	}
 	trapped = strings.Contains(string(result.Stdout), "trapped\n")
-	if trapped && result.Status != messages.Exited(0) {
+	if trapped && result.Status != messages.StatusExited(0) {
 		t.Errorf("the trap ran, and the status is %v", result.Status)
 	}
 	return trapped
@@ -240,7 +240,7 @@ func TestARunDoesNotWaitForItsBackground(t *testing.T) {
 type keeps struct{ ptyio.Spawner }
 
 func (k keeps) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	launch.OnLeaderExit = messages.KeepTree
+	launch.OnLeaderExit = messages.LeaderExitKeepsTree
 	return k.Spawner.Spawn(ctx, launch)
 }
 

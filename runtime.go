@@ -25,8 +25,8 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultRuntimeProcesses is how many processes all sessions of a runtime may have together.
-	DefaultRuntimeProcesses = 1024
+	// DefaultRuntimeMaxProcesses is how many processes all sessions of a runtime may have together.
+	DefaultRuntimeMaxProcesses = 1024
 )
 
 // Options of a runtime. The zero value is useful.
@@ -48,7 +48,7 @@ type Options struct {
 	// start, which never reaches a command.
 	Warden            string
 	WardenEnvironment messages.EnvironmentPolicy
-	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeProcesses.
+	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeMaxProcesses.
 	MaxProcesses int
 	// Rules are where rule files are read, once, at the start: from low to high precedence. A file with an error says nothing
 	// and does not keep the others from being read: see Runtime.RuleErrors.
@@ -70,7 +70,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, badOption("Options.MaxProcesses", o.MaxProcesses, "use a positive number, or 0 for the default")
 	}
 	if o.MaxProcesses == 0 {
-		o.MaxProcesses = DefaultRuntimeProcesses
+		o.MaxProcesses = DefaultRuntimeMaxProcesses
 	}
 	o.patience = o.patience.withDefaults()
 	if o.Logger == nil {
@@ -86,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func badOption(field string, value any, advice string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: field,
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: field,
 		Detail: fmt.Sprintf("%v is out of range; %s", value, advice)}
 }
 
@@ -180,9 +180,14 @@ func (r *Runtime) Refresh() {
 
 // Stats counts what a runtime has done.
 type Stats struct {
-	actors.Stats
-	Bus     bus.Stats
-	Dropped Dropped
+	Sessions  int                       // open now
+	Processes int                       // live now
+	Started   uint64                    // have been let start
+	Ended     map[messages.Cause]uint64 // have ended, by cause
+	Records   int64                     // bytes of memory that all sessions have for what ended processes have said
+	Hanging   int                       // calls of the spawner that were given up and have not returned
+	Bus       bus.Stats
+	Dropped   Dropped
 }
 
 // Dropped counts what the host's own code did not take, because it was too slow or has panicked.
@@ -196,8 +201,11 @@ type Dropped struct {
 // own code have dropped.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
-	dropped := Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()}
-	return Stats{Stats: counted, Bus: r.around.Bus.Stats(), Dropped: dropped}, plain(ctx, err, r.actor, errShutDown)
+	return Stats{
+		Sessions: counted.Sessions, Processes: counted.Processes, Started: counted.Started, Ended: counted.Ended,
+		Records: counted.Records, Hanging: counted.Hanging, Bus: r.around.Bus.Stats(),
+		Dropped: Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()},
+	}, plain(ctx, err, r.actor, errShutDown)
 }
 
 // OpenSession opens a session. It asks the spawner's Resolver for the environment there, and whether the directory that
@@ -246,7 +254,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 // ends first, the end goes on, the error says what is left, and Shutdown may be called again. A call after the end does
 // nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
-	_, err := kernel.Ask[messages.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
+	_, err := kernel.Ask[actors.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {
 		return unfinished(ctx, r.left(ctx))
 	}
@@ -285,6 +293,6 @@ func (r *Runtime) left(ctx context.Context) string {
 }
 
 func unfinished(ctx context.Context, left string) error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error() + "; try again with more time",
+	return &messages.Error{Code: messages.ErrCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error() + "; try again with more time",
 		Hint: "a lossless subscription that nobody reads must be closed"}
 }

@@ -28,9 +28,9 @@ type Session struct {
 func (s *Session) ID() messages.SessionID { return s.id }
 
 var (
-	errSessionClosed = &messages.Error{Code: messages.CodeClosed, Op: "use session", Detail: "the session is closed; open another one",
+	errSessionClosed = &messages.Error{Code: messages.ErrClosed, Op: "use session", Detail: "the session is closed; open another one",
 		Hint: "call Runtime.OpenSession"}
-	errShutDown = &messages.Error{Code: messages.CodeClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
+	errShutDown = &messages.Error{Code: messages.ErrClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
 		Hint: "call Start"}
 )
 
@@ -53,7 +53,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	begun(ctx)
 	reply, err := call.Wait(ctx)
 	if err != nil && err == ctx.Err() {
-		system.Send(s.supervisor, messages.CancelWait{Waiter: call.PID().Id})
+		system.Send(s.supervisor, actors.CancelWait{Waiter: call.PID().Id})
 		reply, err = call.Wait(context.WithoutCancel(ctx))
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	}
 	typed, ok := reply.(T)
 	if !ok {
-		return none, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use session",
+		return none, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use session",
 			Detail: "the answer is not of the kind that was expected", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
 	}
 	return typed, nil
@@ -69,7 +69,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 
 // cancelled says that a caller has given up.
 func cancelled(ctx context.Context) error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
 }
 
 // plain makes errors of contexts ours, says why a call was taken back, and names what is over instead of the actor that was
@@ -83,9 +83,9 @@ func plain(ctx context.Context, err error, asked *kernel.PID, over error) error 
 	}
 	typed, ok := errors.AsType[*messages.Error](err)
 	switch {
-	case ok && typed.Code == messages.CodeClosed && typed.Subject == asked.Id:
+	case ok && typed.Code == messages.ErrClosed && typed.Subject == asked.Id:
 		return over
-	case ok && typed.Code == messages.CodeCancelled && ctx.Err() != nil:
+	case ok && typed.Code == messages.ErrCancelled && ctx.Err() != nil:
 		why := *typed
 		why.Detail += ": " + context.Cause(ctx).Error()
 		return &why
@@ -140,20 +140,20 @@ func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages
 }
 
 // CloseStdin ends the input of a process, behind what was written so far.
-func (s *Session) CloseStdin(ctx context.Context, id messages.ProcessID) error {
-	_, err := ask[messages.Done](ctx, s, messages.CloseStdin{Process: id})
+func (s *Session) CloseStdin(ctx context.Context, closing messages.CloseStdin) error {
+	_, err := ask[actors.Done](ctx, s, closing)
 	return err
 }
 
 // Resize changes the size of a process's terminal.
-func (s *Session) Resize(ctx context.Context, id messages.ProcessID, size messages.Size) error {
-	_, err := begin[messages.Done](ctx, s, messages.Resize{Process: id, Size: size})
+func (s *Session) Resize(ctx context.Context, resize messages.Resize) error {
+	_, err := begin[actors.Done](ctx, s, resize)
 	return err
 }
 
 // Signal sends a signal to a process. It never waits behind other calls.
 func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
-	_, err := ask[messages.Done](ctx, s, signal)
+	_, err := ask[actors.Done](ctx, s, signal)
 	return err
 }
 
@@ -165,18 +165,18 @@ func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (
 
 // TerminateAll ends all processes that the session has now and waits until that has come about. Later ones go on.
 func (s *Session) TerminateAll(ctx context.Context) error {
-	_, err := ask[messages.Done](ctx, s, messages.TerminateAll{By: messages.ByUser})
+	_, err := ask[actors.Done](ctx, s, actors.TerminateAll{By: messages.TerminatedByUser})
 	return err
 }
 
 // List describes the processes that have not ended, ordered by id.
 func (s *Session) List(ctx context.Context) (messages.Processes, error) {
-	return begin[messages.Processes](ctx, s, messages.ListProcesses{})
+	return begin[messages.Processes](ctx, s, actors.ListProcesses{})
 }
 
 // Records describes them and the ended ones that are remembered.
 func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
-	return begin[messages.Processes](ctx, s, messages.ListProcesses{Records: true})
+	return begin[messages.Processes](ctx, s, actors.ListProcesses{Records: true})
 }
 
 // UpdateEnvironment changes what later commands start from. A directory that does not exist is an error, and nothing is changed.
@@ -192,20 +192,20 @@ func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateE
 		}
 		update.Dir = &dir
 	}
-	_, err := begin[messages.Done](ctx, s, update)
+	_, err := begin[actors.Done](ctx, s, update)
 	return err
 }
 
 // PauseYields stops the deadlines of the session's waiting calls until ResumeYields, for example while a person is asked
 // something. An exit still answers. Pauses nest.
 func (s *Session) PauseYields(ctx context.Context) error {
-	_, err := begin[messages.Done](ctx, s, messages.PauseYields{})
+	_, err := begin[actors.Done](ctx, s, actors.PauseYields{})
 	return err
 }
 
 // ResumeYields undoes one PauseYields.
 func (s *Session) ResumeYields(ctx context.Context) error {
-	_, err := ask[messages.Done](ctx, s, messages.ResumeYields{})
+	_, err := ask[actors.Done](ctx, s, actors.ResumeYields{})
 	return err
 }
 
@@ -233,7 +233,7 @@ func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 // Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop
 // the closing. A call after the end does nothing.
 func (s *Session) Close(ctx context.Context) error {
-	_, err := ask[messages.Done](ctx, s, actors.CloseSession{By: messages.BySessionClose})
+	_, err := ask[actors.Done](ctx, s, actors.CloseSession{By: messages.TerminatedBySessionClose})
 	if errors.Is(err, messages.ErrClosed) {
 		return nil
 	}

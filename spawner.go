@@ -22,13 +22,6 @@ type (
 	Enforcement = messages.Enforcement
 )
 
-// The assurances.
-const (
-	Unconfined = messages.Unconfined
-	Confined   = messages.Confined
-	Isolated   = messages.Isolated
-)
-
 // NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but
 // those whose commands it took along.
 func NewSpawner() (Spawner, error) { return sandbox.New(sandbox.Options{}) }

@@ -78,8 +78,10 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 	id, other := launch(t, session, command), launch(t, session, command)
 	start := int64(0)
 	for name, call := range map[string]func(context.Context) error{
-		"Resize": func(ctx context.Context) error { return session.Resize(ctx, id, messages.Size{Rows: 2, Cols: 3}) },
-		"Signal": func(ctx context.Context) error { return session.Signal(ctx, messages.Signal{Process: id, Number: 28}) },
+		"Resize": func(ctx context.Context) error {
+			return session.Resize(ctx, messages.Resize{Process: id, Size: messages.Size{Rows: 2, Cols: 3}})
+		},
+		"Signal": func(ctx context.Context) error { return session.Signal(ctx, messages.Signal{Process: id, Signal: 28}) },
 		"Write": func(ctx context.Context) error {
 			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), Yield: new(time.Minute)}))
 		},
@@ -95,7 +97,7 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 		"Wait": func(ctx context.Context) error {
 			return errorOf(session.Wait(ctx, awaiting(id)))
 		},
-		"CloseStdin": func(ctx context.Context) error { return session.CloseStdin(ctx, id) },
+		"CloseStdin": func(ctx context.Context) error { return session.CloseStdin(ctx, messages.CloseStdin{Process: id}) },
 		"several": func(ctx context.Context) error {
 			return errorOf(session.Wait(ctx, awaiting(id, other)))
 		},
@@ -188,7 +190,7 @@ func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
 	if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("third\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := session.CloseStdin(patient(t), id); err != nil {
+	if err := session.CloseStdin(patient(t), messages.CloseStdin{Process: id}); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, session, id)

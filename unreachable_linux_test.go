@@ -32,13 +32,13 @@ func TestACommandWhoseProgramCannotBeReachedCanBeTerminated(t *testing.T) {
 		if !unborn.Running {
 			t.Fatalf("%+v", unborn)
 		}
-		if result := exec(t, session, bash("exit 3")); result.Status != messages.Exited(3) {
+		if result := exec(t, session, bash("exit 3")); result.Status != messages.StatusExited(3) {
 			t.Errorf("another one: %+v", result)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), quick)
 		defer cancel()
 		end, err := session.Terminate(ctx, messages.Terminate{Process: unborn.Process})
-		if err != nil || end.Cause != messages.CauseTerminated || end.Status != messages.NoStatus {
+		if err != nil || end.Cause != messages.CauseTerminated || end.Status != messages.StatusNone() {
 			t.Errorf("%+v, %v", end, err)
 		}
 	})

@@ -38,7 +38,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 			t.Fatalf("%+v is answered with %v, %v; want %v", wait, exits, err, codes)
 		}
 		for i, code := range codes {
-			if exits[i].Status != messages.Exited(code) || !exits[i].Exited {
+			if exits[i].Status != messages.StatusExited(code) || !exits[i].Exited {
 				t.Errorf("%+v is answered with %v, want %v", wait, exits, codes)
 			}
 		}
@@ -49,7 +49,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 	want(awaiting(one), 1)
 	want(awaiting(two, one), 2, 1)
 	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: new(100 * time.Millisecond)}, 1)
-	if result := finish(t, session, one); result.Status != messages.Exited(1) {
+	if result := finish(t, session, one); result.Status != messages.StatusExited(1) {
 		t.Errorf("the waits took the exit from a poll: %+v", result)
 	}
 
@@ -90,7 +90,7 @@ func TestTenThousandWaits(t *testing.T) {
 			switch {
 			case gives && !errors.Is(err, messages.ErrCancelled):
 				t.Errorf("a caller that has given up is answered with %v, %v", exits, err)
-			case !gives && (err != nil || len(exits) != len(wait.Processes) || exits[0].Status != messages.Exited(3)):
+			case !gives && (err != nil || len(exits) != len(wait.Processes) || exits[0].Status != messages.StatusExited(3)):
 				t.Errorf("a wait is answered with %v, %v", exits, err)
 			}
 		})
@@ -135,8 +135,8 @@ func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
 	if _, err := session.Executor().Spawn(patient(t), request("sleep 1000")); err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, s, messages.Signaled(15))
-	if status, known := s.TryExitStatus(); !known || status != messages.Signaled(15) {
+	wantStatus(t, s, messages.StatusSignaled(15))
+	if status, known := s.TryExitStatus(); !known || status != messages.StatusSignaled(15) {
 		t.Errorf("whoever has waited finds %v, %v", status, known)
 	}
 }
@@ -155,5 +155,5 @@ func TestAnExecutorsProcessIsNotForgotten(t *testing.T) {
 		_, err := session.Wait(patient(t), awaiting(id))
 		return errors.Is(err, messages.ErrUnknownProcess)
 	})
-	wantStatus(t, s, messages.Exited(7))
+	wantStatus(t, s, messages.StatusExited(7))
 }

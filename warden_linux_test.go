@@ -33,7 +33,7 @@ func TestTheStateDirectoryHasAnEntryWhileThereIsAWarden(t *testing.T) {
 	if found := entries(); len(found) > 0 {
 		t.Errorf("before the first command: %v", found)
 	}
-	if result := exec(t, session, bash("exit 3")); result.Status != messages.Exited(3) {
+	if result := exec(t, session, bash("exit 3")); result.Status != messages.StatusExited(3) {
 		t.Errorf("%+v", result)
 	}
 	if found := entries(); len(found) != 1 {

@@ -52,7 +52,7 @@ func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
 
 func TestASessionMayKeepWhatCommandsLeaveBehind(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.OnLeaderExit = messages.KeepTree })
+	s := h.open(func(c *SessionConfig) { c.OnLeaderExit = messages.LeaderExitKeepsTree })
 	first := s.exec(leaves("exit"))
 	if first.Background == nil || !first.Background.Kept || !first.Running {
 		t.Errorf("%+v", first)
@@ -61,7 +61,7 @@ func TestASessionMayKeepWhatCommandsLeaveBehind(t *testing.T) {
 		t.Errorf("the next command: %q", got.Output)
 	}
 	ends := shell("sleep 1000 & echo said")
-	ends.OnLeaderExit = messages.EndTree
+	ends.OnLeaderExit = messages.LeaderExitEndsTree
 	if got := s.exec(ends); got.Background == nil || got.Background.Kept {
 		t.Errorf("one that says otherwise: %+v", got)
 	}

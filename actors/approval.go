@@ -64,9 +64,9 @@ func (a *approval) handle(message any) {
 		a.withdraw(m.id)
 	case messages.Decide:
 		a.ctx.Respond(outcome("decide", a.decide(m)))
-	case messages.ListQuestions:
+	case ListQuestions:
 		a.ctx.Respond(a.list())
-	case messages.ListGrants:
+	case ListGrants:
 		a.ctx.Respond(a.grants.list())
 	case messages.RevokeGrant:
 		a.ctx.Respond(outcome("revoke", a.grants.revoke(m.Grant)))
@@ -84,7 +84,7 @@ func (a *approval) internal(message any) {
 		a.approverOverdue(m.question)
 	case questionDue:
 		if q := a.open(m.question); q != nil {
-			a.resolve(q, messages.Decision{Kind: a.otherwise}, messages.ByDeadline)
+			a.resolve(q, messages.Decision{Kind: a.otherwise}, messages.DecidedByDeadline)
 		}
 	case listening:
 		a.look = nil
@@ -112,7 +112,7 @@ func (a *approval) consulted(c consult) {
 		return
 	}
 	if !a.audience(c.origin, "") {
-		a.tell(c, verdict{plan: c.plan, source: messages.ByAbsence, refusal: nobody("")})
+		a.tell(c, verdict{plan: c.plan, source: messages.DecidedByAbsence, refusal: nobody("")})
 		return
 	}
 	if q := a.equal(c); q != nil {
@@ -123,7 +123,7 @@ func (a *approval) consulted(c consult) {
 		q.ID = questionID(a.last)
 		a.queue = append(a.queue, q)
 	} else {
-		a.tell(c, verdict{plan: c.plan, source: messages.ByPolicy, refusal: &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+		a.tell(c, verdict{plan: c.plan, source: messages.DecidedByPolicy, refusal: &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
 			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", maxQuestions)}})
 		return
 	}
@@ -192,7 +192,7 @@ func (a *approval) decide(m messages.Decide) error {
 	if err := q.check(m.Decision); err != nil {
 		return err
 	}
-	a.resolve(q, m.Decision, messages.ByPerson)
+	a.resolve(q, m.Decision, messages.DecidedByPerson)
 	return nil
 }
 
@@ -206,9 +206,9 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		v.refusal = refusalOf(d)
 	}
 	switch d.Kind {
-	case messages.ApprovedForSession:
+	case messages.DecisionApprovedForSession:
 		a.grants.add(a.ctx, q, d.Expires)
-	case messages.ApprovedWithRule:
+	case messages.DecisionApprovedWithRule:
 		q.closed, q.verdict = true, v
 		a.stop(q)
 		prefix := d.Amendment
@@ -318,9 +318,9 @@ func (a *approval) resolved(q *question, v verdict) {
 	}
 	resolved := messages.ApprovalResolved{Origin: q.from(), Question: q.ID, Decision: v.decision, Source: v.source}
 	if resolved.Decision == "" && v.source != "" { // the plan's own answer
-		resolved.Decision = messages.Denied
+		resolved.Decision = messages.DecisionDenied
 		if v.refusal == nil {
-			resolved.Decision = messages.Approved
+			resolved.Decision = messages.DecisionApproved
 		}
 	}
 	a.bus.Publish(resolved)
@@ -331,7 +331,7 @@ func (a *approval) leave() {
 	a.ctx.Unwatch(a.keeper)
 	refusal := rejected("its session has ended, or nobody can be asked any more")
 	for _, q := range slices.Clone(a.queue) {
-		v := verdict{plan: q.first().plan, source: messages.ByAbsence, refusal: refusal}
+		v := verdict{plan: q.first().plan, source: messages.DecidedByAbsence, refusal: refusal}
 		if q.closed {
 			v.decision, v.source = q.verdict.decision, q.verdict.source
 		}

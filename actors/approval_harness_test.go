@@ -32,7 +32,7 @@ func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
 	}
 	defer p.made.Add(1)
 	plan := p.Plan
-	plan.Source, plan.CacheKey = messages.ByPolicy, strings.Join(append([]string{r.Dir, string(plan.FirstAttempt), string(plan.OnDenial)}, r.Argv...), "\x00")
+	plan.Source, plan.CacheKey = messages.DecidedByPolicy, strings.Join(append([]string{r.Dir, string(plan.FirstAttempt), string(plan.OnDenial)}, r.Argv...), "\x00")
 	if plan.FirstAttempt == "" {
 		plan.FirstAttempt = policy.Sandboxed
 	}
@@ -41,12 +41,12 @@ func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
 	}
 	switch rule, found := rules.Strictest(s.Rules.Match(r.Argv)); {
 	case found && rule.Decision == rules.Allow:
-		plan.Decision, plan.FirstAttempt, plan.Source = policy.Run, policy.Unsandboxed, messages.ByRule
+		plan.Decision, plan.FirstAttempt, plan.Source = policy.Run, policy.Unsandboxed, messages.DecidedByRule
 	case s.Granted == nil || !s.Granted(plan.CacheKey):
 	case plan.Decision == policy.Ask:
-		plan.Decision, plan.Source = policy.Run, messages.ByCache
+		plan.Decision, plan.Source = policy.Run, messages.DecidedByCache
 	case plan.OnDenial == policy.AskTo:
-		plan.OnDenial, plan.Source = policy.Retry, messages.ByCache
+		plan.OnDenial, plan.Source = policy.Retry, messages.DecidedByCache
 	}
 	return plan
 }
@@ -88,7 +88,7 @@ func (s *asker) question() messages.ApprovalRequested {
 }
 
 func (s *asker) decide(id messages.QuestionID, d messages.Decision) error {
-	_, err := ask[messages.Done](s.host, s.supervisor, messages.Decide{Question: id, Decision: d})
+	_, err := ask[Done](s.host, s.supervisor, messages.Decide{Question: id, Decision: d})
 	return err
 }
 
@@ -103,11 +103,11 @@ func (s *asker) answer(kind messages.DecisionKind) messages.ApprovalRequested {
 }
 
 func (s *asker) questions() messages.Questions {
-	return must[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+	return must[messages.Questions](s.host, s.supervisor, ListQuestions{})
 }
 
 func (s *asker) grants() messages.Grants {
-	return must[messages.Grants](s.host, s.supervisor, messages.ListGrants{})
+	return must[messages.Grants](s.host, s.supervisor, ListGrants{})
 }
 
 // waits waits until so many questions wait.
@@ -206,7 +206,7 @@ func (p *playful) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 }
 
 func (p *playful) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.Isolated}, nil
+	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 
 // launches tells of every attempt whether it was sandboxed.

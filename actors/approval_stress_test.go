@@ -30,9 +30,9 @@ func moodyScript() string {
 
 // verdicts are what a person may say.
 func anyDecision() messages.Decision {
-	kinds := []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule, messages.Denied, messages.Aborted}
+	kinds := []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule, messages.DecisionDenied, messages.DecisionAborted}
 	d := messages.Decision{Kind: kinds[rand.IntN(len(kinds))]}
-	if d.Kind == messages.ApprovedWithRule {
+	if d.Kind == messages.DecisionApprovedWithRule {
 		d.Amendment = []string{"bash", "-c", fmt.Sprint("a rule that matches nothing ", rand.IntN(3))}
 	}
 	return d
@@ -97,7 +97,7 @@ func (h *host) askAround(n int) {
 	}
 	s := &asker{talk: h.open(func(c *SessionConfig) {
 		c.Session = messages.SessionID(fmt.Sprint("asked ", n))
-		c.Sandbox = messages.SandboxPolicy{Type: messages.ReadOnly}
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 		if n%2 == 0 {
 			c.Approver = approver
 		}
@@ -127,9 +127,9 @@ func (s *asker) finishAsking(n int, calls []waiting) {
 		s.killApproval()
 	}
 	if n%3 == 0 {
-		must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+		must[Done](s.host, s.supervisor, TerminateAll{})
 	}
-	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 	for _, call := range calls {
 		call.reply()
 	}

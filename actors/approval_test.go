@@ -31,7 +31,7 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 	if waiting := s.questions(); len(waiting) != 1 {
 		t.Fatalf("%d questions wait, want 1", len(waiting))
 	}
-	s.answer(messages.Approved)
+	s.answer(messages.DecisionApproved)
 	for _, call := range calls {
 		if result := call.result(); string(result.Output) != "once\n" {
 			t.Errorf("the output is %q", result.Output)
@@ -44,7 +44,7 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 }
 
 func TestNobodyIsAskedAboutWhatCannotBeEnforced(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.ReadOnly} })
+	s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
 	if !errors.Is(err, messages.ErrUnsupported) {
 		t.Errorf("error %v", err)
@@ -64,10 +64,10 @@ func TestADifferenceIsAQuestionOfItsOwn(t *testing.T) {
 		t.Errorf("%s was put, and %s is the first", put.ID, first.ID)
 	}
 	// Nothing else is put before the first is answered; but whoever knows of it may answer the second.
-	if err := s.decide(second.ID, messages.Decision{Kind: messages.Denied, Rejection: "not that one"}); err != nil {
+	if err := s.decide(second.ID, messages.Decision{Kind: messages.DecisionDenied, Rejection: "not that one"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.decide(first.ID, messages.Decision{Kind: messages.Approved}); err != nil {
+	if err := s.decide(first.ID, messages.Decision{Kind: messages.DecisionApproved}); err != nil {
 		t.Fatal(err)
 	}
 	answers := map[bool]int{}
@@ -97,10 +97,10 @@ func TestARuleAnswersTheQuestionsThatWait(t *testing.T) {
 	q := s.question()
 	two, three := s.call(shell("echo 2")), s.call(messages.ExecCommand{Argv: []string{"echo", "3"}})
 	s.waits(3)
-	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedWithRule}); !errors.Is(err, messages.ErrInvalidRequest) {
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedWithRule}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("a rule without a prefix: %v", err)
 	}
-	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash", "-c"}}); err != nil {
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash", "-c"}}); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, one.result(), 0)
@@ -108,15 +108,15 @@ func TestARuleAnswersTheQuestionsThatWait(t *testing.T) {
 	if left := s.question(); left.Argv[0] != "echo" {
 		t.Errorf("asked about %q, want the one that the rule does not allow", left.Argv)
 	}
-	s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.Approved})
+	s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.DecisionApproved})
 	wantCode(t, three.result(), 0)
 	wantCode(t, other.exec(shell("echo in another session")), 0)
 	text, err := os.ReadFile(file)
 	if want := `prefix_rule(pattern=["bash", "-c"], decision="allow")` + "\n"; err != nil || string(text) != want {
 		t.Errorf("the file has %q, %v, want %q", text, err, want)
 	}
-	s.decidedBy(messages.ByPerson, messages.ByRule, messages.ByPerson)
-	other.decidedBy(messages.ByRule)
+	s.decidedBy(messages.DecidedByPerson, messages.DecidedByRule, messages.DecidedByPerson)
+	other.decidedBy(messages.DecidedByRule)
 	s.nothingLeft()
 }
 
@@ -128,7 +128,7 @@ func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{file: filepath.Join(occupied, "default.rules")}, nil)
 	for range 2 {
 		call := s.call(shell("echo 1"))
-		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
+		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
 			t.Fatal(err)
 		}
 		wantCode(t, call.result(), 0)
@@ -143,33 +143,33 @@ func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
 func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	call := s.call(shell("echo 1"))
-	s.answer(messages.ApprovedForSession)
+	s.answer(messages.DecisionApprovedForSession)
 	call.result()
 	wantCode(t, s.exec(shell("echo 1")), 0)
 	granted := s.grants()
 	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
 		t.Fatalf("the grants are %+v", granted)
 	}
-	must[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
-	_, err := ask[messages.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	_, err := ask[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
 	call = s.call(shell("echo 1"))
-	s.answer(messages.Approved)
+	s.answer(messages.DecisionApproved)
 	call.result()
-	s.decidedBy(messages.ByPerson, messages.ByCache, messages.ByPerson)
+	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache, messages.DecidedByPerson)
 	s.nothingLeft()
 }
 
 func TestAGrantExpires(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	call := s.call(shell("echo 1"))
-	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedForSession, Expires: 20 * time.Millisecond}); err != nil {
+	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedForSession, Expires: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	call.result()
 	awaitThat(t, "the grant has expired", func() bool { return len(s.grants()) == 0 })
 	call = s.call(shell("echo 1"))
-	s.answer(messages.Denied)
+	s.answer(messages.DecisionDenied)
 	_, err := call.reply()
 	wantError(t, "after the grant", err, messages.ErrRejected)
 }
@@ -198,14 +198,14 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 func TestAnswersThatDoNotApprove(t *testing.T) {
 	for _, c := range []struct {
 		decision messages.Decision
-		code     *messages.Error
+		code     error
 		text     string
 		cause    messages.Cause
 	}{
-		{messages.Decision{Kind: messages.Denied}, messages.ErrRejected, "rejected by user", messages.CauseRejected},
-		{messages.Decision{Kind: messages.Denied, Rejection: "use make"}, messages.ErrRejected, "use make", messages.CauseRejected},
-		{messages.Decision{Kind: messages.Denied, Rejection: strings.Repeat("long ", 10_000)}, messages.ErrRejected, "tokens truncated", messages.CauseRejected},
-		{messages.Decision{Kind: messages.Aborted}, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
+		{messages.Decision{Kind: messages.DecisionDenied}, messages.ErrRejected, "rejected by user", messages.CauseRejected},
+		{messages.Decision{Kind: messages.DecisionDenied, Rejection: "use make"}, messages.ErrRejected, "use make", messages.CauseRejected},
+		{messages.Decision{Kind: messages.DecisionDenied, Rejection: strings.Repeat("long ", 10_000)}, messages.ErrRejected, "tokens truncated", messages.CauseRejected},
+		{messages.Decision{Kind: messages.DecisionAborted}, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
 	} {
 		s := newAsker(t, always(), hostOptions{}, nil)
 		exec, run := s.call(shell("echo never")), s.call(messages.RunCommand{Argv: []string{"echo", "never"}})
@@ -224,7 +224,7 @@ func TestAnswersThatDoNotApprove(t *testing.T) {
 		_, err := quick.reply()
 		wantError(t, "a refused command that is not waited for", err, c.code)
 		for _, end := range probe.Of[messages.ExecEnded](s.events, nil) {
-			if end.Cause != c.cause || end.Status != messages.NoStatus {
+			if end.Cause != c.cause || end.Status != messages.StatusNone() {
 				t.Errorf("the end is %+v", end.EndRecord)
 			}
 		}
@@ -240,13 +240,13 @@ func TestAQuestionHasOneAnswer(t *testing.T) {
 	if err := s.decide(q.ID, messages.Decision{Kind: "perhaps"}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("an answer that is none: %v", err)
 	}
-	if err := s.decide(q.ID, messages.Decision{Kind: messages.TimedOut}); !errors.Is(err, messages.ErrInvalidRequest) {
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionTimedOut}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("an answer that nobody may give: %v", err)
 	}
 	const n = 20
 	errs := make(chan error, n)
 	for range n {
-		go func() { errs <- s.decide(q.ID, messages.Decision{Kind: messages.Approved}) }()
+		go func() { errs <- s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}) }()
 	}
 	taken := 0
 	for range n {
@@ -261,7 +261,7 @@ func TestAQuestionHasOneAnswer(t *testing.T) {
 	}
 	call.result()
 	for _, id := range []messages.QuestionID{"", "q0", "q2", "q-1", "q01", "nonsense"} {
-		wantError(t, "an unknown question", s.decide(id, messages.Decision{Kind: messages.Approved}), messages.ErrUnknownQuestion)
+		wantError(t, "an unknown question", s.decide(id, messages.Decision{Kind: messages.DecisionApproved}), messages.ErrUnknownQuestion)
 	}
 	s.nothingLeft()
 }
@@ -276,7 +276,7 @@ func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
 	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") || took > 50*time.Millisecond {
 		t.Errorf("%v after %v", e, took)
 	}
-	s.decidedBy(messages.ByAbsence)
+	s.decidedBy(messages.DecidedByAbsence)
 	s.neverStarted()
 	s.nothingLeft()
 }
@@ -294,8 +294,8 @@ func TestAQuestionIsRejectedWhenTheLastListenerLeaves(t *testing.T) {
 }
 
 func TestAQuestionHasADeadline(t *testing.T) {
-	for kind, want := range map[messages.DecisionKind]*messages.Error{
-		"": messages.ErrRejected, messages.Denied: messages.ErrRejected, messages.Aborted: messages.ErrAborted, messages.Approved: nil,
+	for kind, want := range map[messages.DecisionKind]error{
+		"": messages.ErrRejected, messages.DecisionDenied: messages.ErrRejected, messages.DecisionAborted: messages.ErrAborted, messages.DecisionApproved: nil,
 	} {
 		s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.ApprovalDeadline, c.OnDeadline = 30*time.Millisecond, kind })
 		_, err := s.call(shell("echo 1")).reply()
@@ -307,10 +307,10 @@ func TestAQuestionHasADeadline(t *testing.T) {
 			t.Errorf("the question says %v, %q", q.Deadline, q.OnDeadline)
 		}
 		resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil)
-		if resolved.Source != messages.ByDeadline || resolved.Decision != q.OnDeadline || kind == "" && resolved.Decision != messages.TimedOut {
+		if resolved.Source != messages.DecidedByDeadline || resolved.Decision != q.OnDeadline || kind == "" && resolved.Decision != messages.DecisionTimedOut {
 			t.Errorf("resolved: %+v", resolved)
 		}
-		wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.Approved}), messages.ErrAlreadyResolved)
+		wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}), messages.ErrAlreadyResolved)
 		s.nothingLeft()
 	}
 }
@@ -327,7 +327,7 @@ var speechless = map[string]Approver{
 		panic("unreachable")
 	},
 	"no amendment": func(context.Context, messages.Question) (messages.Decision, error) {
-		return messages.Decision{Kind: messages.ApprovedWithRule}, nil
+		return messages.Decision{Kind: messages.DecisionApprovedWithRule}, nil
 	},
 }
 
@@ -343,7 +343,7 @@ func TestAnApproverThatDoesNotAnswer(t *testing.T) {
 			s.listen() // then somebody else can
 			call := s.call(shell("echo 1"))
 			s.question()
-			s.answer(messages.Approved)
+			s.answer(messages.DecisionApproved)
 			wantCode(t, call.result(), 0)
 			s.nothingLeft()
 		})
@@ -356,11 +356,11 @@ func TestAnApproverAnswers(t *testing.T) {
 	s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
 		c.Approver = func(_ context.Context, q messages.Question) (messages.Decision, error) {
 			seen <- q
-			return messages.Decision{Kind: messages.Approved}, nil
+			return messages.Decision{Kind: messages.DecisionApproved}, nil
 		}
 	})}
 	command := shell("echo 1")
-	command.Justification, command.SandboxPermissions = "I want it", messages.RequireEscalated
+	command.Justification, command.SandboxPermissions = "I want it", messages.PermissionsRequireEscalated
 	command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"B": "2", "A": "1"}}
 	wantCode(t, s.exec(command), 0)
 	q := <-seen
@@ -373,12 +373,12 @@ func TestAnApproverAnswers(t *testing.T) {
 func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 	for name, end := range map[string]func(s *asker, call waiting, q messages.Question){
 		"answered": func(s *asker, _ waiting, q messages.Question) {
-			s.decide(q.ID, messages.Decision{Kind: messages.Approved})
+			s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved})
 		},
 		"taken back": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
 		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
 		"closed": func(s *asker, _ waiting, _ messages.Question) {
-			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 					asked <- q
 					<-ctx.Done()
 					close(left)
-					return messages.Decision{Kind: messages.Approved}, nil
+					return messages.Decision{Kind: messages.DecisionApproved}, nil
 				}
 			})}
 			call := s.call(shell("echo 1"))
@@ -409,7 +409,7 @@ func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
 	for name, take := range map[string]func(waiting){
 		"cancel":        func(call waiting) { call.cancel() },
 		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
-		"terminate all": func(waiting) { must[messages.Done](s.host, s.supervisor, messages.TerminateAll{}) },
+		"terminate all": func(waiting) { must[Done](s.host, s.supervisor, TerminateAll{}) },
 	} {
 		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
 			call := s.call(command)
@@ -425,7 +425,7 @@ func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
 			if resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil); resolved.Decision != "" || resolved.Question != q.ID {
 				t.Errorf("%s: %+v", name, resolved)
 			}
-			wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.Approved}), messages.ErrAlreadyResolved)
+			wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}), messages.ErrAlreadyResolved)
 		}
 	}
 	s.neverStarted()
@@ -439,7 +439,7 @@ func TestOneOfSeveralAskersMayGo(t *testing.T) {
 	one.cancel()
 	_, err := one.reply()
 	wantError(t, "the one that goes", err, messages.ErrCancelled)
-	s.answer(messages.Approved)
+	s.answer(messages.DecisionApproved)
 	wantCode(t, two.result(), 0)
 	s.nothingLeft()
 }
@@ -478,7 +478,7 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	}
 	_, err = ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
 	wantError(t, "later", err, messages.ErrRejected)
-	_, err = ask[messages.Questions](s.host, s.supervisor, messages.ListQuestions{})
+	_, err = ask[messages.Questions](s.host, s.supervisor, ListQuestions{})
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
 	s.answeredOnce()
 	s.neverStarted()
@@ -488,16 +488,16 @@ func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one := s.call(shell("echo 1"))
 	q := s.question()
-	untrusted := messages.ApprovalPolicy{Mode: messages.Untrusted} // so that the two are not merged
-	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	untrusted := messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that the two are not merged
+	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
 	two := s.call(shell("echo 1"))
 	s.waits(2)
-	if err := s.decide(q.ID, messages.Decision{Kind: messages.ApprovedForSession}); err != nil {
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, one.result(), 0)
 	wantCode(t, two.result(), 0)
-	s.decidedBy(messages.ByPerson, messages.ByCache)
+	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache)
 	s.nothingLeft()
 }
 
@@ -519,7 +519,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[Done](s.host, s.supervisor, TerminateAll{})
 }
 
 func TestTooManyQuestions(t *testing.T) {
@@ -542,7 +542,7 @@ func TestTooManyQuestions(t *testing.T) {
 	if over != 1 {
 		t.Errorf("%d were refused", over)
 	}
-	must[messages.Done](s.host, s.supervisor, messages.TerminateAll{})
+	must[Done](s.host, s.supervisor, TerminateAll{})
 	limited := 0
 	for _, call := range calls {
 		if _, err := call.reply(); errors.Is(err, messages.ErrLimitReached) {
@@ -560,7 +560,7 @@ func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
 	began := time.Now()
-	must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -579,7 +579,7 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	some := func(count int) int64 {
 		for range count {
 			s := must[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
-			must[messages.Done](h, s, CloseSession{})
+			must[Done](h, s, CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })
 		var memory goruntime.MemStats
@@ -632,7 +632,7 @@ func TestAQuestionShowsTheNameThatAProgramIsTold(t *testing.T) {
 		"rm":       "exec -a rm /bin/busybox -f x",
 	} {
 		call := s.call(messages.ExecCommand{Argv: []string{"/bin/busybox", "-f", "x"}, Argv0: argv0})
-		if q := s.answer(messages.Denied); q.Display != want {
+		if q := s.answer(messages.DecisionDenied); q.Display != want {
 			t.Errorf("%q is shown as %q", argv0, q.Display)
 		}
 		_, err := call.reply()
@@ -667,7 +667,7 @@ func TestWhoListensToOneCallIsAskedAboutThatCall(t *testing.T) {
 	defer cancel()
 	for event, err := range two.All(ctx) {
 		if asked, ok := event.(messages.ApprovalRequested); ok {
-			s.decide(asked.ID, messages.Decision{Kind: messages.Approved})
+			s.decide(asked.ID, messages.Decision{Kind: messages.DecisionApproved})
 			break
 		} else if err != nil {
 			t.Fatal("the one who listens to the second call is not asked")

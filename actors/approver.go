@@ -108,7 +108,7 @@ func (a *approval) takeAnswer(q *question, m approverSaid) {
 		}
 	}
 	if m.failed == "" {
-		a.resolve(q, m.decision, messages.ByPerson)
+		a.resolve(q, m.decision, messages.DecidedByPerson)
 		return
 	}
 	a.logger.Warn("the approver did not answer", "question", string(m.question), "reason", m.failed)
@@ -131,6 +131,6 @@ func (a *approval) refuseUnheard() {
 		if failed == "" && a.calling.hangs {
 			failed = errApproverHangs
 		}
-		a.finish(q, verdict{plan: q.first().plan, source: messages.ByAbsence, refusal: nobody(failed)})
+		a.finish(q, verdict{plan: q.first().plan, source: messages.DecidedByAbsence, refusal: nobody(failed)})
 	}
 }

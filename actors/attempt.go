@@ -100,7 +100,7 @@ func (p *process) learn(event ptyio.Event) bool {
 		}
 		p.received(e)
 	case ptyio.Background:
-		a.background = &messages.Background{Count: e.Count, Kept: p.decision.launch.OnLeaderExit == messages.KeepTree && p.ending.first == nil}
+		a.background = &messages.Background{Count: e.Count, Kept: p.decision.launch.OnLeaderExit == messages.LeaderExitKeepsTree && p.ending.first == nil}
 	case ptyio.Drained:
 		a.drained = true
 		p.flushAll()
@@ -148,7 +148,7 @@ func (p *process) grace(m messages.Terminate) time.Duration {
 	case p.order.Grace != nil:
 		grace = *p.order.Grace
 	}
-	if m.By == messages.ByPrune {
+	if m.By == messages.TerminatedByPrune {
 		grace = min(grace, maxPruneGrace)
 	}
 	return grace

@@ -59,8 +59,8 @@ func (p *process) releaseAsker() {
 
 // refused ends a command that must not run.
 func (p *process) refused(v verdict) {
-	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.NoStatus, Detail: v.refusal.Detail}
-	if v.refusal.Code == messages.CodeAborted {
+	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.refusal.Detail}
+	if v.refusal.Code == messages.ErrAborted {
 		record.Cause = messages.CauseAborted
 	}
 	p.close(record, v.refusal)
@@ -69,10 +69,10 @@ func (p *process) refused(v verdict) {
 // aborted ends a command about which somebody would have to be asked, because the call that asked for it was taken back.
 func (p *process) aborted() {
 	failure := abandonedError(p.id)
-	p.close(&messages.EndRecord{Cause: messages.CauseAborted, Status: messages.NoStatus, Detail: failure.Detail}, failure)
+	p.close(&messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}, failure)
 }
 
 func abandonedError(id messages.ProcessID) *messages.Error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "exec", Subject: id.String(),
+	return &messages.Error{Code: messages.ErrCancelled, Op: "exec", Subject: id.String(),
 		Detail: "the call was cancelled while it waited for approval"}
 }

@@ -88,7 +88,7 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 func (b *bubble) burst() {
 	b.t.Helper()
 	b.fault(nil)
-	if _, err := ask[messages.Done](b.host, b.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := ask[Done](b.host, b.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		b.t.Errorf("close the runtime: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -107,7 +107,7 @@ func (b *bubble) burst() {
 
 // imaginedPlan is what the command line says: asked, retry or again.
 func imaginedPlan(r policy.Request, s policy.Snapshot) policy.Plan {
-	plan := policy.Plan{Decision: policy.Run, FirstAttempt: policy.Sandboxed, OnDenial: policy.Return, Source: messages.ByPolicy,
+	plan := policy.Plan{Decision: policy.Run, FirstAttempt: policy.Sandboxed, OnDenial: policy.Return, Source: messages.DecidedByPolicy,
 		CacheKey: fmt.Sprint(r.Argv)}
 	switch {
 	case slices.Contains(r.Argv, "asked") && (s.Granted == nil || !s.Granted(plan.CacheKey)):
@@ -126,8 +126,8 @@ func (b *bubble) open(change func(*SessionConfig)) *talk {
 	b.opened++
 	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", b.opened)), Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
-		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.ReadOnly},
-		Approval: messages.ApprovalPolicy{Mode: messages.Never}}
+		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly},
+		Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever}}
 	if change != nil {
 		change(&config)
 	}

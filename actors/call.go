@@ -92,7 +92,7 @@ func (p *process) finish(c *call) {
 	}
 	switch c.kind {
 	case startCall:
-		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.NoStatus})
+		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.StatusNone()})
 	case runCall:
 		p.answer(c, p.run.result(p))
 	case readCall:
@@ -201,7 +201,7 @@ func (p *process) cancel(id callID) {
 }
 
 func cancelledError(id messages.ProcessID) *messages.Error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "wait for process", Subject: id.String(),
+	return &messages.Error{Code: messages.ErrCancelled, Op: "wait for process", Subject: id.String(),
 		Detail: "the call was cancelled and nothing was taken"}
 }
 
@@ -241,7 +241,7 @@ func (p *process) answerFailure(failure error) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]
 		if c.kind == exitCall {
-			p.answer(c, &messages.Exit{Process: p.id, Exited: true, Status: messages.NoStatus, Lost: failure.Error()})
+			p.answer(c, &messages.Exit{Process: p.id, Exited: true, Status: messages.StatusNone(), Lost: failure.Error()})
 		} else {
 			p.answer(c, failure)
 		}

@@ -78,7 +78,7 @@ func (v *supervisor) reply(id callID, answer any) {
 }
 
 // cancel takes the calls of one asker back. Whoever has to answer them does so at once.
-func (v *supervisor) cancel(m messages.CancelWait) {
+func (v *supervisor) cancel(m CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
 		switch c := v.calls.table[id]; {
 		case c.home != nil:
@@ -88,7 +88,7 @@ func (v *supervisor) cancel(m messages.CancelWait) {
 		case c.entry != nil:
 			v.ctx.Send(c.entry.actor, cancelCall{id})
 		default:
-			v.reply(id, &messages.Error{Code: messages.CodeCancelled, Op: "use session", Detail: "the call was cancelled"})
+			v.reply(id, &messages.Error{Code: messages.ErrCancelled, Op: "use session", Detail: "the call was cancelled"})
 		}
 	}
 }

@@ -33,7 +33,7 @@ type applicant struct {
 }
 
 // errStartHangs is why nothing is started while a spawner hangs.
-var errStartHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "exec",
+var errStartHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "exec",
 	Detail: "no program can be started now: an earlier start was called off and has not returned; try again later"}
 
 func (r *runtime) takeSlot(m takeSlot) {
@@ -94,7 +94,7 @@ func (r *runtime) refuseOverdue() {
 	r.watchWaiting()
 }
 
-var errRuntimeFull = &messages.Error{Code: messages.CodeLimitReached, Op: "exec",
+var errRuntimeFull = &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
 	Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
 	Hint:   "raise Options.MaxProcesses"}
 

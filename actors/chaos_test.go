@@ -102,7 +102,7 @@ func (c *chaos) command() messages.ExecCommand {
 	}
 	command := messages.ExecCommand{Argv: argv, OpenStdin: true, Yield: new(time.Duration(c.dice.IntN(3000)) * time.Millisecond), NoWait: c.dice.IntN(3) == 0}
 	if c.dice.IntN(4) == 0 {
-		command.OnLeaderExit = messages.KeepTree
+		command.OnLeaderExit = messages.LeaderExitKeepsTree
 	}
 	return command
 }
@@ -141,7 +141,7 @@ func (c *chaos) live(n, lives int) *talk {
 	s := c.open(func(config *SessionConfig) {
 		config.Session, config.MaxProcesses, config.Protected = messages.SessionID(fmt.Sprint("chaos-", n)), 12, 2
 		if n%2 == 0 {
-			config.Approval = messages.ApprovalPolicy{Mode: messages.Untrusted} // so that plans look at the machine
+			config.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that plans look at the machine
 		}
 		if n%3 > 0 {
 			turn := make(chan struct{}, 1)
@@ -173,15 +173,15 @@ func (c *chaos) disturb(s *talk, lives int) {
 	requests := []any{
 		messages.Poll{Process: id}, messages.Poll{Process: id, NoTimeout: true},
 		messages.WriteStdin{Process: id, Bytes: []byte("something")}, messages.WriteStdin{Process: id, Bytes: []byte("else"), NoWait: true},
-		messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Number: 15},
+		messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
 		messages.ReadOutput{Process: id, AfterSeq: &after, Wait: time.Second}, messages.Terminate{Process: id, Grace: new(time.Second)},
 		messages.AwaitExit{Processes: []messages.ProcessID{id}}, messages.AwaitExit{Processes: []messages.ProcessID{id, other}, For: new(time.Minute)},
-		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, messages.ListProcesses{Records: true},
-		messages.ListQuestions{}, messages.Decide{Question: questionID(1 + c.dice.IntN(5)), Decision: anyDecision()},
-		messages.PauseYields{}, messages.ResumeYields{}, "nonsense",
+		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, ListProcesses{Records: true},
+		ListQuestions{}, messages.Decide{Question: questionID(1 + c.dice.IntN(5)), Decision: anyDecision()},
+		PauseYields{}, ResumeYields{}, "nonsense",
 	}
 	if c.dice.IntN(100) == 0 {
-		requests = []any{messages.TerminateAll{}}
+		requests = []any{TerminateAll{}}
 	}
 	c.calls = append(c.calls, s.call(requests[c.dice.IntN(len(requests))]))
 	if c.dice.IntN(5) == 0 {
@@ -199,7 +199,7 @@ func (c *chaos) finish(all []*talk) {
 		case n%5 == 3:
 			c.crash(s.supervisor)
 		default:
-			c.calls = append(c.calls, s.call(CloseSession{By: messages.BySessionClose}))
+			c.calls = append(c.calls, s.call(CloseSession{By: messages.TerminatedBySessionClose}))
 		}
 	}
 	time.Sleep(10 * time.Minute) // longer than any patience, and every wait

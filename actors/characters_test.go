@@ -69,7 +69,7 @@ func TestLosslessSubscribersWhoAreSlowGetEveryCharacter(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	must[messages.Done](h, s.supervisor, messages.TerminateAll{})
+	must[Done](h, s.supervisor, TerminateAll{})
 }
 
 // split is a foreign child that says what the test tells it to, batch by batch.
@@ -92,7 +92,9 @@ func split(t *testing.T) (h *host, say func(ptyio.Event)) {
 	}
 }
 
-func stdout(text string) ptyio.Output { return ptyio.NewOutput(messages.Stdout, []byte(text), nil) }
+func stdout(text string) ptyio.Output {
+	return ptyio.NewOutput(messages.StreamStdout, []byte(text), nil)
+}
 
 func TestACharacterSplitBetweenTwoAnswersStaysWhole(t *testing.T) {
 	h, say := split(t)

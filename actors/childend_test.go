@@ -53,7 +53,7 @@ func (p *unending) EndTree(time.Duration) { p.of.endTree(p) }
 func (p *unending) Abandon() {
 	close(p.abandoned)
 	time.AfterFunc(dying, func() {
-		for _, event := range []ptyio.Event{ptyio.Exited{Status: messages.Signaled(9)}, ptyio.Drained{}, ptyio.Closed{}, ptyio.TreeEnded{}} {
+		for _, event := range []ptyio.Event{ptyio.Exited{Status: messages.StatusSignaled(9)}, ptyio.Drained{}, ptyio.Closed{}, ptyio.TreeEnded{}} {
 			p.events(event)
 		}
 	})
@@ -74,7 +74,7 @@ func withPuppets(t *testing.T, s *puppets, end time.Duration, test func(*testing
 		}
 		defer h.bus.Close()
 		defer func() {
-			if _, err := ask[messages.Done](h, h.runtime, CloseRuntime{}); err != nil {
+			if _, err := ask[Done](h, h.runtime, CloseRuntime{}); err != nil {
 				t.Error(err)
 			}
 			if err := system.Shutdown(context.Background()); err != nil {
@@ -89,7 +89,7 @@ func TestAChildThatCannotBeAskedToEndIsAbandonedAtOnce(t *testing.T) {
 	s := &puppets{endTree: func(*unending) { panic("EndTree panics") }}
 	withPuppets(t, s, time.Hour, func(t *testing.T, s *talk) {
 		record, err := s.terminate(s.exec(quick("")).Process)
-		if err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.Signaled(9) || len(record.Tree.Survivors) > 0 {
+		if err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusSignaled(9) || len(record.Tree.Survivors) > 0 {
 			t.Errorf("%v, %v", record, err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestWhoeverAsksAgainTakesNoTimeFromAnAbandonedChild(t *testing.T) {
 		first := s.call(messages.Terminate{Process: id})
 		time.Sleep(dying / 2)
 		record, err := s.terminate(id)
-		if err != nil || record.Status != messages.Signaled(9) || len(record.Tree.Survivors) > 0 {
+		if err != nil || record.Status != messages.StatusSignaled(9) || len(record.Tree.Survivors) > 0 {
 			t.Errorf("%v, %v", record, err)
 		}
 		first.reply()
@@ -115,7 +115,7 @@ func TestAChildThatItsSpawnerDeniesIsEndedWithACrash(t *testing.T) {
 		var id messages.ProcessID
 		actor := s.newActor(func() { id = s.exec(quick("")).Process })
 		s.system.Send(actor, deliberate{})
-		if end := s.ended(id); end.Cause != messages.CauseRuntimeFailure || end.Status != messages.Signaled(9) {
+		if end := s.ended(id); end.Cause != messages.CauseRuntimeFailure || end.Status != messages.StatusSignaled(9) {
 			t.Errorf("%v", &end.EndRecord)
 		}
 		select {

@@ -39,11 +39,11 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(10 * time.Second)})
 		passes(6 * time.Second)
 		for range 2 { // pauses nest
-			must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
+			must[Done](b.host, s.supervisor, PauseYields{})
 		}
 		late := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)})
 		passes(time.Hour)
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		must[Done](b.host, s.supervisor, ResumeYields{})
 		passes(time.Hour)
 		if call.answered(0) || late.answered(0) {
 			t.Error("a clock was not held")
@@ -51,7 +51,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		if got := s.exec(messages.ExecCommand{Argv: []string{"prompt", "say:4"}, Yield: new(messages.MinYield)}); got.Running || len(got.Output) != 4 {
 			t.Errorf("an exit during the pause: %+v", got)
 		}
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		must[Done](b.host, s.supervisor, ResumeYields{})
 		passes(messages.MinYield)
 		if !late.answered(0) {
 			t.Error("it is held without a pause")
@@ -67,7 +67,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		if got := call.result(); got.WallTime < 9*time.Second || got.WallTime > 11*time.Second {
 			t.Errorf("it waited %v", got.WallTime)
 		}
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{}) // one too many does nothing
+		must[Done](b.host, s.supervisor, ResumeYields{}) // one too many does nothing
 		if again := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)}); !again.result().Running {
 			t.Error("it does not run")
 		}
@@ -77,7 +77,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
+		must[Done](b.host, s.supervisor, PauseYields{})
 		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "sleep:60000", "say:4"}, Yield: new(messages.MinYield)})
 		passes(59 * time.Second)
 		if call.answered(0) {
@@ -102,8 +102,8 @@ func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 			t.Errorf("beside the question, after %v: %+v", time.Since(began), got)
 		}
 		passes(time.Hour)
-		must[messages.Done](b.host, s.supervisor, messages.PauseYields{}) // the host's own pauses are counted apart
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		must[Done](b.host, s.supervisor, PauseYields{}) // the host's own pauses are counted apart
+		must[Done](b.host, s.supervisor, ResumeYields{})
 		passes(time.Hour)
 		if asked.answered(0) {
 			t.Error("the clock of the call that is asked about runs")
@@ -156,7 +156,7 @@ func TestARunDoesNotWaitForAReaderForEver(t *testing.T) {
 				s.listen()
 				call := s.call(messages.RunCommand{Argv: test.argv, Timeout: new(time.Second)})
 				if name == "as somebody says" {
-					s.answer(messages.Approved)
+					s.answer(messages.DecisionApproved)
 				}
 				passes(10 * time.Second)
 				reply, err := answerIs(t, call)
@@ -164,7 +164,7 @@ func TestARunDoesNotWaitForAReaderForEver(t *testing.T) {
 				if err != nil || !is || result.TimedOut != test.timesOut || (result.Denial != nil) != test.timesOut || string(result.Stdout) != "xxx" {
 					t.Fatalf("answered %+v, %v", reply, err)
 				}
-				must[messages.Done](b.host, s.supervisor, messages.TerminateAll{})
+				must[Done](b.host, s.supervisor, TerminateAll{})
 				synctest.Wait() // until the end has reached the subscriber
 				if end := wantLastWords(t, b, s.talk)[firstID]; end.Total != 3 {
 					t.Errorf("%+v", end)
@@ -208,7 +208,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		// The slot that becomes free is the newcomer's: another session, which waits for one too, must not get it.
 		thief := other.call(does("prompt", "wait"))
 		passes(2 * time.Millisecond)
-		ends := probe.Of(s.events, func(e messages.ExecEnded) bool { return e.By == messages.ByPrune })
+		ends := probe.Of(s.events, func(e messages.ExecEnded) bool { return e.By == messages.TerminatedByPrune })
 		if len(ends) != 1 || ends[0].Process != victims[maxGuests] {
 			t.Errorf("ended: %+v", ends)
 		}
@@ -243,7 +243,7 @@ func TestAWaitingWriteIsOneStep(t *testing.T) {
 		if got := one.result(); string(got.Output) != "one\n" || got.Taken != 4 {
 			t.Errorf("the first write: %+v", got)
 		}
-		must[messages.Done](b.host, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
+		must[Done](b.host, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
 		if got := three.result(); string(got.Output) != "three\n" || time.Since(began) != 2*messages.MinYield {
 			t.Errorf("the third write: %q after %v", got.Output, time.Since(began))
 		}

@@ -25,7 +25,7 @@ func (p *process) failed(err error) {
 			s.spawning.callOff()
 		}
 	}
-	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Tree: p.past}
+	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone(), Tree: p.past}
 	typed := asError("exec", err)
 	switch {
 	case p.ending.first != nil:
@@ -35,9 +35,9 @@ func (p *process) failed(err error) {
 		}
 		p.close(record, endedError(p.id, record))
 		return
-	case typed.Code == messages.CodeRuntimeFailure:
+	case typed.Code == messages.ErrRuntimeFailure:
 		record.Cause = messages.CauseRuntimeFailure
-	case typed.Code == messages.CodeInvalidRequest && p.decision == nil: // it was no command, and leaves no trace
+	case typed.Code == messages.ErrInvalidRequest && p.decision == nil: // it was no command, and leaves no trace
 		p.close(nil, typed)
 		return
 	}
@@ -89,6 +89,6 @@ func execEnded(origin messages.Origin, record *messages.EndRecord, out output) m
 }
 
 func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
-	return &messages.Error{Code: messages.CodeProcessEnded, Op: "use process", Subject: id.String(),
+	return &messages.Error{Code: messages.ErrProcessEnded, Op: "use process", Subject: id.String(),
 		Detail: "it " + record.Words() + "; what it said last can still be read, or start it anew", Hint: "call Session.Read", Ended: record}
 }

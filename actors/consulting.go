@@ -25,8 +25,8 @@ const maxApprovals = 2
 func (v *supervisor) startApproval() {
 	a := &approval{surroundings: v.surroundings, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver, turn: v.asking.turn,
 		deadline: v.config.ApprovalDeadline, otherwise: v.config.OnDeadline, rules: v.asking.rules, last: v.asking.starts * maxQuestionNumbers}
-	if a.otherwise == "" || a.otherwise == messages.Denied {
-		a.otherwise = messages.TimedOut
+	if a.otherwise == "" || a.otherwise == messages.DecisionDenied {
+		a.otherwise = messages.DecisionTimedOut
 	}
 	v.asking.actor = v.ctx.Spawn("approval", a.receive)
 	v.asking.starts++
@@ -46,12 +46,12 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 	v.bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.session, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
 		if e.consulting {
-			v.verdict(verdict{id: id, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+			v.verdict(verdict{id: id, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
 		}
 	}
 }
 
-var errNoApproval = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "ask for approval",
+var errNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask for approval",
 	Detail: "what asks for approval has crashed; open another session"}
 
 // consult asks about an attempt of a process, which waits.
@@ -63,7 +63,7 @@ func (v *supervisor) consult(m consult) {
 	e.consulting = true
 	if v.asking.actor == nil {
 		m.Discard()
-		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.ByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
 		return
 	}
 	v.ctx.Send(v.asking.actor, m)

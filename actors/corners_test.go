@@ -77,7 +77,7 @@ func TestWhoWaitsAtTheRuntimesCapIsServedInOrderOrRefusedAndForgotten(t *testing
 func TestTheCommandsBeforeTheirSlotsAreBounded(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(func(c *SessionConfig) {
-			c.MaxProcesses, c.Approval = 1, messages.ApprovalPolicy{Mode: messages.Untrusted}
+			c.MaxProcesses, c.Approval = 1, messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
 		})
 		for range 1 + maxQueued {
 			s.call(does("prompt,resolve=hang"))
@@ -117,7 +117,7 @@ func TestARecordWeighsWhatItKeeps(t *testing.T) {
 	const size = 256 << 10
 	unread, logged := newOutput(), newOutput()
 	unread.unread.Push(make([]byte, size))
-	logged.log.Append(messages.Stdout, make([]byte, size))
+	logged.log.Append(messages.StreamStdout, make([]byte, size))
 	for name, out := range map[string]output{"unread": unread, "log": logged} {
 		var r records
 		r.add(&record{output: out})
@@ -207,7 +207,7 @@ func TestAnotherApprovalActorHasNoGrants(t *testing.T) {
 		s.listen()
 		command := messages.ExecCommand{Argv: []string{"prompt", "asked"}}
 		first := s.call(command)
-		before := s.answer(messages.ApprovedForSession)
+		before := s.answer(messages.DecisionApprovedForSession)
 		first.result()
 		s.exec(command) // without a question
 		b.crash(b.only("/approval$"))
@@ -220,7 +220,7 @@ func TestAnotherApprovalActorHasNoGrants(t *testing.T) {
 		}
 		wantError(t, "a question of before", s.decide(before.ID, approved()), messages.ErrAlreadyResolved)
 		again := s.call(command)
-		if q := s.answer(messages.Approved); q.ID == before.ID {
+		if q := s.answer(messages.DecisionApproved); q.ID == before.ID {
 			t.Errorf("%s was given twice", q.ID)
 		}
 		again.result()
@@ -244,13 +244,13 @@ func TestTheRecordsOfAllSessionsAreBoundedTogether(t *testing.T) {
 		}
 		var kept int
 		for _, s := range all {
-			kept += len(must[messages.Processes](b.host, s.supervisor, messages.ListProcesses{Records: true}))
+			kept += len(must[messages.Processes](b.host, s.supervisor, ListProcesses{Records: true}))
 		}
 		if one := int64(200_000); int64(kept) < bound/one-2 || kept == 90 {
 			t.Errorf("%d of 90 records are kept", kept)
 		}
 		for _, s := range all[:29] {
-			must[messages.Done](b.host, s.supervisor, CloseSession{})
+			must[Done](b.host, s.supervisor, CloseSession{})
 		}
 		synctest.Wait()
 		if got := b.stats().Records; got > 3*300_000 {
@@ -271,7 +271,7 @@ func TestAMalformedRequestLeavesNoTrace(t *testing.T) {
 		if seen := s.events.Seen(); len(seen) > 0 {
 			t.Errorf("events: %+v", seen)
 		}
-		if all := must[messages.Processes](b.host, s.supervisor, messages.ListProcesses{Records: true}); len(all) > 0 {
+		if all := must[messages.Processes](b.host, s.supervisor, ListProcesses{Records: true}); len(all) > 0 {
 			t.Errorf("records: %+v", all)
 		}
 	})

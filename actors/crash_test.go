@@ -149,11 +149,11 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		s := h.open(nil)
 		bystander := cat(s)
 		kept := quick("trap '' HUP; sleep 1000 & echo left; exit 5")
-		kept.OnLeaderExit = messages.KeepTree
+		kept.OnLeaderExit = messages.LeaderExitKeepsTree
 		var id messages.ProcessID
 		actor := h.newActor(func() { id = s.exec(kept).Process })
 		first := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
-		if !first.Running || first.Status != messages.Exited(5) || first.Background == nil || !first.Background.Kept {
+		if !first.Running || first.Status != messages.StatusExited(5) || first.Background == nil || !first.Background.Kept {
 			t.Errorf("%+v", first)
 		}
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
@@ -161,7 +161,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		h.system.Send(actor, deliberate{})
 		_, err := poll.reply()
 		wantError(t, "the poll", err, messages.ErrRuntimeFailure)
-		if end := wantCrash(t, s, id, bystander); end.Status != messages.Exited(5) || end.Tree.Ended != 1 {
+		if end := wantCrash(t, s, id, bystander); end.Status != messages.StatusExited(5) || end.Tree.Ended != 1 {
 			t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
 		}
 	})
@@ -171,7 +171,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		for range 8 { // whoever comes first, the actor's end or its crash: there is one end
 			var id messages.ProcessID
 			actor := h.newActor(func() { id = cat(s) })
-			must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+			must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
 			h.system.Send(actor, deliberate{})
 			s.ended(id)
@@ -265,7 +265,7 @@ func TestAChildThatPanicsIsContained(t *testing.T) {
 		} else if err != nil {
 			t.Error(err)
 		}
-		if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.Signaled(15) {
+		if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusSignaled(15) {
 			t.Errorf("the child goes on: %v, %v", record, err)
 		}
 		s.echoes(bystander)
@@ -295,9 +295,9 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 		for n := range 2 {
 			s.said(id+messages.ProcessID(n+1), "deaf")
 		}
-		calls = append(calls, s.call(messages.TerminateAll{}))
+		calls = append(calls, s.call(TerminateAll{}))
 		crashSupervisor(s)
-		calls = append(calls, s.call(messages.ListProcesses{}))
+		calls = append(calls, s.call(ListProcesses{}))
 		for i, call := range calls {
 			_, err := call.reply()
 			if err == nil {
@@ -341,12 +341,12 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 	if err := syscall.Kill(parentOf(t, started.PID), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if got := poll.result(); got.Running || got.Status != messages.NoStatus || string(got.Output) != "begun\n" ||
+	if got := poll.result(); got.Running || got.Status != messages.StatusNone() || string(got.Output) != "begun\n" ||
 		!strings.Contains(got.Text(), "warden") {
 		t.Errorf("the call that waited: %+v", got)
 	}
 	end := s.ended(started.Process)
-	if end.Cause != messages.CauseRuntimeFailure || end.Status != messages.NoStatus || !strings.Contains(end.Detail, "warden") ||
+	if end.Cause != messages.CauseRuntimeFailure || end.Status != messages.StatusNone() || !strings.Contains(end.Detail, "warden") ||
 		string(end.Transcript) != "begun\n" {
 		t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 	}

@@ -108,7 +108,7 @@ func (s *settings) looks(o *order) bool {
 
 // asks reports whether what is known of a program can lead to a question, or spare one.
 func (s *settings) asks(o *order) bool {
-	return s.approval.Mode != messages.Never && s.approval.String() != string(messages.OnRequest) ||
+	return s.approval.Mode != messages.ApproveNever && s.approval.String() != string(messages.ApproveOnRequest) ||
 		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
 }
 

@@ -26,7 +26,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{dir: dir, env: []string{"PATH=/usr/bin:/bin:" + dir}, rules: rules,
-		approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}
+		approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}
 	for name, want := range map[string]struct {
 		program  string
 		decision policy.Decision
@@ -49,15 +49,15 @@ func TestPlansThatMayAskLook(t *testing.T) {
 		argv        []string
 		want        bool
 	}{
-		"never":                      {messages.Never, "", []string{"tool"}, false},
+		"never":                      {messages.ApproveNever, "", []string{"tool"}, false},
 		"the default":                {"", "", []string{"tool"}, false},
-		"on-request":                 {messages.OnRequest, "", []string{"tool"}, false},
-		"on-request, escalated":      {messages.OnRequest, messages.RequireEscalated, []string{"tool"}, true},
-		"on-request, danger":         {messages.OnRequest, "", []string{"rm", "-rf", "x"}, true},
-		"on-request, a shell":        {messages.OnRequest, "", []string{"bash", "-c", "ls"}, true},
-		"untrusted":                  {messages.Untrusted, "", []string{"tool"}, true},
-		"on-failure, after a denial": {messages.OnFailure, "", []string{"tool"}, true},
-		"granular, after a denial":   {messages.Granular, "", []string{"tool"}, true},
+		"on-request":                 {messages.ApproveOnRequest, "", []string{"tool"}, false},
+		"on-request, escalated":      {messages.ApproveOnRequest, messages.PermissionsRequireEscalated, []string{"tool"}, true},
+		"on-request, danger":         {messages.ApproveOnRequest, "", []string{"rm", "-rf", "x"}, true},
+		"on-request, a shell":        {messages.ApproveOnRequest, "", []string{"bash", "-c", "ls"}, true},
+		"untrusted":                  {messages.ApproveUntrusted, "", []string{"tool"}, true},
+		"on-failure, after a denial": {messages.ApproveOnFailure, "", []string{"tool"}, true},
+		"granular, after a denial":   {messages.ApproveGranular, "", []string{"tool"}, true},
 	} {
 		s := settings{approval: messages.ApprovalPolicy{Mode: c.mode}}
 		o := order{ExecCommand: messages.ExecCommand{Argv: c.argv,

@@ -85,7 +85,7 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 	case <-ctx.Done():
 		d.refused = ctx.Err()
 	}
-	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.WithAdditionalPermissions && more != nil {
+	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.PermissionsWithAdditional && more != nil {
 		d.enclosure, d.refused = d.enclosure.Widen(ctx, *more, d.launch.Dir)
 		d.widened = d.refused == nil
 	}
@@ -102,5 +102,5 @@ func (d *decision) discard() {
 // Discard gives up what nobody takes.
 func (m planned) Discard() { m.discard() }
 
-var errEnclosureCrashed = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "confine",
+var errEnclosureCrashed = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
 	Detail: "what starts programs has crashed when it was asked where the paths of the sandbox policy lead", Hint: "ptyio.Spawner.Enclose panicked"}

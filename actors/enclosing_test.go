@@ -70,7 +70,7 @@ func (w *wary) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure,
 	return w.enclosure(ptyio.Enclosed(c)), nil
 }
 
-var played = messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"play"}}
+var played = messages.Enforcement{Level: messages.AssuranceConfined, Mechanisms: []string{"play"}}
 
 func (w *wary) Can(ptyio.Launch) (messages.Enforcement, error) { return played, w.refuse }
 
@@ -115,7 +115,7 @@ func (w *wary) releases() (all []int) {
 func newWary(t *testing.T, w *wary, change func(*SessionConfig)) *asker {
 	w.Spawner = realSpawner(t, hostOptions{})
 	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) {
-		c.Sandbox = messages.SandboxPolicy{Type: messages.WorkspaceWrite}
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 		if change != nil {
 			change(c)
 		}
@@ -126,12 +126,12 @@ func TestPathsOfAPolicyAreLookedUpOnceAndNotByCommands(t *testing.T) {
 	w := &wary{}
 	s := newWary(t, w, func(c *SessionConfig) {
 		c.Base = append(slices.Clone(os.Environ()), "TMPDIR=/the/hosts")
-		c.Environment.Set, c.LeastAssurance = map[string]string{"TMPDIR": "/the/sessions"}, messages.Isolated
+		c.Environment.Set, c.LeastAssurance = map[string]string{"TMPDIR": "/the/sessions"}, messages.AssuranceIsolated
 	})
 	for range 3 {
 		command := shell("true")
 		command.Dir, command.Environment = "/", &messages.EnvironmentPolicy{Set: map[string]string{"TMPDIR": "/the/commands"}}
-		if r, ok := s.told(command).(*messages.Result); !ok || r.Status != messages.Exited(0) {
+		if r, ok := s.told(command).(*messages.Result); !ok || r.Status != messages.StatusExited(0) {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -140,7 +140,7 @@ func TestPathsOfAPolicyAreLookedUpOnceAndNotByCommands(t *testing.T) {
 	}
 	for _, l := range w.launches() {
 		c := l.Sandbox.Confinement()
-		if c.Dir != s.host.dir || c.TempDir != "/the/hosts" || c.Least != messages.Isolated || c.Policy.Type != messages.WorkspaceWrite {
+		if c.Dir != s.host.dir || c.TempDir != "/the/hosts" || c.Least != messages.AssuranceIsolated || c.Policy.Type != messages.SandboxWorkspaceWrite {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -157,14 +157,14 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	s.told(messages.UpdateEnvironment{Dir: new("/")})
 	s.told(shell("true"))
 	await(0)
-	s.told(messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.ReadOnly}})
+	s.told(messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxReadOnly}})
 	s.told(shell("true"))
 	await(1, 0)
 	if launches := w.launches(); launches[1].Sandbox.Confinement().Dir == "/" || launches[2].Sandbox.Confinement().Dir != "/" {
 		t.Error("a new directory moved what can be written, or a new policy did not")
 	}
 	wider := shell("true")
-	wider.SandboxPermissions = messages.WithAdditionalPermissions
+	wider.SandboxPermissions = messages.PermissionsWithAdditional
 	wider.Justification = "it is a test"
 	wider.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"x"}}}
 	s.told(wider)
@@ -179,7 +179,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 func TestALookThatFailsRefusesEachCommand(t *testing.T) {
 	for name, look := range map[string]func(ptyio.Confinement) error{
 		"error": func(ptyio.Confinement) error {
-			return &messages.Error{Code: messages.CodeUnsupported, Op: "confine", Detail: "no"}
+			return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Detail: "no"}
 		},
 		"panic": func(ptyio.Confinement) error { panic("no") },
 	} {
@@ -191,7 +191,7 @@ func TestALookThatFailsRefusesEachCommand(t *testing.T) {
 					t.Errorf("%v, %d launches", err, len(w.launches()))
 				}
 			}
-			if r, ok := s.told(messages.ListProcesses{}).(messages.Processes); !ok || len(r) > 0 {
+			if r, ok := s.told(ListProcesses{}).(messages.Processes); !ok || len(r) > 0 {
 				t.Errorf("the session does not answer: %v", r)
 			}
 		})
@@ -203,9 +203,9 @@ func TestALookThatHangsKeepsNobodyButCommandsWaiting(t *testing.T) {
 	w := &wary{look: func(ptyio.Confinement) error { <-gate; return nil }}
 	s := newWary(t, w, nil)
 	waiting := s.call(shell("true"))
-	s.told(messages.ListProcesses{})
+	s.told(ListProcesses{})
 	close(gate)
-	if r := waiting.result(); r.Status != messages.Exited(0) {
+	if r := waiting.result(); r.Status != messages.StatusExited(0) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -214,11 +214,11 @@ func TestWhatIsEnforcedIsTold(t *testing.T) {
 	s := newWary(t, &wary{}, nil)
 	s.told(shell("true"))
 	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)
-	if started.Enforced == nil || started.Enforced.Level != messages.Confined {
+	if started.Enforced == nil || started.Enforced.Level != messages.AssuranceConfined {
 		t.Errorf("started: %v", started.Enforced)
 	}
-	record := s.told(messages.ListProcesses{Records: true}).(messages.Processes)[0]
-	if record.Enforced == nil || record.Enforced.Level != messages.Confined {
+	record := s.told(ListProcesses{Records: true}).(messages.Processes)[0]
+	if record.Enforced == nil || record.Enforced.Level != messages.AssuranceConfined {
 		t.Errorf("record: %v", record.Enforced)
 	}
 }
@@ -226,7 +226,7 @@ func TestWhatIsEnforcedIsTold(t *testing.T) {
 func TestLimitsOfSessionAndCommandAreJoined(t *testing.T) {
 	w := &wary{}
 	s := newWary(t, w, func(c *SessionConfig) {
-		c.Sandbox.Type = messages.DangerFullAccess
+		c.Sandbox.Type = messages.SandboxDangerFullAccess
 		c.Limits = messages.Limits{Processes: 10, WallTime: time.Hour}
 	})
 	command := shell("true")
@@ -249,10 +249,10 @@ func TestLimitsOfSessionAndCommandAreJoined(t *testing.T) {
 func TestAReachedLimitIsTheCause(t *testing.T) {
 	s := newWary(t, &wary{limit: messages.LimitMemory}, nil)
 	r := s.told(shell("true")).(*messages.Result)
-	if r.Cause != messages.CauseTerminated || r.By != messages.ByLimit || r.Limit != messages.LimitMemory {
+	if r.Cause != messages.CauseTerminated || r.By != messages.TerminatedByLimit || r.Limit != messages.LimitMemory {
 		t.Errorf("%+v", r)
 	}
-	if end := s.theEnd(); end.Cause != messages.CauseTerminated || end.By != messages.ByLimit || end.Limit != messages.LimitMemory {
+	if end := s.theEnd(); end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByLimit || end.Limit != messages.LimitMemory {
 		t.Errorf("%+v", end.EndRecord)
 	}
 	run := s.told(messages.RunCommand{Argv: []string{"true"}}).(*messages.RunResult)

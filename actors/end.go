@@ -46,8 +46,8 @@ func (v *supervisor) tooLate(m request) {
 func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
-	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.NoStatus}) // it is counted all the same
-	v.leaveSlots(e, told.Cause)                                                                           // whoever learns of the end must find the slot free
+	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
+	v.leaveSlots(e, told.Cause)                                                                               // whoever learns of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
 		v.bus.Publish(execEnded(v.origin(e), end, left.output))
@@ -96,7 +96,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		return
 	}
 	if m.By == "" {
-		m.By = messages.ByUser
+		m.By = messages.TerminatedByUser
 	}
 	if asker := v.ctx.Sender(); asker != nil {
 		e.open++
@@ -115,7 +115,7 @@ type sweep struct {
 
 func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	if by == "" {
-		by = messages.ByUser
+		by = messages.TerminatedByUser
 	}
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
@@ -143,7 +143,7 @@ func (v *supervisor) swept() {
 		if len(s.left) > 0 {
 			kept = append(kept, s)
 		} else {
-			v.reply(s.call, messages.Done{})
+			v.reply(s.call, Done{})
 		}
 	}
 	clear(v.sweeps[len(kept):])
@@ -159,7 +159,7 @@ func (v *supervisor) swept() {
 func (v *supervisor) leave(at any) {
 	v.owed(at)
 	for id, c := range v.calls.table {
-		failure := &messages.Error{Code: messages.CodeClosed, Op: "use process", Detail: "the session has ended; open another one"}
+		failure := &messages.Error{Code: messages.ErrClosed, Op: "use process", Detail: "the session has ended; open another one"}
 		if c.entry != nil {
 			failure.Subject = c.entry.info.Process.String()
 		}

@@ -41,7 +41,7 @@ type entry struct {
 
 func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 	now := time.Now()
-	return &entry{actor: actor, status: messages.NoStatus, keeps: o.OnLeaderExit == messages.KeepTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
+	return &entry{actor: actor, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 
@@ -77,7 +77,7 @@ func (v *supervisor) childEvent(m childEvent) {
 	switch event := m.event.(type) {
 	case ptyio.Spawned:
 		e.aftermath.began = time.Time{} // that was the attempt before
-		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.NoStatus, nil
+		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.StatusNone(), nil
 		if e.takeover != nil {
 			v.abandonLeft(e)
 		}
@@ -101,7 +101,7 @@ func (v *supervisor) unborn(m unborn) {
 	}
 }
 
-func (v *supervisor) list(m messages.ListProcesses) messages.Processes {
+func (v *supervisor) list(m ListProcesses) messages.Processes {
 	var all messages.Processes
 	for _, e := range v.entries {
 		all = append(all, e.info)

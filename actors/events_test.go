@@ -51,7 +51,7 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		short := s.exec(shell("echo short; echo err >&2; exit 3"))
-		if end := s.ended(short.Process); end.Status != messages.Exited(3) || end.Cause != messages.CauseExited || end.Total != 10 ||
+		if end := s.ended(short.Process); end.Status != messages.StatusExited(3) || end.Cause != messages.CauseExited || end.Total != 10 ||
 			!strings.Contains(string(end.Transcript), "short\n") || !strings.Contains(string(end.Transcript), "err\n") {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
@@ -59,7 +59,7 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 		rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
 		wantCode(t, rest, 0)
 		end := s.ended(polled.Process)
-		if end.Status != messages.Exited(0) || end.Total != 4 || string(end.Transcript) != "text" || end.Call != "polled" {
+		if end.Status != messages.StatusExited(0) || end.Total != 4 || string(end.Transcript) != "text" || end.Call != "polled" {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
 		if end.Duration < messages.MinYield {
@@ -138,7 +138,7 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	poll := s.call(messages.Poll{Process: id})
 	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
 	poll.result()
-	must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	s.ended(id)
 	must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	var inputs []string
@@ -156,7 +156,7 @@ func TestAPollThatTellsOfTheEndIsNoInteraction(t *testing.T) {
 	during, after := cat(s), cat(s)
 	poll := s.call(messages.Poll{Process: during, NoTimeout: true})
 	for _, id := range []messages.ProcessID{during, after} {
-		must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	}
 	wantCode(t, poll.result(), 0)
 	awaitThat(t, "both have ended", func() bool { return len(s.endsOf(during)) > 0 && len(s.endsOf(after)) > 0 })
@@ -198,15 +198,15 @@ func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
 	if ended.Background == nil || ended.Background.Count != 1 || ended.Background.Kept || string(ended.Output) != "leader\n" {
 		t.Errorf("%+v, background %v", ended, ended.Background)
 	}
-	if end := s.ended(ended.Process); end.Tree.Ended != 1 || end.Cause != messages.CauseExited || end.Status != messages.Exited(0) {
+	if end := s.ended(ended.Process); end.Tree.Ended != 1 || end.Cause != messages.CauseExited || end.Status != messages.StatusExited(0) {
 		t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
 	}
 
 	command := shell("{ read -r x; echo child $x; sleep 1000; } <&3 3<&- & echo leader; exit 6")
 	command.Argv = []string{"bash", "-c", "exec 3<&0; " + command.Argv[2]}
-	command.OnLeaderExit, command.OpenStdin = messages.KeepTree, true
+	command.OnLeaderExit, command.OpenStdin = messages.LeaderExitKeepsTree, true
 	kept := s.exec(command)
-	if !kept.Running || kept.Status != messages.Exited(6) || kept.Background == nil || !kept.Background.Kept || kept.Background.Count != 1 {
+	if !kept.Running || kept.Status != messages.StatusExited(6) || kept.Background == nil || !kept.Background.Kept || kept.Background.Count != 1 {
 		t.Fatalf("%+v, background %v", kept, kept.Background)
 	}
 	if live := s.list(); len(live) != 1 || live[0].State != messages.StateExited {
@@ -220,7 +220,7 @@ func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	record, err := s.terminate(kept.Process)
-	if err != nil || record.Cause != messages.CauseExited || record.Status != messages.Exited(6) || record.Tree.Ended == 0 {
+	if err != nil || record.Cause != messages.CauseExited || record.Status != messages.StatusExited(6) || record.Tree.Ended == 0 {
 		t.Errorf("%v, %v", record, err)
 	}
 }
@@ -229,11 +229,11 @@ func TestTheFirstPollAfterAnExitNobodyWasToldOfAnswersAtOnce(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	command := quick("sleep 1000 & echo leader; exit 6")
-	command.OnLeaderExit = messages.KeepTree
+	command.OnLeaderExit = messages.LeaderExitKeepsTree
 	id := s.exec(command).Process
 	probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
-	if got.Status != messages.Exited(6) || got.WallTime > messages.MinPoll/2 || string(got.Output) != "leader\n" {
+	if got.Status != messages.StatusExited(6) || got.WallTime > messages.MinPoll/2 || string(got.Output) != "leader\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -244,12 +244,12 @@ func TestTheFirstInitiatorOfATerminationCounts(t *testing.T) {
 	stubborn := quick("trap 'exit 0' TERM; echo deaf; while :; do sleep 0.01; done")
 	id := s.exec(stubborn).Process
 	s.said(id, "deaf")
-	first := s.call(messages.Terminate{Process: id, By: messages.ByLimit})
-	second := s.call(messages.Terminate{Process: id, By: messages.ByUser})
-	all := s.call(messages.TerminateAll{By: messages.BySessionClose})
+	first := s.call(messages.Terminate{Process: id, By: messages.TerminatedByLimit})
+	second := s.call(messages.Terminate{Process: id, By: messages.TerminatedByUser})
+	all := s.call(TerminateAll{By: messages.TerminatedBySessionClose})
 	for _, call := range []waiting{first, second} {
 		reply, err := call.reply()
-		if record, ok := reply.(*messages.EndRecord); err != nil || !ok || record.By != messages.ByLimit || record.Status != messages.Exited(0) ||
+		if record, ok := reply.(*messages.EndRecord); err != nil || !ok || record.By != messages.TerminatedByLimit || record.Status != messages.StatusExited(0) ||
 			record.Cause != messages.CauseTerminated {
 			t.Errorf("%v, %v", reply, err)
 		}
@@ -257,7 +257,7 @@ func TestTheFirstInitiatorOfATerminationCounts(t *testing.T) {
 	if _, err := all.reply(); err != nil {
 		t.Error(err)
 	}
-	if end := s.ended(id); end.By != messages.ByLimit {
+	if end := s.ended(id); end.By != messages.TerminatedByLimit {
 		t.Errorf("%v", &end.EndRecord)
 	}
 }
@@ -270,7 +270,7 @@ func TestACommandThatCannotStartEndsOnceAndHoldsNoSlot(t *testing.T) {
 			_, err := ask[any](h, s.supervisor, command)
 			wantError(t, "exec", err, messages.ErrSpawnFailed)
 			end := probe.Expect[messages.ExecEnded](s.events, patience, nil)
-			if end.Cause != messages.CauseSpawnFailed || end.Status != messages.NoStatus || end.Total != 0 {
+			if end.Cause != messages.CauseSpawnFailed || end.Status != messages.StatusNone() || end.Total != 0 {
 				t.Errorf("%v", &end.EndRecord)
 			}
 			_, err = ask[any](h, s.supervisor, messages.Poll{Process: end.Process})

@@ -84,8 +84,8 @@ func (s *exited) record(p *process) *messages.EndRecord {
 	case p.ending.first != nil:
 		record.Cause, record.By = messages.CauseTerminated, p.ending.first.By
 	case a.exit.Limit != "":
-		record.Cause, record.By, record.Limit = messages.CauseTerminated, messages.ByLimit, a.exit.Limit
-	case p.refusal != nil && p.refusal.Code == messages.CodeAborted:
+		record.Cause, record.By, record.Limit = messages.CauseTerminated, messages.TerminatedByLimit, a.exit.Limit
+	case p.refusal != nil && p.refusal.Code == messages.ErrAborted:
 		record.Cause, record.Detail = messages.CauseAborted, p.refusal.Detail
 	case p.refusal != nil:
 		record.Cause, record.Detail = messages.CauseSandboxDenied, p.refusal.Detail

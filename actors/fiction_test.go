@@ -129,7 +129,7 @@ func (*fiction) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure
 }
 
 func (*fiction) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.Isolated}, nil
+	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 
 func (f *fiction) Resolver() ptyio.Resolver {
@@ -177,7 +177,7 @@ func (prompter) Prompt() {}
 
 // live does what the command line says.
 func (c *imagined) live() {
-	exit, left := ptyio.Exited{Status: messages.Exited(0)}, false
+	exit, left := ptyio.Exited{Status: messages.StatusExited(0)}, false
 	for _, word := range c.launch.Argv[1:] {
 		verb, number, _ := strings.Cut(word, ":")
 		n, _ := strconv.Atoi(number)
@@ -196,10 +196,10 @@ func (c *imagined) live() {
 		case "cat":
 			c.cat()
 		case "exit":
-			exit.Status = messages.Exited(n)
+			exit.Status = messages.StatusExited(n)
 		case "denied":
 			if c.launch.Sandbox != nil {
-				exit.Status, exit.Denial = messages.Exited(1), &messages.Denial{Operation: "something"}
+				exit.Status, exit.Denial = messages.StatusExited(1), &messages.Denial{Operation: "something"}
 				if _, stuck := c.traits["stuck"]; stuck {
 					c.hold(exit)
 				} else {
@@ -208,13 +208,13 @@ func (c *imagined) live() {
 				return
 			}
 		case "leave":
-			left, exit.Status = true, messages.Exited(n)
+			left, exit.Status = true, messages.StatusExited(n)
 			c.launch.Events(exit)
 			c.launch.Events(ptyio.Background{Count: 1})
 			c.launch.Events(ptyio.Drained{})
 		}
 		if c.isOver() {
-			exit.Status = messages.Signaled(int(syscall.SIGTERM))
+			exit.Status = messages.StatusSignaled(syscall.SIGTERM)
 			break
 		}
 	}
@@ -222,7 +222,7 @@ func (c *imagined) live() {
 		<-c.machine.release
 	}
 	if _, lost := c.traits["lost"]; lost {
-		exit = ptyio.Exited{Status: messages.NoStatus, Lost: errors.New("the machine is gone")}
+		exit = ptyio.Exited{Status: messages.StatusNone(), Lost: errors.New("the machine is gone")}
 	}
 	if _, stuck := c.traits["stuck"]; stuck {
 		c.hold(exit)
@@ -268,7 +268,7 @@ func (c *imagined) say(text []byte) {
 		c.mu.Lock()
 		c.said += int64(len(batch))
 		c.mu.Unlock()
-		c.launch.Events(ptyio.NewOutput(messages.Stdout, batch, func() { <-c.credits }))
+		c.launch.Events(ptyio.NewOutput(messages.StreamStdout, batch, func() { <-c.credits }))
 	}
 }
 

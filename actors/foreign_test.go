@@ -35,7 +35,7 @@ func (foreign) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure,
 }
 
 func (foreign) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.Isolated}, nil
+	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 
 func (foreign) Close() error { return nil }
@@ -57,7 +57,7 @@ func (p puppet) Abandon()                               { p.end() }
 // oddities are ways in which a spawner may report the life of a child that has said "said".
 var oddities = map[string][]ptyio.Event{
 	"in order":             {said, exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded},
-	"exited twice":         {said, exit3, ptyio.Exited{Status: messages.Exited(9)}, ptyio.Drained{}, ptyio.Closed{}, exit3, treeEnded, exit3},
+	"exited twice":         {said, exit3, ptyio.Exited{Status: messages.StatusExited(9)}, ptyio.Drained{}, ptyio.Closed{}, exit3, treeEnded, exit3},
 	"the tree first":       {said, treeEnded, ptyio.Closed{}, exit3},
 	"closed first":         {said, ptyio.Closed{}, late, ptyio.Closed{}, treeEnded, exit3, late},
 	"never drained":        {said, exit3, ptyio.Closed{}, treeEnded},
@@ -67,15 +67,15 @@ var oddities = map[string][]ptyio.Event{
 }
 
 var (
-	said      = ptyio.NewOutput(messages.Stdout, []byte("said"), func() { panic("deliberate") })
-	late      = ptyio.NewOutput(messages.Stdout, []byte("late"), func() { panic("deliberate") })
-	exit3     = ptyio.Exited{Status: messages.Exited(3)}
+	said      = ptyio.NewOutput(messages.StreamStdout, []byte("said"), func() { panic("deliberate") })
+	late      = ptyio.NewOutput(messages.StreamStdout, []byte("late"), func() { panic("deliberate") })
+	exit3     = ptyio.Exited{Status: messages.StatusExited(3)}
 	treeEnded = ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1}}
 )
 
 func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
 	for name, events := range oddities {
-		for i, sandboxed := range []messages.SandboxType{messages.DangerFullAccess, messages.ReadOnly} { // whose exits are looked at first
+		for i, sandboxed := range []messages.SandboxType{messages.SandboxDangerFullAccess, messages.SandboxReadOnly} { // whose exits are looked at first
 			t.Run(name+" "+string(sandboxed), func(t *testing.T) {
 				spawner := foreign{quiet: i == 0, spawn: func(launch ptyio.Launch) ptyio.Child {
 					for _, event := range events { // all of it before its birth
@@ -90,7 +90,7 @@ func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
 				if string(got.Output) != "said" {
 					t.Errorf("%q", got.Output)
 				}
-				if end := s.ended(got.Process); end.Cause != messages.CauseExited || end.Status != messages.Exited(3) ||
+				if end := s.ended(got.Process); end.Cause != messages.CauseExited || end.Status != messages.StatusExited(3) ||
 					string(end.Transcript) != "said" || end.Total != 4 {
 					t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 				}
@@ -115,7 +115,7 @@ func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
 			for i := range batches {
 				credits <- struct{}{}
 				at := ptyio.Position{Offset: int64(i * (size + lost)), Seq: uint64(i * 2)}
-				launch.Events(ptyio.NewOutputAt(messages.Stdout, bytes.Repeat([]byte("x"), size), at, func() {
+				launch.Events(ptyio.NewOutputAt(messages.StreamStdout, bytes.Repeat([]byte("x"), size), at, func() {
 					released.Add(1)
 					<-credits
 					if i%2 == 0 {
@@ -208,7 +208,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
 			s := h.open(nil)
 			id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, TTY: true, NoWait: true}).Process
-			first := s.call(messages.Signal{Process: id, Number: 15})
+			first := s.call(messages.Signal{Process: id, Signal: 15})
 			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
 			cancelled.cancel()
 			_, err := cancelled.reply()
@@ -218,8 +218,8 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			_, err = first.reply()
 			wantError(t, "the call that does not return", err, messages.ErrRuntimeFailure)
 			for _, request := range []any{messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}, messages.WriteStdin{Process: id, Bytes: []byte("\x03")},
-				messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Number: 15},
-				messages.Signal{Process: id, Number: 15, Tree: true}} {
+				messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
+				messages.Signal{Process: id, Signal: 15, Tree: true}} {
 				_, err := ask[any](h, s.supervisor, request)
 				wantError(t, "a request", err, messages.ErrRuntimeFailure)
 			}

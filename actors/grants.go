@@ -43,7 +43,7 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	}
 	g.last++
 	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: clip(q.Display), Dir: q.Dir,
-		Granted: time.Now(), Remembers: clip(q.remembers(messages.ApprovedForSession))}}
+		Granted: time.Now(), Remembers: clip(q.remembers(messages.DecisionApprovedForSession))}}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
 		added.expiry = ctx.After(expires, grantDue{added.ID})
@@ -86,7 +86,7 @@ func (g *grants) revoke(id messages.GrantID) error {
 			return nil
 		}
 	}
-	return &messages.Error{Code: messages.CodeUnknownGrant, Op: "revoke", Subject: string(id),
+	return &messages.Error{Code: messages.ErrUnknownGrant, Op: "revoke", Subject: string(id),
 		Detail: "there is no such grant in this session, or it is over; list the grants", Hint: "call Session.Grants"}
 }
 

@@ -35,7 +35,7 @@ type job struct {
 
 func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
 
-var errChildHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process",
+var errChildHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process",
 	Detail: "what runs the process does not answer: an earlier request has not returned; try again later, or terminate it"}
 
 // do makes a call, now or when those before it have returned. A call that is to be answered is a jobCall of p.
@@ -64,10 +64,10 @@ func (h *hands) next(p *process) {
 	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
 	system, self := p.ctx.System(), p.ctx.Self()
 	p.ctx.Detach(func(context.Context) any {
-		done := jobDone{number, j.number, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: "what runs the process gave up", Hint: "a method of its ptyio.Child ended its goroutine"}}
+		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "what runs the process gave up", Hint: "a method of its ptyio.Child ended its goroutine"}}
 		defer func() {
 			if reason := recover(); reason != nil {
-				done.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("what runs the process has crashed: %v", reason)}
+				done.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("what runs the process has crashed: %v", reason)}
 			}
 			system.Send(self, done)
 		}()
@@ -112,7 +112,7 @@ func (h *hands) leave(p *process) {
 	left := h.jobs
 	h.jobs, h.busy = nil, false
 	for _, j := range left {
-		p.jobEnded(j, p.refuse(messages.CodeWrongState, "the attempt that it was meant for has ended; try again when the next one runs", ""))
+		p.jobEnded(j, p.refuse(messages.ErrWrongState, "the attempt that it was meant for has ended; try again when the next one runs", ""))
 	}
 }
 
@@ -162,14 +162,14 @@ func (p *process) overdue(m endOverdue) {
 func (p *process) disown() {
 	a := p.attempt
 	if a.exit == nil {
-		a.exit, a.exitedAt = &ptyio.Exited{Status: messages.NoStatus, Lost: errNoEnd}, time.Now()
+		a.exit, a.exitedAt = &ptyio.Exited{Status: messages.StatusNone(), Lost: errNoEnd}, time.Now()
 	}
 	a.drained, a.closed, a.treeEnded = true, true, true
 	a.tree = unended(a.pid, p.order.Argv)
 	p.flushAll()
 }
 
-var errNoEnd = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
+var errNoEnd = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
 
 // unended names a leader whose end nobody has reported.
 func unended(pid int, argv []string) messages.TreeReport {

@@ -113,7 +113,7 @@ func (h *host) shutdown() {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := kernel.Ask[messages.Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := kernel.Ask[Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		h.t.Errorf("close the runtime: %v", err)
 	}
 	if err := h.system.Shutdown(ctx); err != nil {
@@ -213,7 +213,7 @@ func (h *host) open(change func(*SessionConfig)) *talk {
 	h.t.Helper()
 	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: h.dir, Base: os.Environ(),
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
-		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}}
+		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
 	if change != nil {
 		change(&config)
 	}
@@ -309,7 +309,7 @@ func (w waiting) answered(d time.Duration) bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
-func (w waiting) cancel() { w.system.Send(w.supervisor, messages.CancelWait{Waiter: w.PID().Id}) }
+func (w waiting) cancel() { w.system.Send(w.supervisor, CancelWait{Waiter: w.PID().Id}) }
 
 func (s *talk) exec(command messages.ExecCommand) *messages.Result {
 	s.t.Helper()
@@ -329,7 +329,7 @@ func (s *talk) typed(id messages.ProcessID, text string) {
 
 func (s *talk) list() messages.Processes {
 	s.t.Helper()
-	return must[messages.Processes](s.host, s.supervisor, messages.ListProcesses{})
+	return must[messages.Processes](s.host, s.supervisor, ListProcesses{})
 }
 
 func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
@@ -386,7 +386,7 @@ const idle = "exec sleep 1000"
 
 func wantCode(t testing.TB, r *messages.Result, code int) {
 	t.Helper()
-	if r.Running || r.Status != messages.Exited(code) {
+	if r.Running || r.Status != messages.StatusExited(code) {
 		t.Errorf("running %t, status %v, want the code %d; output %q", r.Running, r.Status, code, r.Output)
 	}
 }

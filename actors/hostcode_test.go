@@ -37,7 +37,7 @@ func (r *reluctant) approve(_ context.Context, q messages.Question) (messages.De
 // gave is how often it was called.
 func (r *reluctant) gave() int { return len(r.asked) }
 
-func approved() messages.Decision { return messages.Decision{Kind: messages.Approved} }
+func approved() messages.Decision { return messages.Decision{Kind: messages.DecisionApproved} }
 
 func TestAnApproverThatNeverReturnsIsLeftAlone(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
@@ -81,13 +81,13 @@ func TestAListenerAnswersInsteadOfAnApproverThatHangs(t *testing.T) {
 		s := &asker{talk: b.open(func(c *SessionConfig) { c.Approver = r.approve })}
 		s.listen()
 		first := s.call(does("prompt", "asked", "one"))
-		s.answer(messages.Denied) // by the listener
+		s.answer(messages.DecisionDenied) // by the listener
 		second := s.call(does("prompt", "asked", "two", "wait"))
 		time.Sleep(time.Minute)
 		if second.answered(0) || r.gave() != 1 {
 			t.Errorf("answered, or %d calls at once", r.gave())
 		}
-		s.answer(messages.Approved)
+		s.answer(messages.DecisionApproved)
 		second.result()
 		_, err := answerIs(t, first)
 		wantError(t, "the first", err, messages.ErrRejected)
@@ -203,7 +203,7 @@ func TestAChildThatNeverEndsIsAbandonedOnceAndNamed(t *testing.T) {
 // What knows the machine is a host's own, too.
 func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.Untrusted} })
+		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
 		for _, how := range []string{"panic", "leave"} {
 			_, err := ask[any](b.host, s.supervisor, does("prompt,resolve="+how, "wait"))
 			wantError(t, how, err, messages.ErrRuntimeFailure)
@@ -224,7 +224,7 @@ func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 
 func TestAResolverThatNeverAnswersCostsSoManyGoroutines(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.Untrusted} })
+		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
 		for range maxAsked + 40 {
 			call := s.call(messages.ExecCommand{Argv: []string{"prompt,resolve=hang"}, Yield: new(time.Second)})
 			if record, err := s.terminate(call.result().Process); err != nil || record.Cause != messages.CauseTerminated {

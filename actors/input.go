@@ -54,7 +54,7 @@ func (w *write) soFar() int {
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from caller, m messages.WriteStdin) {
 	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
-		write: &write{bytes: m.Bytes, patience: messages.DefaultPatience, noWait: m.NoWait}}
+		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, noWait: m.NoWait}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.NoWait
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
@@ -114,7 +114,7 @@ func (p *process) press(c *call, discards bool) {
 	in := &p.input
 	if discards {
 		for _, held := range slices.Clone(in.held) {
-			p.answer(held, &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
+			p.answer(held, &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Subject: p.id.String(),
 				Detail: "a key interrupted the process before the bytes were sent, and they were discarded; write them again if they are still wanted"})
 		}
 	}
@@ -135,7 +135,7 @@ func (p *process) press(c *call, discards bool) {
 func (p *process) enqueue(c *call) {
 	in := &p.input
 	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
-		p.reply(c.caller, &messages.Error{Code: messages.CodeInputFull, Op: "write", Subject: p.id.String(),
+		p.reply(c.caller, &messages.Error{Code: messages.ErrInputFull, Op: "write", Subject: p.id.String(),
 			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken; wait until the process has read, or write in smaller parts",
 				len(in.held)+len(in.sent), in.pending)})
 		return
@@ -230,7 +230,7 @@ func (p *process) wrote(m wrote) {
 		p.input.note(w)
 	case w.finish:
 		p.answer(c, outcome(c.op, m.err))
-	case w.err != nil && w.taken == 0 && (w.noWait || w.err.Code != messages.CodeClosed):
+	case w.err != nil && w.taken == 0 && (w.noWait || w.err.Code != messages.ErrClosed):
 		p.answer(c, w.err)
 	case w.noWait:
 		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.taken, InputErr: w.err})
@@ -282,6 +282,6 @@ func (p *process) limitInput() {
 // loseWrites ends the writes of a child that is gone and has not said what became of them.
 func (p *process) loseWrites() {
 	for _, w := range slices.Clone(p.input.sent) {
-		p.wrote(wrote{w.number, w.soFar(), &messages.Error{Code: messages.CodeClosed, Op: "write", Detail: "the process has ended"}})
+		p.wrote(wrote{w.number, w.soFar(), &messages.Error{Code: messages.ErrClosed, Op: "write", Detail: "the process has ended"}})
 	}
 }

@@ -42,7 +42,7 @@ func TestAKeyThatIsASignalWaitsForNothing(t *testing.T) {
 				t.Errorf("%s: %+v", name, got)
 			}
 			if got := first.result(); got.Taken <= 0 || got.Taken >= len(much) || got.Pending != 0 || got.InputErr == nil ||
-				got.InputErr.Code != messages.CodeInputNotTaken {
+				got.InputErr.Code != messages.ErrInputNotTaken {
 				t.Errorf("%s: the write under way: %+v", name, got)
 			}
 			for _, call := range held {

@@ -127,11 +127,11 @@ func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
 	eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
 		// The supervisor crashes while the news of the other crash wait for it.
 		hold := newStop(func(self *kernel.PID, message any) bool {
-			_, list := message.(messages.ListProcesses)
+			_, list := message.(ListProcesses)
 			return list
 		})
 		b.fault(hold.before)
-		s.call(messages.ListProcesses{})
+		s.call(ListProcesses{})
 		<-hold.there
 		b.crash(s.supervisor)
 		b.crash(process)
@@ -182,7 +182,7 @@ func TestARequestThatNobodyHasLookedAtIsAnswered(t *testing.T) {
 				b.fault(hold.before)
 				first := s.call(messages.Poll{Process: id, NoTimeout: true})
 				<-hold.there
-				calls := []waiting{first, s.call(messages.Poll{Process: id}), s.call(messages.Signal{Process: id, Number: 1}),
+				calls := []waiting{first, s.call(messages.Poll{Process: id}), s.call(messages.Signal{Process: id, Signal: 1}),
 					s.call(messages.CloseStdin{Process: id}), s.call(messages.ReadOutput{Process: id, Tail: 1})}
 				synctest.Wait()
 				crash(b, s, process)

@@ -99,7 +99,7 @@ func (r atlas) Program(ctx context.Context, name, dir, path string) (string, err
 	if strings.Contains(name, "/") {
 		return filepath.Join(dir, name), nil
 	}
-	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "exec", Subject: name, Detail: "the other machine does not have it"}
+	return "", &messages.Error{Code: messages.ErrNoSuchProgram, Op: "exec", Subject: name, Detail: "the other machine does not have it"}
 }
 
 func (r atlas) UserShell(context.Context) (string, error) { return r.machine.place + "/bash", nil }
@@ -149,9 +149,9 @@ func visit(t *testing.T, m *elsewhere, plan func(policy.Request, policy.Snapshot
 	}
 	v.pid = request[*kernel.PID](v, runtime, actors.OpenSession{Config: actors.SessionConfig{Session: "visit", Dir: "/", Base: base,
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
-		Sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}, Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}})
+		Sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}})
 	t.Cleanup(func() {
-		request[messages.Done](v, runtime, actors.CloseRuntime{})
+		request[actors.Done](v, runtime, actors.CloseRuntime{})
 		if err := errors.Join(v.system.Shutdown(context.Background()), m.Close()); err != nil {
 			t.Error(err)
 		}
@@ -195,14 +195,14 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 		"idle":  "#!/bin/sh\necho up; exec sleep 1000\n",
 	}), func(r policy.Request, _ policy.Snapshot) policy.Plan {
 		requests <- r
-		return policy.Plan{Decision: policy.Run, Source: messages.ByPolicy}
+		return policy.Plan{Decision: policy.Run, Source: messages.DecidedByPolicy}
 	})
 	t.Run("a program", func(t *testing.T) {
 		got := v.exec(messages.ExecCommand{Argv: []string{"hello"}, Yield: new(messages.MaxYield)})
 		if r := <-requests; r.Program != "/mnt/hello" {
 			t.Errorf("planned for %q", r.Program)
 		}
-		if got.Running || got.Status != messages.Exited(3) || string(got.Output) != "hello from other\n" {
+		if got.Running || got.Status != messages.StatusExited(3) || string(got.Output) != "hello from other\n" {
 			t.Errorf("%+v", got)
 		}
 		if end := probe.Expect[messages.ExecEnded](v.events, long, nil); end.Cause != messages.CauseExited || end.Total != int64(len(got.Output)) {
@@ -211,7 +211,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 	})
 	t.Run("a script", func(t *testing.T) {
 		got := v.exec(messages.ExecCommand{Script: "exit 5", Yield: new(messages.MaxYield)})
-		if r := <-requests; r.Program != "/mnt/bash" || got.Status != messages.Exited(5) || !strings.Contains(string(got.Output), "the other shell") {
+		if r := <-requests; r.Program != "/mnt/bash" || got.Status != messages.StatusExited(5) || !strings.Contains(string(got.Output), "the other shell") {
 			t.Errorf("planned for %q, %+v", r.Program, got)
 		}
 	})
@@ -228,14 +228,14 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, NoTimeout: true})
 		defer call.Close()
 		probe.Expect(v.events, long, func(e messages.OutputDelta) bool { return bytes.Contains(e.Bytes, []byte("up")) })
-		v.system.Send(v.pid, messages.CancelWait{Waiter: call.PID().Id})
+		v.system.Send(v.pid, actors.CancelWait{Waiter: call.PID().Id})
 		reply, err := call.Wait(t.Context())
 		if result, is := reply.(*messages.RunResult); err != nil || !is || !result.Cancelled || string(result.Stdout) != "up\n" {
 			t.Errorf("%+v, %v", reply, err)
 		}
-		probe.Expect(v.events, long, func(e messages.ExecEnded) bool { return e.By == messages.ByUser })
+		probe.Expect(v.events, long, func(e messages.ExecEnded) bool { return e.By == messages.TerminatedByUser })
 	})
-	if list := request[messages.Processes](v, v.pid, messages.ListProcesses{}); len(list) > 0 {
+	if list := request[messages.Processes](v, v.pid, actors.ListProcesses{}); len(list) > 0 {
 		t.Errorf("left: %+v", list)
 	}
 }

@@ -20,7 +20,7 @@ func TestMergedOutputComesInTheOrderOfTheWrites(t *testing.T) {
 			}
 			s.ended(got.Process)
 			for _, delta := range probe.Of(s.events, func(e messages.OutputDelta) bool { return e.Process == got.Process }) {
-				if delta.Stream != messages.Stdout {
+				if delta.Stream != messages.StreamStdout {
 					t.Errorf("a delta of %s", delta.Stream)
 				}
 			}

@@ -89,5 +89,5 @@ func (o *order) arguments() (total int) {
 }
 
 func badField(field, detail, hint string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
 }

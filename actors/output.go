@@ -125,7 +125,7 @@ func (p *process) flush(stream messages.Stream) {
 }
 
 func (p *process) flushAll() {
-	for _, stream := range []messages.Stream{messages.Stdout, messages.Stderr, messages.PTY} {
+	for _, stream := range []messages.Stream{messages.StreamStdout, messages.StreamStderr, messages.StreamPTY} {
 		p.flush(stream)
 	}
 }

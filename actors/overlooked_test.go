@@ -45,8 +45,8 @@ func TestAPauseDoesNotBeginTheClockOfAWriteThatWaitsForItsTurn(t *testing.T) {
 		id := s.exec(does("prompt", "cat")).Process
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("a"), Yield: new(20 * time.Second)})
 		second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("bb"), Yield: new(time.Second)})
-		must[messages.Done](b.host, s.supervisor, messages.PauseYields{})
-		must[messages.Done](b.host, s.supervisor, messages.ResumeYields{})
+		must[Done](b.host, s.supervisor, PauseYields{})
+		must[Done](b.host, s.supervisor, ResumeYields{})
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		reply, err := answerIs(t, second)

@@ -64,9 +64,9 @@ func (s *planning) receive(p *process, message any) bool {
 	case planned:
 		s.planned(p, m.decision)
 	case kernel.WorkPanicked:
-		p.failed(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("what knows the machine panicked: %v", m.Reason)})
+		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("what knows the machine panicked: %v", m.Reason)})
 	case kernel.WorkLeft:
-		p.failed(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "plan", Detail: "what knows the machine ended its goroutine"})
+		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "what knows the machine ended its goroutine"})
 	default:
 		return false
 	}

@@ -186,7 +186,7 @@ func (p *process) leave() {
 // status is how the leader exited; none while nobody knows, or will.
 func (p *process) status() messages.ExitStatus {
 	if p.attempt == nil || p.attempt.exit == nil {
-		return messages.NoStatus
+		return messages.StatusNone()
 	}
 	return p.attempt.exit.Status
 }

@@ -312,6 +312,6 @@ func (m lastWords) Discard() {
 	if m.child != nil {
 		abandon(m.child)
 	}
-	m.will.execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus,
+	m.will.execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.StatusNone(),
 		Detail: "its actor and its session crashed"}, m.output)
 }

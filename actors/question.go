@@ -46,8 +46,8 @@ func (q *question) check(d messages.Decision) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	if d.Kind == messages.ApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "decide", Subject: "amendment",
+	if d.Kind == messages.DecisionApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "amendment",
 			Detail: "no prefix was proposed for this question; name one, or use another answer"}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (a *approval) ask(c consult) messages.Question {
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {
 		q.Program = r.Program
 	}
-	if r.SandboxPermissions == messages.WithAdditionalPermissions {
+	if r.SandboxPermissions == messages.PermissionsWithAdditional {
 		q.Additional = r.AdditionalPermissions
 	}
 	if r.Environment != nil {
@@ -106,10 +106,10 @@ func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Spri
 func (a *approval) closedError(id messages.QuestionID) error {
 	var n int
 	if _, err := fmt.Sscanf(string(id), "q%d", &n); err == nil && questionID(n) == id && 0 < n && n <= a.last {
-		return &messages.Error{Code: messages.CodeAlreadyResolved, Op: "decide", Subject: string(id),
+		return &messages.Error{Code: messages.ErrAlreadyResolved, Op: "decide", Subject: string(id),
 			Detail: "the question has been answered or withdrawn"}
 	}
-	return &messages.Error{Code: messages.CodeUnknownQuestion, Op: "decide", Subject: string(id),
+	return &messages.Error{Code: messages.ErrUnknownQuestion, Op: "decide", Subject: string(id),
 		Detail: "there is no such question in this session; list the questions", Hint: "call Session.Questions"}
 }
 
@@ -117,15 +117,15 @@ func (a *approval) closedError(id messages.QuestionID) error {
 const maxRejection = 900
 
 func rejected(reason string) *messages.Error {
-	return &messages.Error{Code: messages.CodeRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
+	return &messages.Error{Code: messages.ErrRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
 }
 
 // refusalOf is what a caller gets for an answer that does not approve.
 func refusalOf(d messages.Decision) *messages.Error {
 	switch d.Kind {
-	case messages.Aborted:
-		return &messages.Error{Code: messages.CodeAborted, Op: "exec", Detail: "approval request aborted"}
-	case messages.TimedOut:
+	case messages.DecisionAborted:
+		return &messages.Error{Code: messages.ErrAborted, Op: "exec", Detail: "approval request aborted"}
+	case messages.DecisionTimedOut:
 		return rejected("nobody answered the question before its deadline")
 	default:
 		return rejected(cmp.Or(d.Rejection, "rejected by user"))

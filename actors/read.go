@@ -72,7 +72,7 @@ func (o *output) read(m messages.ReadOutput, ended bool) any {
 		wanted := min(int64(min(m.Tail, limit)), o.log.Total())
 		chunks, err = o.log.ReadAt(max(o.log.Total()-wanted, o.tailStart()), limit)
 	default:
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "read", Subject: m.Process.String(),
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "read", Subject: m.Process.String(),
 			Detail: "it does not say where to begin; name a byte, a chunk, or how much of the end", Hint: "set one of Offset, AfterSeq and Tail"}
 	}
 	if err != nil {

@@ -119,7 +119,7 @@ func (v *supervisor) recordAnswer(message any) any {
 		if m.NoWait {
 			return v.endedAnswer(m.Process)
 		}
-		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.CodeClosed, Op: "write", Subject: m.Process.String(),
+		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: m.Process.String(),
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
 		if r := v.records.find(m.Processes[0]); r != nil {

@@ -51,7 +51,7 @@ func recordOf(id, size int) *record {
 	r := &record{info: messages.ProcessInfo{Process: messages.ProcessID(id)}, output: newOutput()}
 	for range size / (8 << 10) {
 		delta := make([]byte, 8<<10)
-		r.output.log.Append(messages.Stdout, delta)
+		r.output.log.Append(messages.StreamStdout, delta)
 		r.output.unread.Push(delta)
 	}
 	return r
@@ -138,7 +138,7 @@ func (refusing) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure
 }
 
 func (refusing) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.Isolated}, nil
+	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 func (refusing) Close() error { return nil }
 
@@ -154,7 +154,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		supervisor := must[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
-			for _, info := range must[messages.Processes](h, supervisor, messages.ListProcesses{Records: true}) {
+			for _, info := range must[messages.Processes](h, supervisor, ListProcesses{Records: true}) {
 				ids = append(ids, fmt.Sprint(info.Process))
 			}
 			return strings.Join(ids, " ")
@@ -179,7 +179,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 			t.Errorf("just after its age: %s", got)
 		}
 		_, err = ask[any](h, supervisor, messages.Poll{Process: 1000})
-		if gone := wantError(t, "a poll", err, messages.ErrUnknownProcess); gone.Code != messages.CodeUnknownProcess {
+		if gone := wantError(t, "a poll", err, messages.ErrUnknownProcess); gone.Code != messages.ErrUnknownProcess {
 			t.Errorf("%+v", gone)
 		}
 		time.Sleep(recordAge / 2)
@@ -191,7 +191,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if got := remembered(); got != "" {
 			t.Errorf("the timer was not set again: %s", got)
 		}
-		must[messages.Done](h, h.runtime, CloseRuntime{})
+		must[Done](h, h.runtime, CloseRuntime{})
 		if err := system.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -34,7 +33,7 @@ func (p *process) request(r request) {
 func (p *process) control(r request) {
 	hands := p.reachable()
 	if hands == nil {
-		p.reply(r.caller, p.refuse(messages.CodeWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
+		p.reply(r.caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
 	switch m := r.message.(type) {
@@ -47,7 +46,7 @@ func (p *process) control(r request) {
 	case messages.Signal:
 		p.signal(hands, r.caller, m)
 	default:
-		p.reply(r.caller, p.refuse(messages.CodeInvalidRequest, "a process does not know this request; send one that it knows", fmt.Sprintf("a process does not understand %T", r.message)))
+		p.reply(r.caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; send one that it knows", fmt.Sprintf("a process does not understand %T", r.message)))
 	}
 }
 
@@ -68,21 +67,21 @@ func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child)
 	hands.do(p, job{call: c, do: do})
 }
 
-func (p *process) refuse(code messages.Code, detail, hint string) *messages.Error {
+func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages.Error {
 	return &messages.Error{Code: code, Op: "use process", Subject: p.id.String(), Detail: detail, Hint: hint}
 }
 
 func (p *process) signal(hands *hands, from caller, m messages.Signal) {
-	if m.Number < 1 || m.Number > 64 {
-		p.reply(from, &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal", Subject: "number",
-			Detail: fmt.Sprintf("there is no signal %d; use a number from 1 to 64", m.Number)})
+	if m.Signal < 1 || m.Signal > 64 {
+		p.reply(from, &messages.Error{Code: messages.ErrInvalidRequest, Op: "signal", Subject: "signal",
+			Detail: fmt.Sprintf("there is no signal %d; use a number from 1 to 64", int(m.Signal))})
 		return
 	}
 	scope := ptyio.Foreground
 	if m.Tree {
 		scope = ptyio.Tree
 	}
-	p.act(hands, from, "signal", func(child ptyio.Child) error { return child.Signal(syscall.Signal(m.Number), scope) })
+	p.act(hands, from, "signal", func(child ptyio.Child) error { return child.Signal(m.Signal, scope) })
 }
 
 func (p *process) poll(from caller, m messages.Poll) {
@@ -124,7 +123,7 @@ func (p *process) leaderExited() bool {
 // outcome turns an error of an operation without a result into its reply.
 func outcome(op string, err error) any {
 	if err == nil {
-		return messages.Done{}
+		return Done{}
 	}
 	return asError(op, err)
 }
@@ -137,5 +136,5 @@ func asError(op string, err error) *messages.Error {
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed
 	}
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Detail: err.Error()}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Detail: err.Error()}
 }

@@ -16,7 +16,7 @@ func (p *process) result(c *call) *messages.Result {
 		r.Waiting = "for the slot of another process, which is being ended"
 	}
 	if s, is := p.state.(*running); is && (s.between() || s.stage == judging) { // nobody is told before it is judged
-		r.Status = messages.NoStatus
+		r.Status = messages.StatusNone()
 	}
 	if a := p.attempt; a != nil {
 		r.Background = a.background
@@ -26,7 +26,7 @@ func (p *process) result(c *call) *messages.Result {
 	case p.ending.first != nil:
 		r.Cause, r.By = messages.CauseTerminated, p.ending.first.By
 	case limit != "":
-		r.Cause, r.By, r.Limit = messages.CauseTerminated, messages.ByLimit, limit
+		r.Cause, r.By, r.Limit = messages.CauseTerminated, messages.TerminatedByLimit, limit
 	}
 	p.inputPart(r, c.write)
 	p.output.take(r, r.Running)
@@ -51,7 +51,7 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 	case r.Running:
 		r.Pending = len(w.bytes) - r.Taken
 	default:
-		r.InputErr = &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Subject: p.id.String(),
+		r.InputErr = &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Subject: p.id.String(),
 			Detail: "the program has exited and had not taken all bytes by then; what it left is lost"}
 	}
 }

@@ -20,7 +20,7 @@ func inSandbox(t *testing.T, plan policy.Plan, fact *messages.Denial) (*asker, *
 	t.Helper()
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: fact}
 	s := newAsker(t, &planner{Plan: plan}, hostOptions{seam: seam{Spawner: sandbox}}, func(c *SessionConfig) {
-		c.Sandbox = messages.SandboxPolicy{Type: messages.ReadOnly}
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 	})
 	return s, sandbox
 }
@@ -130,7 +130,7 @@ func TestADenialIsTheResult(t *testing.T) {
 			if output, code, denial := shape.said(reply); output != "first\n" || code != 7 || denial == nil || *denial != *noWrite {
 				t.Errorf("answered %q, %d, %v", output, code, denial)
 			}
-			if end := s.theEnd(); end.Cause != messages.CauseSandboxDenied || end.Denial == nil || end.Status != messages.Exited(7) {
+			if end := s.theEnd(); end.Cause != messages.CauseSandboxDenied || end.Denial == nil || end.Status != messages.StatusExited(7) {
 				t.Errorf("the end is %+v", end.EndRecord)
 			}
 			if len(s.attemptsEnded()) != 0 || len(sandbox.launches()) != 1 {
@@ -143,13 +143,13 @@ func TestADenialIsTheResult(t *testing.T) {
 func TestAPersonDecidesAboutAnotherAttempt(t *testing.T) {
 	for _, c := range []struct {
 		kind  messages.DecisionKind
-		err   *messages.Error
+		err   error
 		text  string
 		cause messages.Cause
 	}{
-		{messages.Approved, nil, "", messages.CauseExited},
-		{messages.Denied, messages.ErrRejected, "rejected by user", messages.CauseSandboxDenied},
-		{messages.Aborted, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
+		{messages.DecisionApproved, nil, "", messages.CauseExited},
+		{messages.DecisionDenied, messages.ErrRejected, "rejected by user", messages.CauseSandboxDenied},
+		{messages.DecisionAborted, messages.ErrAborted, "approval request aborted", messages.CauseAborted},
 	} {
 		for name, shape := range shapes {
 			t.Run(fmt.Sprint(c.kind, " ", name), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestWhatWasApprovedIsNotAskedAboutAgainAfterADenial(t *testing.T) {
 	for _, plan := range []policy.Plan{both, {Decision: policy.Ask, OnDenial: policy.AskTo}} {
 		s, sandbox := inSandbox(t, plan, noWrite)
 		call := s.call(shell(stoppable))
-		if q := s.answer(messages.Approved); q.Retry || q.Unsandboxed {
+		if q := s.answer(messages.DecisionApproved); q.Retry || q.Unsandboxed {
 			t.Errorf("the question is %+v", q.Question)
 		}
 		if result := call.result(); string(result.Output) != "second\n" {
@@ -200,18 +200,18 @@ func TestWhatWasApprovedIsNotAskedAboutAgainAfterADenial(t *testing.T) {
 func TestAnApprovedRetryIsRemembered(t *testing.T) {
 	s, _ := inSandbox(t, asks, noWrite)
 	call := s.call(shell(stoppable))
-	s.answer(messages.ApprovedForSession)
+	s.answer(messages.DecisionApprovedForSession)
 	call.result()
 	if result := s.exec(shell(stoppable)); string(result.Output) != "second\n" {
 		t.Errorf("answered %q", result.Output)
 	}
-	s.decidedBy(messages.ByPolicy, messages.ByPerson, messages.ByPolicy, messages.ByCache)
+	s.decidedBy(messages.DecidedByPolicy, messages.DecidedByPerson, messages.DecidedByPolicy, messages.DecidedByCache)
 }
 
 func TestAnUnsandboxedAttemptIsNotDeniedWhateverItSays(t *testing.T) {
 	s, _ := inSandbox(t, retries, noWrite)
 	result := s.exec(shell(`echo "permission denied, says $CONFINED"; exit 1`))
-	if string(result.Output) != "permission denied, says \n" || result.Denial != nil || result.Status != messages.Exited(1) {
+	if string(result.Output) != "permission denied, says \n" || result.Denial != nil || result.Status != messages.StatusExited(1) {
 		t.Errorf("answered %q, %v, %v", result.Output, result.Denial, result.Status)
 	}
 	if end := s.theEnd(); end.Cause != messages.CauseExited || end.Denial != nil {
@@ -231,7 +231,7 @@ func TestADenialThatOnlyTheOutputTellsOf(t *testing.T) {
 		t.Errorf("%+v", denial)
 	}
 	late := s.exec(shell(fmt.Sprintf(complains, "0.3")))
-	if late.Status != messages.Exited(7) || late.Denial == nil || !late.Denial.FromText {
+	if late.Status != messages.StatusExited(7) || late.Denial == nil || !late.Denial.FromText {
 		t.Errorf("a late one: %v, %v", late.Status, late.Denial)
 	}
 }
@@ -239,7 +239,7 @@ func TestADenialThatOnlyTheOutputTellsOf(t *testing.T) {
 func TestALateDenialInTheTextIsAskedAbout(t *testing.T) {
 	s, _ := inSandbox(t, asks, nil)
 	call := s.call(shell(fmt.Sprintf(complains, "0.3")))
-	s.answer(messages.Approved)
+	s.answer(messages.DecisionApproved)
 	if result := call.result(); string(result.Output) != "second\n" {
 		t.Errorf("answered %q", result.Output)
 	}
@@ -255,7 +255,7 @@ func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
 				t.Fatalf("%+v", first)
 			}
 			result := s.write(first.Process, "go\n")
-			if result.Status != messages.Exited(7) || result.Denial == nil {
+			if result.Status != messages.StatusExited(7) || result.Denial == nil {
 				t.Errorf("answered %v, %v", result.Status, result.Denial)
 			}
 			if end := s.theEnd(); end.Cause != messages.CauseSandboxDenied || len(sandbox.launches()) != 1 {
@@ -268,7 +268,7 @@ func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
 func TestASuccessInASandboxIsASuccess(t *testing.T) {
 	s, sandbox := inSandbox(t, retries, nil)
 	result := s.exec(shell("echo permission denied"))
-	if result.Status != messages.Exited(0) || result.Denial != nil || len(sandbox.launches()) != 1 {
+	if result.Status != messages.StatusExited(0) || result.Denial != nil || len(sandbox.launches()) != 1 {
 		t.Errorf("answered %v, %v", result.Status, result.Denial)
 	}
 	if end := s.theEnd(); end.Cause != messages.CauseExited {
@@ -285,7 +285,7 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 		},
 		"cancel": func(_ *asker, call waiting) { call.cancel() },
 		"close": func(s *asker, _ waiting) {
-			must[messages.Done](s.host, s.supervisor, CloseSession{By: messages.BySessionClose})
+			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 		},
 	} {
 		for shape := range shapes {
@@ -296,7 +296,7 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 				end(s, call)
 				call.reply()
 				ended := probe.Expect[messages.ExecEnded](s.events, patience, nil)
-				if ended.Status != messages.Exited(7) || ended.Denial == nil || len(sandbox.launches()) != 1 {
+				if ended.Status != messages.StatusExited(7) || ended.Denial == nil || len(sandbox.launches()) != 1 {
 					t.Errorf("the end is %+v", ended.EndRecord)
 				}
 				s.answeredOnce()
@@ -327,7 +327,7 @@ func TestASecondAttemptThatCannotStart(t *testing.T) {
 func TestTheTreeOfADeniedAttemptEndsBeforeTheNext(t *testing.T) {
 	s, _ := inSandbox(t, retries, noWrite)
 	command := shell(`if [ -n "$CONFINED" ]; then sleep 1000 & echo $! > pid; exit 7; fi; read first < pid; kill -0 "$first" 2>&1 | grep -o "No such process"`)
-	command.OnLeaderExit = messages.KeepTree
+	command.OnLeaderExit = messages.LeaderExitKeepsTree
 	result := s.exec(command)
 	if string(result.Output) != "No such process\n" {
 		t.Errorf("answered %q", result.Output)
@@ -365,27 +365,27 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	}}
 	s := &asker{talk: newHost(t, o).open(nil), planner: p}
 	s.listen()
-	never, readOnly := messages.ApprovalPolicy{Mode: messages.Never}, messages.SandboxPolicy{Type: messages.ExternalSandbox}
+	never, readOnly := messages.ApprovalPolicy{Mode: messages.ApproveNever}, messages.SandboxPolicy{Type: messages.SandboxExternal}
 	first := s.call(messages.ExecCommand{Argv: []string{"true"}})
 	q := s.question()
-	must[messages.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
-	s.decide(q.ID, messages.Decision{Kind: messages.Approved})
+	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
+	s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved})
 	first.result()
 	mu.Lock()
 	before := len(seen)
 	mu.Unlock()
 	second := s.call(messages.ExecCommand{Argv: []string{"true"}})
-	s.answer(messages.Approved)
+	s.answer(messages.DecisionApproved)
 	second.result()
 	for i, snapshot := range seen {
-		if changed := snapshot.Approval == never && snapshot.Sandbox.Type == messages.ExternalSandbox; changed != (i >= before) {
+		if changed := snapshot.Approval == never && snapshot.Sandbox.Type == messages.SandboxExternal; changed != (i >= before) {
 			t.Errorf("plan %d of %d was made from %+v", i, before, snapshot)
 		}
 	}
 	for _, bad := range []messages.UpdateEnvironment{
 		{Approval: &messages.ApprovalPolicy{Mode: "sometimes"}}, {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
 	} {
-		_, err := ask[messages.Done](s.host, s.supervisor, bad)
+		_, err := ask[Done](s.host, s.supervisor, bad)
 		wantError(t, "a policy that there is not", err, messages.ErrInvalidRequest)
 	}
 }
@@ -393,7 +393,7 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
 	s := &asker{talk: newHost(t, hostOptions{seam: seam{Spawner: sandbox}}).open(func(c *SessionConfig) {
-		c.Sandbox, c.Approval = messages.SandboxPolicy{Type: messages.ReadOnly}, messages.ApprovalPolicy{Mode: messages.Untrusted}
+		c.Sandbox, c.Approval = messages.SandboxPolicy{Type: messages.SandboxReadOnly}, messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
 	})}
 	s.listen()
 	dir := t.TempDir()
@@ -401,10 +401,10 @@ func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	first := s.question()
 	call := s.call(messages.RunCommand{Argv: []string{"/bin/bash", "-c", "mkdir -p " + dir + "/two && ls " + dir}})
 	s.waits(2)
-	if err := s.decide(first.ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"mkdir"}}); err != nil {
+	if err := s.decide(first.ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"mkdir"}}); err != nil {
 		t.Fatal(err)
 	}
-	if q := s.answer(messages.Denied); !q.Retry || !q.Unsandboxed {
+	if q := s.answer(messages.DecisionDenied); !q.Retry || !q.Unsandboxed {
 		t.Errorf("asked: %+v", q.Question)
 	}
 	_, err := call.reply()
@@ -420,7 +420,7 @@ func TestADenialIsSoughtAtBothEndsOfTheOutput(t *testing.T) {
 	} {
 		s, _ := inSandbox(t, asks, nil)
 		call := s.call(messages.RunCommand{Argv: []string{"bash", "-c", script}, Full: true})
-		s.answer(messages.Approved)
+		s.answer(messages.DecisionApproved)
 		if reply, err := call.reply(); err != nil || string(reply.(*messages.RunResult).Stdout) != "second\n" {
 			t.Errorf("%s: answered %v, %v", name, reply, err)
 		}

@@ -17,7 +17,7 @@ type rulesKeeper struct {
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
-var errNoKeeper = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Detail: "what keeps the rules has crashed; start the host anew"}
+var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "what keeps the rules has crashed; start the host anew"}
 
 func (k *rulesKeeper) receive(ctx *kernel.Context) {
 	k.ctx = ctx

@@ -17,7 +17,7 @@ func TestWithoutTheKeeperOfTheRulesACommandRunsOnce(t *testing.T) {
 	}
 	for range 2 {
 		call := s.call(shell("echo 1"))
-		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
+		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
 			t.Fatal(err)
 		}
 		wantCode(t, call.result(), 0)
@@ -35,7 +35,7 @@ func TestARuleHoldsInSessionsOpenedLater(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil) // no file: it lasts as long as the runtime
 	early := s.host.open(nil)
 	call := s.call(shell("echo 1"))
-	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.ApprovedWithRule, Amendment: []string{"bash", "-c"}}); err != nil {
+	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash", "-c"}}); err != nil {
 		t.Fatal(err)
 	}
 	call.result()

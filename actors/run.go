@@ -27,7 +27,7 @@ func newRun(m *messages.RunCommand) *run {
 	case m.Full:
 		r.limit, r.timeout = messages.MaxFullOutput, nil
 	case m.Timeout == nil && !m.NoTimeout:
-		r.timeout = new(messages.DefaultRunTimeout)
+		r.timeout = new(messages.DefaultRunTimeout10s)
 	}
 	return r
 }
@@ -35,7 +35,7 @@ func newRun(m *messages.RunCommand) *run {
 // keep is a sink.
 func (r *run) keep(chunk ptyio.Chunk, _ []*bus.Credit) {
 	kept := &r.stdout
-	if chunk.Stream == messages.Stderr {
+	if chunk.Stream == messages.StreamStderr {
 		kept = &r.stderr
 	}
 	n := min(len(chunk.Bytes), r.limit-len(*kept))
@@ -72,7 +72,7 @@ func (p *process) runTimedOut() {
 		return
 	}
 	p.run.timedOut = true
-	p.terminate(messages.Terminate{By: messages.ByTimeout, Grace: new(time.Duration)})
+	p.terminate(messages.Terminate{By: messages.TerminatedByTimeout, Grace: new(time.Duration)})
 }
 
 // cancelRun ends a run whose caller has given up. Its answer says so.
@@ -82,7 +82,7 @@ func (p *process) cancelRun() {
 		return
 	}
 	p.run.cancelled = true
-	p.terminate(messages.Terminate{By: messages.ByUser, Grace: new(messages.RunCancelGrace)})
+	p.terminate(messages.Terminate{By: messages.TerminatedByUser, Grace: new(messages.RunCancelGrace)})
 }
 
 // finishRun answers a run with what there is.
@@ -110,13 +110,13 @@ func (r *run) result(p *process) *messages.RunResult {
 	if r.full {
 		limit = len(r.stdout) + len(r.stderr)
 	}
-	result.Aggregated = messages.Aggregate(r.stdout, r.stderr, limit)
+	result.Aggregated = messages.AggregateRun(r.stdout, r.stderr, limit)
 	code, known := result.Status.Code()
 	switch {
 	case r.timedOut:
-		code = messages.RunTimedOut
+		code = messages.ExitCodeRunTimedOut
 	case r.cancelled:
-		code = messages.RunCancelled
+		code = messages.ExitCodeRunCancelled
 	case !known:
 		code = -1
 	}

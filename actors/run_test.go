@@ -14,7 +14,7 @@ func TestARunKeepsItsStreamsApart(t *testing.T) {
 		s := h.open(nil)
 		got := must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"bash", "-c", "echo out; echo err >&2; cat; exit 9"}})
 		if string(got.Stdout) != "out\n" || string(got.Stderr) != "err\n" || string(got.Aggregated) != "out\nerr\n" || got.ExitCode != 9 ||
-			got.Status != messages.Exited(9) || got.TimedOut || got.Cancelled || got.Omitted != 0 {
+			got.Status != messages.StatusExited(9) || got.TimedOut || got.Cancelled || got.Omitted != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -25,11 +25,11 @@ func TestARunThatTakesTooLongIsKilledAndKeepsItsOutput(t *testing.T) {
 	s := h.open(nil)
 	run := messages.RunCommand{Argv: []string{"bash", "-c", "trap '' TERM; echo begun; sleep 1000 & wait"}, Timeout: new(300 * time.Millisecond)}
 	got := must[*messages.RunResult](h, s.supervisor, run)
-	if !got.TimedOut || got.ExitCode != messages.RunTimedOut || string(got.Stdout) != "begun\n" || got.Status.Kind != messages.ExitSignal {
+	if !got.TimedOut || got.ExitCode != messages.ExitCodeRunTimedOut || string(got.Stdout) != "begun\n" || got.Status.Kind != messages.ExitSignal {
 		t.Errorf("%+v", got)
 	}
 	end := s.ended(got.Process)
-	if end.Cause != messages.CauseTerminated || end.By != messages.ByTimeout || end.Tree.Ended != 1 {
+	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByTimeout || end.Tree.Ended != 1 {
 		t.Errorf("%v, tree %+v", &end.EndRecord, end.Tree)
 	}
 	must[*messages.RunResult](h, s.supervisor, messages.RunCommand{Argv: []string{"true"}, NoTimeout: true})
@@ -43,10 +43,10 @@ func TestACancelledRunIsEndedAndSaysSo(t *testing.T) {
 	s.said(id, "begun")
 	call.cancel()
 	reply, err := call.reply()
-	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.Cancelled || got.ExitCode != messages.RunCancelled || string(got.Stdout) != "begun\n" {
+	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.Cancelled || got.ExitCode != messages.ExitCodeRunCancelled || string(got.Stdout) != "begun\n" {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != messages.ByUser {
+	if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByUser {
 		t.Errorf("%v", &end.EndRecord)
 	}
 }
@@ -59,11 +59,11 @@ func TestARunThatEndsBeforeItBegan(t *testing.T) {
 	<-entered
 	cancelled.cancel()
 	reply, err := cancelled.reply()
-	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.Cancelled || got.ExitCode != messages.RunCancelled || got.Status != messages.NoStatus {
+	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.Cancelled || got.ExitCode != messages.ExitCodeRunCancelled || got.Status != messages.StatusNone() {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	reply, err = s.call(messages.RunCommand{Argv: []string{"true"}, Timeout: new(50 * time.Millisecond)}).reply()
-	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.TimedOut || got.ExitCode != messages.RunTimedOut {
+	if got, ok := reply.(*messages.RunResult); err != nil || !ok || !got.TimedOut || got.ExitCode != messages.ExitCodeRunTimedOut {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	terminated := s.call(messages.RunCommand{Argv: []string{"true"}})

@@ -144,7 +144,7 @@ func (s *running) step(p *process) {
 // call that asked for the command waits for it: later, somebody has seen the first.
 func (p *process) mayBeDenied(e ptyio.Exited) bool {
 	return p.decision.launch.Sandbox != nil && e.Lost == nil && !p.ending.wanted && p.asker() != nil &&
-		(e.Denial != nil || e.Status != messages.Exited(0))
+		(e.Denial != nil || e.Status != messages.StatusExited(0))
 }
 
 // judge decides what a held back exit is, once.

@@ -11,7 +11,7 @@ import (
 // OpenSession asks the runtime actor for a session. It is answered with the *kernel.PID of its supervisor.
 type OpenSession struct{ Config SessionConfig }
 
-// CloseRuntime asks the runtime actor to close all sessions and then itself. It is answered with messages.Done.
+// CloseRuntime asks the runtime actor to close all sessions and then itself. It is answered with Done.
 type CloseRuntime struct{}
 
 // GetStats asks the runtime actor for Stats.
@@ -55,7 +55,7 @@ func (r *runtime) receive(ctx *kernel.Context) {
 		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
 		r.keeper = ctx.Spawn("rules", keeper.receive)
 	case kernel.Stopping, kernel.Crashing:
-		r.answerClosing(&messages.Error{Code: messages.CodeRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
+		r.answerClosing(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
 	case kernel.Crashed:
 	case kernel.Terminated:
 		r.terminated(m.PID.Id)
@@ -64,7 +64,7 @@ func (r *runtime) receive(ctx *kernel.Context) {
 	case CloseRuntime:
 		r.closing = append(r.closing, ctx.Sender())
 		for _, session := range r.sessions {
-			ctx.Send(session, CloseSession{By: messages.ByShutdown})
+			ctx.Send(session, CloseSession{By: messages.TerminatedByShutdown})
 		}
 		r.stopIfEmpty()
 	case GetStats:
@@ -99,14 +99,14 @@ func (r *runtime) limit(message any) {
 	case spawnerHangs:
 		r.spawnerHangs(m.change)
 	default:
-		r.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use runtime",
+		r.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use runtime",
 			Detail: "a runtime does not know this request; send one that it knows", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
 	}
 }
 
 func (r *runtime) open(m OpenSession) {
 	if r.closing != nil {
-		r.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "open session", Detail: "the runtime is shutting down"})
+		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
 	v := newSupervisor(m.Config, r.around.of(m.Config.Session, r.ctx.Self()), r.keeper, r.rules)
@@ -161,7 +161,7 @@ func (r *runtime) stopIfEmpty() {
 	if r.closing == nil || len(r.sessions) > 0 {
 		return
 	}
-	r.answerClosing(messages.Done{})
+	r.answerClosing(Done{})
 	r.ctx.Stop(r.ctx.Self())
 }
 

@@ -17,7 +17,7 @@ func (b *bubble) bare(n int) *talk {
 	id := messages.SessionID(fmt.Sprint("bare-", n))
 	return &talk{host: b.host, id: id, supervisor: must[*kernel.PID](b.host, b.runtime, OpenSession{SessionConfig{Session: id, Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
-		Sandbox: messages.SandboxPolicy{Type: messages.ReadOnly}, Approval: messages.ApprovalPolicy{Mode: messages.Never}}})}
+		Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever}}})}
 }
 
 func TestTenThousandSessions(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTenThousandWaits(t *testing.T) {
 				t.Fatalf("wait %d: answered %t", i, call.answered(0))
 			}
 		}
-		must[messages.Done](b.host, s.supervisor, messages.TerminateAll{})
+		must[Done](b.host, s.supervisor, TerminateAll{})
 		synctest.Wait()
 		for _, call := range calls {
 			answerIs(t, call)

@@ -92,11 +92,11 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 		t.Errorf("the rest is %q", first.Output)
 	}
 	for _, message := range []any{messages.Poll{Process: id}, messages.WriteStdin{Process: id, Bytes: []byte("x")},
-		messages.WriteStdin{Process: id}, messages.Signal{Process: id, Number: 1}, messages.Resize{Process: id},
+		messages.WriteStdin{Process: id}, messages.Signal{Process: id, Signal: 1}, messages.Resize{Process: id},
 		messages.CloseStdin{Process: id}, messages.Terminate{Process: id}} {
 		_, err := ask[any](h, s.supervisor, message)
 		ended := wantError(t, "after the end", err, messages.ErrUnknownProcess)
-		if ended.Code != messages.CodeProcessEnded || ended.Ended == nil || ended.Ended.Status != messages.Exited(3) ||
+		if ended.Code != messages.ErrProcessEnded || ended.Ended == nil || ended.Ended.Status != messages.StatusExited(3) ||
 			!strings.Contains(ended.Error(), id.String()) {
 			t.Errorf("%T: %+v", message, ended)
 		}
@@ -104,7 +104,7 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 	probe.ExpectNone(s.events, patience, func(e messages.TerminalInteraction) bool { return e.Process == id && len(e.Input) == 0 },
 		endOf(s.exec(shell("true"))))
 	_, err := ask[any](h, s.supervisor, messages.Poll{Process: 99_999})
-	if never := wantError(t, "an id that never was", err, messages.ErrUnknownProcess); never.Code != messages.CodeUnknownProcess {
+	if never := wantError(t, "an id that never was", err, messages.ErrUnknownProcess); never.Code != messages.ErrUnknownProcess {
 		t.Errorf("%+v", never)
 	}
 }
@@ -119,7 +119,7 @@ func TestAWriteToAnEndedProcessGetsTheRest(t *testing.T) {
 	write := messages.WriteStdin{Process: id, Bytes: []byte("late\n")}
 	got := must[*messages.Result](h, s.supervisor, write)
 	wantCode(t, got, 3)
-	if string(got.Output) != "rest\n" || got.Taken != 0 || got.InputErr == nil || got.InputErr.Code != messages.CodeClosed {
+	if string(got.Output) != "rest\n" || got.Taken != 0 || got.InputErr == nil || got.InputErr.Code != messages.ErrClosed {
 		t.Errorf("%+v", got)
 	}
 	_, err = ask[any](h, s.supervisor, write)
@@ -157,7 +157,7 @@ func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
 			t.Errorf("list: %+v", got)
 		}
 		record, err := s.terminate(id)
-		if err != nil || record.Cause != messages.CauseTerminated || record.By != messages.ByUser || record.Status != messages.Signaled(15) {
+		if err != nil || record.Cause != messages.CauseTerminated || record.By != messages.TerminatedByUser || record.Status != messages.StatusSignaled(15) {
 			t.Errorf("terminate: %v, %v", record, err)
 		}
 		if end := s.ended(id); end.EndRecord.String() != record.String() {
@@ -173,7 +173,7 @@ func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
 		if live := s.list(); len(live) != 0 {
 			t.Errorf("list: %+v", live)
 		}
-		records := must[messages.Processes](h, s.supervisor, messages.ListProcesses{Records: true})
+		records := must[messages.Processes](h, s.supervisor, ListProcesses{Records: true})
 		if len(records) != 2 || records[0].End == nil || records[0].State != messages.StateClosed {
 			t.Errorf("records: %+v", records)
 		}
@@ -189,7 +189,7 @@ func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 	if _, err := s.terminate(id); err != nil {
 		t.Error(err)
 	}
-	if got := initial.result(); got.Running || got.Status != messages.Signaled(15) || string(got.Output) != "begun\n" {
+	if got := initial.result(); got.Running || got.Status != messages.StatusSignaled(15) || string(got.Output) != "begun\n" {
 		t.Errorf("the initial call: %+v", got)
 	}
 	id = s.exec(quick(idle)).Process
@@ -197,7 +197,7 @@ func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 	if _, err := s.terminate(id); err != nil {
 		t.Error(err)
 	}
-	if got := poll.result(); got.Running || got.Status != messages.Signaled(15) {
+	if got := poll.result(); got.Running || got.Status != messages.StatusSignaled(15) {
 		t.Errorf("the poll: %+v", got)
 	}
 	if live := s.list(); len(live) != 0 {
@@ -225,7 +225,7 @@ func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
 		t.Errorf("list: %+v", live)
 	}
 	second, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: id, Grace: new(time.Duration)})
-	if err != nil || second.Cause != messages.CauseTerminated || second.Status != messages.Signaled(9) {
+	if err != nil || second.Cause != messages.CauseTerminated || second.Status != messages.StatusSignaled(9) {
 		t.Errorf("%v, %v", second, err)
 	}
 	if reply, err := first.reply(); err != nil || reply.(*messages.EndRecord).String() != second.String() {
@@ -280,7 +280,7 @@ func TestACatSession(t *testing.T) {
 		probe.A(func(e messages.TerminalInteraction) bool {
 			return string(e.Input) == "\x04" && e.Process == cat.Process
 		}),
-		probe.A(func(e messages.ExecEnded) bool { return e.Call == "the-cat" && e.Status == messages.Exited(0) }))
+		probe.A(func(e messages.ExecEnded) bool { return e.Call == "the-cat" && e.Status == messages.StatusExited(0) }))
 	_, err := ask[any](h, s.supervisor, messages.Poll{Process: cat.Process})
 	wantError(t, "a poll", err, messages.ErrProcessEnded)
 	if live := s.list(); len(live) != 0 {
@@ -322,7 +322,7 @@ func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.3; echo done"}, Yield: new(10 * time.Millisecond)})
-	if !first.Running || len(first.Output) != 0 || first.Status != messages.NoStatus || !regexp.MustCompile("^[0-9a-f]{6}$").MatchString(first.ChunkID) {
+	if !first.Running || len(first.Output) != 0 || first.Status != messages.StatusNone() || !regexp.MustCompile("^[0-9a-f]{6}$").MatchString(first.ChunkID) {
 		t.Errorf("%+v", first)
 	}
 	if first.WallTime < messages.MinYield {
@@ -336,7 +336,7 @@ func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 }
 
 func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T) {
-	for _, by := range []messages.TerminatedBy{messages.BySessionClose, messages.ByShutdown} {
+	for _, by := range []messages.TerminatedBy{messages.TerminatedBySessionClose, messages.TerminatedByShutdown} {
 		h := newHost(t, hostOptions{})
 		s := h.open(nil)
 		initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
@@ -348,15 +348,15 @@ func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T
 		if live := s.list(); len(live) != 1 || live[0].State != messages.StateRunning {
 			t.Errorf("list: %+v", live)
 		}
-		if by == messages.ByShutdown {
+		if by == messages.TerminatedByShutdown {
 			h.shutdown()
 		} else {
-			must[messages.Done](h, s.supervisor, CloseSession{By: by})
+			must[Done](h, s.supervisor, CloseSession{By: by})
 		}
 		if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != by || string(end.Transcript) != "begun\n" {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 		}
-		_, err = ask[any](h, s.supervisor, messages.ListProcesses{})
+		_, err = ask[any](h, s.supervisor, ListProcesses{})
 		wantError(t, "a request to a closed session", err, messages.ErrClosed)
 	}
 }
@@ -366,7 +366,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	s := h.open(nil)
 	earlier := s.exec(interactive()).Process
 	dir := t.TempDir()
-	must[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
+	must[Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"NEWS": "fresh"}}})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != dir+" [fresh]\n" {
 		t.Errorf("a later command said %q", got.Output)
@@ -377,7 +377,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, below), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	must[messages.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
+	must[Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != filepath.Join(dir, below)+" [fresh]\n" {
 		t.Errorf("after a relative change a command said %q", got.Output)
 	}
@@ -393,7 +393,7 @@ func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
 	stubborn.Grace = new(time.Hour)
 	old := s.exec(stubborn).Process
 	s.said(old, "deaf")
-	all := s.call(messages.TerminateAll{})
+	all := s.call(TerminateAll{})
 	s.said(old, "asked")
 	later := s.exec(quick(idle)).Process
 	if all.answered(100 * time.Millisecond) {

@@ -117,7 +117,7 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		v.enclose(built)
 	}
 	v.settings = built
-	v.ctx.Respond(messages.Done{})
+	v.ctx.Respond(Done{})
 }
 
 // demands reports whether a command needs something enforced.

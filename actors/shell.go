@@ -87,7 +87,7 @@ func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked 
 			return path, nil
 		}
 	}
-	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "exec", Subject: "shell",
+	return "", &messages.Error{Code: messages.ErrNoSuchProgram, Op: "exec", Subject: "shell",
 		Detail: fmt.Sprintf("there is no shell %q; install it, or name another", asked)}
 }
 

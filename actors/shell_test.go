@@ -43,7 +43,7 @@ func TestTheShellThatWasAskedForIsUsedOrNone(t *testing.T) {
 		asked   string
 		login   bool
 		want    []string
-		err     *messages.Error
+		err     error
 	}{
 		{machine, "", false, []string{"/opt/zsh", "-c", "script"}, nil},
 		{machine, "", true, []string{"/opt/zsh", "-lc", "script"}, nil},

@@ -91,7 +91,7 @@ func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
 		e.endsNow()
-		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.ByPrune}})
+		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
 	}
 }
 
@@ -228,7 +228,7 @@ func (v *supervisor) disinherit(e *entry) {
 }
 
 func (v *supervisor) limitReached() *messages.Error {
-	err := &messages.Error{Code: messages.CodeLimitReached, Op: "exec"}
+	err := &messages.Error{Code: messages.ErrLimitReached, Op: "exec"}
 	for id, e := range v.entries {
 		if e.place.slot {
 			err.Busy = append(err.Busy, id)

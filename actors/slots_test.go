@@ -114,7 +114,7 @@ func TestAtTheCapExactlyTheLeastRecentlyUsedIsPruned(t *testing.T) {
 	s.call(messages.WriteStdin{Process: ids[0], Bytes: []byte("used"), NoWait: true}).reply() // so the third is the next
 	next := s.exec(quick(idle)).Process
 	end := s.ended(ids[2])
-	if end.Cause != messages.CauseTerminated || end.By != messages.ByPrune || end.Status != messages.Signaled(15) {
+	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByPrune || end.Status != messages.StatusSignaled(15) {
 		t.Errorf("%v", &end.EndRecord)
 	}
 	var live []messages.ProcessID
@@ -161,7 +161,7 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
 	kept := quick("sleep 1000 & exit 5")
-	kept.OnLeaderExit = messages.KeepTree
+	kept.OnLeaderExit = messages.LeaderExitKeepsTree
 	exited := s.exec(kept).Process
 	must[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
 	poll := s.call(messages.Poll{Process: exited, NoTimeout: true})
@@ -211,7 +211,7 @@ func TestAQuickCommandEndsNobodysProcess(t *testing.T) {
 	if got := lasting.result(); !got.Running {
 		t.Errorf("%+v", got)
 	}
-	if end := s.ended(ids[0]); end.By != messages.ByPrune { // now somebody has to go
+	if end := s.ended(ids[0]); end.By != messages.TerminatedByPrune { // now somebody has to go
 		t.Errorf("%v", &end.EndRecord)
 	}
 	s.typedNothing(ids[1:])
@@ -243,7 +243,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
 	ids := fill(s, 4)
 	next := s.exec(quick(idle)).Process
-	if end := s.ended(ids[0]); end.By != messages.ByPrune {
+	if end := s.ended(ids[0]); end.By != messages.TerminatedByPrune {
 		t.Errorf("%v", &end.EndRecord)
 	}
 	s.typedNothing(append(ids[1:], next))
@@ -251,7 +251,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 	for _, id := range append(ids[1:], next) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
-	must[messages.Processes](h, s.supervisor, messages.ListProcesses{})
+	must[messages.Processes](h, s.supervisor, ListProcesses{})
 	for range 3 { // whoever is refused costs nobody
 		_, err := ask[any](h, s.supervisor, quick(idle))
 		wantError(t, "one too many", err, messages.ErrLimitReached)
@@ -317,7 +317,7 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, other.exec(shell("exit 0")), 0)
-	must[messages.Done](h, one.supervisor, CloseSession{By: messages.BySessionClose})
+	must[Done](h, one.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 	awaitThat(t, "the slots came back", func() bool { got := h.stats(); return got.Processes == 1 && got.Sessions == 1 })
 	last := h.open(nil)
 	fill(last, 2)
@@ -344,7 +344,7 @@ func TestASessionThatEndsWaitsForNoSlot(t *testing.T) {
 	one, other, third := h.open(nil), h.open(nil), h.open(nil)
 	mine := fill(one, 1)
 	waits := other.call(quick(idle))
-	must[messages.Done](h, other.supervisor, CloseSession{By: messages.BySessionClose})
+	must[Done](h, other.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 	_, err := waits.reply()
 	wantError(t, "the one that waited", err, messages.ErrProcessEnded)
 	if _, err := one.terminate(mine[0]); err != nil {

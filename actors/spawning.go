@@ -15,7 +15,6 @@ import (
 type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
-	wanted  context.Context
 	callOff context.CancelFunc
 	// fate has room for one: whoever comes first, the goroutine that has returned or the actor that gives up, puts it in.
 	fate chan struct{}
@@ -30,7 +29,8 @@ type spawnResult struct {
 // startSpawning lets the spawner work. Everything that can receive events is in place before.
 func (p *process) startSpawning(number int) *spawning {
 	s := &spawning{system: p.ctx.System(), runtime: p.runtime, fate: make(chan struct{}, 1)}
-	s.wanted, s.callOff = context.WithCancel(context.Background())
+	wanted, callOff := context.WithCancel(context.Background())
+	s.callOff = callOff
 	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
 	launch, spawner := p.decision.launch, p.spawner
 	born := make(chan struct{}, 1) // room for one: a child is born once
@@ -40,7 +40,7 @@ func (p *process) startSpawning(number int) *spawning {
 		begin = p.ctx.Go
 	}
 	begin(func(alive context.Context) any {
-		defer context.AfterFunc(alive, s.callOff)()
+		defer context.AfterFunc(alive, callOff)()
 		result := spawnResult{err: errSpawnerLeft}
 		defer func() { // also where the spawner ends its goroutine
 			switch {
@@ -52,7 +52,7 @@ func (p *process) startSpawning(number int) *spawning {
 			}
 			s.returned()
 		}()
-		result.call(s.wanted, spawner, launch)
+		result.call(wanted, spawner, launch)
 		return nil
 	})
 	return s
@@ -62,7 +62,7 @@ func (p *process) startSpawning(number int) *spawning {
 func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch ptyio.Launch) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			o.err = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
+			o.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
 				Detail: fmt.Sprintf("what starts programs has crashed: %v", reason)}
 		}
 	}()
@@ -71,15 +71,15 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 		err = errors.New("what starts programs gave neither a process nor a reason")
 	}
 	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
-		err = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
+		err = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
 	}
 	o.child, o.err = child, err
 }
 
 var (
-	errSpawnerLeft = &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Detail: "what starts programs gave up", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
+	errSpawnerLeft = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Detail: "what starts programs gave up", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
 
-	errSpawnerHangs = &messages.Error{Code: messages.CodeRuntimeFailure, Op: "spawn",
+	errSpawnerHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn",
 		Detail: "what starts programs did not return when it was called off, and was left alone; try again later"}
 )
 

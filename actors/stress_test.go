@@ -77,37 +77,37 @@ type life struct {
 // lives are drawn from these; n varies the codes.
 func lives(n int) []life {
 	exited, terminated := []messages.Cause{messages.CauseExited}, []messages.Cause{messages.CauseTerminated}
-	code := messages.Exited(n % 256)
+	code := messages.StatusExited(n % 256)
 	terminate := func(by messages.TerminatedBy, grace time.Duration) func(*talk, messages.ProcessID) {
 		return func(s *talk, id messages.ProcessID) {
 			s.system.Send(s.supervisor, messages.Terminate{Process: id, By: by, Grace: new(grace)})
 		}
 	}
 	// A terminal's processes get SIGHUP, too.
-	term, kill := []messages.ExitStatus{messages.Signaled(15), messages.Signaled(1)}, []messages.ExitStatus{messages.Signaled(9)}
+	term, kill := []messages.ExitStatus{messages.StatusSignaled(15), messages.StatusSignaled(1)}, []messages.ExitStatus{messages.StatusSignaled(9)}
 	all := []life{
 		{"its own code", fmt.Sprintf("echo ready; exit %d", n%256), nil, exited, "", []messages.ExitStatus{code}},
 		{"its own signal", "echo ready; kill -KILL $$", nil, exited, "", kill},
 		{"left children", fmt.Sprintf("sleep 1000 & echo ready; exit %d", n%256), nil, exited, "", []messages.ExitStatus{code}},
 		{"a signal from outside", "echo ready; exec sleep 1000", func(s *talk, id messages.ProcessID) {
-			s.system.Send(s.supervisor, messages.Signal{Process: id, Number: 9})
+			s.system.Send(s.supervisor, messages.Signal{Process: id, Signal: 9})
 		}, exited, "", kill},
-		{"a trap that exits 0", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", terminate(messages.ByUser, 5*time.Second),
-			terminated, messages.ByUser, []messages.ExitStatus{messages.Exited(0)}},
-		{"deaf", "trap '' TERM HUP; echo ready; while :; do sleep 0.01; done", terminate(messages.ByLimit, 20*time.Millisecond),
-			terminated, messages.ByLimit, kill},
-		{"its end races with ours", fmt.Sprintf("echo ready; exit %d", n%256), terminate(messages.ByUser, 500*time.Millisecond),
-			[]messages.Cause{messages.CauseExited, messages.CauseTerminated}, messages.ByUser, slices.Concat([]messages.ExitStatus{code}, term, kill)},
+		{"a trap that exits 0", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", terminate(messages.TerminatedByUser, 5*time.Second),
+			terminated, messages.TerminatedByUser, []messages.ExitStatus{messages.StatusExited(0)}},
+		{"deaf", "trap '' TERM HUP; echo ready; while :; do sleep 0.01; done", terminate(messages.TerminatedByLimit, 20*time.Millisecond),
+			terminated, messages.TerminatedByLimit, kill},
+		{"its end races with ours", fmt.Sprintf("echo ready; exit %d", n%256), terminate(messages.TerminatedByUser, 500*time.Millisecond),
+			[]messages.Cause{messages.CauseExited, messages.CauseTerminated}, messages.TerminatedByUser, slices.Concat([]messages.ExitStatus{code}, term, kill)},
 	}
-	for _, by := range []messages.TerminatedBy{messages.ByUser, messages.ByTimeout, messages.ByLimit} {
+	for _, by := range []messages.TerminatedBy{messages.TerminatedByUser, messages.TerminatedByTimeout, messages.TerminatedByLimit} {
 		all = append(all, life{"terminated by " + string(by), "echo ready; " + idle, terminate(by, 500*time.Millisecond), terminated, by, term})
 	}
 	return append(all,
-		life{"a failed spawn", "", nil, []messages.Cause{messages.CauseSpawnFailed}, "", []messages.ExitStatus{messages.NoStatus}},
+		life{"a failed spawn", "", nil, []messages.Cause{messages.CauseSpawnFailed}, "", []messages.ExitStatus{messages.StatusNone()}},
 		life{"a crash", "echo ready; " + idle, func(s *talk, id messages.ProcessID) {
 			s.system.Send(s.supervisor, messages.Resize{Process: id, Size: deadly})
 		}, []messages.Cause{messages.CauseRuntimeFailure}, "", nil},
-		life{"the session's end", "echo ready; " + idle, func(*talk, messages.ProcessID) {}, terminated, messages.BySessionClose, term},
+		life{"the session's end", "echo ready; " + idle, func(*talk, messages.ProcessID) {}, terminated, messages.TerminatedBySessionClose, term},
 	)
 }
 
@@ -182,7 +182,7 @@ func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 			l.then(s, r.Process)
 		}
 	}
-	must[messages.Done](h, s.supervisor, CloseSession{By: messages.BySessionClose})
+	must[Done](h, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
 	for range each {
 		probe.Expect[messages.ExecEnded](s.events, patience, nil)
 	}
@@ -197,9 +197,9 @@ func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 			continue
 		}
 		delete(began, end.Call)
-		if prunes && end.By == messages.ByPrune {
+		if prunes && end.By == messages.TerminatedByPrune {
 			counted["pruned"]++
-			l.causes, l.by, l.status = []messages.Cause{messages.CauseTerminated}, messages.ByPrune, nil
+			l.causes, l.by, l.status = []messages.Cause{messages.CauseTerminated}, messages.TerminatedByPrune, nil
 		}
 		saw.check(h.t, l, end)
 	}
@@ -227,7 +227,7 @@ func (o *observer) check(t testing.TB, l life, end messages.ExecEnded) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	told := fmt.Sprintf("%s (%s): %v", l.name, end.Call, &end.EndRecord)
-	closed := end.By == messages.BySessionClose && l.causes[0] == messages.CauseExited // it came before the exit
+	closed := end.By == messages.TerminatedBySessionClose && l.causes[0] == messages.CauseExited // it came before the exit
 	if !closed && (!slices.Contains(l.causes, end.Cause) || end.By != "" && end.By != l.by) {
 		t.Errorf("%s: want %v by %q", told, l.causes, l.by)
 	}
@@ -239,7 +239,7 @@ func (o *observer) check(t testing.TB, l life, end messages.ExecEnded) {
 	}
 	seen := o.lives[end.Call]
 	if seen == nil || seen.exits == 0 {
-		if end.Status != messages.NoStatus {
+		if end.Status != messages.StatusNone() {
 			t.Errorf("%s: the spawner reported no exit", told)
 		}
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// CloseSession asks a supervisor to end every process and then itself. It is answered with messages.Done.
+// CloseSession asks a supervisor to end every process and then itself. It is answered with Done.
 type CloseSession struct{ By messages.TerminatedBy }
 
 // supervisor is the actor that owns the processes of one session. It routes requests, knows every open call, keeps the
@@ -79,12 +79,12 @@ func (v *supervisor) handle(message any) {
 		v.awaitExit(m)
 	case messages.Terminate:
 		v.terminate(m)
-	case messages.TerminateAll:
+	case TerminateAll:
 		v.terminateAll(m.By)
 	case CloseSession:
 		v.closing = true
 		v.terminateAll(m.By)
-	case messages.CancelWait:
+	case CancelWait:
 		v.cancel(m)
 	default:
 		v.manage(m)
@@ -94,17 +94,17 @@ func (v *supervisor) handle(message any) {
 // manage handles what concerns the session as a whole.
 func (v *supervisor) manage(message any) {
 	switch m := message.(type) {
-	case messages.ListProcesses:
+	case ListProcesses:
 		v.ctx.Respond(v.list(m))
 	case messages.UpdateEnvironment:
 		v.update(m)
 	case ResolveDir:
 		v.ctx.Respond(v.settings.within(m.Dir))
-	case messages.PauseYields:
+	case PauseYields:
 		v.pause(1)
-	case messages.ResumeYields:
+	case ResumeYields:
 		v.pause(-1)
-	case messages.Decide, messages.ListQuestions, messages.ListGrants, messages.RevokeGrant:
+	case messages.Decide, ListQuestions, ListGrants, messages.RevokeGrant:
 		v.toApproval(m)
 	case newRules:
 		v.newRules(m)
@@ -151,7 +151,7 @@ func (v *supervisor) internal(message any) {
 	case takeoverOverdue:
 		v.takeoverOverdue(m.id)
 	default:
-		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "use session",
+		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use session",
 			Detail: "a session does not know this request; send one that it knows", Hint: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
@@ -159,7 +159,7 @@ func (v *supervisor) internal(message any) {
 // exec gives a command an id and an actor.
 func (v *supervisor) exec(o order) {
 	if v.closing {
-		v.ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "exec", Detail: "the session is closing"})
+		v.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "exec", Detail: "the session is closing"})
 		return
 	}
 	if o.OnLeaderExit == "" {
@@ -203,7 +203,7 @@ func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 }
 
 func unknownProcess(id messages.ProcessID) *messages.Error {
-	return &messages.Error{Code: messages.CodeUnknownProcess, Op: "use process", Subject: id.String(),
+	return &messages.Error{Code: messages.ErrUnknownProcess, Op: "use process", Subject: id.String(),
 		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
@@ -242,5 +242,5 @@ func (v *supervisor) pause(change int) {
 			v.ctx.Send(e.actor, message)
 		}
 	}
-	v.ctx.Respond(messages.Done{})
+	v.ctx.Respond(Done{})
 }

@@ -38,10 +38,10 @@ func (v *supervisor) crashed(m kernel.Crashed) {
 			return
 		}
 	}
-	v.cancel(messages.CancelWait{Waiter: m.PID.Id}) // what it waited for
+	v.cancel(CancelWait{Waiter: m.PID.Id}) // what it waited for
 	for id, c := range v.calls.table {
 		if c.home != nil && c.home.Equal(m.PID) {
-			v.reply(id, &messages.Error{Code: messages.CodeRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
+			v.reply(id, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (v *supervisor) takeoverOverdue(id messages.ProcessID) {
 }
 
 func crashError(id messages.ProcessID, detail string) *messages.Error {
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "use process", Subject: id.String(),
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Subject: id.String(),
 		Detail: detail + "; the process was ended, start it anew"}
 }
 

@@ -56,7 +56,7 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, sub
 	for _, cause := range []messages.Cause{messages.CauseExited, messages.CauseTerminated} {
 		t.usualEnds[cause] = endOptions(cause)
 	}
-	for _, source := range []messages.DecisionSource{messages.ByPolicy, messages.ByRule} {
+	for _, source := range []messages.DecisionSource{messages.DecidedByPolicy, messages.DecidedByRule} {
 		for _, unsandboxed := range []bool{false, true} {
 			labels := decisionLabels{allowed: true, source: source, unsandboxed: unsandboxed}
 			t.usualDecisions[labels] = labels.options()

@@ -11,12 +11,12 @@ import (
 func (v *supervisor) awaitExit(m messages.AwaitExit) {
 	switch len(m.Processes) {
 	case 0:
-		v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
+		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
 	case 1:
 		v.route(m.Processes[0], m)
 	default:
 		if len(m.Processes) > maxWaited {
-			v.ctx.Respond(&messages.Error{Code: messages.CodeInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
+			v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
 			return
 		}
 		c := &openCall{asker: v.ctx.Sender()}
@@ -63,7 +63,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 	case cancelCall:
 		w.answer(ctx, cancelledError(0))
 	case kernel.Unanswered, kernel.Stopping:
-		w.answer(ctx, &messages.Error{Code: messages.CodeClosed, Op: "wait", Detail: "the session has ended; open another one"})
+		w.answer(ctx, &messages.Error{Code: messages.ErrClosed, Op: "wait", Detail: "the session has ended; open another one"})
 	}
 }
 
@@ -77,6 +77,6 @@ func (w *wait) answer(ctx *kernel.Context, reply any) {
 		ctx.Send(w.asker, reply)
 	}
 	ctx.Send(w.supervisor, answered{w.call})
-	ctx.Send(w.supervisor, messages.CancelWait{Waiter: ctx.Self().Id})
+	ctx.Send(w.supervisor, CancelWait{Waiter: ctx.Self().Id})
 	ctx.Stop(ctx.Self())
 }

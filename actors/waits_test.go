@@ -56,7 +56,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 	s.said(id, "kept")
 	second := s.call(messages.Poll{Process: id, NoTimeout: true})
 	third := s.call(messages.Poll{Process: id, NoTimeout: true})
-	s.system.Send(s.supervisor, messages.CancelWait{Waiter: "nobody"})
+	s.system.Send(s.supervisor, CancelWait{Waiter: "nobody"})
 	first.cancel()
 	third.cancel()
 	for _, w := range []waiting{first, third} {
@@ -115,7 +115,7 @@ func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 		}
 	}
 	act("signal", func() (any, error) {
-		return ask[any](h, s.supervisor, messages.Signal{Process: id, Number: 10})
+		return ask[any](h, s.supervisor, messages.Signal{Process: id, Signal: 10})
 	})
 	s.said(id, "usr1")
 	act("resize", func() (any, error) {
@@ -143,7 +143,7 @@ func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
 	s.said(id, "tail-marker")
 	const all = 6 + lines*7 + 12
 	poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
-	s.call(messages.Signal{Process: id, Number: 9})
+	s.call(messages.Signal{Process: id, Signal: 9})
 	got := poll.result()
 	if len(got.Output) != ptyio.DefaultBufferSize || int64(len(got.Output))+got.Omitted != all || got.Head != ptyio.DefaultBufferSize/2 {
 		t.Errorf("%d bytes, head %d, %d omitted, want %d in all", len(got.Output), got.Head, got.Omitted, all)
@@ -189,12 +189,12 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 	}
 	for _, message := range []any{messages.WriteStdin{Process: starting.Process, Bytes: []byte("x")},
 		messages.WriteStdin{Process: starting.Process, NoWait: true}, messages.CloseStdin{Process: starting.Process},
-		messages.Resize{Process: starting.Process}, messages.Signal{Process: starting.Process, Number: 2}} {
+		messages.Resize{Process: starting.Process}, messages.Signal{Process: starting.Process, Signal: 2}} {
 		_, err := ask[any](h, s.supervisor, message)
 		wantError(t, "while it starts", err, messages.ErrWrongState)
 	}
 	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: starting.Process, AfterSeq: new(uint64)})
-	if got := initial.result(); !got.Running || got.Status != messages.NoStatus {
+	if got := initial.result(); !got.Running || got.Status != messages.StatusNone() {
 		t.Errorf("the initial call, while it starts: %+v", got)
 	}
 	close(open)
@@ -202,7 +202,7 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 	if got := s.write(starting.Process, "x\n"); !got.Running {
 		t.Errorf("%+v", got)
 	}
-	for _, wrong := range []any{messages.Signal{Process: starting.Process, Number: 65}, messages.Poll{Process: starting.Process,
+	for _, wrong := range []any{messages.Signal{Process: starting.Process, Signal: 65}, messages.Poll{Process: starting.Process,
 		NoTimeout: true, Yield: new(time.Duration(1))}, messages.WriteStdin{Process: starting.Process, Bytes: []byte("x"), NoTimeout: true},
 		messages.ReadOutput{Process: starting.Process}, messages.ExecCommand{}, messages.ExecCommand{Script: "x", Argv: []string{"y"}},
 		messages.ExecCommand{Argv: []string{"y"}, Yield: new(time.Duration(-1))}, messages.ExecCommand{Argv: []string{"y"}, Shell: "sh"}} {
@@ -219,7 +219,7 @@ func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
 	<-entered
 	id := s.list()[0].Process
 	record, err := s.terminate(id)
-	if err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.NoStatus {
+	if err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusNone() {
 		t.Errorf("%v, %v", record, err)
 	}
 	_, err = initial.reply()

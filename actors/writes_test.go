@@ -100,7 +100,7 @@ func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
 	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: new(time.Millisecond)})
 	behind.reply() // the bytes of the cancelled one have been given up by now
-	s.call(messages.Signal{Process: id, Number: 9})
+	s.call(messages.Signal{Process: id, Signal: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	if string(got.Output) != "deaf\n" || len(got.EarlierInput) != 1 || got.EarlierInput[0].Err == nil {
 		t.Errorf("what nobody took: %+v", got)
@@ -116,9 +116,9 @@ func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
 		id := s.exec(command).Process
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), NoWait: true})
-		must[messages.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 		poll.result()
-		if end := s.ended(id); end.Status != messages.Exited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
+		if end := s.ended(id); end.Status != messages.StatusExited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 		}
 	}
@@ -162,7 +162,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			all.Wait()
 			began := time.Now()
 			long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
-			if _, err := ask[messages.Done](h, s.supervisor, messages.Signal{Process: id, Number: 10}); err != nil {
+			if _, err := ask[Done](h, s.supervisor, messages.Signal{Process: id, Signal: 10}); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(began); took > 50*time.Millisecond {

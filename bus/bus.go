@@ -70,7 +70,7 @@ func (b *Bus) Publish(ev messages.Event) {
 // whatever became of the bus.
 //
 // ev.Bytes are given up for good: subscribers share them and bounds count their capacity, so they should be a copy of
-// exact size of at most messages.MaxDelta bytes.
+// exact size of at most messages.MaxOutputDelta bytes.
 func (b *Bus) PublishOutput(ev messages.OutputDelta, credits ...*Credit) {
 	credit := join(credits)
 	b.publish(&publication{delta: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true, size: cap(ev.Bytes),
@@ -136,10 +136,10 @@ func (b *Bus) admit(s *Subscription) error {
 	defer b.change.Unlock()
 	d := b.directory.Load()
 	if d == nil {
-		return &messages.Error{Code: messages.CodeClosed, Op: "subscribe", Detail: "the bus is closed"}
+		return &messages.Error{Code: messages.ErrClosed, Op: "subscribe", Detail: "the bus is closed"}
 	}
 	if b.options.MaxSubscriptions > 0 && d.open >= b.options.MaxSubscriptions {
-		return &messages.Error{Code: messages.CodeLimitReached, Op: "subscribe",
+		return &messages.Error{Code: messages.ErrLimitReached, Op: "subscribe",
 			Detail: fmt.Sprintf("all %d subscriptions of the bus are in use; close one first", b.options.MaxSubscriptions)}
 	}
 	s.listed = true
@@ -220,5 +220,5 @@ func (b *Bus) Stats() Stats {
 }
 
 func cancelled(ctx context.Context) error {
-	return &messages.Error{Code: messages.CodeCancelled, Op: "read events", Detail: context.Cause(ctx).Error()}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "read events", Detail: context.Cause(ctx).Error()}
 }

@@ -31,7 +31,7 @@ func TestFilter(t *testing.T) {
 	}{
 		{Filter{}, "foreign gap input notice other output started"},
 		{Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, "gap output"},
-		{Filter{Kinds: []messages.EventKind{messages.KindInteraction}}, "gap input"},
+		{Filter{Kinds: []messages.EventKind{messages.KindTerminalInteraction}}, "gap input"},
 		{Filter{Kinds: []messages.EventKind{messages.KindGap}}, "gap"},
 		{Filter{Kinds: []messages.EventKind{messages.KindExecEnded, messages.KindExecNotice}}, "foreign notice other"},
 		{Filter{Processes: []messages.ProcessID{1000}}, "foreign gap input output started"},
@@ -137,7 +137,7 @@ func TestLossesExtendTheNewestGap(t *testing.T) {
 
 func TestOutputBytesBound(t *testing.T) {
 	b := newBus(t)
-	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxDelta})
+	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxOutputDelta})
 	b.Publish(output(1000, 1, 0, 5000))
 	b.Publish(output(1000, 2, 5000, 3192))
 	b.Publish(output(1000, 3, 8192, 1))
@@ -336,7 +336,7 @@ func TestSubscribeErrors(t *testing.T) {
 		o SubscribeOptions
 	}{
 		"Outputs":      {o: SubscribeOptions{Outputs: -1}},
-		"OutputBytes":  {o: SubscribeOptions{OutputBytes: messages.MaxDelta - 1}},
+		"OutputBytes":  {o: SubscribeOptions{OutputBytes: messages.MaxOutputDelta - 1}},
 		"Filter.Kinds": {f: Filter{Kinds: []messages.EventKind{""}}},
 	} {
 		_, err := b.Subscribe(c.f, c.o)

@@ -60,7 +60,7 @@ func (m *creditMachine) publish(t *rapid.T) {
 		credits = append(credits, nil)
 	}
 	m.published++
-	m.bus.PublishOutput(output(1000, m.published, 0, messages.MaxDelta), credits...)
+	m.bus.PublishOutput(output(1000, m.published, 0, messages.MaxOutputDelta), credits...)
 	m.queue(held)
 }
 

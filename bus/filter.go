@@ -23,11 +23,11 @@ type Filter struct {
 // compile validates f and returns an independent copy.
 func (f Filter) compile() (Filter, error) {
 	if slices.Contains(f.Kinds, "") {
-		return Filter{}, &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "Filter.Kinds",
+		return Filter{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "subscribe", Subject: "Filter.Kinds",
 			Detail: "a kind is empty; name none to select all kinds", Hint: "leave the field nil"}
 	}
 	f.Kinds = slices.Clone(f.Kinds)
-	if slices.Contains(f.Kinds, messages.KindOutputDelta) || slices.Contains(f.Kinds, messages.KindInteraction) {
+	if slices.Contains(f.Kinds, messages.KindOutputDelta) || slices.Contains(f.Kinds, messages.KindTerminalInteraction) {
 		f.Kinds = append(f.Kinds, messages.KindGap)
 	}
 	f.Sessions = slices.Compact(slices.Sorted(slices.Values(f.Sessions))) // the directory must list each once

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -219,7 +220,7 @@ func bytesOf(t *rapid.T, most int) []byte {
 func (m *machine) output(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
 		k := m.told[o.Process]
-		d := messages.OutputDelta{Origin: o, Stream: messages.PTY, Offset: k.output, Bytes: bytesOf(t, 8)}
+		d := messages.OutputDelta{Origin: o, Stream: messages.StreamPTY, Offset: k.output, Bytes: bytesOf(t, 8)}
 		k.output += int64(len(d.Bytes))
 		m.told[o.Process] = k
 		return d
@@ -296,7 +297,7 @@ func (m *machine) finish(t *rapid.T) {
 	} else if !reflect.DeepEqual(m.reader.told, m.told) {
 		t.Fatalf("read %v, published %v", m.reader.told, m.told)
 	}
-	if _, err := m.sub.Next(context.Background()); !end.Is(err) {
+	if _, err := m.sub.Next(context.Background()); !errors.Is(err, end) {
 		t.Fatalf("the end is %v, want %v", err, end)
 	}
 }

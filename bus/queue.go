@@ -50,7 +50,7 @@ type processKey struct {
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
 	s := slot{number: q.published, size: p.size, event: p.event}
-	mayGo := p.output || p.kind == messages.KindInteraction && !q.lossless
+	mayGo := p.output || p.kind == messages.KindTerminalInteraction && !q.lossless
 	switch {
 	case !mayGo:
 		return 0, q.keep(s)

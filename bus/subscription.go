@@ -27,7 +27,7 @@ type SubscribeOptions struct {
 	Name string
 	// Outputs is how many output events and inputs may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
 	Outputs int
-	// OutputBytes is how many bytes they may hold together, messages.MaxDelta to MaxOutputBytes; 0 means
+	// OutputBytes is how many bytes they may hold together, messages.MaxOutputDelta to MaxOutputBytes; 0 means
 	// DefaultOutputBytes. Of output the capacity of the bytes counts, of an input its weight.
 	OutputBytes int
 	// Lossless makes publishers wait instead of dropping output. A lossless subscriber that stops reading makes the
@@ -46,21 +46,21 @@ func (o SubscribeOptions) withDefaults() (SubscribeOptions, error) {
 	if err := inRange("Outputs", o.Outputs, 1, MaxOutputs); err != nil {
 		return o, err
 	}
-	return o, inRange("OutputBytes", o.OutputBytes, messages.MaxDelta, MaxOutputBytes)
+	return o, inRange("OutputBytes", o.OutputBytes, messages.MaxOutputDelta, MaxOutputBytes)
 }
 
 func inRange(field string, v, low, high int) error {
 	if low <= v && v <= high {
 		return nil
 	}
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "subscribe", Subject: "SubscribeOptions." + field,
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "subscribe", Subject: "SubscribeOptions." + field,
 		Detail: fmt.Sprintf("%d is out of range; use %d to %d, or 0 for the default", v, low, high)}
 }
 
 var (
-	errClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the subscription is closed"}
+	errClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the subscription is closed"}
 
-	errBusClosed = &messages.Error{Code: messages.CodeClosed, Op: "read events", Detail: "the bus is closed"}
+	errBusClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the bus is closed"}
 )
 
 // Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
@@ -98,7 +98,7 @@ func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
 }
 
 func (s *Subscription) errOverrun() error {
-	return &messages.Error{Code: messages.CodeSlowSubscriber, Op: "read events", Subject: s.name,
+	return &messages.Error{Code: messages.ErrSlowSubscriber, Op: "read events", Subject: s.name,
 		Detail: "the subscription ended because more events waited than it can keep; read faster or select fewer events, and subscribe again"}
 }
 

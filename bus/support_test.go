@@ -22,7 +22,7 @@ func origin(p messages.ProcessID, number int) messages.Origin {
 func numberOf(ev messages.Event) int { return int(ev.From().At.Unix()) }
 
 func output(p messages.ProcessID, number int, offset int64, size int) messages.OutputDelta {
-	return messages.OutputDelta{Origin: origin(p, number), Stream: messages.PTY, Offset: offset, Bytes: make([]byte, size)}
+	return messages.OutputDelta{Origin: origin(p, number), Stream: messages.StreamPTY, Offset: offset, Bytes: make([]byte, size)}
 }
 
 func notice(p messages.ProcessID, number int) messages.ExecNotice {

@@ -78,11 +78,11 @@ func TestInputsShareTheBoundOfOutputs(t *testing.T) {
 
 func TestAnInputOverTheBoundIsLostAlone(t *testing.T) {
 	b := newBus(t)
-	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxDelta})
-	b.Publish(input(1000, 1, messages.MaxDelta+1))
+	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxOutputDelta})
+	b.Publish(input(1000, 1, messages.MaxOutputDelta+1))
 	b.Publish(input(1000, 2, 1))
 	events, _ := drain(s)
-	want := messages.Gap{Origin: origin(1000, 1), Inputs: 1, InputBytes: messages.MaxDelta + 1}
+	want := messages.Gap{Origin: origin(1000, 1), Inputs: 1, InputBytes: messages.MaxOutputDelta + 1}
 	if len(events) != 2 || events[0] != messages.Event(want) || numberOf(events[1]) != 2 {
 		t.Errorf("%+v", events)
 	}
@@ -90,9 +90,9 @@ func TestAnInputOverTheBoundIsLostAlone(t *testing.T) {
 
 func TestTheMemoryBehindOutputCounts(t *testing.T) {
 	b := newBus(t)
-	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxDelta})
+	s := subscribe(t, b, Filter{}, SubscribeOptions{OutputBytes: messages.MaxOutputDelta})
 	for i := range 3 {
-		ev := output(1000, i+1, int64(i), messages.MaxDelta/2)
+		ev := output(1000, i+1, int64(i), messages.MaxOutputDelta/2)
 		ev.Bytes = ev.Bytes[:1]
 		b.PublishOutput(ev)
 	}
@@ -106,8 +106,8 @@ func TestTheMemoryBehindOutputCounts(t *testing.T) {
 
 func TestOutputOverTheBoundEndsALosslessSubscription(t *testing.T) {
 	b := newBus(t)
-	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, OutputBytes: messages.MaxDelta})
-	b.Publish(output(1000, 1, 0, messages.MaxDelta+1))
+	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, OutputBytes: messages.MaxOutputDelta})
+	b.Publish(output(1000, 1, 0, messages.MaxOutputDelta+1))
 	events, err := drain(s)
 	wantError(t, err, messages.ErrSlowSubscriber)
 	if len(events) != 0 {

@@ -13,28 +13,28 @@ type DecisionKind string
 
 // The answers.
 const (
-	Approved           DecisionKind = "approved"                      // run it this once
-	ApprovedForSession DecisionKind = "approved_for_session"          // and do not ask for it again in this session
-	ApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // and allow what begins like it, from now on
-	Denied             DecisionKind = "denied"                        // the command is rejected; the model goes on
-	TimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
-	Aborted            DecisionKind = "abort"                         // the command is rejected, and the host stops the turn
+	DecisionApproved           DecisionKind = "approved"                      // run it this once
+	DecisionApprovedForSession DecisionKind = "approved_for_session"          // and do not ask for it again in this session
+	DecisionApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // and allow what begins like it, from now on
+	DecisionDenied             DecisionKind = "denied"                        // the command is rejected; the model goes on
+	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
+	DecisionAborted            DecisionKind = "abort"                         // the command is rejected, and the host stops the turn
 )
 
 // Approves reports whether the command may run.
 func (k DecisionKind) Approves() bool {
-	return k == Approved || k == ApprovedForSession || k == ApprovedWithRule
+	return k == DecisionApproved || k == DecisionApprovedForSession || k == DecisionApprovedWithRule
 }
 
 // Decision answers a question.
 type Decision struct {
 	Kind DecisionKind `json:"kind"`
-	// Rejection is told to the model with Denied; empty means "rejected by user".
+	// Rejection is told to the model with DecisionDenied; empty means "rejected by user".
 	Rejection string `json:"rejection,omitempty"`
-	// Amendment replaces the proposed prefix with ApprovedWithRule; empty means the proposed one.
+	// Amendment replaces the proposed prefix with DecisionApprovedWithRule; empty means the proposed one.
 	Amendment []string `json:"amendment,omitempty"`
-	// Expires ends what ApprovedForSession remembers so long from now; zero means with the session.
-	Expires time.Duration `json:"expires,omitempty"`
+	// Expires ends what DecisionApprovedForSession remembers so long from now; zero means with the session.
+	Expires time.Duration `json:"expiresNs,omitempty"`
 }
 
 // Choice is an answer that is offered, with what it would remember.
@@ -82,7 +82,7 @@ type Question struct {
 	Additional  *AdditionalPermissions `json:"additional,omitempty"`
 	// Environment are the variables that the request sets, as NAME=value, escaped like Display.
 	Environment []string `json:"environment,omitempty"`
-	// Amendment is the prefix that ApprovedWithRule would allow; nil if none is proposed.
+	// Amendment is the prefix that DecisionApprovedWithRule would allow; nil if none is proposed.
 	Amendment []string  `json:"amendment,omitempty"`
 	Choices   []Choice  `json:"choices"`
 	Since     time.Time `json:"since"`
@@ -91,17 +91,14 @@ type Question struct {
 	OnDeadline DecisionKind `json:"onDeadline,omitempty"`
 }
 
-// Decide answers a question, once: a second answer gets an *Error of CodeAlreadyResolved. It is answered with Done or an
-// *Error.
+// Decide answers a question, once: a second answer gets an *Error of ErrAlreadyResolved. It is answered with an *Error
+// if it does not hold.
 type Decide struct {
 	Question QuestionID `json:"question"`
 	Decision Decision   `json:"decision"`
 }
 
-// ListQuestions asks for the questions of a session that wait for an answer. It is answered with Questions.
-type ListQuestions struct{}
-
-// Questions answers ListQuestions; the first is the one being asked, the others wait behind it.
+// Questions are those of a session that wait for an answer: the first is the one being asked, the others wait behind it.
 type Questions []Question
 
 // GrantID names a grant.
@@ -118,13 +115,11 @@ type Grant struct {
 	Remembers string `json:"remembers"`
 }
 
-// ListGrants asks for what a session remembers. It is answered with Grants.
-type ListGrants struct{}
-
-// Grants answers ListGrants, the oldest first.
+// Grants are what a session remembers, the oldest first.
 type Grants []Grant
 
-// RevokeGrant forgets a grant: the next such command is asked about again. It is answered with Done or an *Error.
+// RevokeGrant forgets a grant: the next such command is asked about again. It is answered with an *Error if
+// there is none.
 type RevokeGrant struct {
 	Grant GrantID `json:"grant"`
 }
@@ -134,12 +129,12 @@ type DecisionSource string
 
 // The sources.
 const (
-	ByRule     DecisionSource = "rule"     // a rule file
-	ByCache    DecisionSource = "cache"    // what a person approved for the session
-	ByPolicy   DecisionSource = "policy"   // the session's policies and what is known of the command
-	ByPerson   DecisionSource = "user"     // a person or an Approver
-	ByDeadline DecisionSource = "deadline" // nobody answered in time
-	ByAbsence  DecisionSource = "absence"  // nobody is there to answer
+	DecidedByRule     DecisionSource = "rule"     // a rule file
+	DecidedByCache    DecisionSource = "cache"    // what a person approved for the session
+	DecidedByPolicy   DecisionSource = "policy"   // the session's policies and what is known of the command
+	DecidedByPerson   DecisionSource = "user"     // a person or an Approver
+	DecidedByDeadline DecisionSource = "deadline" // nobody answered in time
+	DecidedByAbsence  DecisionSource = "absence"  // nobody is there to answer
 )
 
 // ApprovalRequested is published when a question is put to the user.
@@ -181,12 +176,12 @@ func (ToolDecision) Kind() EventKind { return KindToolDecision }
 // Check finds what is wrong with a decision whatever the question.
 func (d Decision) Check() error {
 	switch d.Kind {
-	case Approved, ApprovedForSession, ApprovedWithRule, Denied, Aborted:
+	case DecisionApproved, DecisionApprovedForSession, DecisionApprovedWithRule, DecisionDenied, DecisionAborted:
 	default:
-		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "kind", Detail: fmt.Sprintf("%q is not an answer; use one of the choices of the question", d.Kind)}
+		return &Error{Code: ErrInvalidRequest, Op: "decide", Subject: "kind", Detail: fmt.Sprintf("%q is not an answer; use one of the choices of the question", d.Kind)}
 	}
 	if d.Expires < 0 {
-		return &Error{Code: CodeInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative; use zero for the whole session"}
+		return &Error{Code: ErrInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative; use zero for the whole session"}
 	}
 	return nil
 }

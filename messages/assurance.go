@@ -9,19 +9,19 @@ import (
 // Assurance says how much of a sandbox policy is enforced.
 type Assurance string
 
-// The assurances, the weakest first. Where one is asked for, the zero value means Isolated if the policy protects something
-// inside of a writable root or denies reads, and otherwise Confined.
+// The assurances, the weakest first. Where one is asked for, the zero value means AssuranceIsolated if the policy protects something
+// inside of a writable root or denies reads, and otherwise AssuranceConfined.
 const (
-	// Unconfined enforces nothing.
-	Unconfined Assurance = "none"
-	// Confined enforces what Landlock and seccomp can say: files, network and signals, but nothing inside of a writable root,
+	// AssuranceNone enforces nothing.
+	AssuranceNone Assurance = "none"
+	// AssuranceConfined enforces what Landlock and seccomp can say: files, network and signals, but nothing inside of a writable root,
 	// and other processes are seen.
-	Confined Assurance = "confined"
-	// Isolated enforces all of the policy, with namespaces.
-	Isolated Assurance = "isolated"
+	AssuranceConfined Assurance = "confined"
+	// AssuranceIsolated enforces all of the policy, with namespaces.
+	AssuranceIsolated Assurance = "isolated"
 )
 
-var assurances = []Assurance{Unconfined, Confined, Isolated}
+var assurances = []Assurance{AssuranceNone, AssuranceConfined, AssuranceIsolated}
 
 // AtLeast reports whether an assurance is as strong as another. What is no assurance is as strong as nothing.
 func (a Assurance) AtLeast(other Assurance) bool {
@@ -33,7 +33,7 @@ func (a Assurance) Check() error {
 	if a == "" || slices.Contains(assurances, a) {
 		return nil
 	}
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "assurance",
+	return &Error{Code: ErrInvalidRequest, Op: "configure", Subject: "assurance",
 		Detail: fmt.Sprintf("there is no %q; use none, confined or isolated", string(a))}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAssurancesHaveAnOrder(t *testing.T) {
-	order := []messages.Assurance{messages.Unconfined, messages.Confined, messages.Isolated}
+	order := []messages.Assurance{messages.AssuranceNone, messages.AssuranceConfined, messages.AssuranceIsolated}
 	for i, a := range order {
 		for j, b := range order {
 			if a.AtLeast(b) != (i >= j) {
@@ -18,7 +18,7 @@ func TestAssurancesHaveAnOrder(t *testing.T) {
 			}
 		}
 	}
-	if messages.Assurance("").AtLeast(messages.Confined) || messages.Assurance("strong").AtLeast(messages.Confined) {
+	if messages.Assurance("").AtLeast(messages.AssuranceConfined) || messages.Assurance("strong").AtLeast(messages.AssuranceConfined) {
 		t.Error("what is no assurance is as strong as one")
 	}
 	if err := messages.Assurance("strong").Check(); !errors.Is(err, messages.ErrInvalidRequest) {
@@ -27,12 +27,12 @@ func TestAssurancesHaveAnOrder(t *testing.T) {
 }
 
 func TestAnEnforcementIsOnePhrase(t *testing.T) {
-	e := messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"landlock", "seccomp"},
+	e := messages.Enforcement{Level: messages.AssuranceConfined, Mechanisms: []string{"landlock", "seccomp"},
 		Missing: []messages.Missing{{What: "signals", Why: "needs ABI 6"}, {What: "names", Why: "no namespaces"}}}
 	if got := e.String(); got != "confined by landlock, seccomp; missing: signals (needs ABI 6), names (no namespaces)" {
 		t.Error(got)
 	}
-	if got := (messages.Enforcement{Level: messages.Unconfined}).String(); got != "none" {
+	if got := (messages.Enforcement{Level: messages.AssuranceNone}).String(); got != "none" {
 		t.Error(got)
 	}
 }
@@ -56,7 +56,7 @@ func TestPathsOfAPolicyAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v", test.policy, err)
 		}
 	}
-	good := messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/a"}, DeniedReads: []string{"/b"}, Sockets: []string{"/c"},
+	good := messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/a"}, DeniedReads: []string{"/b"}, Sockets: []string{"/c"},
 		ProtectedNames: []string{".vscode"}}
 	if err := good.Check(); err != nil {
 		t.Error(err)

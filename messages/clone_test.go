@@ -38,10 +38,7 @@ var requests = []cloned{
 	clones[messages.CommandPolicy](), clones[messages.AdditionalPermissions](), clones[messages.FileSystemPermissions](),
 	clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](), clones[messages.Decision](), clones[messages.Poll](), clones[messages.Terminate](),
 
-	plain[messages.CancelWait](), plain[messages.CloseStdin](), plain[messages.Resize](),
-	plain[messages.Signal](), plain[messages.TerminateAll](), plain[messages.ListProcesses](),
-	plain[messages.PauseYields](), plain[messages.ResumeYields](), plain[messages.ListQuestions](), plain[messages.ListGrants](),
-	plain[messages.RevokeGrant](),
+	plain[messages.CloseStdin](), plain[messages.Resize](), plain[messages.Signal](), plain[messages.RevokeGrant](),
 }
 
 // references are where a value points to, by the path of the field.
@@ -130,7 +127,7 @@ func TestNoRequestIsUnknownToTheTests(t *testing.T) {
 			}
 		}
 	}
-	if found < 25 {
+	if found < 19 {
 		t.Errorf("only %d requests were found", found)
 	}
 }

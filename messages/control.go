@@ -5,24 +5,12 @@ import "time"
 // Terminate ends a process with its tree. It is answered with the *EndRecord when that has come about, or an *Error.
 type Terminate struct {
 	Process ProcessID    `json:"process"`
-	By      TerminatedBy `json:"by,omitempty"` // empty means ByUser
+	By      TerminatedBy `json:"by,omitempty"` // empty means TerminatedByUser
 	// Grace replaces the command's own; zero means SIGKILL at once.
-	Grace *time.Duration `json:"grace,omitempty"`
+	Grace *time.Duration `json:"graceNs,omitempty"`
 }
 
-// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about; it
-// does not wait for later ones.
-type TerminateAll struct {
-	By TerminatedBy `json:"by,omitempty"`
-}
-
-// ListProcesses asks for the processes of a session. It is answered with Processes.
-type ListProcesses struct {
-	// Records asks for the ended ones, too, as long as they are remembered.
-	Records bool `json:"records,omitempty"`
-}
-
-// Processes answers ListProcesses, ordered by id.
+// Processes are processes of a session, ordered by id.
 type Processes []ProcessInfo
 
 // ProcessState is where a process stands. States only move forward; but a command that its sandbox stopped may go back to
@@ -56,7 +44,7 @@ type ProcessInfo struct {
 }
 
 // UpdateEnvironment changes what later commands of a session start from; running ones keep what they have. It is answered
-// with Done or an *Error. Nil fields stay as they are.
+// with an *Error if that cannot be. Nil fields stay as they are.
 type UpdateEnvironment struct {
 	Dir         *string            `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
@@ -67,16 +55,8 @@ type UpdateEnvironment struct {
 	Limits         *Limits        `json:"limits,omitempty"`
 }
 
-// PauseYields stops the deadlines of all waiting calls of a session, for example while a person is asked something.
-// ResumeYields lets them go on with the time they had left. Pauses nest. An exit still answers at once. Both are answered
-// with Done.
-type PauseYields struct{}
-
-// ResumeYields undoes one PauseYields.
-type ResumeYields struct{}
-
 // ReadOutput reads remembered output and takes nothing from those who poll. It works after the end, too, as long as the
-// process is remembered. It is answered with an *OutputPage or an *Error; CodeOutputUnretained names what can be read.
+// process is remembered. It is answered with an *OutputPage or an *Error; ErrOutputUnretained names what can be read.
 type ReadOutput struct {
 	Process ProcessID `json:"process"`
 	// Exactly one of the three says where to begin: at a byte, behind a chunk, or so many bytes before the end.
@@ -87,7 +67,7 @@ type ReadOutput struct {
 	Max int `json:"max,omitempty"`
 	// Wait is how long to wait for output where there is none yet behind Offset or AfterSeq; at most MaxReadWait. The end of
 	// the output answers, too.
-	Wait time.Duration `json:"wait,omitempty"`
+	Wait time.Duration `json:"waitNs,omitempty"`
 	// SkipLost begins at the next output that is kept where Offset or AfterSeq is not kept any more, and says how much was
 	// skipped; otherwise that is an error.
 	SkipLost bool `json:"skipLost,omitempty"`

@@ -12,9 +12,10 @@
 //
 // One family of messages lives in one file, named by its verb or noun:
 //
-//	error.go        *Error, its codes and the sentinels for errors.Is
+//	error.go        *Error and its codes, which errors.Is finds
 //	ids.go          session, process and call ids; terminal size
-//	status.go       how a leader exited, why a process ended, what became of its tree
+//	exitstatus.go   how a leader exited
+//	status.go       why a process ended, what became of its tree
 //	environment.go  how a child's environment is built
 //	exec.go         starting a command, and the result of a call that waited
 //	run.go          running a command to its end with a timeout
@@ -23,20 +24,25 @@
 //	ending.go       how a process ended, in words
 //	truncate.go     output that is too long
 //	lossy.go        output that is not UTF-8
-//	input.go        writing to a process, polling, closing its input, resizing, signalling
+//	input.go        writing to a process, polling, closing its input, resizing
+//	signal.go       signals and their names
 //	control.go      terminating, listing, reading remembered output, session-wide changes
 //	wait.go         waiting for exits
 //	clone.go        deep copies of requests
 //	event.go        what is published on the bus
+//	eventjson.go    events in JSON, with their kind
 //	weight.go       how much memory an event keeps alive
+//
+// # In JSON
+//
+// An event tells its kind: {"kind":"output_delta","session":...}, and [UnmarshalEvent] reads one of any kind. A signal has its
+// name: "SIGTERM". A duration is a number of nanoseconds, and its field ends in Ns.
 //
 // # What you may not assume
 //
 // That JSON keeps what is not UTF-8: bytes (output, input) cross it unchanged, but in strings (arguments, paths, variables)
 // every byte that is not part of a character becomes U+FFFD. Empty and nil are the same on the other side, and a time loses
 // its monotonic clock.
-//
-// That events tell their kind in JSON: a door that sends them names the kind beside them.
 //
 // That the zero value of a request is valid: requests are validated where they are received, and a wrong one is answered
 // with an *Error that names the field.

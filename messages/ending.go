@@ -38,15 +38,15 @@ func gone(cause Cause, why string, status ExitStatus, detail string) string {
 // onBehalf says who ended a process, or why.
 func onBehalf(by TerminatedBy, limit Limit) string {
 	switch by {
-	case ByPrune:
+	case TerminatedByPrune:
 		return "to make room for another command"
-	case BySessionClose:
+	case TerminatedBySessionClose:
 		return "because its session was closed"
-	case ByShutdown:
+	case TerminatedByShutdown:
 		return "because the host was shutting down"
-	case ByTimeout:
+	case TerminatedByTimeout:
 		return "because its time was over"
-	case ByLimit:
+	case TerminatedByLimit:
 		if name, known := limitNames[limit]; known {
 			return "because it went beyond its limit of " + name
 		}

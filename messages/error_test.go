@@ -14,12 +14,12 @@ import (
 
 func TestErrorIsOneSentence(t *testing.T) {
 	for want, err := range map[string]*messages.Error{
-		"exec argv: there is no command; name a program": {Code: messages.CodeInvalidRequest, Op: "exec", Subject: "argv",
+		"exec argv: there is no command; name a program": {Code: messages.ErrInvalidRequest, Op: "exec", Subject: "argv",
 			Detail: "there is no command; name a program", Hint: "set Argv or Script"},
-		"resize: the process is on pipes": {Code: messages.CodeNotATerminal, Op: "resize", Detail: "the process is on pipes"},
-		"1234: it has ended":              {Code: messages.CodeProcessEnded, Subject: "1234", Detail: "it has ended"},
-		"unknown process":                 {Code: messages.CodeUnknownProcess},
-		"write: input full":               {Code: messages.CodeInputFull, Op: "write", Hint: "write less"},
+		"resize: the process is on pipes": {Code: messages.ErrNotATerminal, Op: "resize", Detail: "the process is on pipes"},
+		"1234: it has ended":              {Code: messages.ErrProcessEnded, Subject: "1234", Detail: "it has ended"},
+		"unknown process":                 {Code: messages.ErrUnknownProcess},
+		"write: input full":               {Code: messages.ErrInputFull, Op: "write", Hint: "write less"},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -27,30 +27,31 @@ func TestErrorIsOneSentence(t *testing.T) {
 	}
 }
 
-var sentinels = []*messages.Error{
+var codes = []messages.ErrorCode{
 	messages.ErrInvalidRequest, messages.ErrUnknownProcess, messages.ErrProcessEnded, messages.ErrNoSuchProgram,
 	messages.ErrSpawnFailed, messages.ErrStdinClosed, messages.ErrLineTooLong, messages.ErrInputFull, messages.ErrInputNotTaken,
 	messages.ErrNotATerminal, messages.ErrWrongState, messages.ErrUnsupported, messages.ErrLimitReached,
 	messages.ErrSlowSubscriber, messages.ErrCancelled, messages.ErrClosed, messages.ErrWardenLost, messages.ErrRuntimeFailure,
-	messages.ErrOutputUnretained,
+	messages.ErrOutputUnretained, messages.ErrRejected, messages.ErrAborted, messages.ErrAlreadyResolved, messages.ErrUnknownQuestion,
+	messages.ErrUnknownGrant,
 }
 
-func TestErrorMatchesTheSentinelOfItsCode(t *testing.T) {
-	also := map[messages.Code]messages.Code{
-		messages.CodeProcessEnded:  messages.CodeUnknownProcess,
-		messages.CodeNoSuchProgram: messages.CodeSpawnFailed,
+func TestErrorMatchesItsCode(t *testing.T) {
+	also := map[messages.ErrorCode]messages.ErrorCode{
+		messages.ErrProcessEnded:  messages.ErrUnknownProcess,
+		messages.ErrNoSuchProgram: messages.ErrSpawnFailed,
 	}
-	for _, sentinel := range sentinels {
-		err := fmt.Errorf("wrapped: %w", &messages.Error{Code: sentinel.Code, Op: "exec", Subject: "x", Detail: "y", Hint: "z"})
-		for _, other := range sentinels {
-			want := other.Code == sentinel.Code || other.Code == also[sentinel.Code]
+	for _, code := range codes {
+		err := fmt.Errorf("wrapped: %w", &messages.Error{Code: code, Op: "exec", Subject: "x", Detail: "y", Hint: "z"})
+		for _, other := range codes {
+			want := other == code || other == also[code]
 			if got := errors.Is(err, other); got != want {
-				t.Errorf("an error of %s is %s: %v, want %v", sentinel.Code, other.Code, got, want)
+				t.Errorf("an error of %s is %s: %v, want %v", code, other, got, want)
 			}
 		}
-		for _, foreign := range []error{errors.New("other"), &messages.Error{}, (*messages.Error)(nil)} {
+		for _, foreign := range []error{errors.New("other"), &messages.Error{}, messages.ErrorCode(""), &messages.Error{Code: code}} {
 			if errors.Is(err, foreign) {
-				t.Errorf("an error of %s is %#v", sentinel.Code, foreign)
+				t.Errorf("an error of %s is %#v", code, foreign)
 			}
 		}
 		typed, ok := errors.AsType[*messages.Error](err)
@@ -62,12 +63,12 @@ func TestErrorMatchesTheSentinelOfItsCode(t *testing.T) {
 
 func TestErrorCrossesJSON(t *testing.T) {
 	for _, err := range []*messages.Error{
-		{Code: messages.CodeClosed},
-		{Code: messages.CodeProcessEnded, Op: "use process", Subject: "1000", Detail: "ended \"so\"\n", Hint: "start it anew",
-			Ended: &messages.EndRecord{Cause: messages.CauseTerminated, By: messages.ByPrune, Status: messages.Signaled(15),
+		{Code: messages.ErrClosed},
+		{Code: messages.ErrProcessEnded, Op: "use process", Subject: "1000", Detail: "ended \"so\"\n", Hint: "start it anew",
+			Ended: &messages.EndRecord{Cause: messages.CauseTerminated, By: messages.TerminatedByPrune, Status: messages.StatusSignaled(15),
 				Tree:     messages.TreeReport{Ended: 3, Survivors: []messages.Survivor{{PID: 7, Name: "sudo", Why: "not ours"}}, Airtight: true},
 				Duration: 1234567 * time.Microsecond, Detail: "d"}},
-		{Code: messages.CodeLimitReached, Busy: []messages.ProcessID{1000, 99999}},
+		{Code: messages.ErrLimitReached, Busy: []messages.ProcessID{1000, 99999}},
 	} {
 		encoded, failed := json.Marshal(err)
 		if failed != nil {
@@ -80,7 +81,7 @@ func TestErrorCrossesJSON(t *testing.T) {
 		if !reflect.DeepEqual(&decoded, err) {
 			t.Errorf("%s became %#v", encoded, decoded)
 		}
-		if decoded.Error() != err.Error() || !errors.Is(&decoded, &messages.Error{Code: err.Code}) {
+		if decoded.Error() != err.Error() || !errors.Is(&decoded, err.Code) {
 			t.Errorf("%q became %q", err, &decoded)
 		}
 	}

@@ -11,16 +11,16 @@ type EventKind string
 
 // The kinds, one per event type.
 const (
-	KindExecStarted  EventKind = "exec_started"
-	KindOutputDelta  EventKind = "output_delta"
-	KindExecExited   EventKind = "exec_exited"
-	KindOutputClosed EventKind = "output_closed"
-	KindExecEnded    EventKind = "exec_ended"
-	KindAttemptEnded EventKind = "attempt_ended"
-	KindInteraction  EventKind = "terminal_interaction"
-	KindWarning      EventKind = "process_warning"
-	KindExecNotice   EventKind = "exec_notice"
-	KindGap          EventKind = "gap"
+	KindExecStarted         EventKind = "exec_started"
+	KindOutputDelta         EventKind = "output_delta"
+	KindExecExited          EventKind = "exec_exited"
+	KindOutputClosed        EventKind = "output_closed"
+	KindExecEnded           EventKind = "exec_ended"
+	KindAttemptEnded        EventKind = "attempt_ended"
+	KindTerminalInteraction EventKind = "terminal_interaction"
+	KindProcessWarning      EventKind = "process_warning"
+	KindExecNotice          EventKind = "exec_notice"
+	KindGap                 EventKind = "gap"
 
 	KindApprovalRequested EventKind = "approval_requested"
 	KindApprovalResolved  EventKind = "approval_resolved"
@@ -52,9 +52,9 @@ type Stream string
 
 // The streams. A PTY has one stream for everything the terminal shows.
 const (
-	Stdout Stream = "stdout"
-	Stderr Stream = "stderr"
-	PTY    Stream = "pty"
+	StreamStdout Stream = "stdout"
+	StreamStderr Stream = "stderr"
+	StreamPTY    Stream = "pty"
 )
 
 // ExecStarted is published once per process, after its child exists and before any of its output.
@@ -68,7 +68,7 @@ type ExecStarted struct {
 	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
-// OutputDelta carries at most MaxDelta bytes of output, cut on a UTF-8 boundary where the bytes are UTF-8.
+// OutputDelta carries at most MaxOutputDelta bytes of output, cut on a UTF-8 boundary where the bytes are UTF-8.
 type OutputDelta struct {
 	Origin
 	Stream Stream `json:"stream"`
@@ -79,8 +79,8 @@ type OutputDelta struct {
 	Bytes  []byte `json:"bytes"`
 }
 
-// MaxDelta bounds OutputDelta.Bytes.
-const MaxDelta = 8192
+// MaxOutputDelta bounds OutputDelta.Bytes.
+const MaxOutputDelta = 8192
 
 // ExecExited is published when the kernel reports the leader's exit. Output may still follow.
 type ExecExited struct {
@@ -176,10 +176,10 @@ func (ExecEnded) Kind() EventKind { return KindExecEnded }
 func (AttemptEnded) Kind() EventKind { return KindAttemptEnded }
 
 // Kind implements Event.
-func (TerminalInteraction) Kind() EventKind { return KindInteraction }
+func (TerminalInteraction) Kind() EventKind { return KindTerminalInteraction }
 
 // Kind implements Event.
-func (ProcessWarning) Kind() EventKind { return KindWarning }
+func (ProcessWarning) Kind() EventKind { return KindProcessWarning }
 
 // Kind implements Event.
 func (ExecNotice) Kind() EventKind { return KindExecNotice }

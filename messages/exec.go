@@ -33,12 +33,12 @@ type ExecCommand struct {
 	// OnLeaderExit says what becomes of background children; the zero value ends them.
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
 	// Grace lies between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero SIGKILL at once.
-	Grace *time.Duration `json:"grace,omitempty"`
+	Grace *time.Duration `json:"graceNs,omitempty"`
 	// Limits bound what the command may use, beside the session's.
 	Limits Limits `json:"limits,omitzero"`
 	// Yield is how long the call waits for the end before it answers with what there is. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
-	Yield *time.Duration `json:"yield,omitempty"`
+	Yield *time.Duration `json:"yieldNs,omitempty"`
 	// NoWait answers as soon as the program runs, and takes no output: for callers that follow the events.
 	NoWait bool `json:"noWait,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero lets none of it
@@ -78,7 +78,7 @@ type Result struct {
 	// ChunkID is six random hexadecimal digits, new for every answer.
 	ChunkID string `json:"chunkId"`
 	// WallTime is how long the call took.
-	WallTime time.Duration `json:"wallTime"`
+	WallTime time.Duration `json:"wallTimeNs"`
 	// Output is what came since the last answer. If it was too much, Head of its bytes are the beginning, the rest is the
 	// end, and Omitted bytes between them were dropped.
 	Output  []byte `json:"output"`

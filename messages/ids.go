@@ -41,16 +41,19 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// DefaultSize is the size of a terminal nobody chose a size for.
-var DefaultSize = Size{Rows: 24, Cols: 80}
+// The size of a terminal for which nobody chose one.
+const (
+	DefaultSizeRows = 24
+	DefaultSizeCols = 80
+)
 
 // OrDefault replaces a zero dimension by the default one.
 func (s Size) OrDefault() Size {
 	if s.Rows == 0 {
-		s.Rows = DefaultSize.Rows
+		s.Rows = DefaultSizeRows
 	}
 	if s.Cols == 0 {
-		s.Cols = DefaultSize.Cols
+		s.Cols = DefaultSizeCols
 	}
 	return s
 }

@@ -10,7 +10,7 @@ type WriteStdin struct {
 	Process ProcessID `json:"process"`
 	Bytes   []byte    `json:"bytes,omitempty"`
 	// Yield is how long to wait: nil means DefaultWriteYield; see WriteYield and PollYield for the bounds.
-	Yield *time.Duration `json:"yield,omitempty"`
+	Yield *time.Duration `json:"yieldNs,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
@@ -19,18 +19,18 @@ type WriteStdin struct {
 	// NoWait answers as soon as the process has taken the bytes, and takes no output: for callers that follow the events.
 	NoWait bool `json:"noWait,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded, and the result says
-	// so. Nil means DefaultPatience; with zero it gets what it takes at once.
-	Patience *time.Duration `json:"patience,omitempty"`
+	// so. Nil means DefaultWritePatience; with zero it gets what it takes at once.
+	Patience *time.Duration `json:"patienceNs,omitempty"`
 }
 
-// DefaultPatience is WriteStdin.Patience where none is named.
-const DefaultPatience = 30 * time.Second
+// DefaultWritePatience is WriteStdin.Patience where none is named.
+const DefaultWritePatience = 30 * time.Second
 
 // Poll waits for output: until the process ends or the yield time is over. It is answered with a *Result or an *Error.
 type Poll struct {
 	Process ProcessID `json:"process"`
 	// Yield is how long to wait, at least MinPoll; nil means MinPoll.
-	Yield *time.Duration `json:"yield,omitempty"`
+	Yield *time.Duration `json:"yieldNs,omitempty"`
 	// NoTimeout answers only when the process has ended. Yield must then be nil.
 	NoTimeout bool `json:"noTimeout,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
@@ -38,30 +38,13 @@ type Poll struct {
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 }
 
-// CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or
-// with an *Error of CodeCancelled, and then nothing was taken. The process does not notice.
-type CancelWait struct {
-	Waiter string `json:"waiter"` // the name of whoever waits for the answer
-}
-
-// CloseStdin ends a process's input. It is answered with Done or an *Error.
+// CloseStdin ends a process's input. It is answered with an *Error if that cannot be done.
 type CloseStdin struct {
 	Process ProcessID `json:"process"`
 }
 
-// Resize changes a terminal's size. It is answered with Done or an *Error.
+// Resize changes a terminal's size. It is answered with an *Error if that cannot be done.
 type Resize struct {
 	Process ProcessID `json:"process"`
 	Size    Size      `json:"size"`
 }
-
-// Signal sends a signal to a process. It is answered with Done or an *Error.
-type Signal struct {
-	Process ProcessID `json:"process"`
-	Number  int       `json:"number"`
-	// Tree sends it to the whole tree; otherwise it goes to the foreground process group.
-	Tree bool `json:"tree,omitempty"`
-}
-
-// Done answers requests that have nothing else to say.
-type Done struct{}

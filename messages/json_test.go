@@ -3,6 +3,8 @@ package messages_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,12 +43,17 @@ func fill(t *rapid.T, v reflect.Value) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[messages.ApprovalPolicy]() { // its JSON is one of these, and other ones are errors
-		mode := rapid.SampledFrom([]messages.ApprovalMode{messages.Untrusted, messages.OnFailure, messages.OnRequest, messages.Never}).Draw(t, "mode")
+		mode := rapid.SampledFrom([]messages.ApprovalMode{messages.ApproveUntrusted, messages.ApproveOnFailure, messages.ApproveOnRequest, messages.ApproveNever}).Draw(t, "mode")
 		v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: mode}))
 		if rapid.Bool().Draw(t, "granular") {
-			v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: messages.Granular,
+			v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: messages.ApproveGranular,
 				Granular: messages.GranularApproval{SandboxApproval: rapid.Bool().Draw(t, "sandbox"), Rules: rapid.Bool().Draw(t, "rules")}}))
 		}
+		return
+	}
+	if v.Type() == reflect.TypeFor[messages.ExitStatus]() { // and so is its
+		v.Set(reflect.ValueOf(rapid.OneOf(rapid.Just(messages.StatusNone()), rapid.Map(rapid.Int(), messages.StatusExited),
+			rapid.Map(rapid.Int(), func(n int) messages.ExitStatus { return messages.StatusSignaled(syscall.Signal(n)) })).Draw(t, "status")))
 		return
 	}
 	switch v.Kind() {
@@ -89,13 +96,12 @@ func fill(t *rapid.T, v reflect.Value) {
 func TestEverythingCrossesJSON(t *testing.T) {
 	for _, check := range []crossing{
 		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
-		crosses[messages.CancelWait](), crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](),
-		crosses[messages.Terminate](), crosses[messages.TerminateAll](), crosses[messages.ListProcesses](),
-		crosses[messages.UpdateEnvironment](), crosses[messages.PauseYields](), crosses[messages.ResumeYields](),
-		crosses[messages.ReadOutput](), crosses[messages.AwaitExit](),
+		crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
+		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.AwaitExit](),
+		crosses[messages.Decide](), crosses[messages.RevokeGrant](), crosses[messages.Questions](), crosses[messages.Grants](),
 
 		crosses[messages.Result](), crosses[messages.RunResult](), crosses[messages.OutputPage](), crosses[messages.Processes](),
-		crosses[messages.EndRecord](), crosses[messages.Exits](), crosses[messages.Done](), crosses[messages.Error](),
+		crosses[messages.EndRecord](), crosses[messages.Exits](), crosses[messages.Error](),
 
 		crosses[messages.ExecStarted](), crosses[messages.OutputDelta](), crosses[messages.ExecExited](),
 		crosses[messages.OutputClosed](), crosses[messages.ExecEnded](), crosses[messages.AttemptEnded](),
@@ -106,40 +112,117 @@ func TestEverythingCrossesJSON(t *testing.T) {
 }
 
 // Two embedded structs, or a field that hides one of theirs, would silently lose what they share.
-func TestEventsTellTheirOriginInJSON(t *testing.T) {
+func TestEventsTellTheirKindAndOriginInJSON(t *testing.T) {
 	for kind, event := range events {
-		t.Run(string(kind), func(t *testing.T) {
-			if event.Kind() != kind {
-				t.Errorf("its kind is %s", event.Kind())
-			}
-			encoded, err := json.Marshal(event)
+		t.Run(string(kind), rapid.MakeCheck(func(t *rapid.T) {
+			filled := reflect.New(reflect.TypeOf(event)).Elem()
+			fill(t, filled)
+			in := filled.Interface().(messages.Event)
+			encoded, err := json.Marshal(in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var origin messages.Origin
-			if err := json.Unmarshal(encoded, &origin); err != nil {
+			var head struct {
+				Kind messages.EventKind `json:"kind"`
+				messages.Origin
+			}
+			if err := json.Unmarshal(encoded, &head); err != nil {
 				t.Fatal(err)
 			}
-			if origin != event.From() || origin != somewhere {
-				t.Errorf("the origin is %+v in %s", origin, encoded)
+			if head.Kind != kind || in.Kind() != kind || head.Origin != in.From() {
+				t.Fatalf("kind and origin are %+v in %s", head, encoded)
 			}
-		})
+			out, err := messages.UnmarshalEvent(encoded)
+			if err != nil || !reflect.DeepEqual(out, in) {
+				t.Fatalf("%+v (%v)\nwant %+v\nas %s", out, err, in, encoded)
+			}
+		}))
+	}
+}
+
+func TestWhatIsNoEventIsNotRead(t *testing.T) {
+	for _, text := range []string{``, `{}`, `[]`, `{"kind":"coffee"}`, `{"kind":"gap","first":"a"}`} {
+		if event, err := messages.UnmarshalEvent([]byte(text)); err == nil {
+			t.Errorf("%q is %+v", text, event)
+		}
+	}
+}
+
+// A number of seconds and one of nanoseconds look the same.
+func TestDurationsInJSONSayTheirUnit(t *testing.T) {
+	var check func(reflect.Type)
+	seen := map[reflect.Type]bool{}
+	check = func(typed reflect.Type) {
+		switch typed.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			check(typed.Elem())
+		case reflect.Struct:
+			if seen[typed] {
+				return
+			}
+			seen[typed] = true
+			for field := range typed.Fields() {
+				kind := field.Type
+				if kind.Kind() == reflect.Pointer {
+					kind = kind.Elem()
+				}
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				if kind == reflect.TypeFor[time.Duration]() && !strings.HasSuffix(name, "Ns") {
+					t.Errorf("%v.%s is called %q", typed, field.Name, name)
+				}
+				check(field.Type)
+			}
+		}
+	}
+	for _, r := range requests {
+		check(r.typed)
+	}
+	for _, event := range events {
+		check(reflect.TypeOf(event))
+	}
+	check(reflect.TypeFor[messages.Result]())
+	check(reflect.TypeFor[messages.RunResult]())
+	check(reflect.TypeFor[messages.Error]())
+}
+
+func TestSignalsHaveNamesInJSON(t *testing.T) {
+	for want, value := range map[string]any{
+		`{"process":1000,"signal":"SIGINT","tree":true}`: messages.Signal{Process: 1000, Signal: syscall.SIGINT, Tree: true},
+		`{"process":1000,"signal":"SIG40"}`:              messages.Signal{Process: 1000, Signal: 40},
+		`{"kind":"signal","signal":"SIGTERM"}`:           messages.StatusSignaled(syscall.SIGTERM),
+		`{"kind":"none"}`:                                messages.StatusNone(),
+	} {
+		if encoded, err := json.Marshal(value); err != nil || string(encoded) != want {
+			t.Errorf("%s (%v), want %s", encoded, err, want)
+		}
+	}
+	for _, text := range []string{`{"signal":"TERM"}`, `{"signal":15}`, `{"process":1000}`} {
+		var signal messages.Signal
+		if err := json.Unmarshal([]byte(text), &signal); err == nil {
+			t.Errorf("%s is %+v", text, signal)
+		}
+	}
+	for _, text := range []string{`{"kind":"signal","signal":"TERM"}`, `{"kind":"code"}`, `{"kind":"coffee"}`, `15`} {
+		var status messages.ExitStatus
+		if err := json.Unmarshal([]byte(text), &status); err == nil {
+			t.Errorf("%s is %v", text, status)
+		}
 	}
 }
 
 var somewhere = messages.Origin{Session: "s", Process: 1000, Call: "c", At: time.Unix(1, 0).UTC()}
 
 var events = map[messages.EventKind]messages.Event{
-	messages.KindExecStarted:  messages.ExecStarted{Origin: somewhere},
-	messages.KindOutputDelta:  messages.OutputDelta{Origin: somewhere},
-	messages.KindExecExited:   messages.ExecExited{Origin: somewhere},
-	messages.KindOutputClosed: messages.OutputClosed{Origin: somewhere},
-	messages.KindExecEnded:    messages.ExecEnded{Origin: somewhere},
-	messages.KindAttemptEnded: messages.AttemptEnded{Origin: somewhere},
-	messages.KindInteraction:  messages.TerminalInteraction{Origin: somewhere},
-	messages.KindWarning:      messages.ProcessWarning{Origin: somewhere},
-	messages.KindExecNotice:   messages.ExecNotice{Origin: somewhere},
-	messages.KindGap:          messages.Gap{Origin: somewhere},
+	messages.KindExecStarted:         messages.ExecStarted{Origin: somewhere},
+	messages.KindOutputDelta:         messages.OutputDelta{Origin: somewhere},
+	messages.KindExecExited:          messages.ExecExited{Origin: somewhere},
+	messages.KindOutputClosed:        messages.OutputClosed{Origin: somewhere},
+	messages.KindExecEnded:           messages.ExecEnded{Origin: somewhere},
+	messages.KindAttemptEnded:        messages.AttemptEnded{Origin: somewhere},
+	messages.KindTerminalInteraction: messages.TerminalInteraction{Origin: somewhere},
+	messages.KindProcessWarning:      messages.ProcessWarning{Origin: somewhere},
+	messages.KindExecNotice:          messages.ExecNotice{Origin: somewhere},
+	messages.KindGap:                 messages.Gap{Origin: somewhere},
 
 	messages.KindApprovalRequested: messages.ApprovalRequested{Origin: somewhere},
 	messages.KindApprovalResolved:  messages.ApprovalResolved{Origin: somewhere},
@@ -148,11 +231,11 @@ var events = map[messages.EventKind]messages.Event{
 
 // The names of fields are the wire's: what is stored or sent elsewhere depends on them.
 func TestFieldNamesOfAResult(t *testing.T) {
-	encoded, err := json.Marshal(messages.Result{Process: 1000, Status: messages.Exited(0), ChunkID: "abc123", Output: []byte("hi")})
+	encoded, err := json.Marshal(messages.Result{Process: 1000, Status: messages.StatusExited(0), ChunkID: "abc123", Output: []byte("hi")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"process":1000,"running":false,"status":{"kind":"code","number":0},"chunkId":"abc123","wallTime":0,"output":"aGk=","maxOutputTokens":0}`
+	want := `{"process":1000,"running":false,"status":{"kind":"code","code":0},"chunkId":"abc123","wallTimeNs":0,"output":"aGk=","maxOutputTokens":0}`
 	if string(encoded) != want {
 		t.Errorf("%s\nwant %s", encoded, want)
 	}

@@ -57,7 +57,7 @@ func (l Limits) all() [6]limitValue {
 func (l Limits) Check() error {
 	for _, one := range l.all() {
 		if one.value < 0 {
-			return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "limit " + string(one.name),
+			return &Error{Code: ErrInvalidRequest, Op: "configure", Subject: "limit " + string(one.name),
 				Detail: fmt.Sprintf("%d is negative; use a positive number, or 0 for no limit", one.value)}
 		}
 	}

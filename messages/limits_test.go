@@ -34,7 +34,7 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 func TestEveryLimitHasAName(t *testing.T) {
 	for limit, word := range map[messages.Limit]string{messages.LimitOutput: "output", messages.LimitCPUTime: "CPU time", messages.LimitWallTime: "time",
 		messages.LimitMemory: "memory", messages.LimitProcesses: "processes", messages.LimitOpenFiles: "open files"} {
-		end := messages.EndRecord{Cause: messages.CauseTerminated, By: messages.ByLimit, Limit: limit, Status: messages.Signaled(9)}
+		end := messages.EndRecord{Cause: messages.CauseTerminated, By: messages.TerminatedByLimit, Limit: limit, Status: messages.StatusSignaled(9)}
 		if words := end.Words(); words != "was terminated because it went beyond its limit of "+word+" (signal 9)" {
 			t.Error(words)
 		}

@@ -81,7 +81,7 @@ func yieldWithoutEnd(op string) error {
 }
 
 func contradiction(op, subject, detail string) error {
-	return &Error{Code: CodeInvalidRequest, Op: op, Subject: subject, Detail: detail}
+	return &Error{Code: ErrInvalidRequest, Op: op, Subject: subject, Detail: detail}
 }
 
 // field is a number in a request, by the name that it has on a wire.
@@ -97,7 +97,7 @@ func number[N int | int64 | time.Duration](name string, value *N) field {
 func notNegative(op string, fields ...field) error {
 	for _, f := range fields {
 		if f.negative {
-			return &Error{Code: CodeInvalidRequest, Op: op, Subject: f.name,
+			return &Error{Code: ErrInvalidRequest, Op: op, Subject: f.name,
 				Detail: "it is negative; use zero or more, or leave it out for what is usual"}
 		}
 	}

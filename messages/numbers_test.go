@@ -64,7 +64,7 @@ func TestNegativeNumbersAreRefusedByName(t *testing.T) {
 		for name := range names {
 			for _, value := range []int64{-1, math.MinInt64} {
 				err, is := errors.AsType[*messages.Error](with(request, name, value).Check())
-				if !is || err.Code != messages.CodeInvalidRequest || err.Subject != name || !strings.Contains(err.Detail, "negative") {
+				if !is || err.Code != messages.ErrInvalidRequest || err.Subject != strings.TrimSuffix(name, "Ns") || !strings.Contains(err.Detail, "negative") {
 					t.Errorf("%T with a %s of %d: %v", request, name, value, err)
 				}
 			}
@@ -83,9 +83,9 @@ func TestZeroIsNotTheSameAsNothingInJSON(t *testing.T) {
 		want messages.ExecCommand
 	}{
 		{`{}`, messages.ExecCommand{}},
-		{`{"yield":0,"grace":0,"maxOutputTokens":0,"maxOutputBytes":0}`, messages.ExecCommand{Yield: new(time.Duration),
+		{`{"yieldNs":0,"graceNs":0,"maxOutputTokens":0,"maxOutputBytes":0}`, messages.ExecCommand{Yield: new(time.Duration),
 			Grace: new(time.Duration), MaxOutputTokens: new(int), MaxOutputBytes: new(int)}},
-		{`{"yield":1000000000,"maxOutputTokens":7}`, messages.ExecCommand{Yield: new(time.Second), MaxOutputTokens: new(7)}},
+		{`{"yieldNs":1000000000,"maxOutputTokens":7}`, messages.ExecCommand{Yield: new(time.Second), MaxOutputTokens: new(7)}},
 	} {
 		var got messages.ExecCommand
 		if err := json.Unmarshal([]byte(c.text), &got); err != nil || !reflect.DeepEqual(got, c.want) {
@@ -111,7 +111,7 @@ func TestWhatContradictsAnEndlessWaitIsRefused(t *testing.T) {
 		{messages.WriteStdin{NoTimeout: true, NoWait: true}, "noTimeout"},
 		{messages.RunCommand{NoTimeout: true, Timeout: zero}, "timeout"},
 	} {
-		if err, is := errors.AsType[*messages.Error](c.request.Check()); !is || err.Code != messages.CodeInvalidRequest || err.Subject != c.subject {
+		if err, is := errors.AsType[*messages.Error](c.request.Check()); !is || err.Code != messages.ErrInvalidRequest || err.Subject != c.subject {
 			t.Errorf("%+v: %v", c.request, err)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 // ApprovalMode says when a person is asked before a command runs.
 type ApprovalMode string
 
-// The modes. The zero value means OnRequest.
+// The modes. The zero value means ApproveOnRequest.
 const (
-	Untrusted ApprovalMode = "untrusted"  // before everything that is not known to be safe
-	OnFailure ApprovalMode = "on-failure" // after the sandbox has stopped a command, before it runs again without
-	OnRequest ApprovalMode = "on-request" // before what asks for more than the sandbox allows
-	Granular  ApprovalMode = "granular"   // as on-request, but each reason to ask can be switched off
-	Never     ApprovalMode = "never"      // what would need an answer is refused
+	ApproveUntrusted ApprovalMode = "untrusted"  // before everything that is not known to be safe
+	ApproveOnFailure ApprovalMode = "on-failure" // after the sandbox has stopped a command, before it runs again without
+	ApproveOnRequest ApprovalMode = "on-request" // before what asks for more than the sandbox allows
+	ApproveGranular  ApprovalMode = "granular"   // as on-request, but each reason to ask can be switched off
+	ApproveNever     ApprovalMode = "never"      // what would need an answer is refused
 )
 
-// GranularApproval says, for the mode Granular, which reasons may lead to a question. What may not is refused.
+// GranularApproval says, for the mode ApproveGranular, which reasons may lead to a question. What may not is refused.
 type GranularApproval struct {
 	SandboxApproval    bool `json:"sandbox_approval"`    // more than the sandbox allows
 	Rules              bool `json:"rules"`               // a prompt rule
@@ -30,13 +30,13 @@ type GranularApproval struct {
 // ApprovalPolicy is a mode with what belongs to it. In JSON it is the mode's name, or {"granular": {…}}.
 type ApprovalPolicy struct {
 	Mode     ApprovalMode
-	Granular GranularApproval // for Granular only
+	Granular GranularApproval // for ApproveGranular only
 }
 
 // MarshalJSON implements json.Marshaler.
 func (p ApprovalPolicy) MarshalJSON() ([]byte, error) {
-	if p.Mode == Granular {
-		return json.Marshal(map[ApprovalMode]GranularApproval{Granular: p.Granular})
+	if p.Mode == ApproveGranular {
+		return json.Marshal(map[ApprovalMode]GranularApproval{ApproveGranular: p.Granular})
 	}
 	return json.Marshal(p.String())
 }
@@ -46,7 +46,7 @@ func (p *ApprovalPolicy) UnmarshalJSON(text []byte) error {
 	var mode ApprovalMode
 	if json.Unmarshal(text, &mode) == nil {
 		policy := ApprovalPolicy{Mode: mode}
-		if err := policy.Check(); err != nil || mode == Granular {
+		if err := policy.Check(); err != nil || mode == ApproveGranular {
 			return fmt.Errorf("approval policy %q: use untrusted, on-failure, on-request, never or {\"granular\": {…}}", mode)
 		}
 		*p = policy
@@ -58,24 +58,24 @@ func (p *ApprovalPolicy) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &object); err != nil || object.Granular == nil {
 		return fmt.Errorf("an approval policy is the name of a mode or {\"granular\": {…}}, not %.60s", text)
 	}
-	*p = ApprovalPolicy{Mode: Granular, Granular: *object.Granular}
+	*p = ApprovalPolicy{Mode: ApproveGranular, Granular: *object.Granular}
 	return nil
 }
 
 // Check finds a mode that there is not.
 func (p ApprovalPolicy) Check() error {
 	switch p.Mode {
-	case "", Untrusted, OnFailure, OnRequest, Granular, Never:
+	case "", ApproveUntrusted, ApproveOnFailure, ApproveOnRequest, ApproveGranular, ApproveNever:
 		return nil
 	}
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "approval policy",
+	return &Error{Code: ErrInvalidRequest, Op: "configure", Subject: "approval policy",
 		Detail: fmt.Sprintf("there is no mode %q; use untrusted, on-failure, on-request, granular or never", p.Mode)}
 }
 
 // String is the mode.
 func (p ApprovalPolicy) String() string {
 	if p.Mode == "" {
-		return string(OnRequest)
+		return string(ApproveOnRequest)
 	}
 	return string(p.Mode)
 }
@@ -83,12 +83,12 @@ func (p ApprovalPolicy) String() string {
 // SandboxType names a sandbox policy.
 type SandboxType string
 
-// The types. The zero value means ReadOnly.
+// The types. The zero value means SandboxReadOnly.
 const (
-	DangerFullAccess SandboxType = "danger-full-access"
-	ReadOnly         SandboxType = "read-only"
-	WorkspaceWrite   SandboxType = "workspace-write"
-	ExternalSandbox  SandboxType = "external-sandbox" // somebody else confines
+	SandboxDangerFullAccess SandboxType = "danger-full-access"
+	SandboxReadOnly         SandboxType = "read-only"
+	SandboxWorkspaceWrite   SandboxType = "workspace-write"
+	SandboxExternal         SandboxType = "external-sandbox" // somebody else confines
 )
 
 // SandboxPolicy says what a confined command may do. It is a value and is never changed.
@@ -113,13 +113,13 @@ const MaxPolicyPaths = 16
 
 // Confined reports whether a command under this policy has to be put into a sandbox of ours.
 func (p SandboxPolicy) Confined() bool {
-	return p.Type != DangerFullAccess && p.Type != ExternalSandbox
+	return p.Type != SandboxDangerFullAccess && p.Type != SandboxExternal
 }
 
 // Check finds a type that there is not, paths that are not absolute, and names that are paths.
 func (p SandboxPolicy) Check() error {
 	switch p.Type {
-	case "", DangerFullAccess, ReadOnly, WorkspaceWrite, ExternalSandbox:
+	case "", SandboxDangerFullAccess, SandboxReadOnly, SandboxWorkspaceWrite, SandboxExternal:
 	default:
 		return badPolicy("there is no type %q; use danger-full-access, read-only, workspace-write or external-sandbox", p.Type)
 	}
@@ -147,20 +147,20 @@ func (p SandboxPolicy) Check() error {
 }
 
 func badPolicy(format string, args ...any) error {
-	return &Error{Code: CodeInvalidRequest, Op: "configure", Subject: "sandbox policy", Detail: fmt.Sprintf(format, args...)}
+	return &Error{Code: ErrInvalidRequest, Op: "configure", Subject: "sandbox policy", Detail: fmt.Sprintf(format, args...)}
 }
 
 // String is the policy as a person reads it: "workspace-write, also /data, no network".
 func (p SandboxPolicy) String() string {
 	kind := p.Type
 	if kind == "" {
-		kind = ReadOnly
+		kind = SandboxReadOnly
 	}
-	if kind == DangerFullAccess {
+	if kind == SandboxDangerFullAccess {
 		return string(kind)
 	}
 	words := []string{string(kind)}
-	if kind == WorkspaceWrite && len(p.WritableRoots) > 0 {
+	if kind == SandboxWorkspaceWrite && len(p.WritableRoots) > 0 {
 		words = append(words, "also "+strings.Join(p.WritableRoots, " "))
 	}
 	if p.NetworkAccess {
@@ -174,14 +174,14 @@ func (p SandboxPolicy) String() string {
 // SandboxPermissions is what a request asks for beyond the session's sandbox.
 type SandboxPermissions string
 
-// The permissions. The zero value means UseDefault.
+// The permissions. The zero value means PermissionsUseDefault.
 const (
-	UseDefault                SandboxPermissions = "use_default"
-	RequireEscalated          SandboxPermissions = "require_escalated"           // run without a sandbox
-	WithAdditionalPermissions SandboxPermissions = "with_additional_permissions" // stay in a wider one
+	PermissionsUseDefault       SandboxPermissions = "use_default"
+	PermissionsRequireEscalated SandboxPermissions = "require_escalated"           // run without a sandbox
+	PermissionsWithAdditional   SandboxPermissions = "with_additional_permissions" // stay in a wider one
 )
 
-// AdditionalPermissions is what a request with WithAdditionalPermissions asks for.
+// AdditionalPermissions is what a request with PermissionsWithAdditional asks for.
 type AdditionalPermissions struct {
 	Network    *NetworkPermissions    `json:"network,omitempty"`
 	FileSystem *FileSystemPermissions `json:"file_system,omitempty"`
@@ -232,7 +232,7 @@ type CommandPolicy struct {
 	// and needs SandboxPermissions to be set.
 	SandboxPermissions SandboxPermissions `json:"sandboxPermissions,omitempty"`
 	Justification      string             `json:"justification,omitempty"`
-	// AdditionalPermissions belongs to WithAdditionalPermissions.
+	// AdditionalPermissions belongs to PermissionsWithAdditional.
 	AdditionalPermissions *AdditionalPermissions `json:"additionalPermissions,omitempty"`
 	// PrefixRule is the rule that the caller suggests to remember for commands like this one.
 	PrefixRule []string `json:"prefixRule,omitempty"`

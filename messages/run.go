@@ -13,8 +13,8 @@ type RunCommand struct {
 	Login       *bool              `json:"login,omitempty"`
 	Dir         string             `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
-	// Timeout kills the tree when it is over; nil means DefaultRunTimeout. NoTimeout means none; Timeout must then be nil.
-	Timeout   *time.Duration `json:"timeout,omitempty"`
+	// Timeout kills the tree when it is over; nil means DefaultRunTimeout10s. NoTimeout means none; Timeout must then be nil.
+	Timeout   *time.Duration `json:"timeoutNs,omitempty"`
 	NoTimeout bool           `json:"noTimeout,omitempty"`
 	// Limits bound what the command may use, beside the session's.
 	Limits Limits `json:"limits,omitzero"`
@@ -25,7 +25,7 @@ type RunCommand struct {
 
 // Bounds of a RunCommand.
 const (
-	DefaultRunTimeout = 10 * time.Second
+	DefaultRunTimeout10s = 10 * time.Second
 	// MaxRunOutput is how much of the beginning of each stream a result keeps.
 	MaxRunOutput = 1 << 20
 	// MaxFullOutput is the same for a full run: a bound for the host's memory, not for output anybody reads.
@@ -34,15 +34,15 @@ const (
 	RunDrain = 2 * time.Second
 	// RunCancelGrace lies between SIGTERM and SIGKILL when a run is cancelled.
 	RunCancelGrace = 50 * time.Millisecond
-	// RunTimedOut and RunCancelled are exit codes of a result; see RunResult.ExitCode.
-	RunTimedOut  = 124
-	RunCancelled = 1
+	// ExitCodeRunTimedOut and ExitCodeRunCancelled are exit codes of a result; see RunResult.ExitCode.
+	ExitCodeRunTimedOut  = 124
+	ExitCodeRunCancelled = 1
 )
 
 // RunResult is how a RunCommand ended.
 type RunResult struct {
 	Process ProcessID `json:"process"`
-	// ExitCode is RunTimedOut after a timeout, RunCancelled after a cancellation, -1 where the kernel's word was lost, and
+	// ExitCode is ExitCodeRunTimedOut after a timeout, ExitCodeRunCancelled after a cancellation, -1 where the kernel's word was lost, and
 	// otherwise the leader's own or 128+n for signal n. Status is what the kernel said in any case.
 	ExitCode  int        `json:"exitCode"`
 	Status    ExitStatus `json:"status"`
@@ -55,13 +55,13 @@ type RunResult struct {
 	// a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
-	Duration   time.Duration `json:"duration"`
+	Duration   time.Duration `json:"durationNs"`
 	Denial     *Denial       `json:"denial,omitempty"` // the sandbox stopped it
 	Limit      Limit         `json:"limit,omitempty"`  // it was ended because it had reached this one
 }
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.
-func Aggregate(stdout, stderr []byte, limit int) []byte {
+func AggregateRun(stdout, stderr []byte, limit int) []byte {
 	limit = max(limit, 0)
 	if len(stdout)+len(stderr) > limit {
 		forStdout := min(len(stdout), limit/3)
@@ -90,8 +90,8 @@ func NormalizeRun(result *RunResult, err error) *RunResult {
 		return result
 	case err != nil:
 		text := []byte(err.Error())
-		return &RunResult{ExitCode: -1, Status: NoStatus, Stderr: text, Aggregated: text}
+		return &RunResult{ExitCode: -1, Status: StatusNone(), Stderr: text, Aggregated: text}
 	default:
-		return &RunResult{ExitCode: -1, Status: NoStatus}
+		return &RunResult{ExitCode: -1, Status: StatusNone()}
 	}
 }

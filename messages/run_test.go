@@ -30,7 +30,7 @@ func TestAggregateSharesTheRoom(t *testing.T) {
 		{"less than no room", 5, 5, -7, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := messages.Aggregate(numbered('o', c.stdout), numbered('e', c.stderr), c.limit)
+			got := messages.AggregateRun(numbered('o', c.stdout), numbered('e', c.stderr), c.limit)
 			want := append(numbered('o', c.stdout)[:c.fromStdout], numbered('e', c.stderr)[:c.fromStderr]...)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%d bytes of stdout and %d of stderr, want %d and %d", bytes.Count(got, []byte{'o'}), bytes.Count(got, []byte{'e'}),
@@ -54,7 +54,7 @@ func TestAggregateOfAnything(t *testing.T) {
 		stdout := bytes.Repeat([]byte{'o'}, rapid.IntRange(0, 100).Draw(t, "stdout"))
 		stderr := bytes.Repeat([]byte{'e'}, rapid.IntRange(0, 100).Draw(t, "stderr"))
 		limit := rapid.IntRange(0, 150).Draw(t, "limit")
-		got := messages.Aggregate(stdout, stderr, limit)
+		got := messages.AggregateRun(stdout, stderr, limit)
 		if want := min(len(stdout)+len(stderr), limit); len(got) != want {
 			t.Fatalf("%d bytes, want %d: no room is wasted", len(got), want)
 		}
@@ -70,7 +70,7 @@ func TestAggregateOfAnything(t *testing.T) {
 
 func TestAggregateIsACopy(t *testing.T) {
 	stdout := append(make([]byte, 0, 10), "out"...)
-	joined := messages.Aggregate(stdout, []byte("err"), 100)
+	joined := messages.AggregateRun(stdout, []byte("err"), 100)
 	joined[0] = 'X'
 	if string(stdout) != "out" || string(stdout[:6]) != "out\x00\x00\x00" {
 		t.Errorf("stdout is now %q", stdout[:6])
@@ -78,9 +78,9 @@ func TestAggregateIsACopy(t *testing.T) {
 }
 
 func TestNormalizeRun(t *testing.T) {
-	finished := &messages.RunResult{ExitCode: 3, Status: messages.Exited(3), Stdout: []byte("out")}
-	timedOut := &messages.RunResult{ExitCode: messages.RunTimedOut, TimedOut: true, Status: messages.Signaled(9), Stdout: []byte("partial")}
-	failure := &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: "nope", Detail: "no such program"}
+	finished := &messages.RunResult{ExitCode: 3, Status: messages.StatusExited(3), Stdout: []byte("out")}
+	timedOut := &messages.RunResult{ExitCode: messages.ExitCodeRunTimedOut, TimedOut: true, Status: messages.StatusSignaled(9), Stdout: []byte("partial")}
+	failure := &messages.Error{Code: messages.ErrNoSuchProgram, Op: "spawn", Subject: "nope", Detail: "no such program"}
 	for _, result := range []*messages.RunResult{finished, timedOut} {
 		if got := messages.NormalizeRun(result, nil); got != result {
 			t.Errorf("%v became %v", result, got)
@@ -89,7 +89,7 @@ func TestNormalizeRun(t *testing.T) {
 			t.Errorf("%v with an error became %v", result, got)
 		}
 	}
-	denied := &messages.RunResult{ExitCode: 1, Status: messages.Exited(1), Stdout: []byte("out"), Stderr: []byte("err"),
+	denied := &messages.RunResult{ExitCode: 1, Status: messages.StatusExited(1), Stdout: []byte("out"), Stderr: []byte("err"),
 		Aggregated: []byte("outerr"), Denial: &messages.Denial{}}
 	if got := messages.NormalizeRun(denied, nil); string(got.Aggregated) != "failed in sandbox: err" || got.ExitCode != 1 ||
 		string(denied.Aggregated) != "outerr" {
@@ -104,7 +104,7 @@ func TestNormalizeRun(t *testing.T) {
 		want string
 	}{{failure, "spawn nope: no such program"}, {errors.New("something else"), "something else"}, {nil, ""}} {
 		got := messages.NormalizeRun(nil, c.err)
-		if got.ExitCode != -1 || got.Status != messages.NoStatus || got.TimedOut || got.Cancelled || got.Duration != 0 {
+		if got.ExitCode != -1 || got.Status != messages.StatusNone() || got.TimedOut || got.Cancelled || got.Duration != 0 {
 			t.Errorf("%v became %+v", c.err, got)
 		}
 		if string(got.Stderr) != c.want || string(got.Aggregated) != c.want || len(got.Stdout) != 0 {

@@ -2,55 +2,8 @@ package messages
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 )
-
-// ExitKind tells what an ExitStatus holds.
-type ExitKind string
-
-// The kinds of ExitStatus.
-const (
-	ExitNone   ExitKind = "none"   // no leader ever ran, or the kernel's report was lost with the warden
-	ExitCode   ExitKind = "code"   // the leader called exit; Number is 0 to 255
-	ExitSignal ExitKind = "signal" // a signal killed the leader; Number is the signal
-)
-
-// ExitStatus is how the kernel reported the end of the leader, unchanged.
-type ExitStatus struct {
-	Kind   ExitKind `json:"kind"`
-	Number int      `json:"number"`
-}
-
-// Exited is the status of a leader that returned code.
-func Exited(code int) ExitStatus { return ExitStatus{Kind: ExitCode, Number: code} }
-
-// Signaled is the status of a leader that was killed by a signal.
-func Signaled(signal int) ExitStatus { return ExitStatus{Kind: ExitSignal, Number: signal} }
-
-// NoStatus is the status where the kernel reported none.
-var NoStatus = ExitStatus{Kind: ExitNone}
-
-// Code is the exit code shown to a model and to scripts: the leader's own, 128+n for signal n, and false where there is
-// no status.
-func (s ExitStatus) Code() (code int, known bool) {
-	switch s.Kind {
-	case ExitCode:
-		return s.Number, true
-	case ExitSignal:
-		return 128 + s.Number, true
-	default:
-		return 0, false
-	}
-}
-
-// String is "code(n)", "signal(n)" or "none".
-func (s ExitStatus) String() string {
-	if s.Kind == ExitCode || s.Kind == ExitSignal {
-		return fmt.Sprintf("%s(%d)", s.Kind, s.Number)
-	}
-	return string(ExitNone)
-}
 
 // Cause is why a process ended; the set is closed.
 type Cause string
@@ -71,21 +24,21 @@ type TerminatedBy string
 
 // The initiators of a termination.
 const (
-	ByUser         TerminatedBy = "user"
-	ByPrune        TerminatedBy = "prune"
-	BySessionClose TerminatedBy = "session_close"
-	ByShutdown     TerminatedBy = "shutdown"
-	ByTimeout      TerminatedBy = "timeout"
-	ByLimit        TerminatedBy = "limit"
+	TerminatedByUser         TerminatedBy = "user"
+	TerminatedByPrune        TerminatedBy = "prune"
+	TerminatedBySessionClose TerminatedBy = "session_close"
+	TerminatedByShutdown     TerminatedBy = "shutdown"
+	TerminatedByTimeout      TerminatedBy = "timeout"
+	TerminatedByLimit        TerminatedBy = "limit"
 )
 
 // OnLeaderExit declares what becomes of background children when the leader exits.
 type OnLeaderExit string
 
-// The choices. The zero value means EndTree.
+// The choices. The zero value means LeaderExitEndsTree.
 const (
-	EndTree  OnLeaderExit = "end_tree" // they are ended like the tree of a terminated process
-	KeepTree OnLeaderExit = "keep"     // they live on, can be read and can be terminated
+	LeaderExitEndsTree  OnLeaderExit = "end_tree" // they are ended like the tree of a terminated process
+	LeaderExitKeepsTree OnLeaderExit = "keep"     // they live on, can be read and can be terminated
 )
 
 // Survivor is a kernel process that could not be ended, or could not be proven to belong to one tree only.
@@ -114,7 +67,7 @@ type EndRecord struct {
 	Limit    Limit         `json:"limit,omitempty"` // with ByLimit, where it is known which
 	Status   ExitStatus    `json:"status"`
 	Tree     TreeReport    `json:"tree"`
-	Duration time.Duration `json:"duration"` // from the start of the command to the leader's exit, in nanoseconds
+	Duration time.Duration `json:"durationNs"` // from the start of the command to the leader's exit, in nanoseconds
 	Detail   string        `json:"detail,omitempty"`
 	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and where a retry was refused
 }

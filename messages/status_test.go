@@ -15,11 +15,11 @@ func TestExitStatus(t *testing.T) {
 		code   int
 		known  bool
 	}{
-		{messages.Exited(0), "code(0)", 0, true},
-		{messages.Exited(255), "code(255)", 255, true},
-		{messages.Signaled(9), "signal(9)", 137, true},
-		{messages.Signaled(15), "signal(15)", 143, true},
-		{messages.NoStatus, "none", 0, false},
+		{messages.StatusExited(0), "code(0)", 0, true},
+		{messages.StatusExited(255), "code(255)", 255, true},
+		{messages.StatusSignaled(9), "signal(9)", 137, true},
+		{messages.StatusSignaled(15), "signal(15)", 143, true},
+		{messages.StatusNone(), "none", 0, false},
 		{messages.ExitStatus{}, "none", 0, false},
 	} {
 		if got := c.status.String(); got != c.text {
@@ -33,12 +33,12 @@ func TestExitStatus(t *testing.T) {
 
 func TestEndRecordIsOnePhrase(t *testing.T) {
 	for want, record := range map[string]messages.EndRecord{
-		"exited, code(0)":                          {Cause: messages.CauseExited, Status: messages.Exited(0)},
-		"terminated by prune, signal(15)":          {Cause: messages.CauseTerminated, By: messages.ByPrune, Status: messages.Signaled(15)},
-		"spawn_failed: no such program":            {Cause: messages.CauseSpawnFailed, Status: messages.NoStatus, Detail: "no such program"},
+		"exited, code(0)":                          {Cause: messages.CauseExited, Status: messages.StatusExited(0)},
+		"terminated by prune, signal(15)":          {Cause: messages.CauseTerminated, By: messages.TerminatedByPrune, Status: messages.StatusSignaled(15)},
+		"spawn_failed: no such program":            {Cause: messages.CauseSpawnFailed, Status: messages.StatusNone(), Detail: "no such program"},
 		"runtime_failure":                          {Cause: messages.CauseRuntimeFailure},
-		"runtime_failure, code(1): actor crashed":  {Cause: messages.CauseRuntimeFailure, Status: messages.Exited(1), Detail: "actor crashed"},
-		"terminated by session_close, signal(137)": {Cause: messages.CauseTerminated, By: messages.BySessionClose, Status: messages.Signaled(137)},
+		"runtime_failure, code(1): actor crashed":  {Cause: messages.CauseRuntimeFailure, Status: messages.StatusExited(1), Detail: "actor crashed"},
+		"terminated by session_close, signal(137)": {Cause: messages.CauseTerminated, By: messages.TerminatedBySessionClose, Status: messages.StatusSignaled(137)},
 	} {
 		if got := record.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -14,9 +14,9 @@ import (
 
 func TestTextTellsEverythingInOrder(t *testing.T) {
 	everything := messages.Result{
-		Process: 1234, Running: true, Status: messages.Exited(3), ChunkID: "abc123", WallTime: 1250 * time.Millisecond,
+		Process: 1234, Running: true, Status: messages.StatusExited(3), ChunkID: "abc123", WallTime: 1250 * time.Millisecond,
 		Background: &messages.Background{Count: 2, Kept: true}, Output: []byte("hello\n"), MaxOutputTokens: 100,
-		InputErr: &messages.Error{Code: messages.CodeInputNotTaken, Detail: "7 bytes were discarded"},
+		InputErr: &messages.Error{Code: messages.ErrInputNotTaken, Detail: "7 bytes were discarded"},
 	}
 	for _, c := range []struct {
 		name   string
@@ -26,28 +26,28 @@ func TestTextTellsEverythingInOrder(t *testing.T) {
 		{"everything", everything, "Chunk ID: abc123\nWall time: 1.2500 seconds\nProcess running with session ID 1234\n" +
 			"Command: exited with code 3\nBackground processes: 2 kept running\nInput: 7 bytes were discarded\n" +
 			"Original token count: 2\nOutput:\nhello\n"},
-		{"an ended process", messages.Result{Process: 1234, Status: messages.Exited(0), ChunkID: "00ff00",
+		{"an ended process", messages.Result{Process: 1234, Status: messages.StatusExited(0), ChunkID: "00ff00",
 			WallTime: 123456 * time.Microsecond, Output: []byte("0123456789012345678901234567890123456789"), MaxOutputTokens: 10},
 			"Chunk ID: 00ff00\nWall time: 0.1235 seconds\nProcess exited with code 0\nOriginal token count: 10\nOutput:\n" +
 				"0123456789012345678901234567890123456789"},
-		{"a signal", messages.Result{Status: messages.Signaled(9), Background: &messages.Background{Count: 1}},
+		{"a signal", messages.Result{Status: messages.StatusSignaled(9), Background: &messages.Background{Count: 1}},
 			"Wall time: 0.0000 seconds\nProcess exited with code 137\nBackground processes: 1 being ended\n" +
 				"Original token count: 0\nOutput:\n"},
-		{"an end without the kernel's word", messages.Result{Status: messages.NoStatus, Lost: "the warden process died"},
+		{"an end without the kernel's word", messages.Result{Status: messages.StatusNone(), Lost: "the warden process died"},
 			"Wall time: 0.0000 seconds\nProcess ended, its exit code is not known: the warden process died\n" +
 				"Original token count: 0\nOutput:\n"},
-		{"a running process without output", messages.Result{Process: 99999, Running: true, Status: messages.NoStatus, ChunkID: "a"},
+		{"a running process without output", messages.Result{Process: 99999, Running: true, Status: messages.StatusNone(), ChunkID: "a"},
 			"Chunk ID: a\nWall time: 0.0000 seconds\nProcess running with session ID 99999\nOriginal token count: 0\nOutput:\n"},
-		{"what waits", messages.Result{Process: 1000, Running: true, Status: messages.NoStatus, Waiting: "for the slot of another"},
+		{"what waits", messages.Result{Process: 1000, Running: true, Status: messages.StatusNone(), Waiting: "for the slot of another"},
 			"Wall time: 0.0000 seconds\nProcess running with session ID 1000\nNot started yet, waiting for the slot of another\n" +
 				"Original token count: 0\nOutput:\n"},
-		{"input that is not taken yet", messages.Result{Process: 1000, Running: true, Status: messages.NoStatus, Taken: 3, Pending: 7,
+		{"input that is not taken yet", messages.Result{Process: 1000, Running: true, Status: messages.StatusNone(), Taken: 3, Pending: 7,
 			EarlierInput: []messages.InputOutcome{{Bytes: 5, Taken: 5}, {Bytes: 9, Taken: 1,
-				Err: &messages.Error{Code: messages.CodeInputNotTaken, Op: "write", Detail: "the rest was discarded"}}}},
+				Err: &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Detail: "the rest was discarded"}}}},
 			"Wall time: 0.0000 seconds\nProcess running with session ID 1000\nEarlier input: 5 of 5 bytes were taken\n" +
 				"Earlier input: 1 of 9 bytes were taken: write: the rest was discarded\n" +
 				"Input: 3 of 10 bytes were taken, the rest is still offered\nOriginal token count: 0\nOutput:\n"},
-		{"a denial", messages.Result{Status: messages.Exited(1), Denial: &messages.Denial{Operation: "write", Path: "/etc/x"}},
+		{"a denial", messages.Result{Status: messages.StatusExited(1), Denial: &messages.Denial{Operation: "write", Path: "/etc/x"}},
 			"Wall time: 0.0000 seconds\nProcess exited with code 1\nNote: the sandbox denied write /etc/x\n" +
 				"Original token count: 0\nOutput:\n"},
 		{"background that outlived a lost leader", messages.Result{Process: 1000, Running: true, Lost: "the warden process died",
@@ -266,27 +266,27 @@ var statusLine = regexp.MustCompile(`(?m)^Process .*$`)
 
 func TestTextSaysWhyAProcessIsGone(t *testing.T) {
 	for by, want := range map[messages.TerminatedBy]string{
-		messages.ByUser:         "Process was terminated on request (signal 15)",
-		messages.ByPrune:        "Process was terminated to make room for another command (signal 15)",
-		messages.BySessionClose: "Process was terminated because its session was closed (signal 15)",
-		messages.ByShutdown:     "Process was terminated because the host was shutting down (signal 15)",
-		messages.ByTimeout:      "Process was terminated because its time was over (signal 15)",
-		messages.ByLimit:        "Process was terminated because it went beyond a limit (signal 15)",
+		messages.TerminatedByUser:         "Process was terminated on request (signal 15)",
+		messages.TerminatedByPrune:        "Process was terminated to make room for another command (signal 15)",
+		messages.TerminatedBySessionClose: "Process was terminated because its session was closed (signal 15)",
+		messages.TerminatedByShutdown:     "Process was terminated because the host was shutting down (signal 15)",
+		messages.TerminatedByTimeout:      "Process was terminated because its time was over (signal 15)",
+		messages.TerminatedByLimit:        "Process was terminated because it went beyond a limit (signal 15)",
 	} {
-		result := messages.Result{Status: messages.Signaled(15), Cause: messages.CauseTerminated, By: by}
+		result := messages.Result{Status: messages.StatusSignaled(15), Cause: messages.CauseTerminated, By: by}
 		if got := statusLine.FindAllString(result.Text(), -1); len(got) != 1 || got[0] != want {
 			t.Errorf("by %s: %q, want %q", by, got, want)
 		}
 	}
 	for want, result := range map[string]messages.Result{
-		"Process was terminated on request (exit code 3)":                                     {Status: messages.Exited(3), Cause: messages.CauseTerminated, By: messages.ByUser},
-		"Process was terminated because its time was over: its status was lost":               {Status: messages.NoStatus, Lost: "its status was lost", Cause: messages.CauseTerminated, By: messages.ByTimeout},
-		"Process was stopped by its sandbox (exit code 1)":                                    {Status: messages.Exited(1), Cause: messages.CauseSandboxDenied},
-		"Process ended, its exit code is not known: the warden process died":                  {Status: messages.NoStatus, Lost: "the warden process died", Cause: messages.CauseRuntimeFailure},
-		"Process exited with code 143":                                                        {Status: messages.Signaled(15), Cause: messages.CauseExited},
-		"Process running with session ID 1000":                                                {Process: 1000, Running: true, Status: messages.Exited(0), Background: &messages.Background{Count: 1, Kept: true}},
-		"Process was not allowed to run: rejected by user":                                    {Status: messages.NoStatus, Cause: messages.CauseRejected, Lost: "rejected by user"},
-		"Process could not be started: the file system of the program does not answer (slow)": {Status: messages.NoStatus, Cause: messages.CauseSpawnFailed, Lost: "the file system of the program does not answer (slow)"},
+		"Process was terminated on request (exit code 3)":                                     {Status: messages.StatusExited(3), Cause: messages.CauseTerminated, By: messages.TerminatedByUser},
+		"Process was terminated because its time was over: its status was lost":               {Status: messages.StatusNone(), Lost: "its status was lost", Cause: messages.CauseTerminated, By: messages.TerminatedByTimeout},
+		"Process was stopped by its sandbox (exit code 1)":                                    {Status: messages.StatusExited(1), Cause: messages.CauseSandboxDenied},
+		"Process ended, its exit code is not known: the warden process died":                  {Status: messages.StatusNone(), Lost: "the warden process died", Cause: messages.CauseRuntimeFailure},
+		"Process exited with code 143":                                                        {Status: messages.StatusSignaled(15), Cause: messages.CauseExited},
+		"Process running with session ID 1000":                                                {Process: 1000, Running: true, Status: messages.StatusExited(0), Background: &messages.Background{Count: 1, Kept: true}},
+		"Process was not allowed to run: rejected by user":                                    {Status: messages.StatusNone(), Cause: messages.CauseRejected, Lost: "rejected by user"},
+		"Process could not be started: the file system of the program does not answer (slow)": {Status: messages.StatusNone(), Cause: messages.CauseSpawnFailed, Lost: "the file system of the program does not answer (slow)"},
 	} {
 		if got := statusLine.FindAllString(result.Text(), -1); len(got) != 1 || got[0] != want {
 			t.Errorf("%+v: %q, want %q", result, got, want)
@@ -296,10 +296,10 @@ func TestTextSaysWhyAProcessIsGone(t *testing.T) {
 
 func TestAnEndRecordInWords(t *testing.T) {
 	for want, record := range map[string]messages.EndRecord{
-		"exited with code 0":        {Cause: messages.CauseExited, Status: messages.Exited(0)},
-		"was terminated on request": {Cause: messages.CauseTerminated, By: messages.ByUser, Status: messages.NoStatus},
-		"was terminated because its session was closed (signal 9): before it began": {Cause: messages.CauseTerminated, By: messages.BySessionClose, Status: messages.Signaled(9), Detail: "before it began"},
-		"ended, its exit code is not known: the warden process died":                {Cause: messages.CauseRuntimeFailure, Status: messages.NoStatus, Detail: "the warden process died"},
+		"exited with code 0":        {Cause: messages.CauseExited, Status: messages.StatusExited(0)},
+		"was terminated on request": {Cause: messages.CauseTerminated, By: messages.TerminatedByUser, Status: messages.StatusNone()},
+		"was terminated because its session was closed (signal 9): before it began": {Cause: messages.CauseTerminated, By: messages.TerminatedBySessionClose, Status: messages.StatusSignaled(9), Detail: "before it began"},
+		"ended, its exit code is not known: the warden process died":                {Cause: messages.CauseRuntimeFailure, Status: messages.StatusNone(), Detail: "the warden process died"},
 	} {
 		if got := record.Words(); got != want {
 			t.Errorf("%s: %q, want %q", record.String(), got, want)

@@ -10,7 +10,7 @@ type AwaitExit struct {
 	// Any answers when the first of several has exited; otherwise all must have.
 	Any bool `json:"any,omitempty"`
 	// For bounds the wait; when it is over the answer is what there is. Nil means no bound, and zero does not wait.
-	For *time.Duration `json:"for,omitempty"`
+	For *time.Duration `json:"forNs,omitempty"`
 }
 
 // Exit is how a leader exited.

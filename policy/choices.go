@@ -10,15 +10,15 @@ import (
 // Choices are the answers that a person is offered to the question that a plan leads to, each with what exactly it would
 // remember. File is where rules are written; empty: nowhere.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
-	once := messages.Choice{Kind: messages.Approved}
+	once := messages.Choice{Kind: messages.DecisionApproved}
 	if plan.OnDenial == Retry {
 		once.Remembers = "for this run only: if the sandbox stops it, it runs again without one"
 	}
-	choices := []messages.Choice{once, {Kind: messages.ApprovedForSession, Remembers: remembered(request, plan)}}
+	choices := []messages.Choice{once, {Kind: messages.DecisionApprovedForSession, Remembers: remembered(request, plan)}}
 	if len(plan.Amendment) > 0 {
-		choices = append(choices, messages.Choice{Kind: messages.ApprovedWithRule, Remembers: RuleRemembers(plan.Amendment, file)})
+		choices = append(choices, messages.Choice{Kind: messages.DecisionApprovedWithRule, Remembers: RuleRemembers(plan.Amendment, file)})
 	}
-	return append(choices, messages.Choice{Kind: messages.Denied}, messages.Choice{Kind: messages.Aborted})
+	return append(choices, messages.Choice{Kind: messages.DecisionDenied}, messages.Choice{Kind: messages.DecisionAborted})
 }
 
 // RuleRemembers says what an allow rule for a prefix does.
@@ -57,7 +57,7 @@ func remembered(request Request, plan Plan) string {
 // permissions says what a confined attempt may do.
 func permissions(request Request) string {
 	additional := request.AdditionalPermissions
-	if request.SandboxPermissions != messages.WithAdditionalPermissions || additional.Empty() {
+	if request.SandboxPermissions != messages.PermissionsWithAdditional || additional.Empty() {
 		return "with the permissions that the session's commands have"
 	}
 	var more []string

@@ -12,7 +12,7 @@ import (
 // equal plans as long as Granted answers the same.
 func MakePlan(request Request, snapshot Snapshot) Plan {
 	if reason := refuse(request.CommandPolicy, snapshot.Approval); reason != "" {
-		return Plan{Decision: Reject, Reason: reason, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
+		return Plan{Decision: Reject, Reason: reason, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	}
 	m := newMaker(request, snapshot)
 	m.judgeAll()
@@ -30,7 +30,7 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 		return plan
 	}
 	// The key says what was approved: this attempt, with this answer to a denial.
-	plan.Source = messages.ByCache
+	plan.Source = messages.DecidedByCache
 	if plan.Decision == Ask {
 		plan.Decision = Run
 	} else {
@@ -153,11 +153,11 @@ func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 	mode := m.approval.Mode
 	widens := override(m.request.CommandPolicy) && m.sandbox.Confined()
 	switch {
-	case mode == messages.Untrusted && !widens && m.safe(words):
+	case mode == messages.ApproveUntrusted && !widens && m.safe(words):
 		return fine, false
-	case dangerous && mode == messages.Never:
+	case dangerous && mode == messages.ApproveNever:
 		return forbid, true
-	case dangerous, mode == messages.Untrusted, widens: // never and on-failure have refused what widens
+	case dangerous, mode == messages.ApproveUntrusted, widens: // never and on-failure have refused what widens
 		return ask, dangerous
 	}
 	return fine, false
@@ -177,7 +177,7 @@ func (m *maker) safe(words []string) bool {
 
 // decide combines the segments: the strictest decides.
 func (m *maker) decide() Plan {
-	plan := Plan{Decision: Run, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
+	plan := Plan{Decision: Run, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	var byRule, byGuess *segment // the first that asks
 	bypass := true
 	for i := range m.segments {
@@ -204,7 +204,7 @@ func (m *maker) decide() Plan {
 		plan.Reason = m.whyAsk(byRule)
 	}
 	plan.Source = source(bypass || byRule != nil)
-	if bypass || m.request.SandboxPermissions == messages.RequireEscalated {
+	if bypass || m.request.SandboxPermissions == messages.PermissionsRequireEscalated {
 		plan.FirstAttempt = Unsandboxed
 	} else if m.sandbox.Confined() && m.retries() {
 		plan.OnDenial = AskTo
@@ -218,9 +218,9 @@ func (m *maker) decide() Plan {
 // retries reports whether what the sandbox has stopped may run again without it.
 func (m *maker) retries() bool {
 	switch m.approval.Mode {
-	case messages.Untrusted, messages.OnFailure:
+	case messages.ApproveUntrusted, messages.ApproveOnFailure:
 		return true
-	case messages.Granular:
+	case messages.ApproveGranular:
 		return m.approval.Granular.SandboxApproval
 	}
 	return false
@@ -228,9 +228,9 @@ func (m *maker) retries() bool {
 
 func source(rule bool) messages.DecisionSource {
 	if rule {
-		return messages.ByRule
+		return messages.DecidedByRule
 	}
-	return messages.ByPolicy
+	return messages.DecidedByPolicy
 }
 
 // verdict is the rule's decision as a verdict. What is no decision forbids.

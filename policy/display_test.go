@@ -177,7 +177,7 @@ func TestChoices(t *testing.T) {
 		"without a sandbox": {func(r *Request) { r.Environment = &messages.EnvironmentPolicy{Exact: true} },
 			Plan{FirstAttempt: Unsandboxed, OnDenial: Return}, []string{"without a sandbox", "same environment"}, "permissions", ""},
 		"wider": {func(r *Request) {
-			r.SandboxPermissions = messages.WithAdditionalPermissions
+			r.SandboxPermissions = messages.PermissionsWithAdditional
 			r.AdditionalPermissions = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
 		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r, writing w\\u200b"}, "without", ""},
@@ -189,8 +189,8 @@ func TestChoices(t *testing.T) {
 		r := request
 		c.change(&r)
 		choices := Choices(r, c.plan, "/home/me/rules/default.rules")
-		want := []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule,
-			messages.Denied, messages.Aborted}
+		want := []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule,
+			messages.DecisionDenied, messages.DecisionAborted}
 		if c.rule == "" {
 			want = slices.Delete(want, 2, 3)
 		} else if text := choices[2].Remembers; !strings.Contains(text, "begins with the words "+c.rule) ||

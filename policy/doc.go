@@ -2,7 +2,7 @@
 //
 //	plan := policy.MakePlan(
 //		policy.Request{Argv: []string{"/bin/bash", "-lc", "git push"}, Program: "/bin/bash", Dir: "/work"},
-//		policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules},
+//		policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.ApproveOnRequest}, Rules: rules},
 //	)
 //	switch plan.Decision {
 //	case policy.Run: // as plan.FirstAttempt says; if the sandbox stops it, what plan.OnDenial says

@@ -16,7 +16,7 @@ prefix_rule(pattern=["git", "push"], decision="prompt", justification="it talks 
 		fmt.Println(err)
 		return
 	}
-	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: rules}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.ApproveOnRequest}, Rules: rules}
 	for _, script := range []string{"git status", "git status && git push", "rm -rf build"} {
 		request := policy.Request{Argv: []string{"/bin/bash", "-lc", script}, Program: "/bin/bash", Dir: "/work"}
 		plan := policy.MakePlan(request, snapshot)

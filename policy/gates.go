@@ -9,17 +9,17 @@ import (
 
 // override reports whether a request asks for more than the session's sandbox allows.
 func override(p messages.CommandPolicy) bool {
-	return p.SandboxPermissions != "" && p.SandboxPermissions != messages.UseDefault
+	return p.SandboxPermissions != "" && p.SandboxPermissions != messages.PermissionsUseDefault
 }
 
 // CheckCommand finds what is wrong with the policy part of a command, before anything is decided about it. What is well
 // formed but not allowed under the approval policy is left to the plan, which rejects it.
 func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPolicy) error {
 	switch command.SandboxPermissions {
-	case "", messages.UseDefault, messages.RequireEscalated, messages.WithAdditionalPermissions:
+	case "", messages.PermissionsUseDefault, messages.PermissionsRequireEscalated, messages.PermissionsWithAdditional:
 	default:
-		return invalid("sandboxPermissions", fmt.Sprintf("there are no permissions %q; use %q, %q or %q", command.SandboxPermissions, messages.UseDefault,
-			messages.RequireEscalated, messages.WithAdditionalPermissions), "")
+		return invalid("sandboxPermissions", fmt.Sprintf("there are no permissions %q; use %q, %q or %q", command.SandboxPermissions, messages.PermissionsUseDefault,
+			messages.PermissionsRequireEscalated, messages.PermissionsWithAdditional), "")
 	}
 	if command.Justification != "" && command.SandboxPermissions == "" {
 		return invalid("justification", "a reason is given, but nothing that it is for; ask to run without a sandbox, or leave the reason out",
@@ -28,7 +28,7 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 	if gate(command, approval) != "" {
 		return nil
 	}
-	asks := command.SandboxPermissions == messages.WithAdditionalPermissions
+	asks := command.SandboxPermissions == messages.PermissionsWithAdditional
 	switch additional := command.AdditionalPermissions; {
 	case asks && additional == nil:
 		return invalid("additionalPermissions", "more permissions are asked for, and none are named; ask for the network, or name paths",
@@ -58,7 +58,7 @@ func checkPaths(files *messages.FileSystemPermissions) error {
 }
 
 func invalid(subject, detail, hint string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
 }
 
 // gate says why a request for more than the sandbox allows is out of the question; empty if it is not. Whether it may run
@@ -66,12 +66,12 @@ func invalid(subject, detail, hint string) error {
 func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	mode := messages.ApprovalMode(approval.String())
 	switch {
-	case !override(command) || mode == messages.OnRequest:
+	case !override(command) || mode == messages.ApproveOnRequest:
 		return ""
-	case command.SandboxPermissions == messages.WithAdditionalPermissions:
+	case command.SandboxPermissions == messages.PermissionsWithAdditional:
 		return fmt.Sprintf("rejected: you cannot request additional permissions, because the approval policy is %s, not on-request; "+
 			"run the command without them", approval)
-	case mode == messages.Untrusted || mode == messages.Granular:
+	case mode == messages.ApproveUntrusted || mode == messages.ApproveGranular:
 		return ""
 	}
 	return fmt.Sprintf("reject command: you cannot ask for escalated permissions, because the approval policy is %s; run the "+

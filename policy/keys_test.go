@@ -71,7 +71,7 @@ func wider(network bool, read, write []string) messages.CommandPolicy {
 	if network {
 		p.Network = &messages.NetworkPermissions{Enabled: true}
 	}
-	return messages.CommandPolicy{SandboxPermissions: messages.WithAdditionalPermissions, AdditionalPermissions: &p}
+	return messages.CommandPolicy{SandboxPermissions: messages.PermissionsWithAdditional, AdditionalPermissions: &p}
 }
 
 // equivalents are pairs of calls of which the second should not be asked about if the first was approved for the session.
@@ -91,9 +91,9 @@ func equivalents() [][2]asked {
 		func(e *messages.ExecCommand) { e.NoWait = true },
 		func(e *messages.ExecCommand) { e.Grace = new(time.Second) },
 		func(e *messages.ExecCommand) { e.Call = "another" },
-		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.UseDefault },
+		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.PermissionsUseDefault },
 		func(e *messages.ExecCommand) {
-			e.SandboxPermissions, e.Justification = messages.UseDefault, "because"
+			e.SandboxPermissions, e.Justification = messages.PermissionsUseDefault, "because"
 		},
 		func(e *messages.ExecCommand) { e.PrefixRule = []string{"npm"} },
 		func(e *messages.ExecCommand) { e.Environment = &messages.EnvironmentPolicy{} },
@@ -144,7 +144,7 @@ func equivalents() [][2]asked {
 		{base.with(terminal), base.with(openStdin)},
 		{unknown.with(terminal), unknown},
 		{base.with(terminal), base.with(func(e *messages.ExecCommand) { e.TTY, e.Size = true, messages.Size{Rows: 50, Cols: 200} })},
-		{base.permitted(escalated), base.permitted(messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
+		{base.permitted(escalated), base.permitted(messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated,
 			Justification: "x"})},
 		{base.permitted(wider(true, nil, nil)), base.permitted(wider(true, []string{}, nil))},
 		{base.permitted(wider(false, []string{"/a", "/b"}, nil)), base.permitted(wider(false, []string{"/b", "/a", "/b/"}, nil))},
@@ -270,8 +270,8 @@ func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 	}
 	for _, later := range []Snapshot{under(untrusted, readOnly, nil), under(onRequest, workspace, nil), under(onRequest, full,
 		nil),
-		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil),
-		under(onRequest, messages.SandboxPolicy{Type: messages.ReadOnly, WritableRoots: []string{"/data"}}, nil)} {
+		under(onRequest, messages.SandboxPolicy{Type: messages.SandboxReadOnly, NetworkAccess: true}, nil),
+		under(onRequest, messages.SandboxPolicy{Type: messages.SandboxReadOnly, WritableRoots: []string{"/data"}}, nil)} {
 		later.Granted = func(key string) bool { return key == first.CacheKey }
 		if plan := MakePlan(request, later); plan.Decision != Ask {
 			t.Errorf("%s, %s: %+v", later.Approval, later.Sandbox, plan)

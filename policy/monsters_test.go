@@ -47,7 +47,7 @@ func TestMonstersAreBounded(t *testing.T) {
 				began, worked := time.Now(), processorTime(t)
 				plan := MakePlan(request, under(untrusted, workspace, rules))
 				took = min(took, time.Since(began), processorTime(t)-worked)
-				if plan.Decision == Run && plan.Source != messages.ByRule {
+				if plan.Decision == Run && plan.Source != messages.DecidedByRule {
 					t.Errorf("%s: %.80s: %s", name, quote(request.Argv), outcome(plan, true))
 				}
 				if took < 100*time.Millisecond {

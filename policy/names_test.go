@@ -27,7 +27,7 @@ const usualPath = "/usr/local/bin:/usr/bin/:/bin"
 
 // TestANameIsBelievedWhereItLeads: neither allow rules nor what is known of names counts for another program.
 func TestANameIsBelievedWhereItLeads(t *testing.T) {
-	snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/data", "../side"}},
+	snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/data", "../side"}},
 		testRules(testRule{rules.Allow, "allowed", ""}, testRule{rules.Prompt, "prompted", ""}, testRule{rules.Forbidden, "forbidden", ""}))
 	snapshot.Dir = "/session"
 	for name, c := range map[string]struct {
@@ -97,11 +97,11 @@ func TestTheSystemsDirectoriesCount(t *testing.T) {
 func TestWiderPermissionsOpenDirectories(t *testing.T) {
 	request := looked("ls", "/opt/x/bin:"+usualPath)
 	snapshot := under(onRequest, workspace, testRules(testRule{rules.Allow, "ls", ""}))
-	if plan := MakePlan(request, snapshot); plan.Source != messages.ByRule {
+	if plan := MakePlan(request, snapshot); plan.Source != messages.DecidedByRule {
 		t.Errorf("%+v", plan)
 	}
 	request.CommandPolicy = wider(false, nil, []string{"/opt/x"})
-	if plan := MakePlan(request, snapshot); plan.Source == messages.ByRule {
+	if plan := MakePlan(request, snapshot); plan.Source == messages.DecidedByRule {
 		t.Errorf("the script may replace what it runs: %+v", plan)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // amendment is the prefix that an approval could turn into an allow rule; nil if none should be offered: where rules
 // would not hold for the command, where one matches already, and where the prefix would allow far more than this.
 func (m *maker) amendment(plan Plan) []string {
-	permissions := m.request.SandboxPermissions == messages.WithAdditionalPermissions
+	permissions := m.request.SandboxPermissions == messages.PermissionsWithAdditional
 	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {
 		return nil
 	}

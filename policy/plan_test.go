@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	never     = messages.ApprovalPolicy{Mode: messages.Never}
-	onRequest = messages.ApprovalPolicy{Mode: messages.OnRequest}
-	untrusted = messages.ApprovalPolicy{Mode: messages.Untrusted}
-	readOnly  = messages.SandboxPolicy{Type: messages.ReadOnly}
-	workspace = messages.SandboxPolicy{Type: messages.WorkspaceWrite}
-	full      = messages.SandboxPolicy{Type: messages.DangerFullAccess}
-	escalated = messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated}
+	never     = messages.ApprovalPolicy{Mode: messages.ApproveNever}
+	onRequest = messages.ApprovalPolicy{Mode: messages.ApproveOnRequest}
+	untrusted = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
+	readOnly  = messages.SandboxPolicy{Type: messages.SandboxReadOnly}
+	workspace = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
+	full      = messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
+	escalated = messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated}
 )
 
 func under(approval messages.ApprovalPolicy, sandbox messages.SandboxPolicy, rules *rules.Set) Snapshot {
@@ -27,7 +27,7 @@ func under(approval messages.ApprovalPolicy, sandbox messages.SandboxPolicy, rul
 
 func TestReasonsNameTheFacts(t *testing.T) {
 	escalate := func(r Request, justification string) Request {
-		r.CommandPolicy = messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated, Justification: justification}
+		r.CommandPolicy = messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated, Justification: justification}
 		return r
 	}
 	widen := func(r Request) Request { r.CommandPolicy = classes["W"].policy; return r }
@@ -101,7 +101,7 @@ func TestReasonsAreShort(t *testing.T) {
 }
 
 func TestCheckCommand(t *testing.T) {
-	with := messages.WithAdditionalPermissions
+	with := messages.PermissionsWithAdditional
 	network := &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
 	files := func(paths ...string) *messages.AdditionalPermissions {
 		return &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Read: paths}}
@@ -112,7 +112,7 @@ func TestCheckCommand(t *testing.T) {
 		facts    string // empty: nothing is wrong
 	}{
 		"nothing": {messages.CommandPolicy{}, onRequest, ""},
-		"the default, justified": {messages.CommandPolicy{SandboxPermissions: messages.UseDefault, Justification: "x"},
+		"the default, justified": {messages.CommandPolicy{SandboxPermissions: messages.PermissionsUseDefault, Justification: "x"},
 			onRequest, ""},
 		"escalated": {escalated, onRequest, ""},
 		"wider": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: network},
@@ -130,7 +130,7 @@ func TestCheckCommand(t *testing.T) {
 			Network: &messages.NetworkPermissions{}}}, onRequest, "nothing is asked for"},
 		"not asked for":        {messages.CommandPolicy{AdditionalPermissions: network}, onRequest, "say it, or leave them out"},
 		"not asked for, never": {messages.CommandPolicy{AdditionalPermissions: network}, never, "say it, or leave them out"},
-		"both": {messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated,
+		"both": {messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated,
 			AdditionalPermissions: network}, onRequest, "it is not said that they are asked for"},
 		"a pattern": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("/a", "/b/*")},
 			onRequest, "/b/*|not patterns"},
@@ -159,7 +159,7 @@ func TestCheckCommand(t *testing.T) {
 
 func TestAmendments(t *testing.T) {
 	prefer := func(r Request, prefix ...string) Request { r.PrefixRule = prefix; return r }
-	escalate := func(r Request) Request { r.SandboxPermissions = messages.RequireEscalated; return r }
+	escalate := func(r Request) Request { r.SandboxPermissions = messages.PermissionsRequireEscalated; return r }
 	altered := func(r Request) Request {
 		r.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"A": "b"}}
 		return r
@@ -224,7 +224,7 @@ func TestAnAmendmentIsEffective(t *testing.T) {
 			t.Fatalf("%q offers %q: %v", request.Argv, plan.Amendment, err)
 		}
 		if again := MakePlan(request, under(untrusted, readOnly, rules)); outcome(again,
-			true) != "run!" || again.Source != messages.ByRule {
+			true) != "run!" || again.Source != messages.DecidedByRule {
 			t.Errorf("%q with a rule for %q: %s", request.Argv, plan.Amendment, outcome(again, true))
 		}
 	}
@@ -334,7 +334,7 @@ func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 	}{
 		{shell("git status"), readOnly, "run/ask"},
 		{shell("git status"), full, "ask"},
-		{words("git", "status"), messages.SandboxPolicy{Type: messages.ExternalSandbox}, "ask"},
+		{words("git", "status"), messages.SandboxPolicy{Type: messages.SandboxExternal}, "ask"},
 		{shell("git diff"), workspace, "ask/retry"},
 		{shell("git diff --no-textconv --no-ext-diff"), workspace, "run/ask"},
 		{shell("ls"), full, "run"},
@@ -381,8 +381,8 @@ func TestSources(t *testing.T) {
 	for _, c := range []struct {
 		script string
 		want   messages.DecisionSource
-	}{{"allowed", messages.ByRule}, {"prompted", messages.ByRule}, {"forbidden", messages.ByRule}, {"ls", messages.ByPolicy},
-		{"cargo b", messages.ByPolicy}, {"allowed; ls", messages.ByPolicy}, {"rm -rf x", messages.ByPolicy}} {
+	}{{"allowed", messages.DecidedByRule}, {"prompted", messages.DecidedByRule}, {"forbidden", messages.DecidedByRule}, {"ls", messages.DecidedByPolicy},
+		{"cargo b", messages.DecidedByPolicy}, {"allowed; ls", messages.DecidedByPolicy}, {"rm -rf x", messages.DecidedByPolicy}} {
 		if plan := MakePlan(shell(c.script), under(untrusted, readOnly, tableRules())); plan.Source != c.want {
 			t.Errorf("%s: by %s, want %s", c.script, plan.Source, c.want)
 		}
@@ -410,9 +410,9 @@ func TestGrants(t *testing.T) {
 				want := before
 				switch {
 				case before.Decision == Ask:
-					want.Decision, want.Source = Run, messages.ByCache
+					want.Decision, want.Source = Run, messages.DecidedByCache
 				case before.OnDenial == AskTo:
-					want.OnDenial, want.Source = Retry, messages.ByCache
+					want.OnDenial, want.Source = Retry, messages.DecidedByCache
 				case len(asked) > 0:
 					t.Errorf("%s, %s: a grant was looked for though there is no question", row[0], class.script)
 				}

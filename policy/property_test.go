@@ -94,7 +94,7 @@ func TestNothingLeavesTheSandboxByItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlan(t)
 		plan := MakePlan(d.request, d.snapshot)
-		approved := plan.Decision == Ask || plan.Source == messages.ByCache && d.snapshot.Granted != nil
+		approved := plan.Decision == Ask || plan.Source == messages.DecidedByCache && d.snapshot.Granted != nil
 		mayLeave := approved || d.allAllowed() || !d.snapshot.Sandbox.Confined()
 		if plan.Decision != Reject && plan.FirstAttempt == Unsandboxed && !mayLeave {
 			t.Fatalf("%q, %s: begins without a sandbox: %+v", d.request.Argv, d.snapshot.Approval, plan)

@@ -48,7 +48,7 @@ func (m *maker) justified(reason string) string {
 
 // forbidden is the plan for a command whose segment i is forbidden. Of several rules the first segment's speaks.
 func (m *maker) forbidden(i int) Plan {
-	plan := Plan{Decision: Reject, Source: messages.ByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
+	plan := Plan{Decision: Reject, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	for j := range m.segments { // a rule says more than what we know about programs
 		if m.segments[j].verdict == forbid && m.segments[j].rule != nil {
 			i = j
@@ -62,23 +62,23 @@ func (m *maker) forbidden(i int) Plan {
 			"nobody may be asked; remove them in a safer way"
 	case rule.Justification != "":
 		plan.Reason = fmt.Sprintf("%s rejected: %s", quote(m.request.Argv), Visible(rule.Justification))
-		plan.Source = messages.ByRule
+		plan.Source = messages.DecidedByRule
 	default:
 		plan.Reason = fmt.Sprintf("%s rejected: a rule of the policy forbids commands that begin with %s", quote(m.request.Argv),
 			quote(rule.Prefix))
-		plan.Source = messages.ByRule
+		plan.Source = messages.DecidedByRule
 	}
 	return plan
 }
 
 // mayNotAsk says why a question that is needed is not put, naming the setting; empty if it may be.
 func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
-	granular := m.approval.Mode == messages.Granular
+	granular := m.approval.Mode == messages.ApproveGranular
 	switch {
-	case byRule != nil && m.approval.Mode == messages.Never:
+	case byRule != nil && m.approval.Mode == messages.ApproveNever:
 		return fmt.Sprintf("rejected: a rule of the policy requires approval for commands that begin with %s, but the approval "+
 			"policy is never", quote(byRule.rule.Prefix))
-	case m.approval.Mode == messages.Never:
+	case m.approval.Mode == messages.ApproveNever:
 		return "rejected: it requires approval by policy, but the approval policy is never"
 	case granular && byRule != nil && !m.approval.Granular.Rules:
 		return fmt.Sprintf("rejected: a rule of the policy requires approval for commands that begin with %s, but the approval "+
@@ -120,9 +120,9 @@ func (m *maker) whySegment(i int) string {
 		return whyRule(s.rule)
 	case s.danger:
 		return "removes files by force, `rm -f`"
-	case m.request.SandboxPermissions == messages.RequireEscalated && m.sandbox.Confined():
+	case m.request.SandboxPermissions == messages.PermissionsRequireEscalated && m.sandbox.Confined():
 		return "asks to run without a sandbox"
-	case m.request.SandboxPermissions == messages.WithAdditionalPermissions && m.sandbox.Confined():
+	case m.request.SandboxPermissions == messages.PermissionsWithAdditional && m.sandbox.Confined():
 		return "asks for more than the sandbox allows"
 	case c.nowhere && m.understood.Script:
 		return "is not known to be safe: where " + quote(c.written[:1]) + " leads in PATH is not certain"

@@ -67,7 +67,7 @@ func TestAQuestionShowsWhatRuns(t *testing.T) {
 func TestTheCallersWordsAreMarkedAndBounded(t *testing.T) {
 	for _, justification := range []string{"needs the network", `it is "safe"` + "\n\u202e", strings.Repeat("é", callerBytes)} {
 		request := shell("cargo build")
-		request.CommandPolicy = messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated, Justification: justification}
+		request.CommandPolicy = messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated, Justification: justification}
 		reason := MakePlan(request, under(onRequest, readOnly, nil)).Reason
 		ours, theirs, marked := strings.Cut(reason, `; the caller says: "`)
 		inner, closed := strings.CutSuffix(theirs, `"`)

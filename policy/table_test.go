@@ -33,22 +33,22 @@ granular, no rules            |DFA, EXT |run        |run        |ask        |run
 `
 
 var approvals = map[string]messages.ApprovalPolicy{
-	"never":                         {Mode: messages.Never},
-	"on-request":                    {Mode: messages.OnRequest},
-	"untrusted":                     {Mode: messages.Untrusted},
-	"on-failure":                    {Mode: messages.OnFailure},
+	"never":                         {Mode: messages.ApproveNever},
+	"on-request":                    {Mode: messages.ApproveOnRequest},
+	"untrusted":                     {Mode: messages.ApproveUntrusted},
+	"on-failure":                    {Mode: messages.ApproveOnFailure},
 	"granular":                      granular(messages.GranularApproval{SandboxApproval: true, Rules: true}),
 	"granular, no sandbox_approval": granular(messages.GranularApproval{Rules: true}),
 	"granular, no rules":            granular(messages.GranularApproval{SandboxApproval: true}),
 }
 
 func granular(settings messages.GranularApproval) messages.ApprovalPolicy {
-	return messages.ApprovalPolicy{Mode: messages.Granular, Granular: settings}
+	return messages.ApprovalPolicy{Mode: messages.ApproveGranular, Granular: settings}
 }
 
 var sandboxes = map[string][]messages.SandboxPolicy{
-	"RO, WW":   {{}, {Type: messages.ReadOnly}, {Type: messages.WorkspaceWrite, NetworkAccess: true}},
-	"DFA, EXT": {{Type: messages.DangerFullAccess}, {Type: messages.ExternalSandbox}},
+	"RO, WW":   {{}, {Type: messages.SandboxReadOnly}, {Type: messages.SandboxWorkspaceWrite, NetworkAccess: true}},
+	"DFA, EXT": {{Type: messages.SandboxDangerFullAccess}, {Type: messages.SandboxExternal}},
 }
 
 // classes are commands of each column, and what they ask for.
@@ -62,9 +62,9 @@ var classes = map[string]struct {
 	"A":  {script: "allowed thing"},
 	"P":  {script: "prompted thing"},
 	"F":  {script: "forbidden thing"},
-	"E":  {"cargo build", messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated}},
-	"SE": {"ls -l", messages.CommandPolicy{SandboxPermissions: messages.RequireEscalated}},
-	"W": {"cargo build", messages.CommandPolicy{SandboxPermissions: messages.WithAdditionalPermissions,
+	"E":  {"cargo build", messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated}},
+	"SE": {"ls -l", messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated}},
+	"W": {"cargo build", messages.CommandPolicy{SandboxPermissions: messages.PermissionsWithAdditional,
 		AdditionalPermissions: &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}}},
 }
 
@@ -186,7 +186,7 @@ func wellFormed(t interface{ Errorf(string, ...any) }, plan Plan) {
 		t.Errorf("a rejection is more than that, or has no reason: %+v", plan)
 	case plan.Decision == Ask && plan.Reason == "":
 		t.Errorf("asked without a reason: %+v", plan)
-	case (plan.Decision == Ask || plan.OnDenial == AskTo) != (plan.CacheKey != "") && plan.Source != messages.ByCache:
+	case (plan.Decision == Ask || plan.OnDenial == AskTo) != (plan.CacheKey != "") && plan.Source != messages.DecidedByCache:
 		t.Errorf("a question without a key, or the reverse: %+v", plan)
 	case plan.FirstAttempt == Unsandboxed && plan.OnDenial != Return:
 		t.Errorf("without a sandbox there is no denial: %+v", plan)

@@ -79,7 +79,7 @@ func (c *child) Resize(size messages.Size) error {
 		if c.over() {
 			return closedError("resize")
 		}
-		return &messages.Error{Code: messages.CodeNotATerminal, Op: "resize",
+		return &messages.Error{Code: messages.ErrNotATerminal, Op: "resize",
 			Detail: "the process is on pipes; start it on a terminal"}
 	}
 	return controlError("resize", setSize(c.terminal, size.OrDefault()))
@@ -100,7 +100,7 @@ const maxSignal = 64
 
 func (c *child) Signal(sig syscall.Signal, scope Scope) error {
 	if sig <= 0 || sig > maxSignal {
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "signal",
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "signal",
 			Detail: fmt.Sprintf("there is no signal %d; use 1 to %d", int(sig), maxSignal)}
 	}
 	if c.over() {
@@ -137,9 +137,9 @@ func controlError(op string, err error) error {
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed
 	}
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: op, Detail: reason(err)}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Detail: reason(err)}
 }
 
 func closedError(op string) *messages.Error {
-	return &messages.Error{Code: messages.CodeClosed, Op: op, Detail: "the process has ended"}
+	return &messages.Error{Code: messages.ErrClosed, Op: op, Detail: "the process has ended"}
 }

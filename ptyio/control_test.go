@@ -76,7 +76,7 @@ func TestAnInterruptHitsTheForegroundJobAndNotItsShell(t *testing.T) {
 			r.awaitOutput(t, fmt.Sprintf("status 130 of round %d", round))
 		}
 		r.write(t, "exit 7\n")
-		if status := r.awaitEnd(t); status != messages.Exited(7) {
+		if status := r.awaitEnd(t); status != messages.StatusExited(7) {
 			t.Errorf("status %v", status)
 		}
 	})
@@ -142,7 +142,7 @@ func TestAnEndedChildAnswersEverythingWithClosed(t *testing.T) {
 		r.awaitEnd(t)
 		mustBe(t, receive(t, r.send(t, []byte("x"), 0)).err, messages.ErrClosed)
 		mustBe(t, r.closeStdin(t), messages.ErrClosed)
-		mustBe(t, r.Resize(messages.DefaultSize), messages.ErrClosed)
+		mustBe(t, r.Resize(messages.Size{}.OrDefault()), messages.ErrClosed)
 		mustBe(t, r.Signal(syscall.SIGTERM, ptyio.Tree), messages.ErrClosed)
 		r.EndTree(time.Second)
 		r.Abandon()

@@ -29,7 +29,7 @@ func TestCursorAheadOfTheLogWaits(t *testing.T) {
 	if chunks, missed := l.Next(&c, 10); len(chunks) > 0 || missed != 0 || c.Offset() != 3 {
 		t.Errorf("%q, %d, %d", spelled(chunks), missed, c.Offset())
 	}
-	l.Append(messages.PTY, []byte("cd"))
+	l.Append(messages.StreamPTY, []byte("cd"))
 	if chunks, missed := l.Next(&c, 10); spelled(chunks) != "2@3 pty d" || missed != 0 {
 		t.Errorf("%q, %d", spelled(chunks), missed)
 	}
@@ -75,7 +75,7 @@ func TestReadersGetEverythingOrKnowWhatTheyMissed(t *testing.T) {
 			"append": func(t *rapid.T) {
 				p := letters.Draw(t, "p")
 				all = append(all, p...)
-				l.Append(messages.PTY, p)
+				l.Append(messages.StreamPTY, p)
 				unread.Push(p)
 			},
 			"lose": func(t *rapid.T) {

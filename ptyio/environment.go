@@ -54,7 +54,7 @@ var secretNames = patterns([]string{"*KEY*", "*SECRET*", "*TOKEN*"})
 // Policies match names without regard to case, but setting PATH does not replace a variable called Path. Of a name that
 // comes twice in base the last one counts. Entries of base without a name are left out. An unknown Inherit, and a name
 // or value that no kernel would take (a name that is empty or holds '=', a NUL byte in either), is a *messages.Error of
-// messages.CodeInvalidRequest that names the variable.
+// messages.ErrInvalidRequest that names the variable.
 func BuildEnvironment(base []string, policy messages.EnvironmentPolicy, overrides map[string]string) ([]string, error) {
 	env, err := inherited(base, policy)
 	if err != nil {
@@ -86,7 +86,7 @@ func inherited(base []string, policy messages.EnvironmentPolicy) (map[string]str
 	case messages.InheritAll, messages.InheritCore, "":
 	default:
 		return nil, &messages.Error{
-			Code: messages.CodeInvalidRequest, Op: "build environment", Subject: "inherit",
+			Code: messages.ErrInvalidRequest, Op: "build environment", Subject: "inherit",
 			Detail: fmt.Sprintf("%q is not a way to inherit; use %q, %q or %q", policy.Inherit, messages.InheritAll, messages.InheritCore, messages.InheritNone),
 		}
 	}
@@ -117,7 +117,7 @@ func checkVariable(name, value string) error {
 		return nil
 	}
 	return &messages.Error{
-		Code: messages.CodeInvalidRequest, Op: "build environment", Subject: fmt.Sprintf("%q", name),
+		Code: messages.ErrInvalidRequest, Op: "build environment", Subject: fmt.Sprintf("%q", name),
 		Detail: detail + "; remove the variable or exclude it",
 	}
 }

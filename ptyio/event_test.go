@@ -19,7 +19,7 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	o := NewOutput(messages.Stderr, []byte("x"), func() { released.Add(1) })
+	o := NewOutput(messages.StreamStderr, []byte("x"), func() { released.Add(1) })
 	o.Looked()
 	if released.Load() != 0 {
 		t.Error("looked at is not released")
@@ -31,15 +31,15 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 	}
 	all.Wait()
 	returned(1)
-	if n := released.Load(); n != 1 || o.At != nil || o.Stream != messages.Stderr || string(o.Bytes) != "x" {
+	if n := released.Load(); n != 1 || o.At != nil || o.Stream != messages.StreamStderr || string(o.Bytes) != "x" {
 		t.Errorf("released %d times: %+v", n, o)
 	}
-	for _, o := range []Output{{}, NewOutput(messages.PTY, nil, nil), NewOutputAt(messages.PTY, nil, Position{Offset: 3, Seq: 2}, nil)} {
+	for _, o := range []Output{{}, NewOutput(messages.StreamPTY, nil, nil), NewOutputAt(messages.StreamPTY, nil, Position{Offset: 3, Seq: 2}, nil)} {
 		o.Looked()
 		o.Release()
 		o.Discard()
 	}
-	at := NewOutputAt(messages.PTY, nil, Position{Offset: 3, Seq: 2}, func() { released.Add(1) })
+	at := NewOutputAt(messages.StreamPTY, nil, Position{Offset: 3, Seq: 2}, func() { released.Add(1) })
 	at.Discard()
 	returned(2)
 	if *at.At != (Position{Offset: 3, Seq: 2}) || released.Load() != 2 {
@@ -49,9 +49,9 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 
 func TestAHostsOwnReleaseHarmsNobody(t *testing.T) {
 	hang, left := make(chan struct{}), make(chan struct{})
-	NewOutput(messages.Stdout, nil, func() { <-hang }).Release() // returns all the same
-	NewOutput(messages.Stdout, nil, func() { panic("deliberate") }).Release()
-	NewOutput(messages.Stdout, nil, func() { defer close(left); runtime.Goexit() }).Discard()
+	NewOutput(messages.StreamStdout, nil, func() { <-hang }).Release() // returns all the same
+	NewOutput(messages.StreamStdout, nil, func() { panic("deliberate") }).Release()
+	NewOutput(messages.StreamStdout, nil, func() { defer close(left); runtime.Goexit() }).Discard()
 	<-left
 	close(hang)
 }

@@ -60,7 +60,7 @@ func TestWhatIsWrittenRightBeforeTheExitArrivesUnderLoad(t *testing.T) {
 					if got := r.text(); got != want {
 						t.Errorf("run %d of %d bytes: %d bytes had come before Drained", i, size, len(got))
 					}
-					if status := r.awaitEnd(t); status != messages.Exited(0) {
+					if status := r.awaitEnd(t); status != messages.StatusExited(0) {
 						t.Errorf("run %d of %d bytes: %v", i, size, status)
 					}
 				})
@@ -73,7 +73,7 @@ func TestWhatIsWrittenRightBeforeTheExitArrivesUnderLoad(t *testing.T) {
 // leavesBehind is a leader that exits and leaves a child that holds its output until it reads from the gate.
 func leavesBehind(tty bool, g *gate, then string) ptyio.Launch {
 	l := shell(tty, fmt.Sprintf(`trap "" HUP; { read word <%s; %s; } & echo leader; exit 5`, g.path, then))
-	l.OnLeaderExit = messages.KeepTree
+	l.OnLeaderExit = messages.LeaderExitKeepsTree
 	return l
 }
 
@@ -85,7 +85,7 @@ func TestALeadersExitIsReportedWhileItsOutputIsHeld(t *testing.T) {
 		if waited := drainedAt.Sub(exitedAt); waited < ptyio.DrainWait/2 || waited > ptyio.DrainWait+time.Second {
 			t.Errorf("drained %v after the exit, want about %v", waited, ptyio.DrainWait)
 		}
-		if !strings.Contains(r.text(), "leader") || exited.Status != messages.Exited(5) {
+		if !strings.Contains(r.text(), "leader") || exited.Status != messages.StatusExited(5) {
 			t.Errorf("status %v, output %q", exited.Status, r.text())
 		}
 		after(2 * ptyio.DrainWait)
@@ -168,7 +168,7 @@ func TestNothingIsLostWhileTheReceiverIsLate(t *testing.T) {
 func TestADrainEndsEvenIfABackgroundChildNeverStopsWriting(t *testing.T) {
 	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		l := shell(tty, `trap "" HUP; yes & echo leader`)
-		l.OnLeaderExit = messages.KeepTree
+		l.OnLeaderExit = messages.LeaderExitKeepsTree
 		r := start(t, spawner, l)
 		happened[ptyio.Drained](t, r)
 		if !strings.Contains(r.text(), "leader") {

@@ -14,10 +14,10 @@ func BenchmarkFloodIsKept(b *testing.B) {
 	b.SetBytes(MaxBatch)
 	b.ReportAllocs()
 	for b.Loop() {
-		for part := batch; len(part) > 0; part = part[messages.MaxDelta:] {
-			delta := bytes.Clone(part[:messages.MaxDelta])
+		for part := batch; len(part) > 0; part = part[messages.MaxOutputDelta:] {
+			delta := bytes.Clone(part[:messages.MaxOutputDelta])
 			unread.Push(delta)
-			l.Append(messages.PTY, delta)
+			l.Append(messages.StreamPTY, delta)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestStderrIsReadWithoutActivityOnStdout(t *testing.T) {
 	text := letterFile(t, 300<<10)
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		r := start(t, spawner, shell(false, "cat "+text+" >&2; read word; echo end"))
-		r.await(t, "all of stderr", func() bool { return r.output[messages.Stderr].Len() == 300<<10 })
+		r.await(t, "all of stderr", func() bool { return r.output[messages.StreamStderr].Len() == 300<<10 })
 		r.write(t, "\n")
 		r.awaitEnd(t)
 		if r.text() != "end\n" {
@@ -90,7 +90,7 @@ func TestAbandonFreesEverythingWithoutARelease(t *testing.T) {
 		}
 		for _, r := range all {
 			r.Abandon()
-			if status := r.awaitEnd(t); status == messages.Exited(0) {
+			if status := r.awaitEnd(t); status == messages.StatusExited(0) {
 				t.Errorf("yes ended with %v", status)
 			}
 		}
@@ -143,7 +143,7 @@ exit 4`, closed.path, open.path, end.path)))
 			t.Error("Closed was reported while the leader lives")
 		}
 		end.open(t, "go")
-		if status := r.awaitEnd(t); status != messages.Exited(4) {
+		if status := r.awaitEnd(t); status != messages.StatusExited(4) {
 			t.Errorf("status %v", status)
 		}
 	})

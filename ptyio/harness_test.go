@@ -79,7 +79,7 @@ func start(t testing.TB, spawner ptyio.Spawner, launch ptyio.Launch) *record {
 func startHolding(t testing.TB, spawner ptyio.Spawner, launch ptyio.Launch, holding bool) *record {
 	t.Helper()
 	r := &record{changed: make(chan struct{}), output: map[messages.Stream]*bytes.Buffer{}, holding: holding}
-	for _, stream := range []messages.Stream{messages.Stdout, messages.Stderr, messages.PTY} {
+	for _, stream := range []messages.Stream{messages.StreamStdout, messages.StreamStderr, messages.StreamPTY} {
 		r.output[stream] = &bytes.Buffer{}
 	}
 	launch.Events = r.receive
@@ -164,8 +164,8 @@ func (r *record) await(t testing.TB, what string, condition func() bool) {
 func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("events %T%v, output %.200q %.200q %.200q", r.events, r.events, r.output[messages.PTY], r.output[messages.Stdout],
-		r.output[messages.Stderr])
+	return fmt.Sprintf("events %T%v, output %.200q %.200q %.200q", r.events, r.events, r.output[messages.StreamPTY], r.output[messages.StreamStdout],
+		r.output[messages.StreamStderr])
 }
 
 func (r *record) awaitOutput(t testing.TB, text string) {
@@ -175,7 +175,7 @@ func (r *record) awaitOutput(t testing.TB, text string) {
 
 // main is the output on the terminal or on stdout. The lock is held.
 func (r *record) main() string {
-	return r.output[messages.PTY].String() + r.output[messages.Stdout].String()
+	return r.output[messages.StreamPTY].String() + r.output[messages.StreamStdout].String()
 }
 
 func (r *record) text() string {

@@ -13,7 +13,7 @@ const DefaultBufferSize = 1 << 20
 // capacity, rounded down, holds the first bytes, the rest holds the last ones.
 //
 // It keeps what it is given without a copy, so that others can share it; only pieces of less than 1 KiB, and of more than
-// messages.MaxDelta, are copied. What comes out are copies. Its memory follows its content: a few bytes cost a few bytes, and
+// messages.MaxOutputDelta, are copied. What comes out are copies. Its memory follows its content: a few bytes cost a few bytes, and
 // n bytes, however small the pieces were, at most 3n/2 and 16 KiB for each half. The zero value has no capacity: it drops and
 // counts everything.
 //

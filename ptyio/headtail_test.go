@@ -168,7 +168,7 @@ func TestHeadTailGivesCopies(t *testing.T) {
 
 func TestHeadTailAsAWriterKeepsACopy(t *testing.T) {
 	b := NewHeadTailBuffer(DefaultBufferSize)
-	p := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	p := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
 	if _, err := b.Write(p); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestHeadTailAgreesWithItsModel(t *testing.T) {
 }
 
 func BenchmarkHeadTailPush64KiB(b *testing.B) {
-	delta := make([]byte, messages.MaxDelta)
+	delta := make([]byte, messages.MaxOutputDelta)
 	buffer := NewHeadTailBuffer(DefaultBufferSize)
 	b.SetBytes(MaxBatch)
 	b.ReportAllocs()

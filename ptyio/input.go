@@ -53,7 +53,7 @@ func (in *input) write(p []byte, deadline time.Time, done func(int, error)) (tak
 }
 
 func (in *input) finish(done func(error)) {
-	in.add(&inputItem{finish: true, deadline: time.Now().Add(messages.DefaultPatience), done: func(_ int, err error) { done(err) }})
+	in.add(&inputItem{finish: true, deadline: time.Now().Add(messages.DefaultWritePatience), done: func(_ int, err error) { done(err) }})
 }
 
 func (in *input) add(item *inputItem) {
@@ -87,10 +87,10 @@ func (in *input) refuses(item *inputItem) error {
 	case in.refusal != nil:
 		return in.refused(item)
 	case in.pending+len(item.bytes) > MaxPendingInput:
-		return &messages.Error{Code: messages.CodeInputFull, Op: "write",
+		return &messages.Error{Code: messages.ErrInputFull, Op: "write",
 			Detail: fmt.Sprintf("%d bytes wait to be taken and %d more would exceed %d; wait until the process has read, or write in smaller parts", in.pending, len(item.bytes), MaxPendingInput)}
 	case len(in.queue) >= MaxPendingWrites:
-		return &messages.Error{Code: messages.CodeInputFull, Op: "write",
+		return &messages.Error{Code: messages.ErrInputFull, Op: "write",
 			Detail: fmt.Sprintf("%d writes wait to be taken; wait until the process has read", len(in.queue))}
 	}
 	return nil
@@ -232,7 +232,7 @@ func (in *input) admit(item *inputItem) error {
 	}
 	item.mode = mode
 	if _, fits := mode.after(in.line, item.bytes); !fits {
-		return &messages.Error{Code: messages.CodeLineTooLong, Op: "write",
+		return &messages.Error{Code: messages.ErrLineTooLong, Op: "write",
 			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold; break it up, or run the program on pipes", MaxLine)}
 	}
 	return nil
@@ -240,7 +240,7 @@ func (in *input) admit(item *inputItem) error {
 
 // What is refused is told in a copy, so that all children can share the reasons.
 var (
-	noInput = &messages.Error{Code: messages.CodeStdinClosed, Detail: "the process was started without input; start it with open input or on a terminal",
+	noInput = &messages.Error{Code: messages.ErrStdinClosed, Detail: "the process was started without input; start it with open input or on a terminal",
 		Hint: "set OpenStdin or TTY"}
 	inputOver = closedError("")
 )

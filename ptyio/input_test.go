@@ -275,7 +275,7 @@ func TestTheEndOfInputComesBehindAllThatWasWritten(t *testing.T) {
 					t.Fatal(got.err)
 				}
 			}
-			if status := r.awaitEnd(t); status != messages.Exited(0) {
+			if status := r.awaitEnd(t); status != messages.StatusExited(0) {
 				t.Errorf("cat ended with %v", status)
 			}
 			got, want := strings.ReplaceAll(r.text(), "\r", ""), strings.ReplaceAll(want, "\r", "")

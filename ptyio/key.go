@@ -164,7 +164,7 @@ func (in *input) unread() (n int) {
 }
 
 func discardedError(item *inputItem) error {
-	return &messages.Error{Code: messages.CodeInputNotTaken, Op: item.op(),
+	return &messages.Error{Code: messages.ErrInputNotTaken, Op: item.op(),
 		Detail: fmt.Sprintf("the process had taken %d of %d bytes when a key interrupted it; the rest was discarded", item.taken, len(item.bytes)),
 		Hint:   "write the rest again if it is still wanted"}
 }

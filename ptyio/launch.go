@@ -34,7 +34,7 @@ type Launch struct {
 	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
 	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
 	Inherit []Inherited
-	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: EndTree, DefaultGrace.
+	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: LeaderExitEndsTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
 	Grace        *time.Duration
 	// Sandbox confines the child; nil does not. It was made by the same spawner. A spawner that cannot enforce as much as it
@@ -55,7 +55,7 @@ type Inherited struct {
 }
 
 func invalid(field, detail, hint string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
 }
 
 func validate(launch Launch) error {
@@ -81,8 +81,8 @@ func validate(launch Launch) error {
 		return invalid("argv", fmt.Sprintf("arguments and environment have %d bytes; pass at most %d, and large data by file or input",
 			total, MaxArguments), "")
 	}
-	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.EndTree && launch.OnLeaderExit != messages.KeepTree {
-		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.EndTree, messages.KeepTree), "")
+	if launch.OnLeaderExit != "" && launch.OnLeaderExit != messages.LeaderExitEndsTree && launch.OnLeaderExit != messages.LeaderExitKeepsTree {
+		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.LeaderExitEndsTree, messages.LeaderExitKeepsTree), "")
 	}
 	if err := launch.Limits.Check(); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // lineTerminal is a terminal in line mode without echo, both sides ours.
 func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.File) {
 	t.Helper()
-	master, slave, err := openPTY(messages.DefaultSize)
+	master, slave, err := openPTY(messages.Size{}.OrDefault())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestATerminalIsMergedAnyway(t *testing.T) {
 		l.Merged = true
 		r := start(t, spawner, l)
 		r.awaitEnd(t)
-		if got := r.output[messages.PTY].String(); got != "out\r\nerr\r\ntty\r\n" {
+		if got := r.output[messages.StreamPTY].String(); got != "out\r\nerr\r\ntty\r\n" {
 			t.Errorf("%q", got)
 		}
 	})

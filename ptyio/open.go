@@ -49,7 +49,7 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	}
 	c.terminal = master
 	c.input = &input{file: master, terminal: true}
-	c.streams = []*stream{newStream(c, messages.PTY, master, Credits)}
+	c.streams = []*stream{newStream(c, messages.StreamPTY, master, Credits)}
 	return []*os.File{slave}, nil
 }
 
@@ -59,7 +59,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		return nil, openError("stdin", err)
 	}
 	theirs = append(make([]*os.File, 0, 3), in)
-	names := []messages.Stream{messages.Stdout, messages.Stderr}
+	names := []messages.Stream{messages.StreamStdout, messages.StreamStderr}
 	if c.launch.Merged {
 		names = names[:1]
 	}
@@ -97,7 +97,7 @@ func closeAll(files []*os.File) {
 
 // openError is the failure to make the child's descriptors; its ENOENT is not the program's.
 func openError(what string, err error) error {
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err) + scarcity(err)}
+	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err) + scarcity(err)}
 }
 
 // scarcity is what can be done where something has run out.

@@ -22,7 +22,7 @@ const (
 // All streams share one space of offsets, in the order of the Append calls. Chunks are numbered from 1.
 //
 // It keeps the chunks it is given without a copy, so that others can share them; only those of less than 1 KiB, and of more
-// than messages.MaxDelta, are copied. Its memory follows its content: at most 1.5 MiB for bytes and, where chunks are small,
+// than messages.MaxOutputDelta, are copied. Its memory follows its content: at most 1.5 MiB for bytes and, where chunks are small,
 // half of that and 32 KiB for what holds them together; and 4 bytes for each chunk. Chunks of one byte are the worst
 // case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of the latter part up to three pages of
 // 32 KiB are free. Readers get copies.
@@ -62,7 +62,7 @@ func newOutputLog(from Position, head, tail, tailChunks int) *OutputLog {
 // number is then 0. The bytes are kept and shared: nobody may change them any more, and p should not be a part of something
 // bigger, which would be kept with it.
 //
-// A chunk must be shorter than half a GiB and come from messages.Stdout, Stderr or PTY; from any other stream it is a
+// A chunk must be shorter than half a GiB and come from messages.StreamStdout, Stderr or PTY; from any other stream it is a
 // defect of the caller and panics.
 func (l *OutputLog) Append(stream messages.Stream, p []byte) Chunk {
 	c := Chunk{Offset: l.total, Stream: stream, Bytes: p}
@@ -116,7 +116,7 @@ func (l *OutputLog) Ranges() []Range {
 
 // ReadAt returns up to limit bytes from offset on, as chunks, at most MaxReadChunks. It stops in front of a hole; the
 // first and the last chunk may be parts. At offset Total there is nothing yet: no chunks and no error. An offset that
-// is not retained is a *messages.Error of messages.CodeOutputUnretained whose sentence names the ranges that are.
+// is not retained is a *messages.Error of messages.ErrOutputUnretained whose sentence names the ranges that are.
 func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 	end, ok := l.retainedUntil(offset)
 	if !ok {
@@ -228,7 +228,7 @@ func (l *OutputLog) unretained(what string) error {
 		kept = "kept are " + strings.Join(names, " and ")
 	}
 	return &messages.Error{
-		Code: messages.CodeOutputUnretained, Op: "read output", Subject: what,
+		Code: messages.ErrOutputUnretained, Op: "read output", Subject: what,
 		Detail: "this output is not kept; " + kept,
 	}
 }

@@ -24,7 +24,7 @@ func spelled(chunks []Chunk) string {
 func logOf(chunks ...string) *OutputLog {
 	l := newOutputLog(Position{}, 4, 8, 3)
 	for _, chunk := range chunks {
-		l.Append(messages.PTY, []byte(chunk))
+		l.Append(messages.StreamPTY, []byte(chunk))
 	}
 	return l
 }
@@ -44,13 +44,13 @@ func expectUnretained(t *testing.T, err error, facts ...string) {
 func TestLogNumbersChunksAndBytesAcrossStreams(t *testing.T) {
 	l := NewOutputLog(Position{})
 	for i, c := range []Chunk{
-		{1, 0, messages.Stdout, []byte("out")}, {2, 3, messages.Stderr, []byte("error")}, {3, 8, messages.PTY, []byte("tty")},
+		{1, 0, messages.StreamStdout, []byte("out")}, {2, 3, messages.StreamStderr, []byte("error")}, {3, 8, messages.StreamPTY, []byte("tty")},
 	} {
 		if got := l.Append(c.Stream, c.Bytes); spelled([]Chunk{got}) != spelled([]Chunk{c}) {
 			t.Errorf("chunk %d got number %d and offset %d", i, got.Seq, got.Offset)
 		}
 	}
-	if c := l.Append(messages.Stdout, nil); c.Seq != 0 || c.Offset != 11 || len(c.Bytes) != 0 {
+	if c := l.Append(messages.StreamStdout, nil); c.Seq != 0 || c.Offset != 11 || len(c.Bytes) != 0 {
 		t.Errorf("no bytes got number %d and offset %d", c.Seq, c.Offset)
 	}
 	if l.Total() != 11 || l.LastSeq() != 3 {
@@ -144,7 +144,7 @@ func TestLogChunkOverBothPartsIsReadAsOne(t *testing.T) {
 func TestLogAnswersWithABoundedNumberOfChunks(t *testing.T) {
 	l := NewOutputLog(Position{})
 	for range 2*MaxReadChunks + 1 {
-		l.Append(messages.PTY, []byte("."))
+		l.Append(messages.StreamPTY, []byte("."))
 	}
 	for _, read := range []func() ([]Chunk, error){
 		func() ([]Chunk, error) { return l.ReadAt(7, LogTail) },
@@ -175,7 +175,7 @@ func TestLogTranscriptIsThatOfAHeadTailBuffer(t *testing.T) {
 	for i := range 60 {
 		line[0] = byte('a' + i)
 		kept := bytes.Clone(line)
-		l.Append(messages.PTY, kept)
+		l.Append(messages.StreamPTY, kept)
 		b.Push(kept)
 		if i%20 == 0 && !bytes.Equal(l.Transcript(DefaultBufferSize), b.WithMarker()) {
 			t.Fatalf("they differ after %d lines", i+1)
@@ -205,8 +205,8 @@ func TestLogTranscriptCountsWhatTheLogDropped(t *testing.T) {
 
 func TestLogGivesCopies(t *testing.T) {
 	l := NewOutputLog(Position{})
-	kept := bytes.Repeat([]byte("abcdefgh"), messages.MaxDelta/8)
-	l.Append(messages.PTY, kept)
+	kept := bytes.Repeat([]byte("abcdefgh"), messages.MaxOutputDelta/8)
+	l.Append(messages.StreamPTY, kept)
 	c := l.CursorAt(0)
 	read, _ := l.ReadAt(0, len(kept))
 	after, _ := l.ReadAfter(0, len(kept))
@@ -229,13 +229,13 @@ func TestLogRefusesAnUnknownStream(t *testing.T) {
 }
 
 func BenchmarkLogAppend64KiB(b *testing.B) {
-	delta := make([]byte, messages.MaxDelta)
+	delta := make([]byte, messages.MaxOutputDelta)
 	l := NewOutputLog(Position{})
 	b.SetBytes(MaxBatch)
 	b.ReportAllocs()
 	for b.Loop() {
 		for range MaxBatch / len(delta) {
-			l.Append(messages.PTY, delta)
+			l.Append(messages.StreamPTY, delta)
 		}
 	}
 }
@@ -244,14 +244,14 @@ func BenchmarkLogAppendOneByte(b *testing.B) {
 	l, dot := NewOutputLog(Position{}), []byte(".")
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Append(messages.PTY, dot)
+		l.Append(messages.StreamPTY, dot)
 	}
 }
 
 func BenchmarkLogReadAfterInOneByteChunks(b *testing.B) {
 	l := NewOutputLog(Position{})
 	for range LogHead + 2*LogTailChunks {
-		l.Append(messages.PTY, []byte("."))
+		l.Append(messages.StreamPTY, []byte("."))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

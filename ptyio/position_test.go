@@ -17,7 +17,7 @@ func TestLogBeginsWhereTheOtherSideIs(t *testing.T) {
 	if got := string(l.Transcript(100)); got != messages.OmissionMarker(100) {
 		t.Errorf("transcript %q", got)
 	}
-	if c := l.Append(messages.PTY, []byte("abc")); c.Seq != 8 || c.Offset != 100 {
+	if c := l.Append(messages.StreamPTY, []byte("abc")); c.Seq != 8 || c.Offset != 100 {
 		t.Errorf("the first chunk is number %d at %d", c.Seq, c.Offset)
 	}
 	if want := []Range{{First: 100, End: 103, FirstSeq: 8, EndSeq: 9}}; !slices.Equal(l.Ranges(), want) {
@@ -52,7 +52,7 @@ func TestLogKnowsWhatWasLostBeforeItCame(t *testing.T) {
 	if chunks, missed := l.Next(&c, 10); len(chunks) > 0 || missed != 7 || c.Offset() != 10 {
 		t.Errorf("%q, missed %d, at %d", spelled(chunks), missed, c.Offset())
 	}
-	l.Append(messages.PTY, []byte("de"))
+	l.Append(messages.StreamPTY, []byte("de"))
 	want := []Range{{First: 0, End: 3, FirstSeq: 1, EndSeq: 2}, {First: 10, End: 12, FirstSeq: 6, EndSeq: 7}}
 	if !slices.Equal(l.Ranges(), want) {
 		t.Errorf("ranges %v", l.Ranges())
@@ -78,8 +78,8 @@ func TestLogKnowsWhatWasLostBeforeItCame(t *testing.T) {
 func TestLogThatLosesTheVeryBeginningStillKeepsItsHead(t *testing.T) {
 	l := newOutputLog(Position{}, 4, 2, 3)
 	l.Skip(Position{Offset: 10, Seq: 3})
-	l.Append(messages.PTY, []byte("abcdef"))
-	l.Append(messages.PTY, []byte("gh"))
+	l.Append(messages.StreamPTY, []byte("abcdef"))
+	l.Append(messages.StreamPTY, []byte("gh"))
 	if got, want := string(l.Transcript(100)), messages.OmissionMarker(10)+"abcd"+messages.OmissionMarker(2)+"gh"; got != want {
 		t.Errorf("transcript %q, want %q", got, want)
 	}
@@ -89,7 +89,7 @@ func TestLogOfAStreamThatIsOld(t *testing.T) {
 	const begin = 1<<50 - 2
 	l := newOutputLog(Position{Offset: begin, Seq: 1 << 40}, 4, 8, 3)
 	for _, p := range []string{"ab", "cd", "ef", "gh"} {
-		l.Append(messages.PTY, []byte(p))
+		l.Append(messages.StreamPTY, []byte(p))
 	}
 	chunks, err := l.ReadAt(begin+1, 100)
 	want := fmt.Sprintf("%d@%d pty b, %d@%d pty cd, %d@%d pty ef, %d@%d pty gh", 1<<40+1, begin+1, 1<<40+2, begin+2, 1<<40+3, begin+4, 1<<40+4, begin+6)

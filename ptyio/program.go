@@ -80,7 +80,7 @@ func checkDir(dir string) error {
 }
 
 func dirError(dir string, err error) error {
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
+	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
 		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another"}
 }
 
@@ -122,10 +122,10 @@ func findProgram(name, dir, path string) (string, error) {
 		}
 	}
 	if denied != "" {
-		return "", &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: denied,
+		return "", &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: denied,
 			Detail: "it is not executable; make it so, or run it with its interpreter"}
 	}
-	return "", &messages.Error{Code: messages.CodeNoSuchProgram, Op: "spawn", Subject: name,
+	return "", &messages.Error{Code: messages.ErrNoSuchProgram, Op: "spawn", Subject: name,
 		Detail: "no such program in PATH " + path + "; install it or give its full path"}
 }
 

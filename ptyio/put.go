@@ -33,11 +33,11 @@ func (in *input) put(item *inputItem) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return notTaken(item)
 	case errors.Is(failed, syscall.EPIPE):
-		return &messages.Error{Code: messages.CodeStdinClosed, Op: item.op(), Detail: "the process has closed its input; nothing can be written to it any more"}
+		return &messages.Error{Code: messages.ErrStdinClosed, Op: item.op(), Detail: "the process has closed its input; nothing can be written to it any more"}
 	case err != nil, errors.Is(failed, syscall.EIO):
 		return closedError(item.op())
 	default:
-		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: item.op(), Detail: reason(failed)}
+		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: item.op(), Detail: reason(failed)}
 	}
 }
 
@@ -78,7 +78,7 @@ func (in *input) isDiscarded(item *inputItem) bool {
 }
 
 func notTaken(item *inputItem) error {
-	return &messages.Error{Code: messages.CodeInputNotTaken, Op: item.op(),
+	return &messages.Error{Code: messages.ErrInputNotTaken, Op: item.op(),
 		Detail: fmt.Sprintf("the process took %d of %d bytes in time, and the rest was discarded; wait until it reads and write the rest again",
 			item.taken, len(item.bytes))}
 }
@@ -86,7 +86,7 @@ func notTaken(item *inputItem) error {
 // end sends the end of the input: a pipe is closed, a terminal in line mode gets the end-of-file character.
 func (in *input) end(item *inputItem) error {
 	if !in.terminal {
-		in.refuse(&messages.Error{Code: messages.CodeStdinClosed, Detail: "the input was closed; nothing can be written any more"})
+		in.refuse(&messages.Error{Code: messages.ErrStdinClosed, Detail: "the input was closed; nothing can be written any more"})
 		if err := in.file.Close(); err != nil {
 			return closedError(item.op())
 		}
@@ -97,7 +97,7 @@ func (in *input) end(item *inputItem) error {
 	case err != nil:
 		return closedError(item.op())
 	case !mode.on || mode.eof == 0:
-		return &messages.Error{Code: messages.CodeUnsupported, Op: item.op(),
+		return &messages.Error{Code: messages.ErrUnsupported, Op: item.op(),
 			Detail: "the terminal is in raw mode, where there is no end-of-file character; tell the program to end in its own language, or signal it"}
 	}
 	item.rest = []byte{mode.eof}

@@ -89,7 +89,7 @@ func TestALeaderThatCameToLifeTooLateReportsToNobody(t *testing.T) {
 		if !errors.Is(err, messages.ErrCancelled) {
 			t.Errorf("error %v", err)
 		}
-		late.Exited(messages.Exited(0), nil)
+		late.Exited(messages.StatusExited(0), nil)
 		late.Background(1)
 		late.TreeEnded(messages.TreeReport{})
 		if events.Load() != 0 || countDescriptors(t) != before {
@@ -114,7 +114,7 @@ func TestAHostWithoutDescriptorsIsToldSoAndKeepsWhatItHad(t *testing.T) {
 			launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", TTY: tty, OpenStdin: true, Events: func(Event) {}}
 			_, err := Spawn(t.Context(), launch, fakeStarter(func(context.Context, Start) (Leader, error) { return nil, syscall.EMFILE }))
 			_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-			if typed, ok := errors.AsType[*messages.Error](err); !ok || typed.Code != messages.CodeSpawnFailed || !strings.Contains(typed.Detail, "raise its limit") {
+			if typed, ok := errors.AsType[*messages.Error](err); !ok || typed.Code != messages.ErrSpawnFailed || !strings.Contains(typed.Detail, "raise its limit") {
 				t.Errorf("room for %d: %v", room, err)
 			}
 			if now := countDescriptors(t); now != before {

@@ -21,7 +21,7 @@ const (
 // a copy, and from then on nobody may change it. Only small pieces are copied, into common segments, and so are those
 // longer than a delta, which could not be given up bit by bit.
 //
-// Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxDelta. So the memory behind n
+// Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxOutputDelta. So the memory behind n
 // bytes is at most 3n/2 and two deltas: see memory.
 type rope struct {
 	segments []segment // those from first on are in use
@@ -46,9 +46,9 @@ func (r *rope) push(p []byte) (dropped int) {
 	dropped = max(0, len(p)-r.room())
 	old := min(dropped, r.n)
 	r.drop(old)
-	share := dropped == old && len(p) <= messages.MaxDelta
+	share := dropped == old && len(p) <= messages.MaxOutputDelta
 	for p = p[dropped-old:]; len(p) > 0; {
-		piece := p[:min(len(p), messages.MaxDelta)]
+		piece := p[:min(len(p), messages.MaxOutputDelta)]
 		p = p[len(piece):]
 		switch {
 		case len(piece) < fewBytes:
@@ -64,7 +64,7 @@ func (r *rope) push(p []byte) (dropped int) {
 
 // gather copies a few bytes behind others, into a segment that they share.
 func (r *rope) gather(p []byte) {
-	if !r.open || len(r.last().bytes)+len(p) > messages.MaxDelta {
+	if !r.open || len(r.last().bytes)+len(p) > messages.MaxOutputDelta {
 		r.add(bytes.Clone(p))
 		r.open = true
 		return

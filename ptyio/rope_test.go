@@ -22,7 +22,7 @@ func held(r *rope) int {
 }
 
 // bound is what n bytes may cost.
-func bound(n int) int { return n + n/2 + 2*messages.MaxDelta }
+func bound(n int) int { return n + n/2 + 2*messages.MaxOutputDelta }
 
 // checkRope compares a rope with the bytes it should have, and its memory with what it may cost.
 func checkRope(t rapid.TB, r *rope, want []byte) {
@@ -36,7 +36,7 @@ func checkRope(t rapid.TB, r *rope, want []byte) {
 }
 
 // sizes are those of pieces around everything that makes a difference.
-var sizes = []int{0, 1, 2, 63, fewBytes - 1, fewBytes, 4096, messages.MaxDelta - 1, messages.MaxDelta, messages.MaxDelta + 1, 40_000}
+var sizes = []int{0, 1, 2, 63, fewBytes - 1, fewBytes, 4096, messages.MaxOutputDelta - 1, messages.MaxOutputDelta, messages.MaxOutputDelta + 1, 40_000}
 
 func TestARopeIsAQueueWithABound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,10 +75,10 @@ func TestARopeIsAQueueWithABound(t *testing.T) {
 
 // TestWhatIsKeptIsShared: a delta costs its bytes once, however many keep it.
 func TestWhatIsKeptIsShared(t *testing.T) {
-	delta := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	delta := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
 	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
 	unread.Push(delta)
-	c := l.Append(messages.PTY, delta)
+	c := l.Append(messages.StreamPTY, delta)
 	for name, p := range map[string][]byte{
 		"the chunk": c.Bytes, "the log": l.head.bytes.segments[0].bytes, "the unread": unread.head.segments[0].bytes,
 	} {
@@ -87,7 +87,7 @@ func TestWhatIsKeptIsShared(t *testing.T) {
 		}
 	}
 	const lists = 2*segmentSize + markSize
-	if got := l.Memory() + unread.Memory(); got != 2*messages.MaxDelta+lists {
+	if got := l.Memory() + unread.Memory(); got != 2*messages.MaxOutputDelta+lists {
 		t.Errorf("shared bytes count on both sides, but the sum is %d", got)
 	}
 }
@@ -107,7 +107,7 @@ func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
 
 // TestARopeKeepsNoPartOfSomethingBigger, because the rest of it would be held and not be counted.
 func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
-	big := bytes.Repeat([]byte("a"), messages.MaxDelta)
+	big := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
 	r := rope{budget: 2 * fewBytes}
 	r.push(big)
 	if part := big[len(big)-r.n:]; unsafe.SliceData(r.segments[0].bytes) == unsafe.SliceData(part) {
@@ -119,7 +119,7 @@ func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
 func TestMemoryOfTheWorstOutput(t *testing.T) {
 	for name, shape := range map[string][]int{
 		"one byte each":             {1},
-		"deltas":                    {messages.MaxDelta},
+		"deltas":                    {messages.MaxOutputDelta},
 		"full batches":              {MaxBatch},
 		"one byte between big ones": {1, fewBytes},
 		"few between big ones":      {fewBytes - 1, fewBytes},
@@ -135,7 +135,7 @@ func TestMemoryOfTheWorstOutput(t *testing.T) {
 			p := bytes.Repeat([]byte("."), shape[i])
 			i = (i + 1) % len(shape)
 			unread.Push(p)
-			l.Append(messages.PTY, p)
+			l.Append(messages.StreamPTY, p)
 			if chunks%1000 == 0 {
 				checkMemory(t, name, l, unread)
 			}
@@ -175,7 +175,7 @@ func TestMemoryFollowsTheContent(t *testing.T) {
 	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
 	prompt := []byte("user@machine:~/src$ ")
 	unread.Push(prompt)
-	l.Append(messages.PTY, prompt)
+	l.Append(messages.StreamPTY, prompt)
 	if l.Memory() > 64 || unread.Memory() > 64 {
 		t.Errorf("a prompt of %d bytes costs %d in the log and %d unread", len(prompt), l.Memory(), unread.Memory())
 	}
@@ -185,12 +185,12 @@ func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
 	l := NewOutputLog(Position{})
 	fill := func() {
 		for range (LogHead + LogTail) / fewBytes {
-			l.Append(messages.PTY, make([]byte, fewBytes))
+			l.Append(messages.StreamPTY, make([]byte, fewBytes))
 		}
 	}
 	fill()
 	for range LogTailChunks {
-		l.Append(messages.PTY, []byte("."))
+		l.Append(messages.StreamPTY, []byte("."))
 	}
 	if memory, most := l.tail.bytes.memory(), bound(LogTailChunks); memory > most {
 		t.Errorf("after chunks of one byte the tail holds %d bytes, more than %d", memory, most)
@@ -207,7 +207,7 @@ func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
 func ExampleOutputLog_Memory() {
 	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
 	for range 512 << 10 {
-		c := l.Append(messages.PTY, []byte("."))
+		c := l.Append(messages.StreamPTY, []byte("."))
 		unread.Push(c.Bytes)
 	}
 	fmt.Println(l.Memory() < 3<<20, unread.Memory() < 1<<20)

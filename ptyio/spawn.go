@@ -90,7 +90,7 @@ func prepare(launch Launch, program string) Start {
 		grace = max(*launch.Grace, 0)
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
-		Keep: launch.OnLeaderExit == messages.KeepTree, Grace: grace,
+		Keep: launch.OnLeaderExit == messages.LeaderExitKeepsTree, Grace: grace,
 		Sandbox: launch.Sandbox, Limits: launch.Limits}
 }
 
@@ -119,13 +119,13 @@ func startError(launch Launch, program string, err error) error {
 }
 
 func spawnError(program string, err error) error {
-	e := &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err) + scarcity(err)}
+	e := &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: program, Detail: reason(err) + scarcity(err)}
 	info, statErr := os.Stat(program)
 	switch {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
 		e.Detail = "its interpreter does not exist; look at the first line of the script, or the loader of the binary"
 	case errors.Is(err, syscall.ENOENT):
-		e.Code = messages.CodeNoSuchProgram
+		e.Code = messages.ErrNoSuchProgram
 		e.Detail = "no such program; check the path"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		e.Detail = "it is a directory; name a program"

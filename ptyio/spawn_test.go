@@ -34,7 +34,7 @@ func TestPipesTellStdoutAndStderrApart(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		r := start(t, spawner, shell(false, "echo to stdout; echo to stderr >&2"))
 		r.awaitEnd(t)
-		if out, err := r.output[messages.Stdout].String(), r.output[messages.Stderr].String(); out != "to stdout\n" || err != "to stderr\n" {
+		if out, err := r.output[messages.StreamStdout].String(), r.output[messages.StreamStderr].String(); out != "to stdout\n" || err != "to stderr\n" {
 			t.Errorf("stdout %q, stderr %q", out, err)
 		}
 	})
@@ -133,27 +133,27 @@ func TestWhatCannotBeExecutedIsATypedErrorAndLeavesNothing(t *testing.T) {
 	same := func(*ptyio.Launch) {}
 	cases := map[string]struct {
 		launch func(tty bool) ptyio.Launch
-		code   messages.Code
+		code   messages.ErrorCode
 		says   string
 	}{
-		"no such file":        {with(same, dir+"/none"), messages.CodeNoSuchProgram, "no such program"},
-		"not in PATH":         {with(same, "no-such-program-anywhere"), messages.CodeNoSuchProgram, "PATH"},
-		"not executable":      {with(same, dir+"/a/tool"), messages.CodeSpawnFailed, "permission"},
-		"a folder":            {with(same, dir), messages.CodeSpawnFailed, "directory"},
-		"no such interpreter": {with(same, write("lost", "#!/no/such/interpreter\n")), messages.CodeSpawnFailed, "interpreter"},
-		"not a program":       {with(same, write("noise", "\x01\x02\x03\x04")), messages.CodeSpawnFailed, "run"},
-		"argument too long":   {with(same, "/bin/echo", strings.Repeat("x", 200<<10)), messages.CodeSpawnFailed, "too long"},
+		"no such file":        {with(same, dir+"/none"), messages.ErrNoSuchProgram, "no such program"},
+		"not in PATH":         {with(same, "no-such-program-anywhere"), messages.ErrNoSuchProgram, "PATH"},
+		"not executable":      {with(same, dir+"/a/tool"), messages.ErrSpawnFailed, "permission"},
+		"a folder":            {with(same, dir), messages.ErrSpawnFailed, "directory"},
+		"no such interpreter": {with(same, write("lost", "#!/no/such/interpreter\n")), messages.ErrSpawnFailed, "interpreter"},
+		"not a program":       {with(same, write("noise", "\x01\x02\x03\x04")), messages.ErrSpawnFailed, "run"},
+		"argument too long":   {with(same, "/bin/echo", strings.Repeat("x", 200<<10)), messages.ErrSpawnFailed, "too long"},
 		"no such directory": {with(func(l *ptyio.Launch) { l.Dir = dir + "/none" }, "/bin/true"),
-			messages.CodeSpawnFailed, "working directory"},
+			messages.ErrSpawnFailed, "working directory"},
 		"a directory with a newline": {with(func(l *ptyio.Launch) { l.Dir = "/usr\n" }, "/bin/true"),
-			messages.CodeSpawnFailed, `spawn "/usr\n": the working directory cannot be used: `},
+			messages.ErrSpawnFailed, `spawn "/usr\n": the working directory cannot be used: `},
 		"a directory with a NUL": {with(func(l *ptyio.Launch) { l.Dir = "/usr\x00" }, "/bin/true"),
-			messages.CodeInvalidRequest, `spawn dir: "/usr\x00" contains a NUL byte`},
+			messages.ErrInvalidRequest, `spawn dir: "/usr\x00" contains a NUL byte`},
 		"a variable with a NUL": {with(func(l *ptyio.Launch) { l.Env = append(l.Env, "A=\x00") }, "/bin/true"),
-			messages.CodeInvalidRequest, "spawn environment: "},
+			messages.ErrInvalidRequest, "spawn environment: "},
 		"an inherited file that is closed": {with(func(l *ptyio.Launch) { l.Inherit = []ptyio.Inherited{{FD: 3, File: closed}} }, "/bin/true"),
-			messages.CodeInvalidRequest, "closed"},
-		"an empty command": {with(same), messages.CodeInvalidRequest, "empty"},
+			messages.ErrInvalidRequest, "closed"},
+		"an empty command": {with(same), messages.ErrInvalidRequest, "empty"},
 	}
 	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		start(t, spawner, launch(tty, "/bin/true")).awaitEnd(t) // the warden's own descriptors exist from now on
@@ -167,7 +167,7 @@ func TestWhatCannotBeExecutedIsATypedErrorAndLeavesNothing(t *testing.T) {
 			l := c.launch(tty)
 			l.Events = func(event ptyio.Event) { t.Errorf("%s: event %T", name, event) }
 			child, err := spawner.Spawn(t.Context(), l)
-			mustBe(t, err, &messages.Error{Code: c.code})
+			mustBe(t, err, c.code)
 			if child != nil || err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: child %v, error %v", name, child, err)
 			}
@@ -183,7 +183,7 @@ func TestAShellOnATerminalAnswersAndExits(t *testing.T) {
 		r.write(t, "echo six times seven is $((6*7))\n")
 		r.awaitOutput(t, "seven is 42")
 		r.write(t, "exit 3\n")
-		if status := r.awaitEnd(t); status != messages.Exited(3) {
+		if status := r.awaitEnd(t); status != messages.StatusExited(3) {
 			t.Errorf("status %v", status)
 		}
 	})
@@ -197,7 +197,7 @@ func TestPipesCarryInputThereAndBack(t *testing.T) {
 		if err := r.closeStdin(t); err != nil {
 			t.Fatal(err)
 		}
-		if status := r.awaitEnd(t); status != messages.Exited(0) || r.text() != text {
+		if status := r.awaitEnd(t); status != messages.StatusExited(0) || r.text() != text {
 			t.Errorf("status %v, %d bytes came back", status, len(r.text()))
 		}
 	})

@@ -12,7 +12,7 @@ import (
 // begins when bytes are held where none were before, and anew with a Push that emits a delta.
 const MaxHold = 20 * time.Millisecond
 
-// Splitter cuts one stream's output into deltas of at most messages.MaxDelta bytes, on boundaries of UTF-8 characters.
+// Splitter cuts one stream's output into deltas of at most messages.MaxOutputDelta bytes, on boundaries of UTF-8 characters.
 //
 // At the end of a batch it holds back up to 3 bytes if they are the beginning of a character, and only then: bytes that
 // cannot become UTF-8 travel at once and in one piece with their neighbours. All deltas together, Flush's included, are
@@ -32,7 +32,7 @@ func (s *Splitter) Push(batch []byte, emit func(delta []byte)) {
 		batch = batch[s.pushHeld(batch, emit):]
 	}
 	for {
-		n := cut(batch, messages.MaxDelta)
+		n := cut(batch, messages.MaxOutputDelta)
 		if n == 0 {
 			break
 		}
@@ -45,10 +45,10 @@ func (s *Splitter) Push(batch []byte, emit func(delta []byte)) {
 // pushHeld emits a delta that begins with the held bytes, if the batch finishes their character or shows that it is
 // none, and returns how many bytes of the batch that took.
 func (s *Splitter) pushHeld(batch []byte, emit func(delta []byte)) int {
-	size := min(s.n+len(batch), messages.MaxDelta)
+	size := min(s.n+len(batch), messages.MaxOutputDelta)
 	joined := append(make([]byte, 0, size), s.held[:s.n]...)
 	joined = append(joined, batch[:size-s.n]...)
-	n := cut(joined, messages.MaxDelta)
+	n := cut(joined, messages.MaxOutputDelta)
 	if n == 0 {
 		s.n = copy(s.held[:], joined)
 		return len(batch)

@@ -90,7 +90,7 @@ func TestSplitterSendsInvalidRunsWhole(t *testing.T) {
 		"\xffabc",
 		strings.Repeat("\xff", 1024),
 		strings.Repeat("a", 4096) + "\xff" + strings.Repeat("a", 4095),
-		strings.Repeat("\x80", messages.MaxDelta),
+		strings.Repeat("\x80", messages.MaxOutputDelta),
 	} {
 		var s Splitter
 		if got := deltasOf(&s, in); len(got) != 1 || got[0] != in || s.Pending() != 0 {
@@ -158,7 +158,7 @@ func checkSplitter(t rapid.TB, batches [][]byte, flush func(i int) bool) {
 	for i, batch := range batches {
 		in = append(in, batch...)
 		s.Push(batch, func(delta []byte) {
-			if len(delta) == 0 || len(delta) > messages.MaxDelta {
+			if len(delta) == 0 || len(delta) > messages.MaxOutputDelta {
 				t.Fatalf("a delta of %d bytes", len(delta))
 			}
 			out = append(out, delta...)
@@ -183,7 +183,7 @@ func checkSplitter(t rapid.TB, batches [][]byte, flush func(i int) bool) {
 func TestSplitterLosesNothingAndHoldsLittle(t *testing.T) {
 	pieces := []string{
 		"a", "é", "€", "😀", "\xff", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f", "\xed\xa0", "\x9f\x98",
-		strings.Repeat("x", messages.MaxDelta-2), strings.Repeat("😀", messages.MaxDelta/4), strings.Repeat("\xe2", 5000),
+		strings.Repeat("x", messages.MaxOutputDelta-2), strings.Repeat("😀", messages.MaxOutputDelta/4), strings.Repeat("\xe2", 5000),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var batches [][]byte

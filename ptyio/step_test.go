@@ -15,14 +15,14 @@ func TestAFailedStepIsToldFromTheProgram(t *testing.T) {
 	for _, test := range []struct {
 		err           error
 		subject, says string
-		code          messages.Code
+		code          messages.ErrorCode
 	}{
-		{&StepError{"chdir", syscall.ENOENT}, strconv.Quote(launch.Dir), "working directory", messages.CodeSpawnFailed},
-		{&StepError{"chdir", syscall.EACCES}, strconv.Quote(launch.Dir), "working directory", messages.CodeSpawnFailed},
-		{&StepError{"execve", syscall.ENOENT}, "/missing", "no such program", messages.CodeNoSuchProgram},
-		{syscall.ENOENT, "/missing", "no such program", messages.CodeNoSuchProgram},
-		{&StepError{"setsid", syscall.EACCES}, "/missing", "setsid: permission denied", messages.CodeSpawnFailed},
-		{&StepError{"clone", syscall.EAGAIN}, "/missing", "clone: resource temporarily unavailable", messages.CodeSpawnFailed},
+		{&StepError{"chdir", syscall.ENOENT}, strconv.Quote(launch.Dir), "working directory", messages.ErrSpawnFailed},
+		{&StepError{"chdir", syscall.EACCES}, strconv.Quote(launch.Dir), "working directory", messages.ErrSpawnFailed},
+		{&StepError{"execve", syscall.ENOENT}, "/missing", "no such program", messages.ErrNoSuchProgram},
+		{syscall.ENOENT, "/missing", "no such program", messages.ErrNoSuchProgram},
+		{&StepError{"setsid", syscall.EACCES}, "/missing", "setsid: permission denied", messages.ErrSpawnFailed},
+		{&StepError{"clone", syscall.EAGAIN}, "/missing", "clone: resource temporarily unavailable", messages.ErrSpawnFailed},
 	} {
 		failure, ok := errors.AsType[*messages.Error](startError(launch, "/missing", test.err))
 		if !ok || failure.Subject != test.subject || failure.Code != test.code || !strings.Contains(failure.Detail, test.says) {

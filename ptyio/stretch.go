@@ -16,7 +16,7 @@ const (
 	markStreamWidth = 2
 )
 
-var streams = [...]messages.Stream{messages.Stdout, messages.Stderr, messages.PTY}
+var streams = [...]messages.Stream{messages.StreamStdout, messages.StreamStderr, messages.StreamPTY}
 
 func newMark(stream messages.Stream, offset int64) mark {
 	for i, s := range streams {

@@ -15,10 +15,10 @@ import (
 
 func TestWhatCannotBeConfinedIsRefusedAsForetold(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		if enforced, err := spawner.Can(ptyio.Launch{}); enforced.Level != messages.Unconfined || err != nil {
+		if enforced, err := spawner.Can(ptyio.Launch{}); enforced.Level != messages.AssuranceNone || err != nil {
 			t.Errorf("without a sandbox: %v, %v", enforced, err)
 		}
-		sandbox, err := spawner.Enclose(t.Context(), ptyio.Confinement{Policy: messages.SandboxPolicy{Type: messages.ReadOnly}, Dir: "/"})
+		sandbox, err := spawner.Enclose(t.Context(), ptyio.Confinement{Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Dir: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
+		return nil, &messages.Error{Code: messages.ErrClosed, Op: "spawn", Detail: "the spawner is closed"}
 	}
 	steps := append([]birth.Step{birth.Setsid(), birth.Chdir(start.Dir)}, birth.Files(files)...)
 	if start.TTY {
@@ -79,9 +79,9 @@ func (d *direct) watch(l *groupLeader, start ptyio.Start) {
 	}
 	close(l.exited)
 	if status.Signaled() {
-		start.Exited(messages.Signaled(int(status.Signal())), nil)
+		start.Exited(messages.StatusSignaled(status.Signal()), nil)
 	} else {
-		start.Exited(messages.Exited(status.ExitStatus()), nil)
+		start.Exited(messages.StatusExited(status.ExitStatus()), nil)
 	}
 	if !start.Keep {
 		l.EndTree(start.Grace)

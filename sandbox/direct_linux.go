@@ -94,7 +94,7 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,
 		Ended: func(report tree.Report) {
-			exited.Do(func() { start.Exited(messages.NoStatus, errNotKilled()) })
+			exited.Do(func() { start.Exited(messages.StatusNone(), errNotKilled()) })
 			start.TreeEnded(treeReport(report))
 		},
 	})
@@ -148,11 +148,11 @@ func (directLeader) Prompt() {}
 func (*direct) Prompt() {}
 
 func errClosed() error {
-	return &messages.Error{Code: messages.CodeClosed, Op: "spawn", Detail: "the spawner is closed"}
+	return &messages.Error{Code: messages.ErrClosed, Op: "spawn", Detail: "the spawner is closed"}
 }
 
 func errNotKilled() error {
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "end", Detail: "the leader could not be killed"}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end", Detail: "the leader could not be killed"}
 }
 
 // Enforced implements ptyio.Leader.

@@ -25,7 +25,7 @@ func TestATermTrapRunsWhenATreeIsEnded(t *testing.T) {
 		child.EndTree(long)
 		record.awaitEnd(t)
 		record.awaitOutput(t, "trapped")
-		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(0) {
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(0) {
 			t.Errorf("status %v", status)
 		}
 	})
@@ -65,7 +65,7 @@ func TestAnInteractiveShellGoesDownBySIGHUP(t *testing.T) {
 			if took := time.Since(begin); took > long/3 {
 				t.Errorf("took %v", took)
 			}
-			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Signaled(int(syscall.SIGHUP)) {
+			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusSignaled(syscall.SIGHUP) {
 				t.Errorf("status %v", status)
 			}
 		})
@@ -102,7 +102,7 @@ func TestASecondEndTreeShortensTheGrace(t *testing.T) {
 		if took := time.Since(begin); took > long/3 {
 			t.Errorf("took %v", took)
 		}
-		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Signaled(int(syscall.SIGKILL)) {
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusSignaled(syscall.SIGKILL) {
 			t.Errorf("status %v", status)
 		}
 		child.EndTree(0) // after the end it does nothing
@@ -162,7 +162,7 @@ func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
 		token := newToken()
 		l := helper(t, false, "comet", "GENERATIONS=40", "TOKEN="+token)
 		l.Argv = append(l.Argv, token)
-		l.OnLeaderExit = messages.KeepTree // it may fly to its end
+		l.OnLeaderExit = messages.LeaderExitKeepsTree // it may fly to its end
 		_, record := run(t, spawner, l)
 		record.awaitEnd(t)
 		if left := observe(token); len(left) > 0 {
@@ -224,9 +224,9 @@ func TestKeptChildrenLiveUntilTheyAreEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Env = append(l.Env, "FIFO="+fifo)
-		l.OnLeaderExit = messages.KeepTree
+		l.OnLeaderExit = messages.LeaderExitKeepsTree
 		child, record := run(t, spawner, l)
-		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(4) {
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(4) {
 			t.Errorf("status %v", status)
 		}
 		if err := os.WriteFile(fifo, []byte("\n"), 0); err != nil {
@@ -249,7 +249,7 @@ func TestTheTreeEndsSoonAfterTheLastKeptChildHasEnded(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		token := newToken()
 		l := bash(tty, `trap "" HUP; sleep $1 & exit 0`, token)
-		l.OnLeaderExit = messages.KeepTree
+		l.OnLeaderExit = messages.LeaderExitKeepsTree
 		_, record := run(t, spawner, l)
 		awaitEvent[ptyio.Exited](t, record)
 		eventually(t, "the kept child sleeps", func() bool { return len(sleepers(token)) == 1 })
@@ -273,7 +273,7 @@ func TestIdleKeptChildrenCostNothing(t *testing.T) {
 			watched := os.Getpid()
 			for range 50 {
 				l := bash(false, `(`+daemon+` 1000 </dev/null >/dev/null 2>&1 &)`)
-				l.OnLeaderExit = messages.KeepTree
+				l.OnLeaderExit = messages.LeaderExitKeepsTree
 				child, record := run(t, spawner, l)
 				if warden := wardenAbove(child.PID()); warden != 0 {
 					watched = warden

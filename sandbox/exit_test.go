@@ -21,7 +21,7 @@ func TestExitCodesAreTheKernels(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		for _, code := range []int{0, 1, 2, 42, 126, 127, 128, 137, 254, 255} {
 			_, record := run(t, spawner, bash(tty, fmt.Sprintf("exit %d", code)))
-			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(code) {
+			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(code) {
 				t.Errorf("exit %d was reported as %v", code, status)
 			}
 			record.awaitEnd(t)
@@ -41,7 +41,7 @@ func TestSignalsAreTheKernels(t *testing.T) {
 			l.Dir = t.TempDir()                                                                    // for a core, if the system writes one nevertheless
 			_, record := run(t, spawner, l)
 			exited := awaitEvent[ptyio.Exited](t, record)
-			if exited.Status != messages.Signaled(int(sig)) || exited.Lost != nil {
+			if exited.Status != messages.StatusSignaled(sig) || exited.Lost != nil {
 				t.Errorf("%v was reported as %+v", sig, exited)
 			}
 			record.awaitEnd(t)
@@ -65,7 +65,7 @@ func TestFiveHundredQuickChildrenAreEachReportedOnce(t *testing.T) {
 						_, record := run(t, spawner, launch(i%2 == 0, "sh", "-c", fmt.Sprintf("exit %d", i%256)))
 						report := record.awaitEnd(t)
 						status := awaitEvent[ptyio.Exited](t, record).Status
-						if status != messages.Exited(i%256) || report.Ended != 0 || len(report.Survivors) > 0 {
+						if status != messages.StatusExited(i%256) || report.Ended != 0 || len(report.Survivors) > 0 {
 							t.Errorf("child %d: %v %+v", i, status, report)
 						}
 					}
@@ -89,7 +89,7 @@ func TestALeaderWhoseFirstThreadEndedIsNotDead(t *testing.T) {
 		}
 		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
 		record.awaitEnd(t)
-		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(7) {
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(7) {
 			t.Errorf("status %v", status)
 		}
 	})

@@ -34,7 +34,7 @@ func write(t *testing.T, mode os.FileMode, text string) string {
 type failure struct {
 	name   string
 	launch ptyio.Launch
-	code   messages.Code
+	code   messages.ErrorCode
 	says   string
 	user   bool // root may do it
 }
@@ -49,24 +49,24 @@ func failures(t *testing.T) []failure {
 	plain := func(argv ...string) ptyio.Launch { return launch(false, argv...) }
 	in := func(dir string) ptyio.Launch { l := plain("true"); l.Dir = dir; return l }
 	return []failure{
-		{name: "missing program", launch: plain("no-such-program-here"), code: messages.CodeNoSuchProgram},
-		{name: "missing path", launch: plain("/no/such/program"), code: messages.CodeNoSuchProgram},
-		{name: "directory", launch: plain("/usr/bin"), code: messages.CodeSpawnFailed, says: "directory"},
-		{name: "no execute permission", launch: plain(write(t, 0o644, "#!/bin/sh\n")), code: messages.CodeSpawnFailed, says: "permission"},
-		{name: "bad interpreter", launch: plain(write(t, 0o755, "#!/no/such/interpreter\n")), code: messages.CodeSpawnFailed, says: "interpreter"},
-		{name: "no program at all", launch: plain(write(t, 0o755, "\x01\x02\x03")), code: messages.CodeSpawnFailed, says: "no program"},
-		{name: "empty argv", launch: plain(), code: messages.CodeInvalidRequest},
-		{name: "empty name", launch: plain(""), code: messages.CodeInvalidRequest},
-		{name: "NUL", launch: plain("echo", "a\x00b"), code: messages.CodeInvalidRequest},
-		{name: "3 MiB argument", launch: plain("true", strings.Repeat("a", 3<<20)), code: messages.CodeSpawnFailed, says: "too long"},
+		{name: "missing program", launch: plain("no-such-program-here"), code: messages.ErrNoSuchProgram},
+		{name: "missing path", launch: plain("/no/such/program"), code: messages.ErrNoSuchProgram},
+		{name: "directory", launch: plain("/usr/bin"), code: messages.ErrSpawnFailed, says: "directory"},
+		{name: "no execute permission", launch: plain(write(t, 0o644, "#!/bin/sh\n")), code: messages.ErrSpawnFailed, says: "permission"},
+		{name: "bad interpreter", launch: plain(write(t, 0o755, "#!/no/such/interpreter\n")), code: messages.ErrSpawnFailed, says: "interpreter"},
+		{name: "no program at all", launch: plain(write(t, 0o755, "\x01\x02\x03")), code: messages.ErrSpawnFailed, says: "no program"},
+		{name: "empty argv", launch: plain(), code: messages.ErrInvalidRequest},
+		{name: "empty name", launch: plain(""), code: messages.ErrInvalidRequest},
+		{name: "NUL", launch: plain("echo", "a\x00b"), code: messages.ErrInvalidRequest},
+		{name: "3 MiB argument", launch: plain("true", strings.Repeat("a", 3<<20)), code: messages.ErrSpawnFailed, says: "too long"},
 		{name: "3 MiB of arguments", launch: plain(slices.Repeat([]string{"true", strings.Repeat("a", 100<<10)}, 30)...),
-			code: messages.CodeSpawnFailed, says: "too long"},
-		{name: "missing directory", launch: in("/no/such/directory"), code: messages.CodeSpawnFailed, says: "working directory"},
-		{name: "deleted directory", launch: in(deleted), code: messages.CodeSpawnFailed, says: "working directory"},
-		{name: "file for a directory", launch: in("/etc/passwd"), code: messages.CodeSpawnFailed, says: "working directory"},
-		{name: "unreadable directory", launch: in(unreadable), code: messages.CodeSpawnFailed, says: "permission", user: true},
+			code: messages.ErrSpawnFailed, says: "too long"},
+		{name: "missing directory", launch: in("/no/such/directory"), code: messages.ErrSpawnFailed, says: "working directory"},
+		{name: "deleted directory", launch: in(deleted), code: messages.ErrSpawnFailed, says: "working directory"},
+		{name: "file for a directory", launch: in("/etc/passwd"), code: messages.ErrSpawnFailed, says: "working directory"},
+		{name: "unreadable directory", launch: in(unreadable), code: messages.ErrSpawnFailed, says: "permission", user: true},
 		{name: "closed inherited file", launch: ptyio.Launch{Argv: []string{"true"}, Env: environment(), Dir: "/",
-			Inherit: []ptyio.Inherited{{FD: 3, File: closed}}}, code: messages.CodeInvalidRequest},
+			Inherit: []ptyio.Inherited{{FD: 3, File: closed}}}, code: messages.ErrInvalidRequest},
 	}
 }
 
@@ -201,7 +201,7 @@ func TestInheritedDescriptorsWorkUnderTheirNumbers(t *testing.T) {
 			_, _ = got.ReadFrom(drain)
 			_ = drain.Close()
 			record.awaitEnd(t)
-			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(0) || got.Len() != 300<<10 {
+			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(0) || got.Len() != 300<<10 {
 				t.Errorf("descriptor %s: %v, %d bytes, %v", fd, status, got.Len(), record)
 			}
 		}

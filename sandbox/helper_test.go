@@ -217,7 +217,7 @@ func beCopied() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
 	l := shapes[5].launch(false, os.Getenv("TOKEN"))
-	l.OnLeaderExit = messages.KeepTree // its input ends with us
+	l.OnLeaderExit = messages.LeaderExitKeepsTree // its input ends with us
 	l.Events = newRecorder().receive
 	_, err = spawner.Spawn(context.Background(), l)
 	must(err)

@@ -133,7 +133,7 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	}
 	p, err := startWarden(w.options)
 	if err != nil {
-		return nil, nil, &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
+		return nil, nil, &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
 			Hint: "a host that cannot execute itself must name another program in Options.Warden, or use the direct spawner"}
 	}
 	p.rights, p.rest = now, rest
@@ -181,6 +181,6 @@ func (w *wardens) Close() error {
 
 // errForeign is for a process whose /proc is not its own: what is found there are strangers.
 func errForeign() error {
-	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "/proc",
+	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "/proc",
 		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely; mount the proc file system in the pid namespace of the host"}
 }

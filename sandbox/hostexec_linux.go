@@ -164,7 +164,7 @@ func errNotStarted(status messages.ExitStatus, words string) error {
 	if words = strings.TrimSpace(words); words != "" {
 		detail += ", and said: " + words
 	}
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: "warden", Detail: detail,
+	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: "warden", Detail: detail,
 		Hint: "it is this program, executed again: what its packages do before main must work there, too. " +
 			"Options.Warden can name another program, and the direct spawner needs none"}
 }

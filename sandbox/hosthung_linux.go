@@ -85,7 +85,7 @@ func (p *wardenProcess) waitedFor(long time.Duration) bool {
 }
 
 func errHung(program string) error {
-	return &messages.Error{Code: messages.CodeSpawnFailed, Op: "spawn", Subject: program,
+	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: program,
 		Detail: fmt.Sprintf("the system did not get it executed in %v: its file system, or that of its interpreter, does not answer; try again when it does",
 			maxHungLooks*tendPause)}
 }

@@ -206,7 +206,7 @@ func (p *wardenProcess) refusal(op string, err error) error {
 	case errors.Is(err, wire.ErrBroken):
 		return p.errGone()
 	case errors.Is(err, wire.ErrFull):
-		return &messages.Error{Code: messages.CodeLimitReached, Op: op, Subject: "warden", Detail: err.Error(),
+		return &messages.Error{Code: messages.ErrLimitReached, Op: op, Subject: "warden", Detail: err.Error(),
 			Hint: "try again later; pass large data by file or input"}
 	}
 	return err
@@ -226,7 +226,7 @@ func (p *wardenProcess) errGone() error {
 }
 
 func errWardenLost() error {
-	return &messages.Error{Code: messages.CodeWardenLost, Op: "spawn", Detail: "the warden process died; try again, a new one is started"}
+	return &messages.Error{Code: messages.ErrWardenLost, Op: "spawn", Detail: "the warden process died; try again, a new one is started"}
 }
 
 // PID implements ptyio.Leader.

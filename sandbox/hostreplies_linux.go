@@ -83,7 +83,7 @@ func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 		return
 	}
 	if !exited {
-		l.spec.Exited(messages.NoStatus, errNotKilled())
+		l.spec.Exited(messages.StatusNone(), errNotKilled())
 	}
 	l.spec.TreeEnded(treeReport(*reply.Ended))
 }
@@ -147,7 +147,7 @@ func (p *wardenProcess) words() string {
 func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total messages.TreeReport) {
 	for _, l := range left {
 		if !l.exited {
-			l.spec.Exited(messages.NoStatus, errWardenLost())
+			l.spec.Exited(messages.StatusNone(), errWardenLost())
 		}
 	}
 	reports := tree.EndMarked(p.marks, marks(left))

@@ -35,7 +35,7 @@ func spawnWith(t *testing.T, script string) error {
 func TestAWardenThatDoesNotStartSaysWhyAndWhatHelps(t *testing.T) {
 	err := spawnWith(t, "#!/bin/sh\necho 'panic: NEEDED is not set' >&2\nexit 9\n")
 	var typed *messages.Error
-	if !errors.As(err, &typed) || typed.Code != messages.CodeSpawnFailed {
+	if !errors.As(err, &typed) || typed.Code != messages.ErrSpawnFailed {
 		t.Fatalf("error %v", err)
 	}
 	for _, part := range []string{"did not start", "panic: NEEDED is not set", "9", "Options.Warden", "direct spawner"} {

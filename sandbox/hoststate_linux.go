@@ -61,7 +61,7 @@ func here() (boot, space string) {
 // checkStateDir makes the directory, which nobody else may write to.
 func checkStateDir(dir string) error {
 	refused := func(detail string) error {
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "configure", Subject: "Options.StateDir", Detail: dir + ": " + detail,
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "Options.StateDir", Detail: dir + ": " + detail,
 			Hint: "name an absolute path to a directory of your own, in which nobody else can write"}
 	}
 	if !filepath.IsAbs(dir) {

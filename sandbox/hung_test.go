@@ -38,7 +38,7 @@ func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		events.awaitEnd(t)
-		if status := awaitEvent[ptyio.Exited](t, events).Status; status != messages.Exited(0) {
+		if status := awaitEvent[ptyio.Exited](t, events).Status; status != messages.StatusExited(0) {
 			t.Errorf("status %v", status)
 		}
 	})
@@ -82,13 +82,13 @@ func hangingFork(t *testing.T, meanwhile string) {
 	l := launch(false, script)
 	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	_, err := spawner.Spawn(context.Background(), l)
-	if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Code != messages.CodeSpawnFailed || failure.Subject != script {
+	if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Code != messages.ErrSpawnFailed || failure.Subject != script {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(begin); took > patience {
 		t.Errorf("took %v", took)
 	}
-	if status := awaitEvent[ptyio.Exited](t, sleeping).Status; status != messages.Exited(3) {
+	if status := awaitEvent[ptyio.Exited](t, sleeping).Status; status != messages.StatusExited(3) {
 		t.Errorf("status %v", status)
 	}
 	sleeping.awaitEnd(t)

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"syscall"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
@@ -8,11 +10,11 @@ import (
 func exitStatus(status tree.Status) messages.ExitStatus {
 	switch status.Kind {
 	case tree.Exited:
-		return messages.Exited(status.Number)
+		return messages.StatusExited(status.Number)
 	case tree.Signaled:
-		return messages.Signaled(status.Number)
+		return messages.StatusSignaled(syscall.Signal(status.Number))
 	default:
-		return messages.NoStatus
+		return messages.StatusNone()
 	}
 }
 

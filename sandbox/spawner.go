@@ -62,13 +62,13 @@ func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (pty
 // can is what the spawners here make of a launch: they enforce nothing yet.
 func can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if set := launch.Limits.Set(); len(set) > 0 {
-		return messages.Enforcement{}, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
+		return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
 			Detail: "nothing here can enforce it; leave the limit out"}
 	}
 	if launch.Sandbox == nil {
-		return messages.Enforcement{Level: messages.Unconfined}, nil
+		return messages.Enforcement{Level: messages.AssuranceNone}, nil
 	}
-	return messages.Enforcement{}, &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: "sandbox",
+	return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
 		Detail: fmt.Sprintf("there is no sandbox here, and %q needs one; choose danger-full-access, or external-sandbox if the host is confined itself",
 			launch.Sandbox.Confinement().Policy)}
 }

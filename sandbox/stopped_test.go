@@ -27,7 +27,7 @@ func TestACommandThatStopsItsWardenEndsAllTheSame(t *testing.T) {
 	for _, tty := range []bool{false, true} {
 		token := newToken()
 		_, record := run(t, spawner, bash(tty, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &); kill -STOP $PPID; exit 3`))
-		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.Exited(3) {
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(3) {
 			t.Errorf("status %v", status)
 		}
 		if report := record.awaitEnd(t); len(report.Survivors) > 0 || !report.Airtight {
@@ -84,12 +84,12 @@ func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
 		while :; do kill -STOP $PPID; done`))
 	warden := wardenAbove(child.PID())
 	exited := awaitEvent[ptyio.Exited](t, record)
-	if exited.Status != messages.NoStatus || !errors.Is(exited.Lost, messages.ErrWardenLost) {
+	if exited.Status != messages.StatusNone() || !errors.Is(exited.Lost, messages.ErrWardenLost) {
 		t.Errorf("%+v", exited)
 	}
 	record.awaitEnd(t)
 	noneLeft(t, token)
-	if l := receive(t, "WardenLost", lost); l.PID != warden || l.Status != messages.Signaled(int(syscall.SIGKILL)) {
+	if l := receive(t, "WardenLost", lost); l.PID != warden || l.Status != messages.StatusSignaled(syscall.SIGKILL) {
 		t.Errorf("%+v", l)
 	}
 }

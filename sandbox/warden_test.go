@@ -53,7 +53,7 @@ func TestADeadWardenTakesItsTreesAlongAndIsReplaced(t *testing.T) {
 	_ = syscall.Kill(warden, syscall.SIGKILL)
 	for i, record := range records {
 		exited := awaitEvent[ptyio.Exited](t, record)
-		if exited.Status != messages.NoStatus || !errors.Is(exited.Lost, messages.ErrWardenLost) {
+		if exited.Status != messages.StatusNone() || !errors.Is(exited.Lost, messages.ErrWardenLost) {
 			t.Errorf("child %d: %+v", i, exited)
 		}
 		if report := record.awaitEnd(t); report.Ended < 1 || len(report.Survivors) > 0 || report.Airtight {
@@ -64,7 +64,7 @@ func TestADeadWardenTakesItsTreesAlongAndIsReplaced(t *testing.T) {
 		}
 	}
 	l := receive(t, "WardenLost", lost)
-	if l.PID != warden || l.Status != messages.Signaled(int(syscall.SIGKILL)) || l.Children != 4 || l.Tree.Ended < 4 {
+	if l.PID != warden || l.Status != messages.StatusSignaled(syscall.SIGKILL) || l.Children != 4 || l.Tree.Ended < 4 {
 		t.Errorf("%+v", l)
 	}
 	child, record := run(t, spawner, launch(false, "cat"))
@@ -130,11 +130,11 @@ func TestATerminatedWardenEndsItsTreesAndExits(t *testing.T) {
 	_ = syscall.Kill(warden, syscall.SIGTERM)
 	report := record.awaitEnd(t)
 	exited := awaitEvent[ptyio.Exited](t, record)
-	if exited.Lost != nil || exited.Status != messages.Signaled(int(syscall.SIGTERM)) || report.Ended < 1 {
+	if exited.Lost != nil || exited.Status != messages.StatusSignaled(syscall.SIGTERM) || report.Ended < 1 {
 		t.Errorf("%+v %+v", exited, report)
 	}
 	noneLeft(t, token)
-	if l := receive(t, "WardenLost", lost); l.Status != messages.Exited(0) || l.Children != 0 {
+	if l := receive(t, "WardenLost", lost); l.Status != messages.StatusExited(0) || l.Children != 0 {
 		t.Errorf("%+v", l)
 	}
 }

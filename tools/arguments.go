@@ -60,7 +60,7 @@ func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments,
 
 // wrong is the error of an argument.
 func wrong(tool, argument, why string) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: tool, Subject: argument, Detail: why}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: tool, Subject: argument, Detail: why}
 }
 
 func names(parameters []parameter) string {

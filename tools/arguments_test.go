@@ -60,7 +60,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"resize", `{"session_id":1000,"rows":24,"cols":65536}`, "cols", "out of range"},
 	} {
 		answer := call(t, set, test.tool, test.arguments)
-		if answer.Err == nil || answer.Err.Code != messages.CodeInvalidRequest || answer.Err.Subject != test.subject || answer.Structured != nil {
+		if answer.Err == nil || answer.Err.Code != messages.ErrInvalidRequest || answer.Err.Subject != test.subject || answer.Structured != nil {
 			t.Errorf("%s %s: %+v", test.tool, test.arguments, answer)
 			continue
 		}

@@ -99,7 +99,7 @@ func TestALoginShellThatIsNotAllowedIsRefused(t *testing.T) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}}})
+	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}})
 	for _, test := range []struct{ tool, arguments, code, says string }{
 		{"exec_command", `{"cmd":"rm -rf x"}`, "rejected", "exec_command for `rm -rf x` failed: "},
 		{"exec_command", `{"cmd":"true","workdir":"/does/not/exist"}`, "", "/does/not/exist"},
@@ -121,7 +121,7 @@ func TestInputIsRefusedWithoutATerminal(t *testing.T) {
 	set, _ := open(t)
 	id := start(t, set, "trap 'exit 7' INT; while :; do sleep 0.05; done")
 	answer := call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"x"}`, id))
-	if answer.Err == nil || answer.Err.Code != messages.CodeStdinClosed {
+	if answer.Err == nil || answer.Err.Code != messages.ErrStdinClosed {
 		t.Fatalf("%+v", answer)
 	}
 	has(t, answer.Text, "stdin is closed for this session; rerun exec_command with tty=true to keep stdin open")
@@ -185,7 +185,7 @@ func TestACommandWhoseCallIsTakenBackIsEnded(t *testing.T) {
 		return pid > 0
 	})
 	cancel()
-	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.CodeCancelled {
+	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.ErrCancelled {
 		t.Errorf("%+v", answer)
 	}
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
@@ -202,7 +202,7 @@ func TestAnyOtherCallThatIsTakenBackEndsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := set.Begin(ctx, tools.Request{Name: "write_stdin", Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d}`, id))})
 	cancel()
-	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.CodeCancelled {
+	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.ErrCancelled {
 		t.Errorf("%+v", answer)
 	}
 	eventually(t, "the output is there, and none of it was taken", func() bool {

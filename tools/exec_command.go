@@ -42,7 +42,7 @@ func execCommand(options Options) tool {
 			ms(messages.DefaultExecYield), ms(messages.MinYield), ms(messages.MaxYield))},
 		maxTokens(session),
 		parameter{name: argSandboxPermissions, kind: text, about: "What the command may do beyond the session's sandbox. Default: use_default.",
-			choices: []string{string(messages.UseDefault), string(messages.RequireEscalated), string(messages.WithAdditionalPermissions)}},
+			choices: []string{string(messages.PermissionsUseDefault), string(messages.PermissionsRequireEscalated), string(messages.PermissionsWithAdditional)}},
 		parameter{name: argJustification, kind: text, about: "Why it needs that, in one sentence for the person who is asked. Only with sandbox_permissions."},
 		parameter{name: argPrefixRule, kind: texts, about: `The beginning of the command that may be allowed from now on, such as ["git", "pull"].`},
 		parameter{name: argAdditionalPermissions, kind: permissions, about: "Only with sandbox_permissions=with_additional_permissions: what the command needs."},
@@ -51,7 +51,7 @@ func execCommand(options Options) tool {
 		"Runs a command and returns its output, or a session ID for write_stdin if it still runs after yield_time_ms. "+
 			"At most %d processes live at once: one more ends the least recently used. "+
 			"Output that nobody has read is kept up to %d bytes, its first and last half; read_output has more of it.",
-		cmp.Or(session.MaxProcesses, execbus.DefaultMaxProcesses), unread)}, parameters: shown, output: outcome(), run: runExec}
+		cmp.Or(session.MaxProcesses, execbus.DefaultSessionMaxProcesses), unread)}, parameters: shown, output: outcome(), run: runExec}
 }
 
 // unread is how much output waits for a poll.
@@ -108,12 +108,12 @@ func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error
 	switch {
 	case err == nil && result.Running:
 		id = result.Process
-	case err != nil && typed(err).Code == messages.CodeCancelled:
+	case err != nil && typed(err).Code == messages.ErrCancelled:
 		number, _ := strconv.Atoi(typed(err).Subject) // otherwise nothing was begun
 		id = messages.ProcessID(number)
 	}
 	if id != 0 {
-		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.ByUser}) // it may have ended just now
+		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // it may have ended just now
 	}
 }
 

@@ -3,7 +3,7 @@ package tools
 import "github.com/execbus/execbus/messages"
 
 // Advice is what a model is told about an error code.
-func Advice(code string) string { return advice[messages.Code(code)] }
+func Advice(code string) string { return advice[messages.ErrorCode(code)] }
 
 // Parse reads the arguments of a tool.
 func Parse(name string, raw []byte) (map[string]any, error) {

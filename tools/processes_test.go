@@ -30,7 +30,7 @@ func TestReadOutput(t *testing.T) {
 	if r := read(`,"tail":10`); r.Output != "2000\nMARK\n" || r.Offset != total-10 {
 		t.Errorf("the tail: %+v", r)
 	}
-	if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000}`, id)); answer.Err == nil || answer.Err.Code != messages.CodeOutputUnretained {
+	if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000}`, id)); answer.Err == nil || answer.Err.Code != messages.ErrOutputUnretained {
 		t.Errorf("behind the end: %+v", answer)
 	}
 	if r := read(`,"pattern":"^(7|MA.*|.*99)$"`); len(r.Matches) != 22 || r.Matches[0] != (tools.Match{Offset: 12, Line: "7"}) ||
@@ -94,7 +94,7 @@ func TestTerminateProcessEndsTheTree(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	has(t, answer.Text, "was terminated on request", "Background processes ended with it: 2")
-	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id)); answer.Err == nil || answer.Err.Code != messages.CodeProcessEnded {
+	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id)); answer.Err == nil || answer.Err.Code != messages.ErrProcessEnded {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -117,7 +117,7 @@ func TestResize(t *testing.T) {
 	has(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
 	has(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
 	pipes := start(t, set, "exec sleep 60")
-	if answer := call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, pipes)); answer.Err == nil || answer.Err.Code != messages.CodeNotATerminal {
+	if answer := call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, pipes)); answer.Err == nil || answer.Err.Code != messages.ErrNotATerminal {
 		t.Errorf("%+v", answer)
 	}
 }

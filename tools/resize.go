@@ -17,7 +17,7 @@ const (
 func resize() tool {
 	return tool{Tool: Tool{Name: "resize", Title: "Resize a terminal", Description: fmt.Sprintf(
 		"Changes the size of the terminal of a process that was started with tty=true. It begins with %d rows and %d columns.",
-		messages.DefaultSize.Rows, messages.DefaultSize.Cols)},
+		messages.Size{}.OrDefault().Rows, messages.Size{}.OrDefault().Cols)},
 		parameters: []parameter{sessionID,
 			{name: argRows, kind: whole, required: true, about: "The height, in character cells: 1 to 65535."},
 			{name: argCols, kind: whole, required: true, about: "The width, in character cells: 1 to 65535."}},
@@ -31,7 +31,7 @@ func runResize(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answ
 		}
 	}
 	size := messages.Size{Rows: uint16(a.number(argRows)), Cols: uint16(a.number(argCols))}
-	if err := s.session.Resize(ctx, a.process(), size); err != nil {
+	if err := s.session.Resize(ctx, messages.Resize{Process: a.process(), Size: size}); err != nil {
 		return failure("resize", err)
 	}
 	return Answer{Text: fmt.Sprintf("The terminal of process %d has %d rows and %d columns", a.process(), size.Rows, size.Cols), Structured: Sent{int(a.process())}}

@@ -135,7 +135,7 @@ func TestEveryErrorCodeHasASentenceForTheModel(t *testing.T) {
 	found := 0
 	ast.Inspect(source, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Code") {
+		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Err") {
 			return true
 		}
 		literal, ok := spec.Values[0].(*ast.BasicLit)

@@ -40,7 +40,7 @@ func runSignal(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answ
 	if number == 0 {
 		return misread(wrong("send_signal", argSignal, fmt.Sprintf("there is no signal %.20q; use a name such as INT, TERM or USR1", a.text(argSignal))))
 	}
-	if err := s.session.Signal(ctx, messages.Signal{Process: a.process(), Number: int(number), Tree: a.flag(argTree)}); err != nil {
+	if err := s.session.Signal(ctx, messages.Signal{Process: a.process(), Signal: number, Tree: a.flag(argTree)}); err != nil {
 		return failure("send_signal", err)
 	}
 	return Answer{Text: fmt.Sprintf("%s was sent to process %d", name, a.process()), Structured: Sent{int(a.process())}}

@@ -84,7 +84,7 @@ func (c *Call) Answer() Answer {
 func (s *Set) run(ctx context.Context, request Request) Answer {
 	t, known := s.tools[request.Name]
 	if !known {
-		return failure(request.Name, &messages.Error{Code: messages.CodeInvalidRequest, Op: "call a tool", Subject: request.Name,
+		return failure(request.Name, &messages.Error{Code: messages.ErrInvalidRequest, Op: "call a tool", Subject: request.Name,
 			Detail: "there is no such tool; use one that is offered"})
 	}
 	parsed, err := parse(t.Name, t.parameters, request.Arguments)
@@ -114,5 +114,5 @@ func typed(err error) *messages.Error {
 	if known, ok := errors.AsType[*messages.Error](err); ok {
 		return known
 	}
-	return &messages.Error{Code: messages.CodeRuntimeFailure, Detail: err.Error()}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Detail: err.Error()}
 }

@@ -32,7 +32,7 @@ func terminateProcess() tool {
 }
 
 func runTerminate(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer {
-	record, err := s.session.Terminate(ctx, messages.Terminate{Process: a.process(), By: messages.ByUser, Grace: optional[time.Duration](a, argGrace)})
+	record, err := s.session.Terminate(ctx, messages.Terminate{Process: a.process(), By: messages.TerminatedByUser, Grace: optional[time.Duration](a, argGrace)})
 	if err != nil {
 		return failure("terminate_process", err)
 	}

@@ -73,7 +73,7 @@ func (c *Context) crash(reason any) {
 	}
 	if c.sender != nil {
 		failure := unanswered(c.Self(), c.message)
-		failure.Err.Code, failure.Err.Detail = messages.CodeRuntimeFailure, "the actor crashed: "+printed(reason)
+		failure.Err.Code, failure.Err.Detail = messages.ErrRuntimeFailure, "the actor crashed: "+printed(reason)
 		c.Send(c.sender, failure)
 	}
 	c.Stop(c.Self())

@@ -23,7 +23,7 @@ func Ask[T any](ctx context.Context, s *System, to *PID, message any) (T, error)
 	typed, ok := reply.(T)
 	if !ok {
 		return typed, &messages.Error{
-			Code:    messages.CodeRuntimeFailure,
+			Code:    messages.ErrRuntimeFailure,
 			Op:      "ask",
 			Subject: to.GetId(),
 			Detail:  "the answer is not of the kind that was expected",

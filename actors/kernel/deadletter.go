@@ -51,7 +51,7 @@ func (s *System) discard(from *PID, owner Discarder) {
 
 func unanswered(to *PID, message any) Unanswered {
 	return Unanswered{to, message, &messages.Error{
-		Code:    messages.CodeClosed,
+		Code:    messages.ErrClosed,
 		Op:      "ask",
 		Subject: to.GetId(),
 		Detail:  "the actor has ended",

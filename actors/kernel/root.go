@@ -66,7 +66,7 @@ func (r *root) receive(ctx *Context) {
 
 func (r *root) spawn(ctx *Context, m spawn) {
 	if r.closing != nil {
-		ctx.Respond(&messages.Error{Code: messages.CodeClosed, Op: "start actor", Subject: m.prefix, Detail: "shutting down"})
+		ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "start actor", Subject: m.prefix, Detail: "shutting down"})
 		return
 	}
 	pid := ctx.Spawn(m.prefix, m.receive)

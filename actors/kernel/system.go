@@ -73,7 +73,7 @@ func (s *System) Shutdown(ctx context.Context) error {
 		return nil // the last actor ended between the two questions
 	}
 	return &messages.Error{
-		Code:    messages.CodeRuntimeFailure,
+		Code:    messages.ErrRuntimeFailure,
 		Op:      "shutdown",
 		Subject: strings.Join(left, ", "),
 		Detail:  "not stopped: " + err.Error(),

@@ -103,7 +103,7 @@ func TestFailuresPrintWhatWasSeen(t *testing.T) {
 		t.Errorf("failed with %q", got)
 	}
 	for i := range 3 {
-		b.Publish(messages.OutputDelta{Origin: origin(1000), Stream: messages.PTY, Offset: int64(2 * i), Bytes: []byte("ab")})
+		b.Publish(messages.OutputDelta{Origin: origin(1000), Stream: messages.StreamPTY, Offset: int64(2 * i), Bytes: []byte("ab")})
 	}
 	b.Publish(messages.ExecNotice{Origin: origin(1000), Text: "careful"})
 	b.Close()

@@ -43,9 +43,9 @@ func (a *asker) Approve(ctx context.Context, q messages.Question) (messages.Deci
 	select {
 	case decision := <-question.answer:
 		switch decision.Kind {
-		case messages.Aborted:
+		case messages.DecisionAborted:
 			a.stopOthers(ctx, q.ID)
-		case messages.ApprovedWithRule:
+		case messages.DecisionApprovedWithRule:
 			a.policies.makeRoom()
 		}
 		return decision, nil
@@ -60,7 +60,7 @@ func (a *asker) stopOthers(ctx context.Context, but messages.QuestionID) {
 	waiting, _ := a.session.Questions(ctx) // a session that has ended has none
 	for _, q := range waiting {
 		if q.ID != but {
-			_ = a.session.Decide(ctx, q.ID, messages.Decision{Kind: messages.Aborted}) // it may be over
+			_ = a.session.Decide(ctx, messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionAborted}}) // it may be over
 		}
 	}
 }
@@ -71,11 +71,11 @@ var keysOf = []struct {
 	kind messages.DecisionKind
 	text string
 }{
-	{'y', messages.Approved, "yes, this once"},
-	{'a', messages.ApprovedForSession, "yes, and for the session"},
-	{'p', messages.ApprovedWithRule, "yes, and always"},
-	{'n', messages.Denied, "no, and the next line says why"},
-	{'x', messages.Aborted, "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
+	{'y', messages.DecisionApproved, "yes, this once"},
+	{'a', messages.DecisionApprovedForSession, "yes, and for the session"},
+	{'p', messages.DecisionApprovedWithRule, "yes, and always"},
+	{'n', messages.DecisionDenied, "no, and the next line says why"},
+	{'x', messages.DecisionAborted, "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
 }
 
 // offers says whether an answer is among those to choose from.
@@ -130,7 +130,7 @@ func (a *asked) show() string {
 				fmt.Fprintf(&b, "  %c  %s\n", k.key, strings.TrimSuffix(k.text+": "+c.Remembers, ": "))
 			}
 		}
-		if k.kind == messages.ApprovedWithRule && a.offers(k.kind) {
+		if k.kind == messages.DecisionApprovedWithRule && a.offers(k.kind) {
 			fmt.Fprintf(&b, "     %s\n", visible(execbus.RuleLine(a.Amendment)))
 		}
 	}
@@ -188,13 +188,13 @@ func additional(p *messages.AdditionalPermissions) string {
 // answered says what was answered.
 func answered(id messages.QuestionID, d messages.Decision) string {
 	switch d.Kind {
-	case messages.Approved:
+	case messages.DecisionApproved:
 		return fmt.Sprintf("%s: yes, once", id)
-	case messages.ApprovedForSession:
+	case messages.DecisionApprovedForSession:
 		return fmt.Sprintf("%s: yes, for this session; :grants lists it", id)
-	case messages.ApprovedWithRule:
+	case messages.DecisionApprovedWithRule:
 		return fmt.Sprintf("%s: yes, always", id)
-	case messages.Aborted:
+	case messages.DecisionAborted:
 		return fmt.Sprintf("%s: no, stop", id)
 	default:
 		return fmt.Sprintf("%s: no", id)

@@ -372,7 +372,7 @@ func TestQuestionShowsEverything(t *testing.T) {
 			FileSystem: &messages.FileSystemPermissions{Read: []string{evil}, Write: []string{"/data"}}},
 		Segments:     []messages.Segment{{Display: "make", Why: "it is not known to be safe"}, {Display: "curl x", Hosts: []string{"x is xn--x"}}},
 		MoreSegments: 3, OpenInput: true,
-		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.ApprovedWithRule, Remembers: "much"}}}}
+		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.DecisionApprovedWithRule, Remembers: "much"}}}}
 	text := a.show()
 	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 12 {
 		t.Errorf("%q", text)

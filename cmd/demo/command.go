@@ -113,7 +113,7 @@ func (c *command) exitCode(ctx context.Context, e messages.ExecEnded) int {
 
 func (c *command) show(e messages.OutputDelta) {
 	out := os.Stdout
-	if e.Stream == messages.Stderr {
+	if e.Stream == messages.StreamStderr {
 		out = os.Stderr
 	}
 	_, _ = out.Write(e.Bytes) // a reader that went away ends us by SIGPIPE, and the warden ends the command
@@ -143,7 +143,7 @@ func (c *command) forwardInput() {
 			started, forwarded = nil, all
 		case chunk, open := <-forwarded:
 			if !open {
-				_ = c.session.CloseStdin(context.Background(), c.id) // it may have ended meanwhile
+				_ = c.session.CloseStdin(context.Background(), messages.CloseStdin{Process: c.id}) // it may have ended meanwhile
 			}
 			if !open || !c.write(chunk) {
 				forwarded = nil
@@ -169,7 +169,7 @@ func (c *command) ask(question *asked, input <-chan []byte) {
 		}
 	}
 	if keys.asked != nil { // the terminal is gone, or Ctrl-D
-		keys.answer(messages.Decision{Kind: messages.Aborted})
+		keys.answer(messages.Decision{Kind: messages.DecisionAborted})
 	}
 	e.SetPrompt("")
 	_, _ = e.Write(nil) // takes the prompt away
@@ -212,11 +212,11 @@ func (c *command) forwardSignal(received os.Signal) {
 	switch received {
 	case syscall.SIGWINCH:
 		if c.terminal != nil {
-			_ = c.session.Resize(context.Background(), c.id, c.terminal.size())
+			_ = c.session.Resize(context.Background(), messages.Resize{Process: c.id, Size: c.terminal.size()})
 		}
 	case syscall.SIGTERM, syscall.SIGHUP:
 		go func() { _, _ = c.session.Terminate(context.Background(), messages.Terminate{Process: c.id}) }()
 	default:
-		_ = c.session.Signal(context.Background(), messages.Signal{Process: c.id, Number: int(received.(syscall.Signal))})
+		_ = c.session.Signal(context.Background(), messages.Signal{Process: c.id, Signal: received.(syscall.Signal)})
 	}
 }

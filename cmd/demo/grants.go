@@ -35,7 +35,7 @@ func revokeGrant(h *host, arguments string) (question, error) {
 		return nil, badUsage("which grant? :grants lists them")
 	}
 	return func(ctx context.Context) (string, error) {
-		if err := h.session.Revoke(ctx, messages.GrantID(arguments)); err != nil {
+		if err := h.session.Revoke(ctx, messages.RevokeGrant{Grant: messages.GrantID(arguments)}); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("%s is forgotten: the next such command is asked about again.\n", visible(arguments)), nil

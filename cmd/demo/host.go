@@ -171,7 +171,7 @@ func (h *host) resized() {
 	}
 	for _, j := range h.jobs {
 		if id := j.id; id != 0 {
-			go func() { _ = h.session.Resize(context.Background(), id, size) }()
+			go func() { _ = h.session.Resize(context.Background(), messages.Resize{Process: id, Size: size}) }()
 		}
 	}
 }

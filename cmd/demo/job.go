@@ -130,7 +130,7 @@ func (h *host) event(event messages.Event) {
 
 // absence says what to do about a command that nobody could be asked about.
 func absence(event messages.Event) string {
-	if decision, ok := event.(messages.ToolDecision); !ok || decision.Source != messages.ByAbsence {
+	if decision, ok := event.(messages.ToolDecision); !ok || decision.Source != messages.DecidedByAbsence {
 		return ""
 	}
 	return "Nobody is asked where input or output is no terminal. Allow the command with --rules, or choose another --approval."
@@ -176,7 +176,7 @@ func (h *host) interruptScript(at *job) {
 func (h *host) send(j *job, number syscall.Signal) {
 	id := j.id
 	go func() {
-		err := h.session.Signal(context.Background(), messages.Signal{Process: id, Number: int(number)})
+		err := h.session.Signal(context.Background(), messages.Signal{Process: id, Signal: number})
 		if err != nil && !errors.Is(err, messages.ErrUnknownProcess) {
 			h.tell(func() { h.view.fail(err) })
 		}

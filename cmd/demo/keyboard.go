@@ -101,7 +101,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 func (k *keyboard) take(chunk []byte) {
 	switch {
 	case k.asked != nil && bytes.IndexByte(chunk, 0x03) >= 0:
-		k.answer(messages.Decision{Kind: messages.Aborted})
+		k.answer(messages.Decision{Kind: messages.DecisionAborted})
 	case k.state == choosing:
 		k.choose(chunk)
 	default:
@@ -124,7 +124,7 @@ func (k *keyboard) choose(chunk []byte) {
 	switch {
 	case len(chunk) > 1 || !found:
 		k.write(k.asked.show())
-	case kind == messages.Denied:
+	case kind == messages.DecisionDenied:
 		k.change(explaining)
 	default:
 		k.answer(messages.Decision{Kind: kind})
@@ -136,7 +136,7 @@ func (k *keyboard) explained(text string) bool {
 	if k.state != explaining {
 		return false
 	}
-	k.answer(messages.Decision{Kind: messages.Denied, Rejection: text})
+	k.answer(messages.Decision{Kind: messages.DecisionDenied, Rejection: text})
 	return true
 }
 

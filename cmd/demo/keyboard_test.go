@@ -119,8 +119,8 @@ func (d *desk) entered(want ...string) {
 	}
 }
 
-var allKinds = []messages.DecisionKind{messages.Approved, messages.ApprovedForSession, messages.ApprovedWithRule, messages.Denied,
-	messages.Aborted}
+var allKinds = []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule, messages.DecisionDenied,
+	messages.DecisionAborted}
 
 // Nobody approves by what they were typing when the question came.
 func TestWhatWasBeingTypedIsNoAnswer(t *testing.T) {
@@ -142,7 +142,7 @@ func TestWhatWasBeingTypedIsNoAnswer(t *testing.T) {
 			t.Errorf("the question does not have the keyboard: %q", d.out.String())
 		}
 		d.press("y")
-		d.answered(a, messages.Decision{Kind: messages.Approved})
+		d.answered(a, messages.Decision{Kind: messages.DecisionApproved})
 		d.press("\r")
 		d.entered("echo yapy", "ls")
 	})
@@ -150,10 +150,10 @@ func TestWhatWasBeingTypedIsNoAnswer(t *testing.T) {
 
 func TestKeysThatAnswer(t *testing.T) {
 	for keys, want := range map[string]messages.Decision{
-		"y": {Kind: messages.Approved}, "a": {Kind: messages.ApprovedForSession}, "p": {Kind: messages.ApprovedWithRule},
-		"x": {Kind: messages.Aborted}, "\x03": {Kind: messages.Aborted}, "n\r": {Kind: messages.Denied},
-		"nnot y\r": {Kind: messages.Denied, Rejection: "not y"}, "nnot\x03": {Kind: messages.Aborted},
-		"zy": {Kind: messages.Approved},
+		"y": {Kind: messages.DecisionApproved}, "a": {Kind: messages.DecisionApprovedForSession}, "p": {Kind: messages.DecisionApprovedWithRule},
+		"x": {Kind: messages.DecisionAborted}, "\x03": {Kind: messages.DecisionAborted}, "n\r": {Kind: messages.DecisionDenied},
+		"nnot y\r": {Kind: messages.DecisionDenied, Rejection: "not y"}, "nnot\x03": {Kind: messages.DecisionAborted},
+		"zy": {Kind: messages.DecisionApproved},
 	} {
 		atDesk(t, func(d *desk) {
 			d.press("li\x1b[D") // the cursor between them
@@ -172,7 +172,7 @@ func TestKeysThatAnswer(t *testing.T) {
 func TestKeysThatDoNotAnswer(t *testing.T) {
 	for _, keys := range []string{"yes\r", "\x1b[A", "\r", "Y", "yy", "\x04", "\x00", " ", "q", "\u0443", "a", "p", "\x1e", "\x1f"} {
 		atDesk(t, func(d *desk) {
-			a, _ := d.ask("q1", messages.Approved, messages.Denied)
+			a, _ := d.ask("q1", messages.DecisionApproved, messages.DecisionDenied)
 			d.quiet(quietTime)
 			d.paste(keys)
 			d.unanswered(a, keys)
@@ -181,7 +181,7 @@ func TestKeysThatDoNotAnswer(t *testing.T) {
 			}
 			d.press("n") // it still waits
 			d.press("no\r")
-			d.answered(a, messages.Decision{Kind: messages.Denied, Rejection: "no"})
+			d.answered(a, messages.Decision{Kind: messages.DecisionDenied, Rejection: "no"})
 			d.entered()
 		})
 	}
@@ -193,7 +193,7 @@ func TestCtrlCAnswersAtOnce(t *testing.T) {
 		d.press("line")
 		a, _ := d.ask("q1", allKinds...)
 		d.press("\x03")
-		d.answered(a, messages.Decision{Kind: messages.Aborted})
+		d.answered(a, messages.Decision{Kind: messages.DecisionAborted})
 		d.press("\r")
 		d.entered("line")
 	})
@@ -208,11 +208,11 @@ func TestQuestionsInARow(t *testing.T) {
 		d.press("y")
 		second, _ := d.ask("q2", allKinds...)
 		d.press("y")
-		d.answered(first, messages.Decision{Kind: messages.Approved})
+		d.answered(first, messages.Decision{Kind: messages.DecisionApproved})
 		d.unanswered(second, "a key for the line")
 		d.quiet(quietTime)
 		d.press("a")
-		d.answered(second, messages.Decision{Kind: messages.ApprovedForSession})
+		d.answered(second, messages.Decision{Kind: messages.DecisionApprovedForSession})
 		d.press("\r")
 		d.entered("liney")
 	})

@@ -25,7 +25,7 @@ const cannotConfine = "Nothing here can confine a command yet: one that has to b
 
 // policyFlags adds the flags to a set.
 func policyFlags(flags *flag.FlagSet) *policies {
-	p := &policies{sandbox: messages.SandboxPolicy{Type: messages.DangerFullAccess}}
+	p := &policies{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
 	flags.Func("approval", "", p.setApproval)
 	flags.Func("sandbox", "", p.setSandbox)
 	flags.Func("rules", "", p.addRules)
@@ -38,7 +38,7 @@ func (p *policies) setApproval(text string) error {
 		return json.Unmarshal([]byte(text), &p.approval)
 	}
 	p.approval = messages.ApprovalPolicy{Mode: messages.ApprovalMode(text)}
-	if p.approval.Mode == messages.Granular {
+	if p.approval.Mode == messages.ApproveGranular {
 		p.approval.Granular = messages.GranularApproval{SandboxApproval: true, Rules: true}
 	}
 	if text == "" {
@@ -123,7 +123,7 @@ func (p *policies) makeRoom() {
 // String is what :policy shows.
 func (p *policies) String() string {
 	approval := p.approval.String()
-	if p.approval.Mode == messages.Granular {
+	if p.approval.Mode == messages.ApproveGranular {
 		text, _ := json.Marshal(p.approval) // a struct of booleans
 		approval = string(text)
 	}

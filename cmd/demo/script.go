@@ -12,7 +12,7 @@ type script struct{}
 
 func (script) output(_ *job, stream messages.Stream, p []byte) {
 	out := os.Stdout
-	if stream == messages.Stderr {
+	if stream == messages.StreamStderr {
 		out = os.Stderr
 	}
 	_, _ = out.Write(p) // a reader that went away ends us by SIGPIPE, and the warden ends the command

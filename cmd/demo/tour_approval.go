@@ -35,7 +35,7 @@ func openOffice(s *scene, answer messages.Decision, change func(*execbus.Options
 	}
 	o.rules = filepath.Join(o.dir, "rules", "default.rules")
 	options := execbus.Options{AmendmentFile: o.rules}
-	session := execbus.SessionOptions{Dir: o.dir, Approval: messages.ApprovalPolicy{Mode: messages.Untrusted},
+	session := execbus.SessionOptions{Dir: o.dir, Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
 		Approver: execbus.ApproverFunc(o.approve)}
 	if change != nil {
 		change(&options, &session)
@@ -121,7 +121,7 @@ func (o *office) has(name string) bool {
 }
 
 func showQuestion(ctx context.Context, t *tour, s *scene) error {
-	o, err := openOffice(s, messages.Decision{Kind: messages.Approved}, nil)
+	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionApproved}, nil)
 	if err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func showQuestion(ctx context.Context, t *tour, s *scene) error {
 	s.fact("questions", c.questions)
 	s.fact("decisions", c.decisions)
 	s.check(c.questions == 1 && asked, "there was one question, before anything had happened")
-	s.check(result.Status == messages.Exited(0) && o.has("new"), "then the command ran")
-	s.check(len(c.decisions) == 1 && c.decisions[0].Source == messages.ByPerson, "the record says that a person decided")
+	s.check(result.Status == messages.StatusExited(0) && o.has("new"), "then the command ran")
+	s.check(len(c.decisions) == 1 && c.decisions[0].Source == messages.DecidedByPerson, "the record says that a person decided")
 	return nil
 }
 
 func showRemembered(ctx context.Context, t *tour, s *scene) error {
-	o, err := openOffice(s, messages.Decision{Kind: messages.ApprovedForSession}, nil)
+	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionApprovedForSession}, nil)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.check(again.starts == 1 && len(again.decisions) == 1 && again.decisions[0].Source == messages.ByCache, "it ran because of the answer before")
+	s.check(again.starts == 1 && len(again.decisions) == 1 && again.decisions[0].Source == messages.DecidedByCache, "it ran because of the answer before")
 	grants, err := o.session.Grants(ctx)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 	for _, g := range grants {
 		s.say("What is remembered:")
 		s.quote(string(g.ID) + "  " + g.Display)
-		if err := o.session.Revoke(ctx, g.ID); err != nil {
+		if err := o.session.Revoke(ctx, messages.RevokeGrant{Grant: g.ID}); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 
 func showRefusal(ctx context.Context, t *tour, s *scene) error {
 	const why = "use the directory that is there"
-	o, err := openOffice(s, messages.Decision{Kind: messages.Denied, Rejection: why}, nil)
+	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionDenied, Rejection: why}, nil)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func showRefusal(ctx context.Context, t *tour, s *scene) error {
 }
 
 func showAmendment(ctx context.Context, t *tour, s *scene) error {
-	o, err := openOffice(s, messages.Decision{Kind: messages.ApprovedWithRule}, nil)
+	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionApprovedWithRule}, nil)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	s.check(second.questions == 0 && o.has("two") && o.has("three"), "it ran without a question")
-	s.check(len(second.decisions) == 1 && second.decisions[0].Source == messages.ByRule, "the record says that a rule decided")
+	s.check(len(second.decisions) == 1 && second.decisions[0].Source == messages.DecidedByRule, "the record says that a rule decided")
 	other, _, err := o.run(ctx, t, messages.ExecCommand{Argv: []string{"/bin/mkdir", "four"}})
 	s.check(err == nil && other.questions == 1, "one without the -p is asked about all the same")
 	return nil

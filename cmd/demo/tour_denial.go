@@ -24,7 +24,7 @@ func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbu
 	launch.Argv = append([]string{"/bin/sh", "-c", `ulimit -c 0; ulimit -f 0; exec "$@"`, "played sandbox"}, launch.Argv...)
 	tell := launch.Events
 	launch.Events = func(event execbus.ChildEvent) {
-		if exited, ok := event.(execbus.ChildExited); ok && exited.Status == messages.Signaled(int(syscall.SIGXFSZ)) {
+		if exited, ok := event.(execbus.ChildExited); ok && exited.Status == messages.StatusSignaled(syscall.SIGXFSZ) {
 			exited.Denial = &messages.Denial{Operation: "write to a file"}
 			event = exited
 		}
@@ -35,7 +35,7 @@ func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbu
 
 // Can implements execbus.Spawner. It says more than is true: this is a play.
 func (playedSandbox) Can(execbus.Launch) (execbus.Enforcement, error) {
-	return execbus.Enforcement{Level: execbus.Confined}, nil
+	return execbus.Enforcement{Level: messages.AssuranceConfined}, nil
 }
 
 func showDenial(ctx context.Context, t *tour, s *scene) error {
@@ -45,10 +45,10 @@ func showDenial(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	o, err := openOffice(s, messages.Decision{Kind: messages.Approved}, func(options *execbus.Options, session *execbus.SessionOptions) {
+	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionApproved}, func(options *execbus.Options, session *execbus.SessionOptions) {
 		options.Spawner = playedSandbox{spawner}
-		session.Approval.Mode = messages.OnFailure
-		session.Sandbox = &messages.SandboxPolicy{Type: messages.WorkspaceWrite}
+		session.Approval.Mode = messages.ApproveOnFailure
+		session.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 	})
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func showDenial(ctx context.Context, t *tour, s *scene) error {
 	s.fact("decisions", c.decisions)
 	s.check(c.denials == 1 && before == 0, "the first attempt was denied, and wrote nothing")
 	s.check(c.questions == 1 && c.starts == 1, "there was one question, about another attempt of the same process")
-	s.check(len(c.decisions) == 2 && !c.decisions[0].Unsandboxed && c.decisions[1].Unsandboxed && c.decisions[1].Source == messages.ByPerson,
+	s.check(len(c.decisions) == 2 && !c.decisions[0].Unsandboxed && c.decisions[1].Unsandboxed && c.decisions[1].Source == messages.DecidedByPerson,
 		"the record: by policy in the sandbox, then by a person without")
-	s.check(result.Status == messages.Exited(0) && written() == int64(len("text\n")), "the second attempt has written the file")
+	s.check(result.Status == messages.StatusExited(0) && written() == int64(len("text\n")), "the second attempt has written the file")
 	return nil
 }

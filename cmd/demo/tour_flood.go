@@ -49,7 +49,7 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	s.fact("kept", kept)
 	s.fact("dropped", result.Omitted)
 	s.fact("milliseconds", result.WallTime.Milliseconds())
-	s.check(!result.Running && result.Status == messages.Exited(0), "it has ended with code 0, after %d ms", result.WallTime.Milliseconds())
+	s.check(!result.Running && result.Status == messages.StatusExited(0), "it has ended with code 0, after %d ms", result.WallTime.Milliseconds())
 	s.check(kept+result.Omitted == size, "%d bytes kept + %d dropped = %d said", kept, result.Omitted, size)
 	s.check(kept <= 1<<20, "no more than 1 MiB was kept for the answer")
 	s.check(bytes.HasPrefix(f.said, head) && bytes.HasSuffix(f.said, tail), "what was kept is the beginning and the end, byte for byte")

@@ -22,7 +22,7 @@ func showShort(ctx context.Context, t *tour, s *scene) error {
 	s.fact("process", result.Process)
 	s.fact("status", result.Status)
 	s.fact("milliseconds", result.WallTime.Milliseconds())
-	s.check(!result.Running && result.Status == messages.Exited(3), "it has ended, with code 3")
+	s.check(!result.Running && result.Status == messages.StatusExited(3), "it has ended, with code 3")
 	text := string(result.Output)
 	s.check(strings.Contains(text, "to stdout\n") && strings.Contains(text, "to stderr\n"), "the answer has what it said, on both streams")
 	run, err := t.session.Run(ctx, messages.RunCommand{Call: messages.CallID(t.call()), Argv: []string{"/bin/sh", "-c", script}})
@@ -157,6 +157,6 @@ func showInterrupt(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	s.quote(result.Text())
-	s.check(!result.Running && result.Status == messages.Exited(5), "it has ended with its own code, 5")
+	s.check(!result.Running && result.Status == messages.StatusExited(5), "it has ended with its own code, 5")
 	return nil
 }

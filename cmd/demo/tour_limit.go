@@ -21,7 +21,7 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 	if err := t.ledger.follow(session); err != nil {
 		return err
 	}
-	warnings, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindWarning}})
+	warnings, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindProcessWarning}})
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 		}
 		started = append(started, result.Process)
 	}
-	for range tooMany - execbus.DefaultMaxProcesses { // one makes room when the call for the other has been answered
+	for range tooMany - execbus.DefaultSessionMaxProcesses { // one makes room when the call for the other has been answered
 		if _, err := ends.Next(ctx); err != nil {
 			return err
 		}
@@ -53,15 +53,15 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 	for _, p := range records {
 		if p.End == nil {
 			living = append(living, p.Process)
-		} else if p.End.Cause == messages.CauseTerminated && p.End.By == messages.ByPrune {
+		} else if p.End.Cause == messages.CauseTerminated && p.End.By == messages.TerminatedByPrune {
 			pruned = append(pruned, p.Process)
 		}
 	}
 	s.fact("started", len(started))
 	s.fact("living", len(living))
 	s.fact("pruned", pruned)
-	s.check(len(living) == execbus.DefaultMaxProcesses, "%d of %d live", len(living), tooMany)
-	oldest := slices.Clone(started[:max(tooMany-execbus.DefaultMaxProcesses, 0)])
+	s.check(len(living) == execbus.DefaultSessionMaxProcesses, "%d of %d live", len(living), tooMany)
+	oldest := slices.Clone(started[:max(tooMany-execbus.DefaultSessionMaxProcesses, 0)])
 	slices.Sort(oldest)
 	s.check(slices.Equal(pruned, oldest), "the %d that made room are the oldest: %v", len(pruned), pruned)
 	return showWarning(ctx, s, session, warnings)
@@ -73,7 +73,7 @@ func showWarning(ctx context.Context, s *scene, session *execbus.Session, warnin
 		return err
 	}
 	warning, _ := event.(messages.ProcessWarning)
-	s.check(warning.Processes == execbus.DefaultWarnProcesses && warning.Max == execbus.DefaultMaxProcesses,
+	s.check(warning.Processes == execbus.DefaultSessionWarnProcesses && warning.Max == execbus.DefaultSessionMaxProcesses,
 		"a warning came with number %d", warning.Processes)
 	s.quote(warning.Text)
 	if err := session.TerminateAll(ctx); err != nil {

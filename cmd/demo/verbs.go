@@ -172,7 +172,7 @@ func resizeTerminal(h *host, arguments string) (question, error) {
 		return nil, badUsage(fmt.Sprintf("%q is no size such as 40x120", rest))
 	}
 	return func(ctx context.Context) (string, error) {
-		if err := h.session.Resize(ctx, id, messages.Size{Rows: uint16(r), Cols: uint16(c)}); err != nil {
+		if err := h.session.Resize(ctx, messages.Resize{Process: id, Size: messages.Size{Rows: uint16(r), Cols: uint16(c)}}); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("The terminal of [%d] is %dx%d now.\n", id, r, c), nil
@@ -181,13 +181,13 @@ func resizeTerminal(h *host, arguments string) (question, error) {
 
 func interruptProcess(h *host, arguments string) (question, error) {
 	return on(arguments, func(ctx context.Context, id messages.ProcessID) (string, error) {
-		return "", h.session.Signal(ctx, messages.Signal{Process: id, Number: int(syscall.SIGINT)})
+		return "", h.session.Signal(ctx, messages.Signal{Process: id, Signal: syscall.SIGINT})
 	})
 }
 
 func closeInput(h *host, arguments string) (question, error) {
 	return on(arguments, func(ctx context.Context, id messages.ProcessID) (string, error) {
-		return "", h.session.CloseStdin(ctx, id)
+		return "", h.session.CloseStdin(ctx, messages.CloseStdin{Process: id})
 	})
 }
 

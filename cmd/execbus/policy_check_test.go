@@ -115,7 +115,7 @@ func TestPolicyCheckAgreesWithPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.OnRequest}, Rules: set}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.ApproveOnRequest}, Rules: set}
 	for _, argv := range [][]string{
 		{"make"}, {"git", "log"}, {"rm"}, {"ls"}, {"/opt/make"}, {"/bin/make"}, {"./make"}, {"bin/rm"}, {"bash", "-lc", "make && make x"},
 		{"bash", "-lc", "make && ls"}, {"bash", "-lc", "ls; rm x"}, {"bash", "-lc", "make <<E\nx\nE"}, {"bash", "-lc", "make > x"},

@@ -31,7 +31,7 @@ func Append(path string, prefix []string) error {
 		return err
 	}
 	if err := appendRule(path, prefix); err != nil {
-		return &messages.Error{Code: messages.CodeRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
+		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func ruleError(name string, at bounded.Place, detail string) error {
 	if len(detail) > maxDetail {
 		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "…"
 	}
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "load rules", Subject: subject, Detail: detail}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "load rules", Subject: subject, Detail: detail}
 }
 
 // rulePlace is where a rule says that it comes from.

@@ -103,5 +103,5 @@ func checkRegular(file *os.File) error {
 }
 
 func fileError(path string, err error) error {
-	return &messages.Error{Code: messages.CodeInvalidRequest, Op: "load rules", Subject: path, Detail: detailOf(err)}
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "load rules", Subject: path, Detail: detailOf(err)}
 }

@@ -167,7 +167,7 @@ func (r *Set) merge(later *Set) {
 // CheckPrefix finds what cannot become a rule.
 func CheckPrefix(prefix []string) error {
 	wrong := func(detail string) error {
-		return &messages.Error{Code: messages.CodeInvalidRequest, Op: "amend", Subject: "rules", Detail: detail}
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "amend", Subject: "rules", Detail: detail}
 	}
 	if len(prefix) == 0 {
 		return wrong("an empty prefix would allow every command; name at least one word")

@@ -25,7 +25,7 @@ func Of(f Facts) *messages.Denial {
 	switch {
 	case !known || code == 0:
 		return nil
-	case f.Status == messages.Signaled(int(syscall.SIGSYS)):
+	case f.Status == messages.StatusSignaled(syscall.SIGSYS):
 		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls}
 	}
 	var best *messages.Denial

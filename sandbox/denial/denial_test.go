@@ -44,7 +44,7 @@ func (r record) denial(t *testing.T) *messages.Denial {
 	if err != nil {
 		t.Fatalf("%s: %v", r.name, err)
 	}
-	return Of(Facts{Status: messages.Exited(code), Output: []byte(r.output), Dir: "/ws", Rules: Rules{
+	return Of(Facts{Status: messages.StatusExited(code), Output: []byte(r.output), Dir: "/ws", Rules: Rules{
 		Write: []string{"/ws", "/tmp"}, Protected: []string{".git", ".agents", ".codex"}, Network: r.fields["network"] == "on",
 	}})
 }
@@ -99,29 +99,29 @@ func TestStatusAndWords(t *testing.T) {
 		text         string
 		denied, fact bool
 	}{
-		{messages.Exited(0), "permission denied", false, false},
-		{messages.Exited(1), "nothing to be seen", false, false},
-		{messages.Exited(1), "Operation not permitted", true, false},
-		{messages.Exited(1), "PERMISSION DENIED", true, false},
-		{messages.Exited(1), "a Read-only file system", true, false},
-		{messages.Exited(1), "\x1b[31mOperation not permitted\x1b[0m", true, false},
-		{messages.Exited(1), "seccomp", true, false},
-		{messages.Exited(1), "in the sandbox", true, false},
-		{messages.Exited(1), "at /src/sandbox/main.go:3: a syntax error", false, false},
-		{messages.Exited(1), "landlock", true, false},
-		{messages.Exited(1), "failed to write file", true, false},
-		{messages.Exited(1), "git@example.com: Permission denied (publickey).", false, false},
-		{messages.Exited(1), "ERROR:  permission denied for table users", false, false},
-		{messages.Exited(127), "bash: x: command not found", false, false},
-		{messages.Exited(127), "bash: /etc/x: Read-only file system", true, true},
-		{messages.Exited(126), "cannot execute", false, false},
-		{messages.Exited(126), "bash: /etc/x: Permission denied", false, false},
-		{messages.Exited(2), "usage", false, false},
-		{messages.Exited(159), "", true, false},
-		{messages.Signaled(31), "", true, true},
-		{messages.Signaled(9), "", false, false},
-		{messages.Signaled(15), "permission denied", true, false},
-		{messages.NoStatus, "permission denied", false, false},
+		{messages.StatusExited(0), "permission denied", false, false},
+		{messages.StatusExited(1), "nothing to be seen", false, false},
+		{messages.StatusExited(1), "Operation not permitted", true, false},
+		{messages.StatusExited(1), "PERMISSION DENIED", true, false},
+		{messages.StatusExited(1), "a Read-only file system", true, false},
+		{messages.StatusExited(1), "\x1b[31mOperation not permitted\x1b[0m", true, false},
+		{messages.StatusExited(1), "seccomp", true, false},
+		{messages.StatusExited(1), "in the sandbox", true, false},
+		{messages.StatusExited(1), "at /src/sandbox/main.go:3: a syntax error", false, false},
+		{messages.StatusExited(1), "landlock", true, false},
+		{messages.StatusExited(1), "failed to write file", true, false},
+		{messages.StatusExited(1), "git@example.com: Permission denied (publickey).", false, false},
+		{messages.StatusExited(1), "ERROR:  permission denied for table users", false, false},
+		{messages.StatusExited(127), "bash: x: command not found", false, false},
+		{messages.StatusExited(127), "bash: /etc/x: Read-only file system", true, true},
+		{messages.StatusExited(126), "cannot execute", false, false},
+		{messages.StatusExited(126), "bash: /etc/x: Permission denied", false, false},
+		{messages.StatusExited(2), "usage", false, false},
+		{messages.StatusExited(159), "", true, false},
+		{messages.StatusSignaled(31), "", true, true},
+		{messages.StatusSignaled(9), "", false, false},
+		{messages.StatusSignaled(15), "permission denied", true, false},
+		{messages.StatusNone(), "permission denied", false, false},
 	} {
 		got := Of(Facts{Status: c.status, Output: []byte(c.text), Dir: "/", Rules: Rules{Network: true}})
 		if (got != nil) != c.denied || got != nil && got.FromText == c.fact {
@@ -148,7 +148,7 @@ func TestRulesOnPaths(t *testing.T) {
 		{"cat: /ws/secret/public/key: Permission denied", "", "", ""},
 		{"cat: secret: Permission denied", "read", "/ws/secret", ""},
 	} {
-		d := Of(Facts{Status: messages.Exited(1), Output: []byte(c.line), Dir: "/ws", Rules: rules})
+		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte(c.line), Dir: "/ws", Rules: rules})
 		if d == nil {
 			d = &messages.Denial{}
 		}
@@ -157,11 +157,11 @@ func TestRulesOnPaths(t *testing.T) {
 		}
 	}
 	nested := "touch: cannot touch '/ws/deep/in/.git': Permission denied" // only some are protected
-	if d := Of(Facts{Status: messages.Exited(1), Output: []byte(nested), Dir: "/ws", Rules: rules}); d == nil || !d.FromText || d.Path != "/ws/deep/in/.git" {
+	if d := Of(Facts{Status: messages.StatusExited(1), Output: []byte(nested), Dir: "/ws", Rules: rules}); d == nil || !d.FromText || d.Path != "/ws/deep/in/.git" {
 		t.Errorf("%s: %v", nested, d)
 	}
 	for _, path := range []string{"/dev/sda", "/proc/sys/kernel/core_pattern", "/sys/x"} {
-		d := Of(Facts{Status: messages.Exited(1), Output: []byte("tee: " + path + ": Permission denied"), Dir: "/"})
+		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte("tee: " + path + ": Permission denied"), Dir: "/"})
 		if d == nil || d.Path != path || d.FromText || d.Grant != nil {
 			t.Errorf("%s: %+v", path, d)
 		}
@@ -169,7 +169,7 @@ func TestRulesOnPaths(t *testing.T) {
 }
 
 func TestRulesOfAPolicy(t *testing.T) {
-	policy := messages.SandboxPolicy{Type: messages.WorkspaceWrite, WritableRoots: []string{"/data/"}}
+	policy := messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/data/"}}
 	more := &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 		FileSystem: &messages.FileSystemPermissions{Write: []string{".git"}, Read: []string{"x"}}}
 	for _, c := range []struct {
@@ -179,9 +179,9 @@ func TestRulesOfAPolicy(t *testing.T) {
 		network bool
 	}{
 		{messages.SandboxPolicy{}, nil, nil, false},
-		{messages.SandboxPolicy{Type: messages.ReadOnly, NetworkAccess: true}, nil, nil, true},
+		{messages.SandboxPolicy{Type: messages.SandboxReadOnly, NetworkAccess: true}, nil, nil, true},
 		{policy, nil, []string{"/ws", "/data", "/tmp", "/t"}, false},
-		{messages.SandboxPolicy{Type: messages.WorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}, nil, []string{"/ws"}, false},
+		{messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}, nil, []string{"/ws"}, false},
 		{policy, more, []string{"/ws", "/data", "/tmp", "/t", "/elsewhere/.git"}, true},
 	} {
 		r := RulesOf(c.policy, "/ws", "/t", c.more, "/elsewhere")
@@ -200,7 +200,7 @@ func TestALongOutput(t *testing.T) {
 	line := "touch: cannot touch '/etc/x': Permission denied\n"
 	for name, output := range map[string]string{"beginning": line + noise, "end": noise + line,
 		"end, without lines": strings.Repeat("\x00", 1<<20) + " " + line} {
-		d := Of(Facts{Status: messages.Exited(1), Output: []byte(output), Dir: "/ws", Rules: Rules{Write: []string{"/ws"}}})
+		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte(output), Dir: "/ws", Rules: Rules{Write: []string{"/ws"}}})
 		if d == nil || d.Path != "/etc/x" {
 			t.Errorf("at the %s: %v", name, d)
 		}

@@ -34,7 +34,7 @@ const (
 // is what one command may do besides, in a directory to which its relative paths are relative.
 func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.AdditionalPermissions, moreDir string) Rules {
 	r := Rules{Network: p.NetworkAccess, Protected: []string{".git", ".agents", ".codex"}}
-	if p.Type == messages.WorkspaceWrite {
+	if p.Type == messages.SandboxWorkspaceWrite {
 		r.Write = append([]string{dir}, p.WritableRoots...)
 		if !p.ExcludeSlashTmp {
 			r.Write = append(r.Write, "/tmp")

@@ -14,7 +14,7 @@ import (
 )
 
 // manyExecs is how many commands a session may have by default.
-const manyExecs = execbus.DefaultMaxProcesses
+const manyExecs = execbus.DefaultSessionMaxProcesses
 
 func execCases() []benchCase {
 	exec := func(name, about string, count int, limit float64) benchCase {
@@ -115,7 +115,7 @@ func (s *execs) environment(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if result.Running || result.Status != messages.Exited(0) {
+	if result.Running || result.Status != messages.StatusExited(0) {
 		return nil, fmt.Errorf("env ended with %s, running: %v", result.Status, result.Running)
 	}
 	_, err = s.ends.Next(ctx)
@@ -137,7 +137,7 @@ func (s *execs) once(ctx context.Context, count int) (took, ended time.Duration,
 	began := time.Now()
 	err = together(count, func() error {
 		result, err := s.session.Exec(ctx, messages.ExecCommand{Argv: []string{program}})
-		if err == nil && (result.Running || result.Status != messages.Exited(0)) {
+		if err == nil && (result.Running || result.Status != messages.StatusExited(0)) {
 			err = fmt.Errorf("%s ended with %s, running: %v", program, result.Status, result.Running)
 		}
 		return err

@@ -42,8 +42,8 @@ func measurePlans(ctx context.Context, h *harness) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.Untrusted}, Rules: rules,
-		Sandbox: messages.SandboxPolicy{Type: messages.WorkspaceWrite}, Granted: func(string) bool { return false }}
+	snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}, Rules: rules,
+		Sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, Granted: func(string) bool { return false }}
 	count := h.some(5_000, 500)
 	var values []value
 	for _, script := range plannedScripts {

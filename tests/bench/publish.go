@@ -50,7 +50,7 @@ type hall struct {
 
 func newHall(subscribers int) (*hall, error) {
 	l := &hall{bus: bus.New(bus.Options{}), event: messages.OutputDelta{
-		Origin: messages.Origin{Session: "s", Process: 1000, Call: "c", At: time.Now()}, Stream: messages.Stdout,
+		Origin: messages.Origin{Session: "s", Process: 1000, Call: "c", At: time.Now()}, Stream: messages.StreamStdout,
 		Bytes: bytes.Repeat([]byte{'x'}, 100)}}
 	for range subscribers {
 		sub, err := l.bus.Subscribe(bus.Filter{}, bus.SubscribeOptions{})

@@ -167,7 +167,7 @@ func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error)
 			return 0, 0, errors.New("the events of a child's end did not all come")
 		}
 	}
-	if status != messages.Exited(0) {
+	if status != messages.StatusExited(0) {
 		err = fmt.Errorf("%s ended with %s", program, status)
 	}
 	return took, tree, err

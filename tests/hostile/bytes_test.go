@@ -36,7 +36,7 @@ func TestOutputArrivesAsItIs(t *testing.T) {
 				}
 				p := h.run(command, false)
 				ended := p.end()
-				if ended.Cause != messages.CauseExited || ended.Status != messages.Exited(0) || ended.Total != int64(len(want)) {
+				if ended.Cause != messages.CauseExited || ended.Status != messages.StatusExited(0) || ended.Total != int64(len(want)) {
 					t.Errorf("%s, %d bytes of %d", ended.String(), ended.Total, len(want))
 				}
 				if !bytes.Equal(p.seen.output, want) {
@@ -95,7 +95,7 @@ func TestFloodForASubscriberThatNeverReads(t *testing.T) {
 			p := h.run(command, true)
 			p.seen.slow = 6
 			ended := p.end()
-			if ended.Cause != messages.CauseExited || ended.Status != messages.Exited(0) || ended.Total != int64(size) {
+			if ended.Cause != messages.CauseExited || ended.Status != messages.StatusExited(0) || ended.Total != int64(size) {
 				t.Errorf("%s, %d bytes of %d", ended.String(), ended.Total, size)
 			}
 			grown := heapNow() - heap
@@ -196,14 +196,14 @@ func TestInputThatIsNeverRead(t *testing.T) {
 		name     string
 		tty      bool
 		script   string
-		code     messages.Code // of the error, where nothing was taken at all; or of InputErr
-		min, max int           // of what was taken
+		code     messages.ErrorCode // of the error, where nothing was taken at all; or of InputErr
+		min, max int                // of what was taken
 	}{
-		{"pipe", false, `echo up; sleep $1`, messages.CodeInputNotTaken, 4096, 1 << 20},
-		{"raw terminal", true, `stty raw -echo; echo up; sleep $1`, messages.CodeInputNotTaken, 1, 1 << 18},
-		{"terminal in line mode", true, `stty -echo; echo up; sleep $1`, messages.CodeInputNotTaken, 1, 1 << 18},
-		{"terminal in line mode with echo", true, `echo up; sleep $1`, messages.CodeInputNotTaken, 1, 1 << 18},
-		{"closed pipe", false, `exec <&-; echo up; sleep $1`, messages.CodeStdinClosed, 0, 0},
+		{"pipe", false, `echo up; sleep $1`, messages.ErrInputNotTaken, 4096, 1 << 20},
+		{"raw terminal", true, `stty raw -echo; echo up; sleep $1`, messages.ErrInputNotTaken, 1, 1 << 18},
+		{"terminal in line mode", true, `stty -echo; echo up; sleep $1`, messages.ErrInputNotTaken, 1, 1 << 18},
+		{"terminal in line mode with echo", true, `echo up; sleep $1`, messages.ErrInputNotTaken, 1, 1 << 18},
+		{"closed pipe", false, `exec <&-; echo up; sleep $1`, messages.ErrStdinClosed, 0, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestInputThatIsNeverRead(t *testing.T) {
 				first <- fmt.Sprintf("%d bytes taken, %q", taken, code)
 			}()
 			note(t, "%s", <-first)
-			if _, code := p.offer(append(mebibyte, '\n'), time.Minute); code != messages.CodeInputFull && code != messages.CodeStdinClosed {
+			if _, code := p.offer(append(mebibyte, '\n'), time.Minute); code != messages.ErrInputFull && code != messages.ErrStdinClosed {
 				t.Errorf("more than a mebibyte: %q", code)
 			}
 			p.terminate()
@@ -232,7 +232,7 @@ func TestInputThatIsNeverRead(t *testing.T) {
 }
 
 // offer writes and says what was taken and why not all of it.
-func (p *program) offer(input []byte, patience time.Duration) (int, messages.Code) {
+func (p *program) offer(input []byte, patience time.Duration) (int, messages.ErrorCode) {
 	result, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: input, NoWait: true, Patience: new(patience)})
 	if err != nil {
 		return 0, codeOf(err)
@@ -244,7 +244,7 @@ func (p *program) offer(input []byte, patience time.Duration) (int, messages.Cod
 }
 
 func TestDeathDuringAWrite(t *testing.T) {
-	over := []messages.Code{messages.CodeStdinClosed, messages.CodeClosed, messages.CodeProcessEnded}
+	over := []messages.ErrorCode{messages.ErrStdinClosed, messages.ErrClosed, messages.ErrProcessEnded}
 	for _, script := range []string{`head -c 1 >/dev/null; exit 3`, `head -c 1 >/dev/null; kill -KILL $$`, `head -c 1 >/dev/null; (setsid sleep $1 <&0 &); exit 3`} {
 		for _, tty := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/tty=%v", script, tty), func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestDeathDuringAWrite(t *testing.T) {
 							p.awaitOutput("up")
 						}
 						const writers = 8
-						outcomes := make(chan messages.Code)
+						outcomes := make(chan messages.ErrorCode)
 						for range writers {
 							go func() {
 								_, code := p.offer(make([]byte, 1<<17), time.Minute)
@@ -276,11 +276,11 @@ func TestDeathDuringAWrite(t *testing.T) {
 							note(parent{t}, "%q", code)
 						}
 						ended := p.end()
-						if ended.Cause != messages.CauseExited || ended.Status != messages.Exited(3) && ended.Status != messages.Signaled(int(syscall.SIGKILL)) {
+						if ended.Cause != messages.CauseExited || ended.Status != messages.StatusExited(3) && ended.Status != messages.StatusSignaled(syscall.SIGKILL) {
 							t.Error(ended.String())
 						}
 						_, code := p.offer([]byte("late"), time.Minute)
-						if code != messages.CodeProcessEnded {
+						if code != messages.ErrProcessEnded {
 							t.Errorf("a write after the end: %q", code)
 						}
 					})

@@ -35,10 +35,10 @@ type child struct {
 }
 
 var (
-	three   = []messages.ExitStatus{messages.Exited(3)}
-	asked   = []messages.ExitStatus{messages.Signaled(int(syscall.SIGTERM)), messages.Signaled(int(syscall.SIGHUP))}
-	killed  = []messages.ExitStatus{messages.Signaled(int(syscall.SIGKILL))}
-	unknown = []messages.ExitStatus{messages.NoStatus}
+	three   = []messages.ExitStatus{messages.StatusExited(3)}
+	asked   = []messages.ExitStatus{messages.StatusSignaled(syscall.SIGTERM), messages.StatusSignaled(syscall.SIGHUP)}
+	killed  = []messages.ExitStatus{messages.StatusSignaled(syscall.SIGKILL)}
+	unknown = []messages.ExitStatus{messages.StatusNone()}
 )
 
 const terminated = messages.CauseTerminated
@@ -80,9 +80,9 @@ var badChildren = []child{
 	{name: "terminal for itself alone", only: "pty", role: []string{"exclusive"}, status: three},
 	{name: "re-executes itself", status: three,
 		script: `n=${3:-0}; ((n < 60)) || exit 3; exec bash -c "$BASH_EXECUTION_STRING" bash $1 $2 $((n+1))`},
-	{name: "takes the warden's name", role: []string{"sleep"}, argv0: wardenName, status: []messages.ExitStatus{messages.Exited(127)}},
-	{name: "comet, let go", role: []string{"comet", "3000"}, drive: goOn, status: []messages.ExitStatus{messages.Exited(0)}},
-	{name: "comet, terminated", role: []string{"comet", "60000"}, drive: terminateComet, status: []messages.ExitStatus{messages.Exited(0)}},
+	{name: "takes the warden's name", role: []string{"sleep"}, argv0: wardenName, status: []messages.ExitStatus{messages.StatusExited(127)}},
+	{name: "comet, let go", role: []string{"comet", "3000"}, drive: goOn, status: []messages.ExitStatus{messages.StatusExited(0)}},
+	{name: "comet, terminated", role: []string{"comet", "60000"}, drive: terminateComet, status: []messages.ExitStatus{messages.StatusExited(0)}},
 	{name: "fork bomb of 128", role: []string{"bomb", "7"}, drive: terminateBomb, cause: terminated, status: asked, descendants: 127},
 	{name: "hydra of 200 heads", role: []string{"hydra", "200"}, drive: terminateUp, cause: terminated, status: killed, descendants: 1},
 	{name: "daemon sheds its mark", role: []string{"shed"}, drive: goOn, status: three, weak: true, survives: true},
@@ -134,7 +134,7 @@ func (c child) behave(t *testing.T, tty bool) {
 		}
 		command.Argv0 = c.argv0
 		if c.keep {
-			command.OnLeaderExit = messages.KeepTree
+			command.OnLeaderExit = messages.LeaderExitKeepsTree
 		}
 		p := h.run(command, false)
 		if c.drive != nil {
@@ -151,7 +151,7 @@ func (c child) behave(t *testing.T, tty bool) {
 			h.runsAgain(tty)
 		} else {
 			neighbour.write("\n")
-			if record := neighbour.end(); record.Cause != messages.CauseExited || record.Status != messages.Exited(9) {
+			if record := neighbour.end(); record.Cause != messages.CauseExited || record.Status != messages.StatusExited(9) {
 				t.Errorf("the neighbour ended so: %s", record.String())
 			}
 		}
@@ -187,12 +187,12 @@ func (h *host) runsAgain(tty bool) {
 	var err error
 	if _, ok := within(patience, func() bool {
 		next, err = h.try(h.bash(tty, `exit 4`), false)
-		return codeOf(err) != messages.CodeWardenLost
+		return codeOf(err) != messages.ErrWardenLost
 	}); !ok || err != nil {
 		h.t.Errorf("the next command: %v", err)
 		return
 	}
-	if record := next.end(); record.Cause != messages.CauseExited || record.Status != messages.Exited(4) {
+	if record := next.end(); record.Cause != messages.CauseExited || record.Status != messages.StatusExited(4) {
 		h.t.Errorf("the next command ended so: %s", record.String())
 	}
 }
@@ -214,7 +214,7 @@ func (p *program) openGate() {
 
 func (p *program) tryTerminate() {
 	_, err := p.Terminate(p.ctx, messages.Terminate{Process: p.id})
-	if code := codeOf(err); code != "" && code != messages.CodeProcessEnded {
+	if code := codeOf(err); code != "" && code != messages.ErrProcessEnded {
 		p.t.Errorf("terminate: %v", err)
 	}
 }
@@ -239,7 +239,7 @@ func terminateKept(p *program) {
 	leave(p)
 	awaitEvent[messages.ExecExited](p)
 	result, err := p.Poll(p.ctx, messages.Poll{Process: p.id})
-	if err != nil || !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.Exited(3) {
+	if err != nil || !result.Running || result.Background == nil || !result.Background.Kept || result.Status != messages.StatusExited(3) {
 		p.t.Errorf("poll of a kept process: %+v, %v", result, err)
 	}
 	p.terminate()
@@ -274,7 +274,7 @@ func terminals(pid int) []string {
 func useRaw(p *program) {
 	p.awaitOutput("up")
 	p.write(strings.Repeat("x", 6000))
-	if err := p.CloseStdin(p.ctx, p.id); codeOf(err) != messages.CodeUnsupported {
+	if err := p.CloseStdin(p.ctx, messages.CloseStdin{Process: p.id}); codeOf(err) != messages.ErrUnsupported {
 		p.t.Errorf("close the input of a raw terminal: %v", err)
 	}
 	p.terminate()
@@ -282,11 +282,11 @@ func useRaw(p *program) {
 
 func closeInVain(p *program) {
 	p.awaitOutput("up")
-	if err := p.CloseStdin(p.ctx, p.id); codeOf(err) != messages.CodeUnsupported {
+	if err := p.CloseStdin(p.ctx, messages.CloseStdin{Process: p.id}); codeOf(err) != messages.ErrUnsupported {
 		p.t.Errorf("close the input without end-of-file character: %v", err)
 	}
 	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte(strings.Repeat("x", 6000)), NoWait: true})
-	if codeOf(err) != messages.CodeLineTooLong {
+	if codeOf(err) != messages.ErrLineTooLong {
 		p.t.Errorf("a line that is too long: %v", err)
 	}
 	p.terminate()
@@ -295,7 +295,7 @@ func closeInVain(p *program) {
 func closeInput(p *program) {
 	p.awaitOutput("up")
 	p.write("unfinished line")
-	if err := p.CloseStdin(p.ctx, p.id); err != nil {
+	if err := p.CloseStdin(p.ctx, messages.CloseStdin{Process: p.id}); err != nil {
 		p.t.Errorf("close the input: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func stopOutput(p *program) {
 
 func signalForeground(p *program) {
 	eventually(p.t, "the sleeper is up", func() bool { return len(sleepers(p.token)) == 1 })
-	if err := p.Signal(p.ctx, messages.Signal{Process: p.id, Number: int(syscall.SIGTERM)}); err != nil {
+	if err := p.Signal(p.ctx, messages.Signal{Process: p.id, Signal: syscall.SIGTERM}); err != nil {
 		p.t.Errorf("signal: %v", err)
 	}
 }

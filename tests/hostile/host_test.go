@@ -318,12 +318,12 @@ func (p *program) terminate() {
 }
 
 // codeOf is the code of a typed error; none for no error, and "untyped" for another.
-func codeOf(err error) messages.Code {
+func codeOf(err error) messages.ErrorCode {
 	if err == nil {
 		return ""
 	}
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed.Code
 	}
-	return messages.Code("untyped: " + err.Error())
+	return messages.ErrorCode("untyped: " + err.Error())
 }

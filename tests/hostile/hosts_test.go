@@ -47,7 +47,7 @@ func beHost() {
 		for i, script := range ofHosts {
 			command := messages.ExecCommand{Argv: []string{"bash", "-c", script, "bash", token}, TTY: (i+round)%2 == 0, NoWait: true}
 			if i%3 == 0 {
-				command.OnLeaderExit = messages.KeepTree
+				command.OnLeaderExit = messages.LeaderExitKeepsTree
 			}
 			commands = append(commands, command)
 		}

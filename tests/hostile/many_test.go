@@ -55,7 +55,7 @@ func terminateByMany(t *testing.T, tty bool, script string) {
 			switch {
 			case err == nil:
 				records <- *record
-			case codeOf(err) != messages.CodeProcessEnded:
+			case codeOf(err) != messages.ErrProcessEnded:
 				t.Errorf("terminate: %v", err)
 			}
 		})
@@ -67,8 +67,8 @@ func terminateByMany(t *testing.T, tty bool, script string) {
 		all.Go(func() {
 			<-begin
 			switch code := codeOf(operation()); code {
-			case "", messages.CodeProcessEnded, messages.CodeClosed, messages.CodeStdinClosed, messages.CodeInputNotTaken,
-				messages.CodeNotATerminal, messages.CodeUnsupported, messages.CodeWrongState:
+			case "", messages.ErrProcessEnded, messages.ErrClosed, messages.ErrStdinClosed, messages.ErrInputNotTaken,
+				messages.ErrNotATerminal, messages.ErrUnsupported, messages.ErrWrongState:
 			default:
 				t.Errorf("%s meanwhile: %q", name, code)
 			}
@@ -97,7 +97,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for i := range sample(100) {
 		t.Run("", func(t *testing.T) { closeUnderThem(t, rand.New(rand.NewPCG(*seed, uint64(i))), i%2 == 0) })
 	}
-	note(t, "every call was answered: %s, %s or %s after the end", "ok", messages.CodeClosed, messages.CodeProcessEnded)
+	note(t, "every call was answered: %s, %s or %s after the end", "ok", messages.ErrClosed, messages.ErrProcessEnded)
 }
 
 func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
@@ -121,7 +121,7 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 						id = result.Process
 					}
 				case 3:
-					err = h.Signal(h.ctx, messages.Signal{Process: id, Number: int(syscall.SIGCONT), Tree: true})
+					err = h.Signal(h.ctx, messages.Signal{Process: id, Signal: syscall.SIGCONT, Tree: true})
 				case 4:
 					ctx, cancel := context.WithTimeout(h.ctx, time.Millisecond)
 					_, err = h.Poll(ctx, messages.Poll{Process: id})
@@ -134,10 +134,10 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 				default:
 				}
 				switch code := codeOf(err); code {
-				case "", messages.CodeUnknownProcess, messages.CodeProcessEnded, messages.CodeCancelled, messages.CodeLimitReached:
-				case messages.CodeClosed:
-					if _, err := h.List(h.ctx); codeOf(err) == messages.CodeClosed {
-						return // the session's end; a child's is CodeClosed, too
+				case "", messages.ErrUnknownProcess, messages.ErrProcessEnded, messages.ErrCancelled, messages.ErrLimitReached:
+				case messages.ErrClosed:
+					if _, err := h.List(h.ctx); codeOf(err) == messages.ErrClosed {
+						return // the session's end; a child's is ErrClosed, too
 					}
 				default:
 					t.Errorf("a call was told %q: %v", code, err)
@@ -173,11 +173,11 @@ func TestTerminationDuringTheStart(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})
 	h.Session = h.session(execbus.SessionOptions{DeterministicIDs: true, Dir: h.dir})
-	outcomes := map[messages.Code]int{}
+	outcomes := map[messages.ErrorCode]int{}
 	late := 0
 	for id := messages.ProcessID(1000); id < 1000+messages.ProcessID(sample(2000)); id++ {
 		token := newToken()
-		asked := make(chan messages.Code)
+		asked := make(chan messages.ErrorCode)
 		go func() {
 			_, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"sleep", token}, NoWait: true})
 			asked <- codeOf(err)
@@ -190,7 +190,7 @@ func TestTerminationDuringTheStart(t *testing.T) {
 			if _, err = h.Terminate(h.ctx, messages.Terminate{Process: id, Grace: new(time.Duration)}); err == nil {
 				break
 			}
-			if codeOf(err) == messages.CodeUnknownProcess {
+			if codeOf(err) == messages.ErrUnknownProcess {
 				err = nil
 			}
 		}

@@ -139,48 +139,52 @@ func (c sabotagedCounter) Add(context.Context, int64, ...metric.AddOption) { c.t
 // sabotage is one place at which the host's own code panics, and what leads it there. It returns what the caller was told.
 type sabotage struct {
 	point string
-	act   func(*host, *program) messages.Code
-	told  messages.Code
+	act   func(*host, *program) messages.ErrorCode
+	told  messages.ErrorCode
 
 	ends bool // the victim ends, because it was asked to
 }
 
-func askExec(h *host, _ *program) messages.Code {
+func askExec(h *host, _ *program) messages.ErrorCode {
 	command := h.bash(false, `sleep $1`)
 	command.NoWait = true
 	_, err := h.Exec(h.ctx, command)
 	return codeOf(err)
 }
 
-func askEcho(_ *host, p *program) messages.Code {
+func askEcho(_ *host, p *program) messages.ErrorCode {
 	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte("x\n")})
 	return codeOf(err)
 }
 
-func askTerminate(h *host, p *program) messages.Code {
+func askTerminate(h *host, p *program) messages.ErrorCode {
 	_, err := h.Terminate(h.ctx, messages.Terminate{Process: p.id})
 	return codeOf(err)
 }
 
-func askSession(h *host, _ *program) messages.Code {
+func askSession(h *host, _ *program) messages.ErrorCode {
 	_, err := h.runtime.OpenSession(execbus.SessionOptions{})
 	return codeOf(err)
 }
 
 var sabotages = []sabotage{
-	{point: "Resolver", act: askSession, told: messages.CodeRuntimeFailure},
-	{point: "Environment", act: askSession, told: messages.CodeRuntimeFailure},
-	{point: "Spawn", act: askExec, told: messages.CodeRuntimeFailure},
+	{point: "Resolver", act: askSession, told: messages.ErrRuntimeFailure},
+	{point: "Environment", act: askSession, told: messages.ErrRuntimeFailure},
+	{point: "Spawn", act: askExec, told: messages.ErrRuntimeFailure},
 	{point: "Spawn's return", act: askExec}, // the child was there before
 	{point: "PID", act: askExec},
-	{point: "Write", act: askEcho, told: messages.CodeRuntimeFailure},
+	{point: "Write", act: askEcho, told: messages.ErrRuntimeFailure},
 	{point: "Release", act: askEcho},
-	{point: "CloseStdin", told: messages.CodeRuntimeFailure,
-		act: func(h *host, p *program) messages.Code { return codeOf(h.CloseStdin(h.ctx, p.id)) }},
-	{point: "Resize", told: messages.CodeRuntimeFailure,
-		act: func(h *host, p *program) messages.Code { return codeOf(h.Resize(h.ctx, p.id, messages.Size{Rows: 9})) }},
-	{point: "Signal", told: messages.CodeRuntimeFailure, act: func(h *host, p *program) messages.Code {
-		return codeOf(h.Signal(h.ctx, messages.Signal{Process: p.id, Number: int(syscall.SIGWINCH)}))
+	{point: "CloseStdin", told: messages.ErrRuntimeFailure,
+		act: func(h *host, p *program) messages.ErrorCode {
+			return codeOf(h.CloseStdin(h.ctx, messages.CloseStdin{Process: p.id}))
+		}},
+	{point: "Resize", told: messages.ErrRuntimeFailure,
+		act: func(h *host, p *program) messages.ErrorCode {
+			return codeOf(h.Resize(h.ctx, messages.Resize{Process: p.id, Size: messages.Size{Rows: 9}}))
+		}},
+	{point: "Signal", told: messages.ErrRuntimeFailure, act: func(h *host, p *program) messages.ErrorCode {
+		return codeOf(h.Signal(h.ctx, messages.Signal{Process: p.id, Signal: syscall.SIGWINCH}))
 	}},
 	{point: "EndTree", act: askTerminate, ends: true}, // it is abandoned instead
 	{point: "count execbus.output", act: askEcho},
@@ -192,7 +196,7 @@ var sabotages = []sabotage{
 }
 
 // askSessionAndExec makes a session's logger say something.
-func askSessionAndExec(h *host, _ *program) messages.Code {
+func askSessionAndExec(h *host, _ *program) messages.ErrorCode {
 	session, err := h.runtime.OpenSession(execbus.SessionOptions{})
 	if err == nil {
 		_, err = session.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}})
@@ -230,7 +234,7 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	foreign := h.neighbour()
 	const script = `sleep $1 & while read x; do echo "got $x"; done`
 	victim, brother, stranger := h.run(h.bash(tty, script), false), h.run(h.bash(tty, script), false), foreign.run(foreign.bash(tty, script), false)
-	calls := []chan messages.Code{victim.wait(), brother.wait(), stranger.wait()}
+	calls := []chan messages.ErrorCode{victim.wait(), brother.wait(), stranger.wait()}
 
 	for _, of := range []*host{h, foreign} { // what the supervisors do about the starts is behind them
 		if _, err := of.List(h.ctx); err != nil {
@@ -255,14 +259,14 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	}
 	h.session(execbus.SessionOptions{})
 	next, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}})
-	if err != nil || next.Status != messages.Exited(0) {
+	if err != nil || next.Status != messages.StatusExited(0) {
 		t.Errorf("the next command: %+v, %v", next, err)
 	}
 }
 
 // wait polls a program without end.
-func (p *program) wait() chan messages.Code {
-	told := make(chan messages.Code, 1)
+func (p *program) wait() chan messages.ErrorCode {
+	told := make(chan messages.ErrorCode, 1)
 	go func() {
 		_, err := p.Poll(p.ctx, messages.Poll{Process: p.id, NoTimeout: true})
 		told <- codeOf(err)
@@ -271,7 +275,7 @@ func (p *program) wait() chan messages.Code {
 }
 
 // hasEnded checks that a program has ended for the right reason, and that the poll which waited was told.
-func (p *program) hasEnded(call chan messages.Code, cause messages.Cause) {
+func (p *program) hasEnded(call chan messages.ErrorCode, cause messages.Cause) {
 	p.t.Helper()
 	select {
 	case code := <-call:
@@ -287,7 +291,7 @@ func (p *program) hasEnded(call chan messages.Code, cause messages.Cause) {
 }
 
 // goesOn checks that a program is as usable as ever.
-func (p *program) goesOn(call chan messages.Code) {
+func (p *program) goesOn(call chan messages.ErrorCode) {
 	p.t.Helper()
 	p.write("still here\n")
 	p.awaitOutput("got still here")

@@ -20,7 +20,7 @@ import (
 type request struct {
 	name    string
 	command messages.ExecCommand
-	code    messages.Code
+	code    messages.ErrorCode
 	says    string
 	user    bool // root may do it
 }
@@ -65,7 +65,7 @@ func badRequests(t *testing.T, dir string) []request {
 	environment := func(policy messages.EnvironmentPolicy) messages.ExecCommand {
 		return messages.ExecCommand{Argv: []string{"true"}, Environment: &policy}
 	}
-	const invalid, failed, missing = messages.CodeInvalidRequest, messages.CodeSpawnFailed, messages.CodeNoSuchProgram
+	const invalid, failed, missing = messages.ErrInvalidRequest, messages.ErrSpawnFailed, messages.ErrNoSuchProgram
 	return []request{
 		{name: "missing program", command: argv("no-such-program-here"), code: missing},
 		{name: "missing path", command: argv("/no/such/program"), code: missing},
@@ -159,7 +159,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("the list has %d processes: %v", len(list), err)
 		}
 		neighbour.write("\n")
-		if ended := neighbour.end(); ended.Status != messages.Exited(9) {
+		if ended := neighbour.end(); ended.Status != messages.StatusExited(9) {
 			t.Errorf("the neighbour: %s", ended.String())
 		}
 		if _, ok := within(patience, func() bool { return len(descriptors()) <= had }); !ok {
@@ -191,14 +191,14 @@ func TestSessionsInBadDirectories(t *testing.T) {
 	must(os.Remove(gone))
 	for _, command := range []messages.ExecCommand{{Argv: []string{"true"}}, {Argv: []string{"true"}, Dir: "below"}, {Argv: []string{"./x"}}} {
 		_, err := session.Exec(h.ctx, command)
-		if codeOf(err) != messages.CodeSpawnFailed {
+		if codeOf(err) != messages.ErrSpawnFailed {
 			t.Errorf("in a directory that is gone: %v", err)
 		}
 	}
-	if result, err := session.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}, Dir: ".."}); err != nil || result.Status != messages.Exited(0) {
+	if result, err := session.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true"}, Dir: ".."}); err != nil || result.Status != messages.StatusExited(0) {
 		t.Errorf("beside it: %+v, %v", result, err)
 	}
-	note(t, "%s, and beside it code(0)", messages.CodeSpawnFailed)
+	note(t, "%s, and beside it code(0)", messages.ErrSpawnFailed)
 }
 
 func TestSizes(t *testing.T) {
@@ -218,7 +218,7 @@ func TestSizes(t *testing.T) {
 		p := h.run(command, false)
 		p.awaitOutput(c.says + "\r\n")
 		p.awaitOutput("up")
-		if err := h.Resize(h.ctx, p.id, messages.Size{Rows: 100, Cols: 100}); err != nil {
+		if err := h.Resize(h.ctx, messages.Resize{Process: p.id, Size: messages.Size{Rows: 100, Cols: 100}}); err != nil {
 			t.Error(err)
 		}
 		p.awaitOutput("100 100\r\n")
@@ -226,10 +226,10 @@ func TestSizes(t *testing.T) {
 		p = h.run(h.bash(true, `trap 'stty size; exit 3' WINCH; echo up; while :; do sleep 0.01; done`), false)
 		p.awaitOutput("up")
 		want := c.says
-		if c.size.OrDefault() == messages.DefaultSize { // it has that size, so there is no SIGWINCH
+		if c.size.OrDefault() == (messages.Size{}).OrDefault() { // it has that size, so there is no SIGWINCH
 			want = ""
 		}
-		if err := h.Resize(h.ctx, p.id, c.size); err != nil {
+		if err := h.Resize(h.ctx, messages.Resize{Process: p.id, Size: c.size}); err != nil {
 			t.Error(err)
 		}
 		if want == "" {
@@ -240,12 +240,12 @@ func TestSizes(t *testing.T) {
 		p.end()
 	}
 	p := h.run(h.bash(false, `sleep $1`), false)
-	if err := h.Resize(h.ctx, p.id, messages.DefaultSize); codeOf(err) != messages.CodeNotATerminal {
+	if err := h.Resize(h.ctx, messages.Resize{Process: p.id, Size: messages.Size{}.OrDefault()}); codeOf(err) != messages.ErrNotATerminal {
 		t.Errorf("resize pipes: %v", err)
 	}
 	p.terminate()
 	p.end()
-	note(t, "0x0 is 24x80, 65535x65535 is itself, pipes: %s", messages.CodeNotATerminal)
+	note(t, "0x0 is 24x80, 65535x65535 is itself, pipes: %s", messages.ErrNotATerminal)
 }
 
 // operations are all that a caller can do with an id.
@@ -257,10 +257,10 @@ func operations(h *host, id messages.ProcessID) map[string]func() error {
 			return err
 		},
 		"empty write": func() error { _, err := h.Write(h.ctx, messages.WriteStdin{Process: id}); return err },
-		"close stdin": func() error { return h.CloseStdin(h.ctx, id) },
-		"resize":      func() error { return h.Resize(h.ctx, id, messages.DefaultSize) },
-		"signal":      func() error { return h.Signal(h.ctx, messages.Signal{Process: id, Number: 15}) },
-		"signal tree": func() error { return h.Signal(h.ctx, messages.Signal{Process: id, Number: 15, Tree: true}) },
+		"close stdin": func() error { return h.CloseStdin(h.ctx, messages.CloseStdin{Process: id}) },
+		"resize":      func() error { return h.Resize(h.ctx, messages.Resize{Process: id, Size: messages.Size{}.OrDefault()}) },
+		"signal":      func() error { return h.Signal(h.ctx, messages.Signal{Process: id, Signal: 15}) },
+		"signal tree": func() error { return h.Signal(h.ctx, messages.Signal{Process: id, Signal: 15, Tree: true}) },
 		"terminate":   func() error { _, err := h.Terminate(h.ctx, messages.Terminate{Process: id}); return err },
 		"read": func() error {
 			_, err := h.Read(h.ctx, messages.ReadOutput{Process: id, Tail: 10})
@@ -275,7 +275,7 @@ func TestUnknownIDs(t *testing.T) {
 	p := h.run(h.bash(false, `sleep $1`), false)
 	for _, id := range []messages.ProcessID{0, -1, 999, 100_000, math.MaxInt, math.MinInt, messages.ProcessID(os.Getpid()) + 100_000} {
 		for name, operation := range operations(h, id) {
-			if code := codeOf(operation()); code != messages.CodeUnknownProcess {
+			if code := codeOf(operation()); code != messages.ErrUnknownProcess {
 				t.Errorf("%s of %d: %q", name, id, code)
 			}
 		}
@@ -283,14 +283,14 @@ func TestUnknownIDs(t *testing.T) {
 	other := *h
 	other.Session = h.session(execbus.SessionOptions{})
 	for name, operation := range operations(&other, p.id) {
-		if code := codeOf(operation()); code != messages.CodeUnknownProcess {
+		if code := codeOf(operation()); code != messages.ErrUnknownProcess {
 			t.Errorf("%s from another session: %q", name, code)
 		}
 	}
 	p.terminate()
 	p.end()
 	for name, operation := range operations(h, p.id) {
-		want, first := messages.CodeProcessEnded, false
+		want, first := messages.ErrProcessEnded, false
 		switch name {
 		case "read":
 			want = ""
@@ -301,7 +301,7 @@ func TestUnknownIDs(t *testing.T) {
 			t.Errorf("%s after the end: %q", name, code)
 		}
 	}
-	note(t, "%s; after the end %s", messages.CodeUnknownProcess, messages.CodeProcessEnded)
+	note(t, "%s; after the end %s", messages.ErrUnknownProcess, messages.ErrProcessEnded)
 }
 
 // TestRecycledIDs lets a session forget a process until its id is given again: the id then is the new one's, and only
@@ -322,15 +322,15 @@ func TestRecycledIDs(t *testing.T) {
 		go func() { _, err := h.Poll(h.ctx, messages.Poll{Process: old.id, NoTimeout: true}); stale <- err }()
 		old.write("\n")
 		old.end()
-		if err := <-stale; err != nil && codeOf(err) != messages.CodeProcessEnded {
+		if err := <-stale; err != nil && codeOf(err) != messages.ErrProcessEnded {
 			t.Errorf("the poll of the old one: %v", err)
 		}
 		h.forget(old.id)
-		if code := codeOf(operations(h, old.id)["read"]()); code != messages.CodeUnknownProcess {
+		if code := codeOf(operations(h, old.id)["read"]()); code != messages.ErrUnknownProcess {
 			t.Fatalf("the id %d is not forgotten: %q", old.id, code)
 		}
 	}
-	note(t, "forgotten ids: %s", messages.CodeUnknownProcess)
+	note(t, "forgotten ids: %s", messages.ErrUnknownProcess)
 }
 
 // forget runs commands until the record of an id is pushed out.
@@ -339,7 +339,7 @@ func (h *host) forget(id messages.ProcessID) {
 	eventually(h.t, "the record is pushed out", func() bool {
 		h.run(h.bash(false, `exit`), true).end()
 		_, err := h.Read(h.ctx, messages.ReadOutput{Process: id, Tail: 1})
-		return codeOf(err) == messages.CodeUnknownProcess
+		return codeOf(err) == messages.ErrUnknownProcess
 	})
 }
 
@@ -351,7 +351,7 @@ func TestRefusedCommandsHoldNoMemory(t *testing.T) {
 	const size, count = 16 << 20, 24
 	for range count {
 		_, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"true", strings.Repeat("x", size)}})
-		if codeOf(err) != messages.CodeInvalidRequest {
+		if codeOf(err) != messages.ErrInvalidRequest {
 			t.Errorf("16 MiB of arguments: %v", err)
 		}
 	}

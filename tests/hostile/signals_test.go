@@ -67,7 +67,7 @@ func (p *program) dieOf(number int, who string) bool {
 	p.t.Helper()
 	if who != "itself" {
 		eventually(p.t, "it sleeps", func() bool { argv := look(p.pid()).argv; return len(argv) > 0 && argv[0] == "sleep" })
-		if err := p.Signal(p.ctx, messages.Signal{Process: p.id, Number: number, Tree: who == "tree"}); err != nil {
+		if err := p.Signal(p.ctx, messages.Signal{Process: p.id, Signal: syscall.Signal(number), Tree: who == "tree"}); err != nil {
 			p.t.Errorf("signal %d: %v", number, err)
 		}
 	}
@@ -77,7 +77,7 @@ func (p *program) dieOf(number int, who string) bool {
 		p.terminate()
 	}
 	ended := p.end()
-	if ended.Cause != want || want == messages.CauseExited && ended.Status != messages.Signaled(number) {
+	if ended.Cause != want || want == messages.CauseExited && ended.Status != messages.StatusSignaled(syscall.Signal(number)) {
 		p.t.Errorf("signal %d: %s", number, ended.String())
 	}
 	return want == messages.CauseExited
@@ -89,7 +89,7 @@ func TestSignalsThatDoNotExist(t *testing.T) {
 	p := h.run(h.bash(true, `sleep $1`), false)
 	for _, number := range []int{-1, 0, 65, 1 << 30, -(1 << 40)} {
 		for _, tree := range []bool{false, true} {
-			if err := h.Signal(h.ctx, messages.Signal{Process: p.id, Number: number, Tree: tree}); codeOf(err) != messages.CodeInvalidRequest {
+			if err := h.Signal(h.ctx, messages.Signal{Process: p.id, Signal: syscall.Signal(number), Tree: tree}); codeOf(err) != messages.ErrInvalidRequest {
 				t.Errorf("signal %d: %v", number, err)
 			}
 		}
@@ -99,5 +99,5 @@ func TestSignalsThatDoNotExist(t *testing.T) {
 	}
 	p.terminate()
 	p.end()
-	note(t, "%s", messages.CodeInvalidRequest)
+	note(t, "%s", messages.ErrInvalidRequest)
 }

@@ -96,13 +96,13 @@ func sentenceOf(file goFile, node ast.Node) (sentence ast.Expr, code string) {
 	return sentence, code
 }
 
-// codeName is InvalidRequest for messages.CodeInvalidRequest, and empty for what is no constant.
+// codeName is InvalidRequest for messages.ErrInvalidRequest, and empty for what is no constant.
 func codeName(value ast.Expr) string {
 	if selector, ok := value.(*ast.SelectorExpr); ok {
 		value = selector.Sel
 	}
 	if name, ok := value.(*ast.Ident); ok {
-		if code, is := strings.CutPrefix(name.Name, "Code"); is {
+		if code, is := strings.CutPrefix(name.Name, "Err"); is {
 			return code
 		}
 	}
@@ -199,19 +199,19 @@ func TestErrorsThatNotEverybodyUnderstandsAreFound(t *testing.T) {
 			"var c = messages.Error{Detail: \"raise Options.MaxProcesses\", Hint: \"raise Options.MaxProcesses\"}\n" +
 			"var d = messages.Error{Detail: \"there is none; set \" + \"yield_time_ms\"}\n" +
 			"var e = messages.Error{Detail: \"set maxOutputTokens\"}\n" +
-			"var fine = messages.Error{Code: messages.CodeInvalidRequest, Detail: \"it is negative; use zero, a.b or UTF-8\"}\n" +
-			"var f = messages.Error{Code: messages.CodeInvalidRequest, Detail: \"it is negative\"}\n" +
-			"var g = messages.Error{Code: messages.CodeClosed, Detail: \"it is closed\"}\n" +
+			"var fine = messages.Error{Code: messages.ErrInvalidRequest, Detail: \"it is negative; use zero, a.b or UTF-8\"}\n" +
+			"var f = messages.Error{Code: messages.ErrInvalidRequest, Detail: \"it is negative\"}\n" +
+			"var g = messages.Error{Code: messages.ErrClosed, Detail: \"it is closed\"}\n" +
 			"var h = messages.Other{Detail: \"any_thing\"}\n",
 		"a/helper.go": "package a\n" +
-			"func bad(field, detail string) error { return &messages.Error{Code: messages.CodeInputFull, Subject: field, Detail: detail} }\n" +
+			"func bad(field, detail string) error { return &messages.Error{Code: messages.ErrInputFull, Subject: field, Detail: detail} }\n" +
 			"func f() { bad(\"NoWait\", \"too much; wait\"); bad(\"x\", \"NoWait\"); s.bad(\"x\", \"full \" + more()); e.Detail = \"snake_case\" }\n",
 		"a/literal_test.go":  "package a\nvar a = &messages.Error{Detail: \"set `chars`\"}\n",
 		"messages/inside.go": "package messages\nvar a = Error{Detail: \"set NoWait\"}\n",
 		"tools/fine.go":      "package tools\nvar a = &messages.Error{Detail: \"`chars` is no_number\"}\n",
 		"b/bad.go":           "package b\nfunc f() { bad(\"x\", \"NoWait\") }\ntype Error struct{}\nvar a = Error{Detail: \"set NoWait\"}\n",
 	}, "a/literal.go:2:33: \"`chars`\"", "a/literal.go:3:33: \"%T\"", "a/literal.go:4:32: \"Options.MaxProcesses\"",
-		"a/literal.go:5:32: \"yield_time_ms\"", "a/literal.go:6:32: \"maxOutputTokens\"", "a/literal.go:8:67: \"it is negative\" does not end",
+		"a/literal.go:5:32: \"yield_time_ms\"", "a/literal.go:6:32: \"maxOutputTokens\"", "a/literal.go:8:66: \"it is negative\" does not end",
 		"a/helper.go:3:54: \"NoWait\" is a Go", "a/helper.go:3:54: \"NoWait\" does not end", "a/helper.go:3:76: \"full \" does not end",
 		"a/helper.go:3:106: \"snake_case\"", "messages/inside.go:2:23: \"NoWait\"")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -81,8 +82,8 @@ func TestAnExpectationReadsOnAndNotBack(t *testing.T) {
 
 func TestWhatDoesNotComeFailsWithinItsTime(t *testing.T) {
 	started := time.Now()
-	failure := failureOf(nil, func(p *Probe) { Expect[messages.Done](p, 20*time.Millisecond, nil) })
-	if !strings.Contains(failure, "no messages.Done within 20ms\nnothing was recorded") {
+	failure := failureOf(nil, func(p *Probe) { Expect[actors.Done](p, 20*time.Millisecond, nil) })
+	if !strings.Contains(failure, "no actors.Done within 20ms\nnothing was recorded") {
 		t.Errorf("failure: %q", failure)
 	}
 	if took := time.Since(started); took < 20*time.Millisecond || took > patience {
@@ -127,11 +128,11 @@ func TestExpectInOrder(t *testing.T) {
 func TestOutputAndHistoryShowWhatEventsSay(t *testing.T) {
 	from := messages.Origin{Process: 1000, Call: "c"}
 	record := []any{
-		messages.OutputDelta{Origin: from, Stream: messages.PTY, Seq: 1, Bytes: []byte("a\x00")},
+		messages.OutputDelta{Origin: from, Stream: messages.StreamPTY, Seq: 1, Bytes: []byte("a\x00")},
 		messages.OutputDelta{Origin: messages.Origin{Process: 1001}, Bytes: []byte("of another")},
 		messages.Gap{Origin: from, First: 2, End: 9, Deltas: 1},
 		messages.TerminalInteraction{Origin: from, Input: []byte("typed")},
-		messages.ExecEnded{Origin: from, EndRecord: messages.EndRecord{Cause: messages.CauseExited, Status: messages.Exited(3)},
+		messages.ExecEnded{Origin: from, EndRecord: messages.EndRecord{Cause: messages.CauseExited, Status: messages.StatusExited(3)},
 			Transcript: make([]byte, 2*longest)},
 		&messages.Result{Process: 1000, Running: true, Output: []byte("said")},
 		messages.ErrUnknownProcess,

@@ -36,20 +36,20 @@ func (c *client) close(ctx context.Context) {
 }
 
 // isCode reports whether an error is ours and has exactly this code.
-func isCode(err error, codes ...messages.Code) bool {
+func isCode(err error, codes ...messages.ErrorCode) bool {
 	typed, ok := errors.AsType[*messages.Error](err)
 	return ok && slices.Contains(codes, typed.Code)
 }
 
 // gone are the codes of questions to a process that may have ended meanwhile.
-var gone = []messages.Code{messages.CodeProcessEnded, messages.CodeUnknownProcess}
+var gone = []messages.ErrorCode{messages.ErrProcessEnded, messages.ErrUnknownProcess}
 
 // away are those of orders to a process that is ending, or has not quite begun.
-var away = append([]messages.Code{messages.CodeClosed, messages.CodeWrongState}, gone...)
+var away = append([]messages.ErrorCode{messages.ErrClosed, messages.ErrWrongState}, gone...)
 
 // typed checks the error of a call. The allowed codes fit the call; those of a session that is closing, of a caller who
 // has given up and of a warden that was killed are always understood.
-func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) {
+func (st *step) typed(op string, err error, allowed ...messages.ErrorCode) (ok bool) {
 	if err == nil {
 		st.host.tally.add("answers")
 		return true
@@ -62,25 +62,25 @@ func (st *step) typed(op string, err error, allowed ...messages.Code) (ok bool) 
 	st.host.tally.add("error: " + string(typed.Code))
 	switch disturbed := st.host.disturbed(st.epoch); {
 	case slices.Contains(allowed, typed.Code):
-	case typed.Code == messages.CodeClosed && (st.client.closing.Load() || disturbed):
-	case typed.Code == messages.CodeProcessEnded && st.client.closing.Load(): // terminated before it began
-	case typed.Code == messages.CodeCancelled && st.ctx.Err() != nil:
+	case typed.Code == messages.ErrClosed && (st.client.closing.Load() || disturbed):
+	case typed.Code == messages.ErrProcessEnded && st.client.closing.Load(): // terminated before it began
+	case typed.Code == messages.ErrCancelled && st.ctx.Err() != nil:
 	case disturbed && slices.Contains(ofLostWarden, typed.Code):
 	default:
 		st.fault("%s: %s: %v", op, typed.Code, typed)
 	}
-	if typed.Code == messages.CodeProcessEnded && typed.Ended == nil {
+	if typed.Code == messages.ErrProcessEnded && typed.Ended == nil {
 		st.fault("%s: a process that has ended, without its record", op)
 	}
-	if typed.Code == messages.CodeLimitReached && len(typed.Busy) == 0 {
+	if typed.Code == messages.ErrLimitReached && len(typed.Busy) == 0 {
 		st.fault("%s: a limit was reached, but nobody holds it", op)
 	}
 	return false
 }
 
 // ofLostWarden are the codes that calls get whose process was lost with its warden.
-var ofLostWarden = []messages.Code{messages.CodeWardenLost, messages.CodeRuntimeFailure, messages.CodeProcessEnded,
-	messages.CodeUnknownProcess, messages.CodeStdinClosed, messages.CodeInputNotTaken, messages.CodeWrongState}
+var ofLostWarden = []messages.ErrorCode{messages.ErrWardenLost, messages.ErrRuntimeFailure, messages.ErrProcessEnded,
+	messages.ErrUnknownProcess, messages.ErrStdinClosed, messages.ErrInputNotTaken, messages.ErrWrongState}
 
 // job is a command that a step has started.
 type job struct {
@@ -93,7 +93,7 @@ type job struct {
 }
 
 // exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
-func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.Code) (*job, *messages.Result) {
+func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.ErrorCode) (*job, *messages.Result) {
 	st.commands++
 	j := &job{step: st, call: messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))}
 	if w.output != nil {
@@ -102,7 +102,7 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 	command.Call = j.call
 	j.entry = st.client.ledger.expect(j.call, st.where(), w)
 	result, err := st.client.session.Exec(ctx, command)
-	cancelled := isCode(err, messages.CodeCancelled) && ctx.Err() != nil
+	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
 	if cancelled {
 		j.id = st.taken(j.call)
 	}
@@ -114,7 +114,7 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 			return nil, nil
 		}
 		return j, nil
-	case !st.typed("exec", err, append(allowed, messages.CodeLimitReached)...):
+	case !st.typed("exec", err, append(allowed, messages.ErrLimitReached)...):
 		return nil, nil
 	}
 	if result.Call != j.call {
@@ -174,7 +174,7 @@ func (j *job) finish() {
 	for j.ctx.Err() == nil {
 		result, err := j.client.session.Poll(j.ctx, messages.Poll{Process: j.id})
 		if !j.typed("poll", err, gone...) {
-			if isCode(err, messages.CodeProcessEnded) {
+			if isCode(err, messages.ErrProcessEnded) {
 				j.complete()
 			}
 			return

@@ -108,7 +108,7 @@ func (f *follower) delta(e messages.OutputDelta) error {
 	if e.Offset != f.pos || e.Seq != f.seq+1 {
 		return fmt.Errorf("delta %d at offset %d, want delta %d at %d", e.Seq, e.Offset, f.seq+1, f.pos)
 	}
-	if len(e.Bytes) == 0 || len(e.Bytes) > messages.MaxDelta {
+	if len(e.Bytes) == 0 || len(e.Bytes) > messages.MaxOutputDelta {
 		return fmt.Errorf("a delta of %d bytes", len(e.Bytes))
 	}
 	f.pos, f.seq = f.pos+int64(len(e.Bytes)), e.Seq

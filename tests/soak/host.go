@@ -55,7 +55,7 @@ func (h *host) session(options execbus.SessionOptions) (*client, error) {
 	}
 	c := &client{host: h, session: session, name: fmt.Sprintf("session%d", h.sessions.Add(1)), max: options.MaxProcesses}
 	if c.max == 0 {
-		c.max = execbus.DefaultMaxProcesses
+		c.max = execbus.DefaultSessionMaxProcesses
 	}
 	if err := c.ledger.follow(h, c); err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ const (
 )
 
 // ofStillborn are the codes of commands that the session had taken and that then could not start.
-var ofStillborn = []messages.Code{messages.CodeLimitReached, messages.CodeNoSuchProgram, messages.CodeSpawnFailed,
-	messages.CodeWardenLost, messages.CodeRuntimeFailure}
+var ofStillborn = []messages.ErrorCode{messages.ErrLimitReached, messages.ErrNoSuchProgram, messages.ErrSpawnFailed,
+	messages.ErrWardenLost, messages.ErrRuntimeFailure}
 
 // entry is one command in a ledger.
 type entry struct {
@@ -69,7 +69,7 @@ func (l *ledger) follow(h *host, c *client) error {
 		for event, err := range l.events.All(context.Background()) {
 			if err == nil {
 				l.note(event)
-			} else if !isCode(err, messages.CodeClosed) {
+			} else if !isCode(err, messages.ErrClosed) {
 				h.faults.add(c.name, "the subscription of the ledger ended: %v", err)
 			}
 		}
@@ -239,7 +239,7 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 
 // asMeant reports that the leader ran to its end and nobody disturbed it.
 func (e *entry) asMeant() bool {
-	return e.ended > 0 && e.end.Cause == messages.CauseExited && e.end.Status == messages.Exited(e.want.codes[0])
+	return e.ended > 0 && e.end.Cause == messages.CauseExited && e.end.Status == messages.StatusExited(e.want.codes[0])
 }
 
 func (l *ledger) complain(e *entry, format string, args ...any) {

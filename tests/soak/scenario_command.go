@@ -25,7 +25,7 @@ func (st *step) command() {
 	if result == nil {
 		return
 	}
-	if result.Status != messages.Exited(code) || result.Running {
+	if result.Status != messages.StatusExited(code) || result.Running {
 		st.fault("%v was answered with %s, want code(%d)", command.Argv, statusOf(result), code)
 	}
 	if j.account.taken != f.total() {

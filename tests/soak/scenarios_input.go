@@ -12,7 +12,7 @@ import (
 )
 
 // ofInput are the codes of a write to a process that may be ending.
-var ofInput = append([]messages.Code{messages.CodeStdinClosed, messages.CodeInputNotTaken}, away...)
+var ofInput = append([]messages.ErrorCode{messages.ErrStdinClosed, messages.ErrInputNotTaken}, away...)
 
 // talk has a conversation with a program on a terminal, and resizes it.
 func (st *step) talk() {
@@ -28,7 +28,7 @@ func (st *step) talk() {
 	said := result.Output
 	for n := range words {
 		if st.coin() {
-			err := st.client.session.Resize(st.ctx, j.id, messages.Size{Rows: uint16(st.between(1, 500)), Cols: uint16(st.between(1, 500))})
+			err := st.client.session.Resize(st.ctx, messages.Resize{Process: j.id, Size: messages.Size{Rows: uint16(st.between(1, 500)), Cols: uint16(st.between(1, 500))}})
 			st.typed("resize", err, away...)
 		}
 		said = append(said, j.write(fmt.Sprintf("word%d\n", n), st.dice.IntN(3) == 0)...)
@@ -75,7 +75,7 @@ func (j *job) awaitOutput(said *[]byte) bool {
 	for j.ctx.Err() == nil {
 		result, err := j.client.session.Poll(j.ctx, messages.Poll{Process: j.id})
 		if !j.typed("poll", err, gone...) {
-			return isCode(err, messages.CodeProcessEnded) && j.awaitEnd()
+			return isCode(err, messages.ErrProcessEnded) && j.awaitEnd()
 		}
 		j.took("poll", result)
 		*said = append(*said, result.Output...)
@@ -111,7 +111,7 @@ func (st *step) copy() {
 		whole = whole && result.Taken == len(chunk)
 		sent, got = append(sent, chunk...), append(got, result.Output...)
 	}
-	if !st.typed("close stdin", st.client.session.CloseStdin(st.ctx, j.id), ofInput...) {
+	if !st.typed("close stdin", st.client.session.CloseStdin(st.ctx, messages.CloseStdin{Process: j.id}), ofInput...) {
 		j.terminate(messages.Terminate{})
 	}
 	if j.awaitOutput(&got) && j.asMeant() && whole && !bytes.Equal(sent, got) {
@@ -130,7 +130,7 @@ func (st *step) signal() {
 	numbers := []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGWINCH,
 		syscall.SIGSTOP, syscall.SIGCONT}
 	for range st.between(1, 5) {
-		request := messages.Signal{Process: j.id, Number: int(numbers[st.dice.IntN(len(numbers))]), Tree: st.coin()}
+		request := messages.Signal{Process: j.id, Signal: numbers[st.dice.IntN(len(numbers))], Tree: st.coin()}
 		st.typed("signal", st.client.session.Signal(st.ctx, request), away...)
 		st.pause(st.millis(0, 20))
 	}
@@ -171,7 +171,7 @@ func (st *step) terminate() {
 		ctx, cancel := context.WithTimeout(st.ctx, st.millis(0, 20))
 		if j.identify() {
 			_, err := st.client.session.Terminate(ctx, messages.Terminate{Process: j.id, Grace: new(time.Second)})
-			st.typed("terminate", err, append([]messages.Code{messages.CodeCancelled}, gone...)...)
+			st.typed("terminate", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...)
 		}
 		cancel()
 	}

@@ -24,11 +24,11 @@ func (st *step) background() {
 	command := sh(st.coin(), fmt.Sprintf("%sexit %d", script, code))
 	keep := st.coin()
 	if keep {
-		command.OnLeaderExit = messages.KeepTree
+		command.OnLeaderExit = messages.LeaderExitKeepsTree
 	}
 	command.Yield, command.Grace = new(messages.MaxYield), new(st.millis(1, 200))
 	j, result := st.exec(st.ctx, command, want{codes: []int{code}})
-	if result == nil || result.Status != messages.Exited(code) || st.disturbed() || st.client.closing.Load() {
+	if result == nil || result.Status != messages.StatusExited(code) || st.disturbed() || st.client.closing.Load() {
 		return
 	}
 	if result.Background == nil || result.Background.Count != count || keep && !result.Background.Kept && result.Running {
@@ -61,7 +61,7 @@ func (st *step) cancel() {
 		poll := messages.Poll{Process: j.id, NoTimeout: st.coin()}
 		result, err := st.client.session.Poll(ctx, poll)
 		cancel()
-		if st.typed("poll", err, append([]messages.Code{messages.CodeCancelled}, gone...)...) {
+		if st.typed("poll", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...) {
 			j.took("poll", result)
 		}
 	}
@@ -177,7 +177,7 @@ func (st *step) session() {
 	st.pause(st.millis(0, 300))
 	st.client.close(st.beyond())
 	users.Wait()
-	if _, err := st.client.session.List(st.ctx); !isCode(err, messages.CodeClosed) && st.ctx.Err() == nil {
+	if _, err := st.client.session.List(st.ctx); !isCode(err, messages.ErrClosed) && st.ctx.Err() == nil {
 		st.fault("list in a closed session: %v", err)
 	}
 }
@@ -218,7 +218,7 @@ func (st *step) executor() {
 	}
 	st.typed("terminate or write", err, ofInput...)
 	status, err := p.Wait(st.ctx)
-	if st.typed("wait", err) && !stop && status != messages.Exited(code) && !st.disturbed() {
+	if st.typed("wait", err) && !stop && status != messages.StatusExited(code) && !st.disturbed() {
 		st.fault("executor: the process exited with %s, want %d", status, code)
 	}
 	st.client.close(st.beyond())
@@ -233,8 +233,8 @@ func (st *step) mistakes() {
 		return
 	}
 	s, known := st.client.session, j.id
-	_, missing := st.exec(st.ctx, messages.ExecCommand{Argv: []string{"/no/such/program"}}, want{unborn: true}, messages.CodeNoSuchProgram)
-	_, nothing := st.exec(st.ctx, messages.ExecCommand{}, want{unborn: true}, messages.CodeInvalidRequest)
+	_, missing := st.exec(st.ctx, messages.ExecCommand{Argv: []string{"/no/such/program"}}, want{unborn: true}, messages.ErrNoSuchProgram)
+	_, nothing := st.exec(st.ctx, messages.ExecCommand{}, want{unborn: true}, messages.ErrInvalidRequest)
 	if missing != nil || nothing != nil {
 		st.fault("what cannot be run was run")
 	}
@@ -244,18 +244,18 @@ func (st *step) mistakes() {
 	for _, refusal := range []struct {
 		op   string
 		err  error
-		want messages.Code
+		want messages.ErrorCode
 	}{
-		{"poll", unknown, messages.CodeUnknownProcess},
-		{"write", write, messages.CodeStdinClosed},
-		{"read", read, messages.CodeInvalidRequest},
-		{"resize", s.Resize(st.ctx, known, messages.DefaultSize), messages.CodeNotATerminal},
-		{"signal", s.Signal(st.ctx, messages.Signal{Process: known, Number: 99}), messages.CodeInvalidRequest},
+		{"poll", unknown, messages.ErrUnknownProcess},
+		{"write", write, messages.ErrStdinClosed},
+		{"read", read, messages.ErrInvalidRequest},
+		{"resize", s.Resize(st.ctx, messages.Resize{Process: known, Size: messages.Size{}.OrDefault()}), messages.ErrNotATerminal},
+		{"signal", s.Signal(st.ctx, messages.Signal{Process: known, Signal: 99}), messages.ErrInvalidRequest},
 	} {
 		if refusal.err == nil {
 			st.fault("%s was not refused", refusal.op)
 		}
-		st.typed(refusal.op, refusal.err, append([]messages.Code{refusal.want}, gone...)...)
+		st.typed(refusal.op, refusal.err, append([]messages.ErrorCode{refusal.want}, gone...)...)
 	}
 	j.terminate(messages.Terminate{Grace: new(time.Duration)})
 }

@@ -57,12 +57,12 @@ func (st *step) run() {
 	request.Call = messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))
 	e := st.client.ledger.expect(request.Call, st.where(), want{codes: []int{code}, struck: timeout || stop})
 	result, failure := st.client.session.Run(ctx, request)
-	cancelled := failure != nil && ctx.Err() != nil && isCode(failure, messages.CodeCancelled)
+	cancelled := failure != nil && ctx.Err() != nil && isCode(failure, messages.ErrCancelled)
 	st.client.ledger.answered(e, failure, cancelled && st.taken(request.Call) != 0)
 	if cancelled {
 		return
 	}
-	if !st.typed("run", failure, messages.CodeLimitReached) {
+	if !st.typed("run", failure, messages.ErrLimitReached) {
 		return
 	}
 	st.checkRun(result, code, timeout || stop, out, err)
@@ -72,10 +72,10 @@ func (st *step) checkRun(r *messages.RunResult, code int, stopped bool, out, err
 	switch {
 	case st.disturbed() || st.client.closing.Load() || st.ctx.Err() != nil:
 	case stopped:
-		if !r.TimedOut && !r.Cancelled || r.Status == messages.Exited(0) {
+		if !r.TimedOut && !r.Cancelled || r.Status == messages.StatusExited(0) {
 			st.fault("run was stopped, and answered %+v", r.Status)
 		}
-	case r.ExitCode == code && r.Status == messages.Exited(code):
+	case r.ExitCode == code && r.Status == messages.StatusExited(code):
 		if int64(len(r.Stdout)) != out.total() || int64(len(r.Stderr)) != err.total() || r.Omitted != 0 {
 			st.fault("run has %d bytes of stdout and %d of stderr, and %d omitted; want %d and %d", len(r.Stdout), len(r.Stderr),
 				r.Omitted, out.total(), err.total())
@@ -108,7 +108,7 @@ func (st *step) flood() {
 		ctx, cancel := context.WithTimeout(st.ctx, st.millis(0, 50))
 		result, err := st.client.session.Poll(ctx, messages.Poll{Process: j.id})
 		cancel()
-		if st.typed("poll", err, messages.CodeCancelled, messages.CodeProcessEnded, messages.CodeUnknownProcess) {
+		if st.typed("poll", err, messages.ErrCancelled, messages.ErrProcessEnded, messages.ErrUnknownProcess) {
 			j.took("poll", result)
 		}
 	}
@@ -130,7 +130,7 @@ func (st *step) remembered(j *job) {
 		read.Tail = st.between(1, messages.MaxRead)
 	}
 	page, err := st.client.session.Read(st.ctx, read)
-	if !st.typed("read", err, messages.CodeOutputUnretained, messages.CodeUnknownProcess) {
+	if !st.typed("read", err, messages.ErrOutputUnretained, messages.ErrUnknownProcess) {
 		return
 	}
 	for _, chunk := range page.Chunks {

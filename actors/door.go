@@ -1,0 +1,28 @@
+package actors
+
+import "github.com/execbus/execbus/messages"
+
+// What a door sends beside the requests of package messages: what takes no arguments, or concerns the calls themselves.
+type (
+	// CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or
+	// with an error of messages.ErrCancelled, and then nothing was taken. The process does not notice.
+	CancelWait struct {
+		Waiter string // the name of the actor that waits for the answer
+	}
+	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about;
+	// it does not wait for later ones.
+	TerminateAll struct{ By messages.TerminatedBy }
+	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
+	// messages.Processes.
+	ListProcesses struct{ Records bool }
+	// PauseYields and ResumeYields stop the deadlines of all waiting calls of a session, and let them go on with the time
+	// they had left. Pauses nest. An exit still answers at once. Both are answered with Done.
+	PauseYields  struct{}
+	ResumeYields struct{}
+	// ListQuestions asks for the questions of a session that wait for an answer. It is answered with messages.Questions.
+	ListQuestions struct{}
+	// ListGrants asks for what a session remembers. It is answered with messages.Grants.
+	ListGrants struct{}
+	// Done answers requests that have nothing else to say.
+	Done struct{}
+)
