@@ -3,19 +3,14 @@
 package sandbox_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/execbus/execbus/sandbox"
 )
 
 func TestWherePidfdsAreDeniedTreesAreEndedAndLessIsClaimed(t *testing.T) {
@@ -31,37 +26,6 @@ func TestWherePidfdsAreDeniedTreesAreEndedAndLessIsClaimed(t *testing.T) {
 	if out := says(t, []string{self(t)}, "SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); sleep 0.2"); !strings.Contains(out, "Ended:1 Survivors:[] Airtight:true") {
 		t.Errorf("with pidfds it says %s", out)
 	}
-}
-
-func TestAForgedMarkDeceivesNobody(t *testing.T) {
-	spawner := newSpawner(t, sandbox.Options{})
-	token, mark := newToken(), filepath.Join(t.TempDir(), "mark")
-	l := bash(false, `(setsid "$1" `+token+` </dev/null &); read x`, self(t))
-	l.Env = environment(roleVariable+"=forger", "MARK="+mark)
-	forger, first := run(t, spawner, l)
-	first.awaitOutput(t, "up")
-	time.Sleep(30 * time.Millisecond)                      // the kernel tells ages in hundredths of a second
-	other, second := run(t, spawner, launch(false, "cat")) // it begins after the forger
-	limits, err := os.ReadFile("/proc/" + strconv.Itoa(other.PID()) + "/limits")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`Max realtime timeout +(\d+) +(\d+)`).FindSubmatch(limits)
-	if found == nil {
-		t.Skip("no marks here")
-	}
-	if err := os.WriteFile(mark, bytes.Join(found[1:], []byte(" ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the mark is forged", func() bool { _, err := os.Stat(mark); return err != nil })
-	forger.EndTree(0)
-	report := first.awaitEnd(t)
-	if alive := len(observe(token)) > 0; alive && (report.Airtight || len(report.Survivors) == 0) {
-		t.Errorf("a forger lives, and the report says %+v", report)
-	}
-	other.EndTree(0)
-	second.awaitEnd(t)
-	noneLeft(t, token)
 }
 
 // sudoer runs, as an ordinary user, a host of which a command becomes root, behind the given commands.

@@ -57,7 +57,8 @@
 //
 // That an inherited file stays in non-blocking mode: what a child gets is put into blocking mode, as os/exec does.
 //
-// That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limit that marks its
-// tree; its daemons are then ended with the last running command, and named as survivors until then. A process of
-// another user (sudo) may not be killable by the host; it is named, too.
+// That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limits that mark its
+// tree; its daemons are then ended with the last running command that they may belong to, and named as survivors until then.
+// One with CAP_SYS_RESOURCE can take the mark of another tree; see the README. A process of another user (sudo) may not be
+// killable by the host; it is named, too.
 package sandbox

@@ -172,9 +172,9 @@ func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
 	keep.EndTree(0)
 }
 
-// shed lowers the limit that marks its tree, as anybody can, and leaves a daemon that is up.
+// shed lowers the limits that mark its tree, as anybody can, and leaves a daemon that is up.
 func shed(token string) ptyio.Launch {
-	return bash(false, `ulimit -R 1234567
+	return bash(false, `ulimit -R 1234567; ulimit -x 5
 		(setsid sleep $1 </dev/null >/dev/null 2>&1 &)
 		until pgrep -xf "sleep $1" >/dev/null; do :; done`, token)
 }

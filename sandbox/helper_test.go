@@ -348,22 +348,6 @@ func beSudo() {
 	time.Sleep(time.Hour)
 }
 
-// forge takes the mark that a file says, once there is one.
-func forge() {
-	fmt.Println("up")
-	var limit unix.Rlimit
-	for {
-		text, _ := os.ReadFile(os.Getenv("MARK"))
-		if n, _ := fmt.Sscan(string(text), &limit.Cur, &limit.Max); n == 2 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	must(unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil))
-	must(os.Remove(os.Getenv("MARK")))
-	time.Sleep(time.Hour)
-}
-
 // change is a host that changes itself between its commands.
 func change() {
 	refresher, err := sandbox.New(sandbox.Options{})

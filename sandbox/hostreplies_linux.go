@@ -23,7 +23,7 @@ func (p *wardenProcess) serve() {
 		}
 		if reply.Hello != nil {
 			late.Stop()
-			p.marks = tree.Marks{Low: tree.Mark(reply.Hello.Low), High: tree.Mark(reply.Hello.High), Nonce: tree.Mark(reply.Hello.Nonce)}
+			p.marks = tree.Marks{Time: reply.Hello.Time, Locks: reply.Hello.Locks, Nonce: reply.Hello.Nonce}
 			p.entry = noteState(p.options.StateDir, p.pid, p.marks)
 			close(p.ready)
 			continue

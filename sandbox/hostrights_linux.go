@@ -139,12 +139,7 @@ func readRest(status []byte) string {
 		between(status, "\nMems_allowed:", "\n")}, []byte(" "))
 	for _, name := range []string{"limits", "cgroup", "oom_score_adj"} {
 		text, _ := os.ReadFile("/proc/self/" + name)
-		// The limit that marks trees is each spawner's own, and a direct one of an ordinary user has to lower it for good.
-		before, mark, found := bytes.Cut(text, []byte("\nMax realtime timeout"))
-		if found {
-			_, mark, _ = bytes.Cut(mark, []byte("\n"))
-		}
-		rest = append(append(append(rest, ' '), before...), mark...)
+		rest = append(append(rest, ' '), text...)
 	}
 	nice, _ := syscall.Getpriority(syscall.PRIO_PROCESS, os.Getpid())
 	return strconv.Itoa(nice) + string(rest)

@@ -98,7 +98,7 @@ func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
 	hostBegun, _ := tree.Begun(os.Getpid())
 	wardenBegun, _ := tree.Begun(warden)
 	e := &stateEntry{file: file, path: filepath.Join(dir, entryPrefix+strings.TrimPrefix(filepath.Base(file.Name()), newPrefix))}
-	_, err = fmt.Fprintf(file, entryFormat, boot, space, os.Getpid(), hostBegun, warden, wardenBegun, marks.Low, marks.High, marks.Nonce)
+	_, err = fmt.Fprintf(file, entryFormat, boot, space, os.Getpid(), hostBegun, warden, wardenBegun, marks.Time, marks.Locks, marks.Nonce)
 	if err == nil {
 		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
 	}
@@ -168,7 +168,7 @@ func recoverEntry(path string, stop <-chan struct{}) messages.TreeReport {
 
 func parseState(text string) (s state, ok bool) {
 	n, err := fmt.Sscanf(text, entryFormat, &s.boot, &s.space, &s.host.pid, &s.host.begun, &s.warden.pid, &s.warden.begun,
-		&s.marks.Low, &s.marks.High, &s.marks.Nonce)
+		&s.marks.Time, &s.marks.Locks, &s.marks.Nonce)
 	return s, err == nil && n == 9
 }
 

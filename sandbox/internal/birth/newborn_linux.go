@@ -72,6 +72,9 @@ func Begin(steps []Step) (*Newborn, error) {
 	return n, nil
 }
 
+// Plain reports whether syscall.ForkExec has done it, without the steps that it leaves out.
+func (n *Newborn) Plain() bool { return n.slab == nil }
+
 // Prompt waits until the newborn has executed its program or died, but not longer than that. Wait must follow.
 func (n *Newborn) Prompt(most time.Duration) (over bool) {
 	return n.slab == nil || n.await(time.Now().Add(most))

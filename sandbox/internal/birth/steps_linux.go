@@ -46,6 +46,12 @@ func Rlimit(resource int, soft, hard uint64) Step {
 	return step(limitName(resource), unix.SYS_PRLIMIT64, number(0), number(resource), values{soft, hard}, number(0))
 }
 
+// Try is a step that may fail. syscall.ForkExec leaves it out.
+func Try(s Step) Step {
+	s.call.rule = mayFail
+	return s.or(func(*plain) {})
+}
+
 func limitName(resource int) string { return "limit " + strconv.Itoa(resource) }
 
 // DeathSignal is what the process gets when the thread that begins it ends. It comes after Credentials, which reset it. If the

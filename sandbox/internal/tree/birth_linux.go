@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,15 +38,20 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	}
 	t := &Tree{forest: f, executed: make(chan struct{}), exited: make(chan struct{}), counted: make(chan struct{}),
 		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
+	steps := spec.steps()
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
+		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark), steps)
 		f.children.add(unix.Gettid())
 	}
 	t.earliest = bootTicks()
-	newborn, err := birth.Begin(spec.steps(f.subreaper))
+	newborn, err := birth.Begin(steps)
 	if err != nil {
 		return nil, err
+	}
+	if newborn.Plain() {
+		t.mark = 0
 	}
 	if newborn.PIDFD < 0 { // before Linux 5.4
 		_ = syscall.Kill(newborn.PID, syscall.SIGKILL)
@@ -60,16 +66,13 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	return t, nil
 }
 
-// steps is the launch of a leader. One that a subreaper bears dies with it.
-func (s Spec) steps(subreaper bool) []birth.Step {
+// steps is the launch of a leader.
+func (s Spec) steps() []birth.Step {
 	files := make([]int, len(s.Files))
 	for i, fd := range s.Files {
 		files[i] = int(fd)
 	}
 	steps := []birth.Step{birth.Setsid()}
-	if subreaper {
-		steps = append(steps, birth.DeathSignal(syscall.SIGKILL)...)
-	}
 	steps = append(steps, birth.Files(files)...)
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))

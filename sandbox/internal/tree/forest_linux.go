@@ -24,7 +24,7 @@ type Forest struct {
 	// kernel's list of our children.
 	forking sync.Mutex
 	closed  bool           // guarded by forking
-	known   map[int]marked // orphans and their marks; guarded by forking
+	known   map[int]marked // orphans and what their limits say; guarded by forking
 
 	mu     sync.Mutex
 	trees  map[int]*Tree      // by the leader's pid
@@ -44,14 +44,29 @@ type Forest struct {
 // only, and says that its own children may have come too late for that list.
 type orphan struct {
 	process
-	owner    *Tree // by its mark; nil for a stray
-	survivor bool  // of a tree that has ended and named it
+	trees    []*Tree // those of ours that it may belong to
+	certain  bool    // it belongs to the only one; otherwise it is a stray
+	survivor bool    // of a tree that has ended and named it
 }
 
-// marked is an orphan's mark, read once.
+// may reports whether it may belong to a tree.
+func (o orphan) may(t *Tree) bool { return slices.Contains(o.trees, t) }
+
+// falls reports whether it is for t to end it: it belongs there, or it is a stray and no other tree is left.
+func (o orphan) falls(t *Tree) bool {
+	return o.may(t) && len(o.trees) == 1 && (o.certain || !o.survivor)
+}
+
+// stray reports whether it lives, has not been named before, and may belong to t or to another tree.
+func (o orphan) stray(t *Tree) bool {
+	return !o.certain && !o.survivor && o.pid != 0 && !o.dead() && o.may(t)
+}
+
+// marked is what an orphan's limits said when it was met first. Later they can only say less.
 type marked struct {
 	start uint64
-	mark  Mark
+	read  bool
+	span  span
 }
 
 // NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
@@ -109,8 +124,20 @@ func (f *Forest) Trees() []*Tree {
 	return trees
 }
 
-// ReapOrphans reaps the dead among the processes that came to a subreaper from its trees.
-func (f *Forest) ReapOrphans() { f.orphans() }
+// ReapOrphans reaps the dead among the processes that came to a subreaper from its trees. What lives, though all that it
+// may belong to have ended, is killed.
+func (f *Forest) ReapOrphans() {
+	for _, o := range f.orphans() {
+		if len(o.trees) > 0 || o.survivor || o.dead() || o.pid == 0 {
+			continue
+		}
+		if err := send(o.process, unix.SIGKILL); err != nil && err != unix.ESRCH {
+			f.mu.Lock()
+			f.survivors[o.pid] = struct{}{}
+			f.mu.Unlock()
+		}
+	}
+}
 
 // orphans lists what came to a subreaper, and reaps the dead.
 func (f *Forest) orphans() []orphan {
@@ -141,24 +168,48 @@ func (f *Forest) walk() []orphan {
 			continue
 		}
 		m := f.known[pid]
-		if m.start != p.start || m.mark == 0 {
-			m.start = p.start
-			m.mark, _ = markOf(pid)
+		if m.start != p.start || !m.read {
+			m = f.read(p)
 		}
 		if p.dead() {
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		} else {
 			known[pid] = m
 		}
-		owner := f.owner(m.mark)
-		if owner != nil && p.start < owner.earliest { // it has forged the mark; one as old, to a tick, is not found out
-			owner = nil
-		}
-		found = append(found, orphan{p, owner, f.hasSurvived(pid)})
+		found = append(found, f.place(p, m.span))
 	}
 	f.known = known
 	f.forgetSurvivors(known)
 	return found
+}
+
+// read is what the limits of an orphan say now.
+func (f *Forest) read(p process) marked {
+	l, err := limitsOf(p.pid)
+	if err != nil {
+		return marked{start: p.start, span: anywhere}
+	}
+	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
+}
+
+// place finds the trees that an orphan may belong to. One that is older than the tree it should belong to has raised its limits.
+func (f *Forest) place(p process, s span) orphan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := orphan{process: p}
+	_, o.survivor = f.survivors[p.pid]
+	for _, t := range f.trees {
+		if s.certain() && t.mark == s.first && p.start < t.earliest {
+			s = anywhere
+		}
+	}
+	for _, t := range f.trees {
+		if (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
+			o.trees = append(o.trees, t)
+		}
+	}
+	o.certain = s.certain()
+	return o
 }
 
 // unreadable is a child of which /proc tells nothing. It begins for us when we see it first, and is reaped unseen.
@@ -168,19 +219,12 @@ func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
 	}
 	m, met := f.known[pid]
 	if !met {
-		m.start = bootTicks()
+		m = marked{start: bootTicks(), span: anywhere}
 	}
 	known[pid] = m
 	p := hiddenProcess(pid)
 	p.start = m.start
-	return orphan{p, f.owner(m.mark), f.hasSurvived(pid)}
-}
-
-func (f *Forest) hasSurvived(pid int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, survived := f.survivors[pid]
-	return survived
+	return f.place(p, m.span)
 }
 
 // forgetSurvivors forgets those that are no children of ours any more; one that never was is somebody else's to reap.
@@ -198,25 +242,6 @@ func (f *Forest) leads(pid int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.trees[pid] != nil
-}
-
-// owner finds the tree of a mark.
-func (f *Forest) owner(mark Mark) *Tree {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.trees {
-		if t.mark.Same(mark) {
-			return t
-		}
-	}
-	return nil
-}
-
-// alone reports whether no other tree than t can have begotten a stray.
-func (f *Forest) alone(t *Tree) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.trees) == 1 && f.trees[t.pid] == t
 }
 
 // signalGroup signals the leader's group unless the tree has been forgotten and its number may be somebody else's.

@@ -3,127 +3,206 @@ package tree
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// Mark is the hard RLIMIT_RTTIME of a tree, in microseconds. Zero means unmarked.
+// Mark is the number of a tree among those of its warden, from 1 on. Zero means unmarked.
 //
-// The bits of a mark, high to low: a zero sign bit (so that no tool takes it for negative or infinite), the warden's
-// random number, the tree's number, and room for a warden that runs inside that tree. Trees are numbered downwards,
-// because an unprivileged warden can only lower its own limit before it forks.
+// The processes of tree n are known by two hard limits, which every descendant inherits: RLIMIT_RTTIME, which falls with n,
+// and RLIMIT_LOCKS, which rises with n. A process can lower its hard limits and those of others, but raising one takes
+// CAP_SYS_RESOURCE. So the first limit says at most a higher number than the true one, and the second at most a lower one: if
+// they agree, that is the tree, and if they do not, it is one of those between.
+//
+// Neither limits anything. The kernel has not looked at RLIMIT_LOCKS since 2.4, and RLIMIT_RTTIME counts the processor time
+// under a real-time scheduler without a blocking call; the lowest soft limit is six days.
 type Mark uint64
 
+// The bits of such a limit, high to low: a zero sign bit (so that no tool takes it for negative or infinite), a random number of
+// the warden, the tree's number, and room for a warden that runs inside that tree.
 const (
 	wardenBits = 24
 	treeBits   = 26 // 67 million trees for each warden
-	nestedBits = 13 // 8,190 trees for a warden inside a tree
+	nestedBits = 13 // 8,189 trees for a warden inside a tree
 	smallest   = 1 << (treeBits + nestedBits)
+	nestedMask = 1<<nestedBits - 1
 )
 
-// Marks is the range of all marks of one warden. Wardens that run beside each other inside one tree of a third share a
-// range; they are told apart by the soft limit, which each sets to a nonce of its own.
-type Marks struct{ Low, High, Nonce Mark }
+// Marks are those of one warden: what the limits of a tree with the number zero would be. Wardens that run beside each other
+// inside one tree of a third share them; they are told apart by the soft limits, which each sets to a nonce of its own.
+type Marks struct{ Time, Locks, Nonce uint64 }
 
-func (m Marks) contains(mark, soft Mark) bool {
-	return m.Nonce != 0 && soft == m.Nonce && mark >= m.Low && mark <= m.High
+// none reports whether there are no marks.
+func (m Marks) none() bool { return m.Nonce == 0 }
+
+// stride is the distance between two trees. A warden that is not nested leaves room: its low bits are all ones.
+func (m Marks) stride() uint64 {
+	if m.Time&nestedMask == nestedMask {
+		return 1 << nestedBits
+	}
+	return 1
+}
+
+// most is the highest number of a tree.
+func (m Marks) most() uint64 {
+	if m.stride() == 1 {
+		return 1<<nestedBits - 3
+	}
+	return 1<<treeBits - 1
+}
+
+// steps give a newborn the limits of a tree. They fail if somebody has lowered ours; then what the newborn has instead is at
+// least as low, and says no other tree's number.
+func (m Marks) steps(tree Mark) []birth.Step {
+	n := uint64(tree) * m.stride()
+	return []birth.Step{
+		birth.Try(birth.Rlimit(unix.RLIMIT_RTTIME, m.Nonce, m.Time-n)),
+		birth.Try(birth.Rlimit(unix.RLIMIT_LOCKS, m.Nonce, m.Locks+n)),
+	}
+}
+
+// span is what the limits of a process say of its tree: a number from first to last, both included.
+type span struct{ first, last Mark }
+
+// anywhere is what limits say that nobody here has given: somebody with the right to do so has raised them, or they belong to a
+// tree without a mark.
+var anywhere = span{0, math.MaxUint64}
+
+func (s span) certain() bool { return s.first == s.last }
+
+func (s span) has(m Mark) bool { return s.first <= m && m <= s.last }
+
+// span is where a process with these limits belongs, which may run inside a tree that is nested in ours.
+func (m Marks) span(l limits) span {
+	stride := m.stride()
+	if m.none() || l.time.hard > m.Time || l.locks.hard > m.Locks+m.most()*stride {
+		return anywhere
+	}
+	var s span
+	s.last = Mark((m.Time - l.time.hard) / stride)
+	if l.locks.hard > m.Locks {
+		s.first = Mark((l.locks.hard - m.Locks + stride - 1) / stride)
+	}
+	if s.first > s.last {
+		return anywhere
+	}
+	return s
+}
+
+// gave reports whether one of the limits at least is from here.
+func (m Marks) gave(l limits) bool {
+	room, reach := m.stride()-1, m.most()*m.stride()
+	return !m.none() &&
+		(l.time.soft == m.Nonce && l.time.hard <= m.Time && l.time.hard >= m.Time-reach-room ||
+			l.locks.soft == m.Nonce && l.locks.hard <= m.Locks+reach && l.locks.hard >= m.Locks-room)
 }
 
 // Marker hands out the marks of one warden. It is used from one goroutine.
 type Marker struct {
-	all          Marks
-	next, stride Mark
+	all  Marks
+	last Mark
 }
 
-// NewMarker draws a warden's number. Inside the tree of another warden the marks count down from that tree's.
+// NewMarker draws a warden's numbers. Inside a tree of another warden they lie within that tree's.
 func NewMarker() *Marker {
-	var now unix.Rlimit
-	var random [16]byte
-	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &now); err != nil {
-		return &Marker{}
+	var now limits
+	var random [24]byte
+	for resource, into := range map[int]*pair{unix.RLIMIT_RTTIME: &now.time, unix.RLIMIT_LOCKS: &now.locks} {
+		var limit unix.Rlimit
+		if err := unix.Prlimit(0, resource, nil, &limit); err != nil {
+			return &Marker{}
+		}
+		*into = pair{limit.Cur, limit.Max}
 	}
 	if n, err := unix.Getrandom(random[:], 0); n < len(random) || err != nil { // crypto/rand has initialisers
 		return &Marker{}
 	}
-	nonce := smallest | Mark(binary.LittleEndian.Uint64(random[:]))&(smallest-1)
-	return newMarker(now.Max, Mark(binary.LittleEndian.Uint32(random[8:])), nonce)
+	return newMarker(now, binary.LittleEndian.Uint64(random[:]), binary.LittleEndian.Uint64(random[8:]), binary.LittleEndian.Uint64(random[16:]))
 }
 
-// newMarker makes the marker of a process with the given hard limit. The lowest value of the range is never given to a
-// tree: it is the limit of those that are started when all others are used up.
-func newMarker(limit uint64, random, nonce Mark) *Marker {
-	if limit == unix.RLIM_INFINITY {
-		number := random>>(32-wardenBits) | 1<<(wardenBits-1) // so that the nonce is always lower
-		low := number<<(treeBits+nestedBits) | (1<<nestedBits - 1)
-		high := low | (1<<treeBits-1)<<nestedBits
-		return &Marker{all: Marks{low, high, nonce}, next: high, stride: 1 << nestedBits}
-	}
-	outer := Mark(limit)
-	if outer < 2*smallest || !outer.outer() {
-		// An administrator's real limit, or the mark of a tree that is nested already: everything we start keeps it.
+// newMarker makes the marker of a process with the given limits.
+func newMarker(now limits, time, locks, nonce uint64) *Marker {
+	m := Marks{Nonce: smallest | nonce&(smallest-1)}
+	unlimited := uint64(unix.RLIM_INFINITY)
+	switch {
+	case now.time.hard == unlimited && now.locks.hard == unlimited:
+		m.Time = number(time) | (1<<treeBits-1)<<nestedBits | nestedMask
+		m.Locks = number(locks) | nestedMask
+	case outer(now.time.hard) && outer(now.locks.hard):
+		m.Time, m.Locks = now.time.hard-1, now.locks.hard-nestedMask
+	default:
+		// An administrator's real limit, or a tree that is nested already: everything we start keeps it.
 		return &Marker{}
 	}
-	return &Marker{all: Marks{outer - (1<<nestedBits - 1), outer - 1, nonce}, next: outer - 1, stride: 1}
+	return &Marker{all: m}
 }
 
-// Marks is the range of what Next returns.
+// number makes the upper bits of a random one. The first is set, so that the nonce is always lower.
+func number(random uint64) uint64 {
+	return (random>>(64-wardenBits) | 1<<(wardenBits-1)) << (treeBits + nestedBits)
+}
+
+// outer reports whether a limit was given by a warden that is not nested.
+func outer(hard uint64) bool {
+	return hard >= 2*smallest && hard <= math.MaxInt64 && hard&nestedMask == nestedMask
+}
+
+// Marks is what Next hands out.
 func (m *Marker) Marks() Marks { return m.all }
 
-// Next lowers this process's own limit to a new mark, so that the next fork inherits it. Zero is returned when the marks
-// are used up or the kernel has no such limit; a tree without a mark loses its orphans to the strays.
+// Next is the mark of a new tree. Zero is returned when the marks are used up, or where there are none; a tree without a mark
+// loses its orphans to the strays.
 func (m *Marker) Next() Mark {
-	if m.stride == 0 || m.next < m.all.Low {
+	if m.all.none() || uint64(m.last) == m.all.most() {
 		return 0
 	}
-	limit := unix.Rlimit{Cur: uint64(m.all.Nonce), Max: uint64(m.next)}
-	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil); err != nil {
-		return 0
+	m.last++
+	return m.last
+}
+
+// steps give a newborn the limits of a tree.
+func (m *Marker) steps(tree Mark) []birth.Step {
+	if tree == 0 {
+		return nil
 	}
-	return m.advance()
+	return m.all.steps(tree)
 }
 
-func (m *Marker) advance() Mark {
-	mark := m.next
-	m.next -= m.stride
-	if mark == m.all.Low {
-		return 0
-	}
-	return mark
-}
+// pair is a limit, soft and hard.
+type pair struct{ soft, hard uint64 }
 
-// Same reports whether a process with limit other belongs to the tree marked m, or to a tree nested in it.
-func (m Mark) Same(other Mark) bool {
-	return m != 0 && (other == m || m.outer() && other>>nestedBits == m>>nestedBits)
-}
+// limits are those that marks are made of.
+type limits struct{ time, locks pair }
 
-// outer reports whether m was given by a warden that is not nested: its low bits are all ones.
-func (m Mark) outer() bool { return m&(1<<nestedBits-1) == 1<<nestedBits-1 }
-
-// markOf reads the mark of a process, and the soft limit beside it. The file is readable whatever the process's user.
-func markOf(pid int) (mark, soft Mark) {
+// limitsOf reads those of a process. The file is readable whatever the process's user.
+func limitsOf(pid int) (l limits, err error) {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/limits", room[:])
 	if err != nil {
-		return 0, 0
+		return limits{}, err
 	}
-	_, rest, found := bytes.Cut(text, []byte("\nMax realtime timeout"))
-	if !found {
-		return 0, 0
-	}
+	return limits{time: limitIn(text, "\nMax realtime timeout"), locks: limitIn(text, "\nMax file locks")}, nil
+}
+
+// limitIn finds a limit in the text. One that is not there is none.
+func limitIn(text []byte, title string) pair {
+	_, rest, _ := bytes.Cut(text, []byte(title))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	fields := bytes.Fields(line) // soft, hard, unit
 	if len(fields) < 2 {
-		return 0, 0
+		return pair{unix.RLIM_INFINITY, unix.RLIM_INFINITY}
 	}
-	return limit(fields[1]), limit(fields[0])
+	return pair{limit(fields[0]), limit(fields[1])}
 }
 
-// limit is zero for "unlimited".
-func limit(field []byte) Mark {
+func limit(field []byte) uint64 {
 	value, err := strconv.ParseUint(string(field), 10, 64)
-	if err != nil {
-		return 0
+	if err != nil { // "unlimited"
+		return unix.RLIM_INFINITY
 	}
-	return Mark(value)
+	return value
 }

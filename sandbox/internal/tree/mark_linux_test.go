@@ -7,81 +7,141 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 )
 
-func TestMarksAreDistinctAndFallInTheirRange(t *testing.T) {
-	outer := newMarker(unix.RLIM_INFINITY, 0xffffffff, smallest+5)
-	seen := map[Mark]bool{}
-	before := Mark(1 << 63)
-	for range 1000 {
-		mark := outer.advance()
-		if seen[mark] || mark >= before || !outer.Marks().contains(mark, smallest+5) || !mark.outer() {
-			t.Fatalf("mark %x", mark)
-		}
-		seen[mark], before = true, mark
+// unlimited are the limits of a process that is in no tree.
+func unlimited() limits {
+	none := pair{unix.RLIM_INFINITY, unix.RLIM_INFINITY}
+	return limits{none, none}
+}
+
+// of are the limits that a newborn of a tree gets.
+func of(m Marks, tree Mark) limits {
+	n := uint64(tree) * m.stride()
+	return limits{pair{m.Nonce, m.Time - n}, pair{m.Nonce, m.Locks + n}}
+}
+
+// lowered are limits that a process without rights can give itself or another.
+func lowered(l limits, time, locks uint64) limits {
+	return limits{pair{min(l.time.soft, time), min(l.time.hard, time)}, pair{min(l.locks.soft, locks), min(l.locks.hard, locks)}}
+}
+
+// marks are those of a warden that is in no tree, and of one that is in the seventh of it.
+func marks() (alone, nested Marks) {
+	alone = newMarker(unlimited(), 1<<63+5, 77, 5).Marks()
+	return alone, newMarker(of(alone, 7), 0, 0, 6).Marks()
+}
+
+func TestALimitNeverSaysAnotherTreesNumber(t *testing.T) {
+	alone, nested := marks()
+	for name, m := range map[string]Marks{"alone": alone, "nested": nested} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			number := rapid.Uint64Range(1, m.most())
+			own := Mark(number.Draw(t, "tree"))
+			given := of(m, own)
+			if s := m.span(given); s != (span{own, own}) || !m.gave(given) {
+				t.Fatalf("%+v is %+v", given, s)
+			}
+			value := func(name string) uint64 {
+				other := of(m, Mark(number.Draw(t, name+" of the tree")))
+				return rapid.OneOf(rapid.Just(other.time.hard), rapid.Just(other.locks.hard), rapid.Uint64()).Draw(t, name)
+			}
+			s := m.span(lowered(given, value("time"), value("locks")))
+			if !s.has(own) || s.certain() && s.first != own {
+				t.Fatalf("a process of tree %d passes for one of %+v", own, s)
+			}
+		}))
 	}
-	if outer.Marks().contains(before, smallest+6) {
+}
+
+func TestAProcessThatChangedOneLimitIsStillTheWardens(t *testing.T) {
+	alone, _ := marks()
+	given := of(alone, 5)
+	for _, changed := range []limits{lowered(given, 0, ^uint64(0)), lowered(given, ^uint64(0), 0)} {
+		if !alone.gave(changed) || alone.span(changed).certain() {
+			t.Errorf("%+v", changed)
+		}
+	}
+	if alone.gave(unlimited()) || alone.span(unlimited()) != anywhere {
+		t.Error("a process without limits is the warden's")
+	}
+	other := given
+	other.time.soft, other.locks.soft = alone.Nonce+1, alone.Nonce+1
+	if alone.gave(other) {
 		t.Error("the nonce of another warden")
+	}
+	if (Marks{}).gave(limits{}) || (Marks{}).span(given) != anywhere {
+		t.Error("no marks say something")
 	}
 }
 
 func TestANestedWardensMarksBelongToTheTreeItRunsIn(t *testing.T) {
-	outer := newMarker(unix.RLIM_INFINITY, 0, smallest)
-	first, second := outer.advance(), outer.advance()
-	nested := newMarker(uint64(first), 0, smallest+1)
+	alone, nested := marks()
+	marker := newMarker(of(alone, 7), 0, 0, 6)
+	seen := map[limits]bool{}
 	given := 0
-	for mark := nested.advance(); mark != 0; mark = nested.advance() {
-		if !first.Same(mark) || second.Same(mark) || mark == first || !nested.Marks().contains(mark, smallest+1) {
-			t.Fatalf("mark %x in %x", mark, first)
+	for mark := marker.Next(); mark != 0; mark = marker.Next() {
+		l := of(nested, mark)
+		if s := alone.span(l); s != (span{7, 7}) {
+			t.Fatalf("tree %d of the inner warden is %+v to the outer one", mark, s)
 		}
-		if other := nested.next; mark.Same(other) {
-			t.Fatalf("%x and %x are the same", mark, other)
+		if own := of(alone, 7); seen[l] || l.time.hard > own.time.hard || l.locks.hard > own.locks.hard {
+			t.Fatalf("tree %d has %+v", mark, l)
 		}
+		seen[l] = true
 		given++
 	}
-	if given != 1<<nestedBits-2 {
+	if given != 8189 {
 		t.Errorf("%d marks", given)
 	}
-	if !first.Same(nested.all.Low) {
-		t.Error("what runs unmarked there belongs to nobody")
+	if s := nested.span(of(alone, 7)); s != anywhere {
+		t.Errorf("what runs unmarked beside the inner warden is %+v", s)
 	}
-	if twice := newMarker(uint64(first-1), 0, smallest); twice.advance() != 0 && twice.stride != 0 {
+	if twice := newMarker(of(nested, 1), 0, 0, 0); twice.Next() != 0 {
 		t.Error("a warden in a warden in a warden gives marks")
 	}
 }
 
+func TestMarksAreUsedUp(t *testing.T) {
+	m := newMarker(unlimited(), 1, 2, 3)
+	m.last = Mark(m.all.most()) - 1
+	if last := m.Next(); last == 0 || m.Next() != 0 || m.steps(0) != nil || m.all.span(of(m.all, last)) != (span{last, last}) {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestAnAdministratorsLimitIsLeftAlone(t *testing.T) {
-	for _, limit := range []uint64{0, 1, 200_000, smallest - 1, smallest} {
-		if m := newMarker(limit, 1, smallest); m.stride != 0 || m.Next() != 0 {
-			t.Errorf("limit %d", limit)
+	for _, limit := range []uint64{0, 1, 200_000, smallest - 1, smallest, 1 << 62} {
+		time, locks := unlimited(), unlimited()
+		time.time.hard, locks.locks.hard = limit, limit
+		for _, now := range []limits{time, locks} {
+			if m := newMarker(now, 1, 2, 3); m.Next() != 0 || m.steps(0) != nil {
+				t.Errorf("%+v", now)
+			}
 		}
 	}
 }
 
-func TestNoMarkIsTheSameAsNone(t *testing.T) {
-	if Mark(0).Same(0) || Mark(0).Same(5) || Mark(5).Same(0) {
-		t.Error("zero is a mark")
-	}
-}
-
-func TestTheMarkOfAProcessIsRead(t *testing.T) {
+func TestTheLimitsOfAProcessAreRead(t *testing.T) {
 	if _, err := exec.LookPath("prlimit"); err != nil {
 		t.Skip("no prlimit program")
 	}
-	command := exec.Command("prlimit", "--rttime=77777:99999", "sh", "-c", "echo up; read x")
+	command := exec.Command("prlimit", "--rttime=77777:99999", "--locks=5:unlimited", "sh", "-c", "echo up; read x")
 	in, _ := command.StdinPipe()
 	out, _ := command.StdoutPipe()
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = out.Read(make([]byte, 3))
-	if mark, soft := markOf(command.Process.Pid); mark != 99999 || soft != 77777 {
-		t.Errorf("%d %d", mark, soft)
+	want := limits{pair{77777, 99999}, pair{5, unix.RLIM_INFINITY}}
+	if got, err := limitsOf(command.Process.Pid); got != want || err != nil {
+		t.Errorf("%+v %v", got, err)
 	}
 	_ = in.Close()
 	_ = command.Wait()
-	if mark, soft := markOf(command.Process.Pid); mark != 0 || soft != 0 {
-		t.Errorf("of nobody: %d %d", mark, soft)
+	if _, err := limitsOf(command.Process.Pid); !gone(err) {
+		t.Errorf("of nobody: %v", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func (t *Tree) leftNothing() bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
 	for _, o := range t.forest.orphans() {
-		if o.pid == 0 || o.owner == t || o.owner == nil {
+		if o.pid == 0 || o.may(t) {
 			return false
 		}
 	}

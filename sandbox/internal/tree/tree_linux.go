@@ -186,15 +186,16 @@ func (t *Tree) sure() bool {
 	return !t.unsure
 }
 
-// conclude takes the tree off the forest's table, unless strays have fallen to it because it is now the last one. Without
+// conclude takes the tree off the forest's table, unless strays have fallen to it because no other is left. Without
 // the lock two trees that end at once could both leave a stray to the other.
 func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
-	*strays = t.strays()
-	if len(*strays) > 0 && t.forest.alone(t) && !anyway {
+	named, fallen := t.strays()
+	if fallen && !anyway {
 		return false
 	}
+	*strays = named
 	t.forest.forget(t)
 	return true
 }

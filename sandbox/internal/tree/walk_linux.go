@@ -81,12 +81,9 @@ func (t *Tree) leaderDead() bool {
 	}
 }
 
-// orphans are those of the forest's orphans that belong to this tree: by their mark, or because no other tree is left.
+// orphans are those of the forest's orphans that are for this tree to end.
 func (t *Tree) orphans() ([]process, bool) {
-	alone := t.forest.alone(t)
-	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool {
-		return o.owner != t && (o.owner != nil || !alone || o.survivor) && o.pid != 0
-	}))
+	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
 
 // related finds, where orphans go to init, what can still be recognised: the leader's session and group, and members met
@@ -136,23 +133,23 @@ func (t *Tree) remember(members []process) {
 	}
 }
 
-// strays are orphans that no mark assigns to a tree and that this tree may have begotten.
-func (t *Tree) strays() []Survivor {
-	var named []Survivor
+// strays are orphans that this tree may have begotten, and others as well. It reports whether any has no other left.
+func (t *Tree) strays() (named []Survivor, fallen bool) {
 	for _, o := range t.forest.orphans() {
-		if o.owner == nil && !o.survivor && !o.dead() && o.pid != 0 && o.start >= t.earliest {
+		if o.stray(t) {
+			fallen = fallen || o.falls(t)
 			named = append(named, Survivor{PID: o.pid, Name: o.name,
-				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(t.forest.Trees())) +
+				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(o.trees)) +
 					" running commands; it is ended with the last of them"})
 		}
 	}
-	return named
+	return named, fallen
 }
 
 // EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
-// the given trees, and for all others together under zero. It cannot find a process that has shed its mark.
+// the given trees, and for all others together under zero. It cannot find a process that has changed both of its limits.
 func EndMarked(all Marks, trees []Mark) map[Mark]Report {
-	if all.contains(markOf(os.Getpid())) { // we are one of them
+	if ours, err := limitsOf(os.Getpid()); err == nil && all.gave(ours) { // we are one of them
 		return nil
 	}
 	owners := map[identity]Mark{}
@@ -160,15 +157,15 @@ func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	t.roots = func() ([]process, bool) {
 		var marked []process
 		for _, p := range allProcesses() {
-			found, soft := markOf(p.pid)
+			found, err := limitsOf(p.pid)
 			switch {
-			case !all.contains(found, soft):
+			case err != nil || !all.gave(found):
 			case p.dead():
 				if p.ppid == os.Getpid() { // we are init, or a subreaper, and the warden left it to us
 					_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
 				}
 			default:
-				owners[p.identity()] = ownerOf(trees, found)
+				owners[p.identity()] = ownerOf(trees, all.span(found))
 				marked = append(marked, p)
 			}
 		}
@@ -188,10 +185,9 @@ func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	return reports
 }
 
-func ownerOf(trees []Mark, found Mark) Mark {
-	i := slices.IndexFunc(trees, func(m Mark) bool { return m.Same(found) })
-	if i < 0 {
+func ownerOf(trees []Mark, found span) Mark {
+	if !found.certain() || !slices.Contains(trees, found.first) {
 		return 0
 	}
-	return trees[i]
+	return found.first
 }

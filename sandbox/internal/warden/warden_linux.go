@@ -120,7 +120,7 @@ func run() error {
 		return failed("take over the host's socket", err)
 	}
 	marks := forest.Marks()
-	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Low: uint64(marks.Low), High: uint64(marks.High), Nonce: uint64(marks.Nonce)}}); err != nil {
+	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Time: marks.Time, Locks: marks.Locks, Nonce: marks.Nonce}}); err != nil {
 		return failed("greet the host", err)
 	}
 	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{},

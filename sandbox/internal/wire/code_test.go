@@ -54,7 +54,7 @@ func drawReply(t *rapid.T) *Reply {
 	})
 	return &Reply{ID: rapid.Uint64().Draw(t, "id"), Left: rapid.Int().Draw(t, "left"),
 		Hello: some(t, "hello", func() Hello {
-			return Hello{rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "nonce")}
+			return Hello{rapid.Uint64().Draw(t, "time"), rapid.Uint64().Draw(t, "locks"), rapid.Uint64().Draw(t, "nonce")}
 		}),
 		Started: some(t, "started", func() Started {
 			return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark"), confine.Isolated}

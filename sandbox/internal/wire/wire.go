@@ -65,9 +65,9 @@ type Reply struct {
 	Ended   *tree.Report
 }
 
-// Hello names the marks this warden gives to its trees, before it has started any: a warden may die before it can tell
-// the mark of one.
-type Hello struct{ Low, High, Nonce uint64 }
+// Hello tells what the marks are made of that this warden gives to its trees, before it has started any: a warden may die
+// before it can tell the mark of one.
+type Hello struct{ Time, Locks, Nonce uint64 }
 
 // Started says that the leader runs.
 type Started struct {
@@ -134,8 +134,8 @@ func place(c *coder, p *confine.Place) {
 func (m *Reply) code(c *coder) {
 	number(c, &m.ID)
 	if optional(c, &m.Hello) {
-		number(c, &m.Hello.Low)
-		number(c, &m.Hello.High)
+		number(c, &m.Hello.Time)
+		number(c, &m.Hello.Locks)
 		number(c, &m.Hello.Nonce)
 	}
 	if optional(c, &m.Started) {
