@@ -47,12 +47,12 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 		return messages.Enforcement{}, unsupported("limit "+string(set[0]), "nothing here can enforce it; leave the limit out")
 	}
 	if launch.Sandbox == nil {
-		return messages.Enforcement{Level: messages.Unconfined}, nil
+		return messages.Enforcement{Level: messages.AssuranceNone}, nil
 	}
 	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
 		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
 	}
-	if least := launch.Sandbox.Confinement().Least; !messages.Confined.AtLeast(least) {
+	if least := launch.Sandbox.Confinement().Least; !messages.AssuranceConfined.AtLeast(least) {
 		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
 			", and the sandbox here is not known to do that; accept confined")
 	}
@@ -60,11 +60,11 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 }
 
 // seatbeltEnforces claims less than the profile says, because the profile has not been tried on macOS.
-var seatbeltEnforces = messages.Enforcement{Level: messages.Confined, Mechanisms: []string{"seatbelt"},
+var seatbeltEnforces = messages.Enforcement{Level: messages.AssuranceConfined, Mechanisms: []string{"seatbelt"},
 	Missing: []messages.Missing{{What: "proof", Why: "the profile has not been tried on macOS"}}}
 
 func unsupported(subject, detail string) error {
-	return &messages.Error{Code: messages.CodeUnsupported, Op: "spawn", Subject: subject, Detail: detail}
+	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: detail}
 }
 
 // fasten makes a start one under the sandbox of its launch.

@@ -60,7 +60,7 @@ func Look(c ptyio.Confinement) (*Looked, error) {
 
 // roots are the directories that a policy lets commands write.
 func roots(c ptyio.Confinement) []string {
-	if c.Policy.Type != messages.WorkspaceWrite {
+	if c.Policy.Type != messages.SandboxWorkspaceWrite {
 		return nil
 	}
 	all := append([]string{c.Dir}, c.Policy.WritableRoots...)
@@ -161,5 +161,5 @@ func resolved(path string) string {
 }
 
 func refused(path, why string) error {
-	return &messages.Error{Code: messages.CodeUnsupported, Op: "confine", Subject: path, Detail: fmt.Sprintf("nothing can be confined to it: %s; name another directory, or accept danger-full-access", why)}
+	return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: path, Detail: fmt.Sprintf("nothing can be confined to it: %s; name another directory, or accept danger-full-access", why)}
 }

@@ -34,7 +34,7 @@ func TestWherePathsLead(t *testing.T) {
 	}
 	must(t, os.Symlink("real", filepath.Join(dir, "link")))
 	must(t, os.WriteFile(filepath.Join(dir, "real/sub/.git"), []byte("gitdir: ../../real/wt\n"), 0o644))
-	l, err := Look(ptyio.Confinement{Dir: dir + "/link", TempDir: dir + "/temp", Policy: messages.SandboxPolicy{Type: messages.WorkspaceWrite,
+	l, err := Look(ptyio.Confinement{Dir: dir + "/link", TempDir: dir + "/temp", Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite,
 		WritableRoots: []string{dir + "/link/sub", dir + "/missing", dir + "/real"}, ExcludeSlashTmp: true,
 		ProtectedNames: []string{".idea"}, DeniedReads: []string{dir + "/link/secret"}, Sockets: []string{dir + "/link/s"}},
 		Additional:    &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{".git"}}},
@@ -63,7 +63,7 @@ func TestWherePathsLead(t *testing.T) {
 }
 
 func TestReadOnlyHasNoRoots(t *testing.T) {
-	l, err := Look(ptyio.Confinement{Dir: directory(t), Policy: messages.SandboxPolicy{Type: messages.ReadOnly, WritableRoots: []string{"/"}}})
+	l, err := Look(ptyio.Confinement{Dir: directory(t), Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly, WritableRoots: []string{"/"}}})
 	if err != nil || len(l.Write) > 0 || l.Network {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -72,7 +72,7 @@ func TestReadOnlyHasNoRoots(t *testing.T) {
 func TestALinkInPlaceOfARepositoryIsRefused(t *testing.T) {
 	dir := directory(t)
 	must(t, os.Symlink("/elsewhere", dir+"/.git"))
-	_, err := Look(ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.WorkspaceWrite}})
+	_, err := Look(ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}})
 	if !errors.Is(err, messages.ErrUnsupported) {
 		t.Error(err)
 	}
@@ -86,7 +86,7 @@ func TestARootThatWasReplacedIsRefused(t *testing.T) {
 	} {
 		dir := directory(t) + "/root"
 		must(t, os.Mkdir(dir, 0o755))
-		l, err := Look(ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.WorkspaceWrite, ExcludeSlashTmp: true}})
+		l, err := Look(ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true}})
 		must(t, err)
 		must(t, os.Rename(dir, dir+".old")) // its inode stays in use
 		must(t, replace(dir))
