@@ -59,6 +59,7 @@ func sudoer(t *testing.T, before string) (lines []string) {
 }
 
 func TestWhatSurvivedOneCommandIsNotBlamedOnTheNext(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	lines := sudoer(t, "")
 	if !strings.Contains(lines[0], "cannot be signalled") {
 		t.Errorf("of what cannot be ended the report says %s", lines[0])
@@ -75,6 +76,7 @@ func TestWhatSurvivedOneCommandIsNotBlamedOnTheNext(t *testing.T) {
 }
 
 func TestWhatCannotBeSeenIsNamedAndNothingIsClaimed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	lines := sudoer(t, "mount -t proc -o hidepid=2 proc /proc &&")
 	if !strings.Contains(lines[0], "cannot be seen") || !strings.Contains(lines[0], "Airtight:false") {
 		t.Errorf("of what cannot be seen the report says %s", lines[0])

@@ -283,9 +283,9 @@ func TestIdleKeptChildrenCostNothing(t *testing.T) {
 			for _, record := range records {
 				awaitEvent[ptyio.Background](t, record)
 			}
-			time.Sleep(300 * time.Millisecond) // until all have settled
+			time.Sleep(200 * time.Millisecond) // until all have settled
 			before, begin := cpu(watched), time.Now()
-			time.Sleep(2 * time.Second)
+			time.Sleep(time.Second)
 			// A hundredth of a processor; looking at them ten times a second took a third.
 			used, passed := cpu(watched)-before, time.Since(begin)
 			t.Logf("50 idle kept trees used %v in %v", used, passed)

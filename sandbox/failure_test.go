@@ -141,8 +141,10 @@ func TestACancelledSpawnLeavesNothing(t *testing.T) {
 }
 
 func TestExhaustedDescriptorsFailTheSpawnAndNothingElse(t *testing.T) {
+	t.Parallel()
 	for _, direct := range []bool{false, true} {
 		t.Run(spawnerName(direct), func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			_, record := run(t, newSpawner(t, sandbox.Options{}), helper(t, false, "poor", "SPAWNER="+spawnerName(direct)))
 			record.awaitEnd(t)
 			out := record.output.String()

@@ -43,7 +43,7 @@ func newDefault(options Options) (ptyio.Spawner, error) {
 
 // recover ends what a dead spawner with this state directory has left.
 func (w *wardens) recover() {
-	report := recoverState(w.options.StateDir, w.closing)
+	report := recoverState(w.options.StateDir, w.options.waits().close, w.closing)
 	if w.options.Recovered != nil && (report.Ended > 0 || len(report.Survivors) > 0) {
 		w.options.Recovered(report)
 	}

@@ -279,9 +279,6 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 }
 
 func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
 	state, token := t.TempDir(), newToken()
 	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state,
 		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &) ; trap '' TERM HUP PIPE; while :; do kill -STOP $PPID; done")
@@ -296,7 +293,7 @@ func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
 	warden := wardenAbove(sleepers(token)[0].pid)
 	_ = host.Process.Kill()
 	_ = host.Wait()
-	newSpawner(t, sandbox.Options{StateDir: state})
+	newSpawner(t, hasty(sandbox.Options{StateDir: state}))
 	noneLeft(t, token)
 	eventually(t, "the warden is gone", func() bool { _, alive := look(warden); return !alive })
 }

@@ -41,7 +41,7 @@ func startWarden(options Options) (*wardenProcess, error) {
 	defer theirs.Close()
 	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}),
 		leaders: map[uint64]*wardenLeader{}}
-	if p.conn, err = wire.NewConn(pair[0], sendWait, p.forkHangs); err != nil {
+	if p.conn, err = wire.NewConn(pair[0], options.waits().send, p.forkHangs); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
 	if err := p.exec(greeting, theirs); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Where a program's file system does not answer its newborn hangs. Whether the program's file answers is found out before; but
 // a script's interpreter may not, or a file that answered a moment ago, and a command may stop the newborn. So it is killed
-// when it has not come to life for so many looks in a row, which are tendPause apart: a cold disk takes less. A warden that
+// when it has not come to life for so many looks in a row, which are a tending apart: a cold disk takes less. A warden that
 // still owes an answer then is given up as if it had died.
 const (
 	maxHungLooks = 4
@@ -29,7 +29,7 @@ type hungFork struct {
 
 // tendFork looks at the fork under way. It is called by tend alone.
 func (p *wardenProcess) tendFork() {
-	if !p.waitedFor(tendPause) {
+	if !p.waitedFor(p.options.waits().tend) {
 		p.hung.looks = 0
 		return
 	}
@@ -60,7 +60,7 @@ func (p *wardenProcess) tendFork() {
 func (p *wardenProcess) forkHangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.hung.met) < sendWait
+	return time.Since(p.hung.met) < p.options.waits().send
 }
 
 // took reports whether a leader that is said to have started is the one that was killed.
@@ -84,8 +84,8 @@ func (p *wardenProcess) waitedFor(long time.Duration) bool {
 	return false
 }
 
-func errHung(program string) error {
+func errHung(program string, tend time.Duration) error {
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: program,
 		Detail: fmt.Sprintf("the system did not get it executed in %v: its file system, or that of its interpreter, does not answer; try again when it does",
-			maxHungLooks*tendPause)}
+			maxHungLooks*tend)}
 }

@@ -26,7 +26,7 @@ func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 		t.Fatal(err)
 	}
 	_ = unix.Close(pair[1])
-	conn, err := wire.NewConn(pair[0], sendWait, nil)
+	conn, err := wire.NewConn(pair[0], usual.send, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,21 +14,6 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-const (
-	// closeWait is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to
-	// work, and some time for a loaded machine.
-	closeWait = 6 * time.Second
-	// sendWait is how long a warden may read nothing of what waits for it; then it is given up, unless a fork hangs.
-	sendWait = 10 * time.Second
-	// lastWait is how long the end may wait behind a message that the warden does not read.
-	lastWait = time.Second
-	// lostOutput is how much of a dead warden's last words is reported.
-	lostOutput = 4 << 10
-)
-
-// helloWait is how long the initialisers of the host may take in a warden; a test does not wait for so long.
-var helloWait = 10 * time.Second
-
 // wardenProcess is the host's side of one warden.
 type wardenProcess struct {
 	pid    int
@@ -157,7 +142,7 @@ func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	if alive {
 		return l, nil
 	}
-	timer := time.NewTimer(closeWait) // a warden that hangs
+	timer := time.NewTimer(l.process.options.waits().close) // a warden that hangs
 	defer timer.Stop()
 	select {
 	case <-l.over:

@@ -14,7 +14,7 @@ import (
 
 // serve reads replies until the warden is gone, and then says what has become of its children.
 func (p *wardenProcess) serve() {
-	late := time.AfterFunc(helloWait, p.kill)
+	late := time.AfterFunc(p.options.waits().hello, p.kill)
 	defer late.Stop()
 	for {
 		var reply wire.Reply
@@ -53,7 +53,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // took first: the pid may come again
 	if hung {
 		l.abandoned = true
-		l.reply <- errHung(l.spec.Program)
+		l.reply <- errHung(l.spec.Program, p.options.waits().tend)
 	}
 	abandoned, exited := l.abandoned, l.exited
 	p.mu.Unlock()
@@ -135,6 +135,9 @@ func (p *wardenProcess) greeted() bool {
 	}
 }
 
+// lostOutput is how much of a dead warden's last words is reported.
+const lostOutput = 4 << 10
+
 // words is the end of what the warden has written.
 func (p *wardenProcess) words() string {
 	defer p.stderr.Close()
@@ -181,7 +184,7 @@ func size(file *os.File) int64 {
 
 // await reaps the warden; one that does not end in time is killed.
 func (p *wardenProcess) await() messages.ExitStatus {
-	killer := time.AfterFunc(closeWait, p.kill)
+	killer := time.AfterFunc(p.options.waits().close, p.kill)
 	status := tree.AwaitExit(p.pidfd)
 	killer.Stop()
 	_ = p.pidfd.Close()
@@ -200,8 +203,8 @@ func (p *wardenProcess) close() {
 	p.mu.Lock()
 	p.closing = true
 	p.mu.Unlock()
-	killer := time.AfterFunc(closeWait, p.kill)
+	killer := time.AfterFunc(p.options.waits().close, p.kill)
 	defer killer.Stop()
-	p.out.Close(lastWait)
+	p.out.Close(p.options.waits().last)
 	<-p.gone
 }

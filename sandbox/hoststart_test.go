@@ -21,9 +21,9 @@ import (
 )
 
 // spawnWith tries to spawn with a warden that is something else.
-func spawnWith(t *testing.T, script string) error {
+func spawnWith(t *testing.T, script string, hello time.Duration) error {
 	t.Helper()
-	spawner := newSpawner(t, sandbox.Options{Warden: write(t, 0o755, script)})
+	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Warden: write(t, 0o755, script)}, soon, hello, patience))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	l := launch(false, "true")
@@ -33,7 +33,7 @@ func spawnWith(t *testing.T, script string) error {
 }
 
 func TestAWardenThatDoesNotStartSaysWhyAndWhatHelps(t *testing.T) {
-	err := spawnWith(t, "#!/bin/sh\necho 'panic: NEEDED is not set' >&2\nexit 9\n")
+	err := spawnWith(t, "#!/bin/sh\necho 'panic: NEEDED is not set' >&2\nexit 9\n", patience)
 	var typed *messages.Error
 	if !errors.As(err, &typed) || typed.Code != messages.ErrSpawnFailed {
 		t.Fatalf("error %v", err)
@@ -46,9 +46,8 @@ func TestAWardenThatDoesNotStartSaysWhyAndWhatHelps(t *testing.T) {
 }
 
 func TestAWardenThatHangsBeforeItsStartIsGivenUp(t *testing.T) {
-	defer sandbox.SetHelloWait(200 * time.Millisecond)()
 	token := newToken()
-	err := spawnWith(t, "#!/bin/sh\nexec sleep "+token+"\n")
+	err := spawnWith(t, "#!/bin/sh\nexec sleep "+token+"\n", 4*soon)
 	if err == nil || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("error %v", err)
 	}

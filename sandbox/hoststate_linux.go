@@ -24,8 +24,6 @@ const (
 	entryFormat = "execbus 1\nboot %s\nspace %s\nhost %d %d\nwarden %d %d\nmarks %d %d %d\n"
 	// maxEntry bounds what is read of an entry.
 	maxEntry = 4 << 10
-	// leaveWait is how long a warden that outlived its host is left to its work.
-	leaveWait = closeWait
 )
 
 // stateEntry is the file of a living warden.
@@ -44,6 +42,8 @@ func (l life) alive() bool {
 	begun, err := tree.Begun(l.pid)
 	return err == nil && begun == l.begun
 }
+
+func (l life) kill() { _ = tree.Kill(l.pid, l.begun) }
 
 // state is what an entry says.
 type state struct {
@@ -122,10 +122,10 @@ func (e *stateEntry) remove() {
 }
 
 // recoverState ends what the dead runtimes of a state directory have left.
-func recoverState(dir string, stop <-chan struct{}) (total messages.TreeReport) {
+func recoverState(dir string, leave time.Duration, stop <-chan struct{}) (total messages.TreeReport) {
 	paths, _ := filepath.Glob(filepath.Join(escaped(dir), entryPrefix+"*"))
 	for _, path := range paths {
-		report := recoverEntry(path, stop)
+		report := recoverEntry(path, leave, stop)
 		total.Ended += report.Ended
 		total.Survivors = append(total.Survivors, report.Survivors...)
 	}
@@ -138,7 +138,7 @@ func escaped(dir string) string {
 }
 
 // recoverEntry does nothing unless it gets the lock, which a living host holds.
-func recoverEntry(path string, stop <-chan struct{}) messages.TreeReport {
+func recoverEntry(path string, leave time.Duration, stop <-chan struct{}) messages.TreeReport {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return messages.TreeReport{}
@@ -156,7 +156,7 @@ func recoverEntry(path string, stop <-chan struct{}) messages.TreeReport {
 	case !ok || s.boot != boot: // a power cut; nothing lives
 		_ = os.Remove(path)
 	case s.space != space || s.host.alive():
-	case s.leaves(stop):
+	case s.leaves(leave, stop):
 		report := treeReport(tree.EndMarked(s.marks, nil)[0])
 		if len(report.Survivors) == 0 {
 			_ = os.Remove(path)
@@ -172,16 +172,17 @@ func parseState(text string) (s state, ok bool) {
 	return s, err == nil && n == 9
 }
 
-// leaves waits until the warden has ended what it had, or for a time in which it should have.
-func (s state) leaves(stop <-chan struct{}) bool {
+// leaves waits until the warden has ended what it had. One that has not in that time never will, and is killed.
+func (s state) leaves(most time.Duration, stop <-chan struct{}) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for until := time.Now().Add(leaveWait); s.warden.alive() && time.Now().Before(until); {
+	for until := time.Now().Add(most); s.warden.alive() && time.Now().Before(until); {
 		select {
 		case <-tick.C:
 		case <-stop:
 			return false
 		}
 	}
+	s.warden.kill()
 	return true
 }

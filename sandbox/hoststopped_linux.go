@@ -12,18 +12,16 @@ import (
 
 // A command may stop the warden: both belong to the same user. The kernel continues it for everything that comes from the
 // host, but an exit comes from elsewhere. So it is tended while it has leaders.
-const (
-	tendPause = time.Second
-	// maxStops is how often in a row the warden may be found stopped. Then something stops it again and again, and it is
-	// given up as if it had died.
-	maxStops = 5
-)
+
+// maxStops is how often in a row the warden may be found stopped. Then something stops it again and again, and it is given
+// up as if it had died.
+const maxStops = 5
 
 // tendLater sees to it that the warden is looked at while it has leaders. It is called with p.mu held.
 func (p *wardenProcess) tendLater() {
 	if !p.tended {
 		p.tended, p.stops = true, 0
-		time.AfterFunc(tendPause, p.tend)
+		time.AfterFunc(p.options.waits().tend, p.tend)
 	}
 }
 
@@ -46,7 +44,7 @@ func (p *wardenProcess) tend() {
 		p.signal(unix.SIGKILL)
 	case again:
 		p.signal(unix.SIGCONT)
-		time.AfterFunc(tendPause, p.tend)
+		time.AfterFunc(p.options.waits().tend, p.tend)
 	}
 }
 

@@ -62,9 +62,6 @@ func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 }
 
 func TestAForkThatHangsIsGivenUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
 	t.Run("it waits", func(t *testing.T) { hangingFork(t, ``) })
 	t.Run("it is stopped", func(t *testing.T) {
 		hangingFork(t, `for child in $(cat /proc/$PPID/task/$PPID/children); do [ $child = $$ ] || kill -STOP $child; done; `)
@@ -73,9 +70,9 @@ func TestAForkThatHangsIsGivenUp(t *testing.T) {
 
 // hangingFork starts something that is not executed, beside a command that ends meanwhile.
 func hangingFork(t *testing.T, meanwhile string) {
-	spawner, lost := lossy(t)
+	spawner, lost := lossyAndHasty(t)
 	token := newToken()
-	_, sleeping := run(t, spawner, bash(false, `(sleep `+token+` &); sleep 1; `+meanwhile+`exit 3`))
+	_, sleeping := run(t, spawner, bash(false, `(sleep `+token+` &); sleep 0.1; `+meanwhile+`exit 3`))
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 	begin := time.Now()
@@ -131,10 +128,7 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 }
 
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes nine seconds")
-	}
-	spawner, _ := lossy(t)
+	spawner, _ := lossyAndHasty(t)
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
@@ -145,10 +139,10 @@ func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 	for i := range failed {
 		failed[i] = make(chan error, 1)
 		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed[i] <- err }()
-		time.Sleep(300 * time.Millisecond) // for the order
+		time.Sleep(soon) // for the order
 		if i == 0 {
 			go func() { child, _ := spawner.Spawn(context.Background(), between); started <- child }()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(soon)
 		}
 	}
 	child := receive(t, "the start between", started)
@@ -165,16 +159,13 @@ func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 }
 
 func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
-	spawner, _ := lossy(t)
+	spawner, _ := lossyAndHasty(t)
 	child, record := run(t, spawner, launch(false, "cat"))
 	warden := wardenAbove(child.PID())
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	_, err := spawner.Spawn(ctx, l)
 	if !errors.Is(err, messages.ErrCancelled) {
@@ -188,10 +179,7 @@ func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
 }
 
 func TestHangsCostNobodyElseAnything(t *testing.T) {
-	if !*full {
-		t.Skip("takes a quarter of a minute, longer than the host's patience; see -full")
-	}
-	spawner, lost := lossy(t)
+	spawner, lost := lossyAndHasty(t)
 	child, record := run(t, spawner, launch(false, "cat"))
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
@@ -200,7 +188,7 @@ func TestHangsCostNobodyElseAnything(t *testing.T) {
 	for range cap(failed) {
 		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed <- err }()
 	}
-	time.Sleep(300 * time.Millisecond) // for the order
+	time.Sleep(soon) // for the order
 	large := launch(false, append([]string{"true"}, slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 18)...)...)
 	largeRecord := newRecorder()
 	large.Events = largeRecord.receive
@@ -241,10 +229,7 @@ func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 }
 
 func TestAHangingForkDoesNotHangClose(t *testing.T) {
-	if !*full {
-		t.Skip("takes six seconds; see -full")
-	}
-	spawner, err := sandbox.New(sandbox.Options{})
+	spawner, err := sandbox.New(hasty(sandbox.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

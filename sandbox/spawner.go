@@ -29,6 +29,8 @@ type Options struct {
 	Notice func(text string)
 	// Lost is called when a warden died unexpectedly, from a goroutine of the spawner. It must not block. May be nil.
 	Lost func(WardenLost)
+
+	patience *patience // nil is the usual one
 }
 
 // WardenLost tells of the death of a warden.

@@ -75,10 +75,7 @@ func TestAStoppedWardenNoticesTheHostsDeath(t *testing.T) {
 }
 
 func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
-	spawner, lost := lossy(t)
+	spawner, lost := lossyAndHasty(t)
 	token := newToken()
 	child, record := run(t, spawner, bash(false, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &)
 		while :; do kill -STOP $PPID; done`))
@@ -106,10 +103,7 @@ func stopWarden(t *testing.T, below int) int {
 }
 
 func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
-	if !*full {
-		t.Skip("takes six seconds; see -full")
-	}
-	spawner, _ := lossy(t)
+	spawner, _ := lossyAndHasty(t)
 	token := newToken()
 	child, record := run(t, spawner, shapes[5].launch(false, token))
 	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })

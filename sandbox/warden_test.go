@@ -28,6 +28,21 @@ func lossy(t *testing.T) (ptyio.Spawner, chan sandbox.WardenLost) {
 	return newSpawner(t, sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}), lost
 }
 
+// soon is what an impatient host waits between two looks at its warden; a patient one waits for a second.
+const soon = 50 * time.Millisecond
+
+// hasty makes options of an impatient host.
+func hasty(o sandbox.Options) sandbox.Options {
+	return sandbox.Impatient(o, soon, patience, 40*soon)
+}
+
+// lossyAndHasty is a spawner that says which wardens it has lost, and has little patience with them.
+func lossyAndHasty(t *testing.T) (ptyio.Spawner, chan sandbox.WardenLost) {
+	t.Helper()
+	lost := make(chan sandbox.WardenLost, 100)
+	return newSpawner(t, hasty(sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }})), lost
+}
+
 func receive[T any](t *testing.T, what string, from <-chan T) (value T) {
 	t.Helper()
 	select {

@@ -35,7 +35,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 }
 
 // Kill kills exactly this one.
-func (n Newborn) Kill() error { return send(process{pid: n.PID, start: n.start}, unix.SIGKILL) }
+func (n Newborn) Kill() error { return Kill(n.PID, n.start) }
 
 // layout is where a process has its program, its stack, its arguments and its environment, and how long these are: equal
 // in two processes only if one has not executed anything since the other bore it.

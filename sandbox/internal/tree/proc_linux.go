@@ -269,6 +269,9 @@ func Begun(pid int) (uint64, error) {
 	return p.start, err
 }
 
+// Kill kills exactly the process that began then.
+func Kill(pid int, begun uint64) error { return send(process{pid: pid, start: begun}, unix.SIGKILL) }
+
 // Foreign reports that /proc is missing or that of another pid namespace: its numbers are then those of strangers.
 func Foreign() bool {
 	self, err := os.Readlink("/proc/self")
