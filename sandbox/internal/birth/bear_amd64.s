@@ -9,6 +9,12 @@
 #define ERRNO 40
 #define PIDFD 48
 #define ALIVE 56
+#define WAKE  64
+
+#define ADDRESS(n, register) \
+	BTQ  $n, R14; \
+	JCC  2(PC); \
+	MOVQ (register), register
 
 // func bear(h *header) (pid, errno uintptr)
 TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
@@ -61,24 +67,73 @@ step:
 	MOVQ 32(BX), R10
 	MOVQ 40(BX), R8
 	MOVQ 48(BX), R9
+	MOVQ 80(BX), R14 // which arguments are addresses of words
+	TESTQ R14, R14
+	JEQ  call
+	ADDRESS(0, DI)
+	ADDRESS(1, SI)
+	ADDRESS(2, DX)
+	ADDRESS(3, R10)
+	ADDRESS(4, R8)
+	ADDRESS(5, R9)
+call:
 	SYSCALL
-	CMPQ 56(BX), $1 // the rule
+	MOVQ 56(BX), R13 // the rule
+	CMPQ R13, $5
+	JNE  keep
+	TESTQ AX, AX
+	JEQ  child // forks
+keep:
+	MOVQ 72(BX), R14
+	MOVQ AX, (R14)
+	CMPQ R13, $1
 	JEQ  next // mayFail
-	JHI  compare // mustBe
+	CMPQ R13, $2
+	JEQ  compare // mustBe
+	CMPQ R13, $3
+	JEQ  go // goesOn
 	CMPQ AX, $0xfffffffffffff001
 	JCC  failed
+	CMPQ R13, $4
+	JEQ  skip // orSkip
 next:
-	ADDQ $72, BX
+	ADDQ $88, BX
 	JMP  step
 compare:
 	CMPQ AX, 64(BX)
 	JEQ  next
 	MOVQ $-3, AX // ESRCH
+	JMP  failed
+go:
+	MOVQ 64(BX), BX
+	JMP  step
+skip:
+	CMPQ AX, 64(BX)
+	JEQ  next
+	ADDQ $88, BX
+	JMP  next
+child:
+	MOVQ 64(BX), R12
+	JMP  newborn
 failed:
 	NEGQ AX
 	MOVQ AX, ERRNO(R12)
+	MOVQ WAKE(R12), DI
+	TESTQ DI, DI
+	JEQ  exit
+	MOVL $0, (DI)
+	MOVQ $202, AX // futex
+	MOVQ $1, SI // FUTEX_WAKE
+	MOVQ $1, DX
+	SYSCALL
 exit:
 	MOVQ $231, AX // exit_group
 	MOVQ $253, DI
 	SYSCALL
 	JMP  exit
+
+// func code() uintptr
+TEXT ·code(SB),NOSPLIT|NOFRAME,$0-8
+	LEAQ ·bear(SB), AX
+	MOVQ AX, ret+0(FP)
+	RET

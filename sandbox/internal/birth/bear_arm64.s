@@ -9,6 +9,11 @@
 #define ERRNO 40
 #define PIDFD 48
 #define ALIVE 56
+#define WAKE  64
+
+#define ADDRESS(n, register) \
+	TBZ  $n, R21, 2(PC); \
+	MOVD (register), register
 
 // func bear(h *header) (pid, errno uintptr)
 TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
@@ -60,26 +65,72 @@ step:
 	MOVD 32(R20), R3
 	MOVD 40(R20), R4
 	MOVD 48(R20), R5
+	MOVD 80(R20), R21 // which arguments are addresses of words
+	CBZ  R21, call
+	ADDRESS(0, R0)
+	ADDRESS(1, R1)
+	ADDRESS(2, R2)
+	ADDRESS(3, R3)
+	ADDRESS(4, R4)
+	ADDRESS(5, R5)
+call:
 	SVC
-	MOVD 56(R20), R21 // the rule
-	CMP  $1, R21
+	MOVD 56(R20), R22 // the rule
+	CMP  $5, R22
+	BNE  keep
+	CBZ  R0, child // forks
+keep:
+	MOVD 72(R20), R21
+	MOVD R0, (R21)
+	CMP  $1, R22
 	BEQ  next // mayFail
-	BHI  compare // mustBe
+	CMP  $2, R22
+	BEQ  compare // mustBe
+	CMP  $3, R22
+	BEQ  go // goesOn
 	CMN  $4095, R0
 	BCS  failed
+	CMP  $4, R22
+	BEQ  skip // orSkip
 next:
-	ADD  $72, R20
+	ADD  $88, R20
 	B    step
 compare:
 	MOVD 64(R20), R21
 	CMP  R0, R21
 	BEQ  next
 	MOVD $-3, R0 // ESRCH
+	B    failed
+go:
+	MOVD 64(R20), R20
+	B    step
+skip:
+	MOVD 64(R20), R21
+	CMP  R0, R21
+	BEQ  next
+	ADD  $88, R20
+	B    next
+child:
+	MOVD 64(R20), R19
+	B    newborn
 failed:
 	NEG  R0, R0
 	MOVD R0, ERRNO(R19)
+	MOVD WAKE(R19), R0
+	CBZ  R0, exit
+	MOVW ZR, (R0)
+	MOVD $98, R8 // futex
+	MOVD $1, R1 // FUTEX_WAKE
+	MOVD $1, R2
+	SVC
 exit:
 	MOVD $94, R8 // exit_group
 	MOVD $253, R0
 	SVC
 	B    exit
+
+// func code() uintptr
+TEXT ·code(SB),NOSPLIT|NOFRAME,$0-8
+	MOVD $·bear(SB), R0
+	MOVD R0, ret+0(FP)
+	RET

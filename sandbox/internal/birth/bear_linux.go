@@ -6,3 +6,6 @@ package birth
 //
 //go:noescape
 func bear(h *header) (pid, errno uintptr)
+
+// code is where bear is.
+func code() uintptr

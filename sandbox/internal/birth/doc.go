@@ -31,8 +31,14 @@
 //
 // No hook of the runtime is needed: between the blocking of the signals and their release there is nothing but the clone.
 //
+// # Families
+//
+// BeginFamily starts a command that is not alone: a process 1 of new namespaces comes before it, which is a copy of this one and
+// never executes anything. It makes its steps by the same loop in assembly, bears the command, and goes on in that loop, so no Go
+// ever runs in the copy. Results of calls can be kept in a Memory and passed to later ones: a launch that makes mounts needs that.
+//
 // # Elsewhere
 //
 // On other systems and architectures, and where the kernel refuses such a clone (user-mode emulators do), a launch whose
-// steps all have a plain form goes through syscall.ForkExec. Any other fails at its first step that has none.
+// steps all have a plain form goes through syscall.ForkExec. Any other fails at its first step that has none, and so does a family.
 package birth

@@ -17,7 +17,9 @@ type Newborn struct {
 	PIDFD int // close-on-exec; the caller's
 	steps made
 	slab  *slab // nil after syscall.ForkExec
-	pin   runtime.Pinner
+	// family is set where this is the first process of one; Release clears it.
+	family *relatives
+	pin    runtime.Pinner
 	// Until then a wait keeps its place in the scheduler.
 	patient time.Time
 }
@@ -101,6 +103,10 @@ func (n *Newborn) Step() string {
 	if n.slab == nil {
 		return ""
 	}
+	if n.family != nil {
+		names, at := n.familyStep()
+		return names[at].title()
+	}
 	return n.steps.name(n.slab.now())
 }
 
@@ -113,13 +119,7 @@ func (n *Newborn) Kill() error {
 }
 
 // Reap removes the process, which must have ended.
-func (n *Newborn) Reap() {
-	for {
-		if _, err := syscall.Wait4(n.PID, nil, syscall.WALL, nil); err != syscall.EINTR {
-			return
-		}
-	}
-}
+func (n *Newborn) Reap() { bury(n.PID) }
 
 // await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: to give
 // that up and take another costs more than a tenth of the whole birth.
@@ -152,6 +152,9 @@ func earlier(a, b time.Time) time.Time {
 // outcome is called when the newborn has no more to do with the slab. One that has not executed has no exit signal and cannot
 // be waited for without __WALL.
 func (n *Newborn) outcome() error {
+	if n.family != nil {
+		return n.familyOutcome()
+	}
 	errno := unix.Errno(load(&n.slab.header().errno))
 	if errno == 0 && waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG) != unix.ECHILD {
 		return nil

@@ -18,6 +18,9 @@ type call struct {
 	want   uint64 // for mustBe
 	// numbered is a call whose arguments, all numbers, belong to its name.
 	numbered bool
+	// result is where what it returns is kept; nil if nobody needs that.
+	result *Memory
+	index  int
 }
 
 // title is the name of a step and, where one alone says little, its arguments.
@@ -38,9 +41,13 @@ const (
 	mustSucceed rule = iota
 	mayFail
 	mustBe // the result is want, or the step fails with ESRCH
+	goesOn // with the step whose address is want
+	orSkip // the next one, where the result is no error and not want
+	forks  // the child goes on in a script of its own, whose header want is
 )
 
-// header is what the assembly knows. A laid out step follows: its call's number, six arguments, its rule, and want.
+// header is what the assembly knows. Laid out steps follow: the call's number, six arguments, the rule, want, where to put the
+// result, and which arguments are addresses of what to pass, a bit for each.
 type header struct {
 	block uint64 // all signals
 	mask  uint64 // those that were blocked before
@@ -50,13 +57,15 @@ type header struct {
 	errno uint64
 	pidfd uint64
 	alive uint64          // the kernel clears the first half when the newborn needs the slab no more
+	wake  uint64          // what a failing step clears, too, and whom it wakes; zero: the kernel does
+	none  uint64          // the results that nobody needs
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
 	room  [stackSize]byte // the stack, which nobody uses: the loop makes system calls only
 }
 
 const (
 	wordSize  = 8
-	stepWords = 9
+	stepWords = 11
 	stepSize  = stepWords * wordSize
 	stackSize = 512
 	// lastSignal is SIGRTMAX; the C library's own two are among them.
@@ -68,12 +77,13 @@ const (
 type slab struct {
 	words []uint64
 	free  int // in bytes
-	steps int // how many have been laid out
+	known map[*Memory]int
+	none  uint64 // the address for results that nobody needs
 }
 
 // operand is an argument of a system call.
 type operand interface {
-	size() int
+	size(known map[*Memory]int) int
 	put(s *slab) uint64
 }
 
@@ -85,21 +95,21 @@ type (
 	program []unix.SockFilter // the address of a sock_fprog
 )
 
-func (n number) size() int          { return 0 }
-func (n number) put(s *slab) uint64 { return uint64(n) }
+func (n number) size(map[*Memory]int) int { return 0 }
+func (n number) put(s *slab) uint64       { return uint64(n) }
 
-func (t text) size() int { return rounded(len(t) + 1) }
+func (t text) size(map[*Memory]int) int { return rounded(len(t) + 1) }
 
 func (t text) put(s *slab) uint64 {
-	at, room := s.take(t.size())
+	at, room := s.take(t.size(nil))
 	copy(room, t)
 	return at
 }
 
-func (l list) size() int {
+func (l list) size(map[*Memory]int) int {
 	size := (len(l) + 1) * wordSize
 	for _, entry := range l {
-		size += text(entry).size()
+		size += text(entry).size(nil)
 	}
 	return size
 }
@@ -113,16 +123,16 @@ func (l list) put(s *slab) uint64 {
 	return at
 }
 
-func (v values) size() int { return len(v) * wordSize }
+func (v values) size(map[*Memory]int) int { return len(v) * wordSize }
 
 func (v values) put(s *slab) uint64 {
 	first := s.free / wordSize
-	at, _ := s.take(v.size())
+	at, _ := s.take(v.size(nil))
 	copy(s.words[first:], v)
 	return at
 }
 
-func (p program) size() int { return 2*wordSize + len(p)*wordSize }
+func (p program) size(map[*Memory]int) int { return 2*wordSize + len(p)*wordSize }
 
 func (p program) put(s *slab) uint64 {
 	first := s.free / wordSize
@@ -194,38 +204,73 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 
 // lay makes the slab of a birth.
 func lay(m made) *slab {
-	count := lastSignal + len(m.steps)
-	size := int(unsafe.Sizeof(header{})) + count*stepSize
-	for _, step := range m.steps {
-		for _, arg := range step.call.args {
-			size += arg.size()
-		}
-	}
-	s := &slab{words: make([]uint64, size/wordSize), free: int(unsafe.Sizeof(header{}))}
+	size := int(unsafe.Sizeof(header{})) + resetSize + sizeOf(m.steps, map[*Memory]int{})
+	s := newSlab(make([]uint64, size/wordSize))
 	h := s.header()
-	room, _ := s.take(count * stepSize)
-	h.block, h.alive, h.at = ^uint64(0), 1, room
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
-	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
-	zeros := s.address(int(unsafe.Offsetof(h.zeros)))
-	for signal := range uint64(lastSignal) {
-		copy(s.step(), []uint64{unix.SYS_RT_SIGACTION, signal + 1, zeros, 0, wordSize, 0, 0, uint64(mayFail)})
-	}
-	for _, step := range m.steps {
-		words := s.step()
-		words[0], words[7], words[8] = uint64(step.call.number), uint64(step.call.rule), step.call.want
-		for i, arg := range step.call.args {
-			words[1+i] = arg.put(s)
-		}
-	}
+	h.at = s.resets()
+	s.lay(m.steps)
 	return s
 }
 
-// step is the room of the next one.
-func (s *slab) step() []uint64 {
-	first := int(unsafe.Sizeof(header{}))/wordSize + s.steps*stepWords
-	s.steps++
-	return s.words[first : first+stepWords]
+func newSlab(words []uint64) *slab {
+	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
+	h := s.header()
+	h.block, h.alive = ^uint64(0), 1
+	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
+	s.none = s.address(int(unsafe.Offsetof(h.none)))
+	return s
+}
+
+// resetSize is the room for the steps that give the signals their default actions.
+const resetSize = lastSignal * stepSize
+
+// resets lays out those steps. Others must follow.
+func (s *slab) resets() (at uint64) {
+	first := s.free / wordSize
+	at, _ = s.take(resetSize)
+	zeros := s.address(int(unsafe.Offsetof(header{}.zeros)))
+	for i := range lastSignal {
+		copy(s.words[first+i*stepWords:], []uint64{unix.SYS_RT_SIGACTION, uint64(i + 1), zeros, 0, wordSize, 0, 0, uint64(mayFail), 0, s.none})
+	}
+	return at
+}
+
+// sizeOf is the room that steps and what their arguments point to take, each memory once.
+func sizeOf(steps []Step, known map[*Memory]int) int {
+	size := len(steps) * stepSize
+	for _, step := range steps {
+		for _, arg := range step.call.args {
+			size += arg.size(known)
+		}
+		if step.call.result != nil {
+			size += location{memory: step.call.result}.size(known)
+		}
+	}
+	return size
+}
+
+// lay lays out steps, and says where they begin.
+func (s *slab) lay(steps []Step) (at uint64) {
+	first := s.free / wordSize
+	at, _ = s.take(len(steps) * stepSize)
+	for i, step := range steps {
+		s.put(s.words[first+i*stepWords:][:stepWords], step.call)
+	}
+	return at
+}
+
+func (s *slab) put(words []uint64, c call) {
+	words[0], words[7], words[8], words[9] = uint64(c.number), uint64(c.rule), c.want, s.none
+	for i, arg := range c.args {
+		words[1+i] = arg.put(s)
+		if _, value := arg.(content); value {
+			words[10] |= 1 << i
+		}
+	}
+	if c.result != nil {
+		words[9] = s.place(c.result) + uint64(c.index)*wordSize
+	}
 }
 
 // now is the index of the step that is being made, or was made last, in the list without the signals.

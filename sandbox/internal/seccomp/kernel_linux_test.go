@@ -87,7 +87,7 @@ func confined(t testing.TB, kind Kind, what string) (said string, status syscall
 	defer read.Close()
 	out := int(write.Fd())
 	steps := slices.Concat([]birth.Step{birth.NoNewPrivs(), birth.Seccomp(Filter(kind))}, birth.Files([]int{-1, out, out}),
-		[]birth.Step{birth.Execve(self, []string{"confined"}, []string{confinedVariable + "=" + what})})
+		[]birth.Step{birth.Execve(self, []string{"confined"}, []string{confinedVariable + "=" + what, "GORACE=atexit_sleep_ms=0"})})
 	pid, pidfd, err := birth.Start(steps)
 	_ = write.Close()
 	if err != nil {

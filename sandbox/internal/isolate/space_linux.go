@@ -1,0 +1,206 @@
+package isolate
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// devices are the nodes that a command gets. They are clones of ours: nobody may make some in a user namespace.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// kernelFiles tell of the whole machine. What of them there is, is covered.
+var kernelFiles = []string{"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug",
+	"/proc/sysrq-trigger", "/proc/acpi", "/proc/scsi", "/proc/asound", "/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf"}
+
+// space is the view of the file system while it is made.
+type space struct {
+	builder
+	plan     *confine.Plan
+	writable map[string]*birth.Memory // clones, by path
+	blank    *birth.Memory            // a file system with what covers are made of
+	dev, shm *birth.Memory
+	proc     *birth.Memory
+}
+
+func here() birth.Operand { return birth.Number(unix.AT_FDCWD) }
+
+// build makes all mounts. The terminal is the path of the command's, or empty.
+func (s *space) build(terminal string) {
+	nodes := map[string]*birth.Memory{}
+	for _, name := range devices {
+		nodes[name] = s.clone("find /dev/"+name, here(), "/dev/"+name)
+	}
+	if terminal != "" {
+		nodes["console"] = s.clone("find the terminal", here(), terminal)
+	}
+	s.takeWritable()
+	s.proc = s.newProc()
+	attributes := uint64(readOnly | harmless)
+	if s.writable["/"] != nil {
+		attributes = harmless
+	}
+	s.set("make the root read-only", here(), "/", attributes, unix.AT_RECURSIVE, unix.MS_PRIVATE)
+	s.add(attached("mount /proc", s.proc, here(), "/proc").MayFail())
+	s.blanks()
+	s.devices(nodes)
+	s.cover(present(kernelFiles))
+	s.places()
+}
+
+// takeWritable clones what can be written, before everything becomes read-only: what is read-only already stays so.
+func (s *space) takeWritable() {
+	s.writable = map[string]*birth.Memory{}
+	for _, place := range s.plan.Places {
+		if place.Access != confine.Write {
+			continue
+		}
+		what := "writable " + place.Path
+		tree := s.clone(what, s.open(what, place.Path).Word(0), "")
+		s.check(what, tree, place)
+		s.set(what, tree.Word(0), "", harmless, unix.AT_RECURSIVE, unix.MS_PRIVATE)
+		s.writable[place.Path] = tree
+	}
+}
+
+// newProc is /proc of the new pid namespace. Where the kernel refuses it the old one stays.
+func (s *space) newProc() *birth.Memory {
+	from := len(s.steps)
+	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC)
+	for i := from; i < len(s.steps); i++ {
+		s.steps[i] = s.steps[i].MayFail()
+	}
+	return proc
+}
+
+// Names in the file system of covers.
+const (
+	blankFile      = "file"      // cannot be read
+	blankDirectory = "directory" // cannot be listed
+	emptyDirectory = "empty"     // can be listed
+)
+
+// blanks makes what covers are clones of. It is mounted where /dev will hide it: a clone has to come from what is mounted.
+func (s *space) blanks() {
+	s.blank = s.fresh("tmpfs", harmless|unix.MOUNT_ATTR_NOEXEC, "mode", "755", "size", "4k", "nr_inodes", "8")
+	s.file(s.blank, blankFile, 0)
+	s.directory(s.blank, blankDirectory, 0)
+	s.directory(s.blank, emptyDirectory, 0o555)
+	s.attach("mount covers", s.blank, here(), "/dev")
+	s.set("make covers read-only", s.blank.Word(0), "", readOnly, 0, 0)
+}
+
+// devices makes /dev.
+func (s *space) devices(nodes map[string]*birth.Memory) {
+	s.dev = s.fresh("tmpfs", harmless|unix.MOUNT_ATTR_NOEXEC, "mode", "755", "size", "64k")
+	s.attach("mount /dev", s.dev, here(), "/dev")
+	for _, name := range append(devices, "console") {
+		if node := nodes[name]; node != nil {
+			s.file(s.dev, name, 0o666)
+			s.attach("mount /dev/"+name, node, s.dev.Word(0), name)
+		}
+	}
+	for _, link := range []struct{ name, to string }{{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
+		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}} {
+		s.link(s.dev, link.name, link.to)
+	}
+	s.directory(s.dev, "pts", 0o755)
+	s.directory(s.dev, "shm", 0o755)
+	pts := s.fresh("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "newinstance", "", "ptmxmode", "0666", "mode", "620")
+	s.attach("mount /dev/pts", pts, s.dev.Word(0), "pts")
+	s.shm = s.fresh("tmpfs", harmless, "mode", "1777")
+	s.attach("mount /dev/shm", s.shm, s.dev.Word(0), "shm")
+	s.set("make /dev read-only", s.dev.Word(0), "", readOnly, 0, 0)
+}
+
+// places mounts the places of the plan, in its order.
+func (s *space) places() {
+	places := slices.Clone(s.plan.Places)
+	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
+	for _, place := range places {
+		switch {
+		case place.Path == "/": // it is what was not made read-only
+		case place.Access == confine.Write:
+			what := "writable " + place.Path
+			s.attach(what, s.writable[place.Path], s.open(what, place.Path).Word(0), "")
+		case place.Inode == 0:
+			if s.inWritable(place.Path) {
+				s.coverWith(emptyDirectory, "protected "+place.Path, place.Path)
+			}
+		case place.Access == confine.Read:
+			what := "protected " + place.Path
+			at := s.open(what, place.Path)
+			tree := s.clone(what, at.Word(0), "")
+			s.check(what, tree, place)
+			s.set(what, tree.Word(0), "", readOnly|harmless, unix.AT_RECURSIVE, 0)
+			s.attach(what, tree, at.Word(0), "")
+		default:
+			s.coverWith(blankFor(place.Directory), "denied "+place.Path, place.Path)
+		}
+	}
+	if len(s.plan.Sockets) > 0 {
+		s.cover(knownSockets(s.plan.Sockets))
+	}
+}
+
+// inWritable reports whether the most specific place around a path can be written.
+func (s *space) inWritable(path string) bool { return Writable(s.plan, filepath.Dir(path)) }
+
+// Writable reports whether a path can be written under a plan.
+func Writable(plan *confine.Plan, path string) bool {
+	access, best := confine.Read, -1
+	for _, place := range plan.Places {
+		if within(path, place.Path) && depth(place.Path) >= best {
+			access, best = place.Access, depth(place.Path)
+		}
+	}
+	return access == confine.Write
+}
+
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
+}
+
+// covered is a path with what covers it.
+type covered struct{ path, blank string }
+
+func (s *space) cover(all []covered) {
+	for _, c := range all {
+		s.coverWith(c.blank, "cover "+c.path, c.path)
+	}
+}
+
+func (s *space) coverWith(blank, what, path string) {
+	s.attach(what, s.clone(what, s.blank.Word(0), blank), s.open(what, path).Word(0), "")
+}
+
+func blankFor(directory bool) string {
+	if directory {
+		return blankDirectory
+	}
+	return blankFile
+}
+
+// present is what of these paths there is.
+func present(paths []string) (there []covered) {
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {
+			there = append(there, covered{path, blankFor(info.IsDir())})
+		}
+	}
+	return there
+}
