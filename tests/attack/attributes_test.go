@@ -1,0 +1,61 @@
+//go:build linux
+
+package attack
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// attributes change what is known of a file outside, not what is in it. Landlock does not mediate that.
+func attributes() []attack {
+	at := func(p places) string { return outFile(p) }
+	mode := func(s *scene) bool { info, _ := os.Stat(s.Out + "/file"); return info.Mode().Perm() != 0o644 }
+	times := func(s *scene) bool { info, _ := os.Stat(s.Out + "/file"); return info.ModTime().Unix() == 1 }
+	owner := func(s *scene) bool {
+		var stat unix.Stat_t
+		must(s, unix.Stat(s.Out+"/file", &stat))
+		return stat.Uid == 4711 || stat.Gid == 4711
+	}
+	extended := func(s *scene) bool {
+		n, err := unix.Getxattr(s.Out+"/file", "user.owned", make([]byte, 8))
+		return err == nil && n > 0
+	}
+	list := []attack{
+		{name: "attribute: chmod", act: func(p places) error { return unix.Chmod(at(p), 0o600) }, won: mode},
+		{name: "attribute: fchmod", act: func(p places) error {
+			return withReadOnly(p, func(fd int) error { return unix.Fchmod(fd, 0o600) })
+		}, won: mode},
+		{name: "attribute: fchmodat", act: func(p places) error { return unix.Fchmodat(unix.AT_FDCWD, at(p), 0o600, 0) }, won: mode},
+		{name: "attribute: fchmodat2", act: func(p places) error { return fchmodat2(at(p), 0o600) }, won: mode},
+		{name: "attribute: times", act: func(p places) error { return unix.Utimes(at(p), []unix.Timeval{{Sec: 1}, {Sec: 1}}) }, won: times},
+		{name: "attribute: times of a descriptor", act: func(p places) error {
+			return withReadOnly(p, func(fd int) error { return unix.Futimes(fd, []unix.Timeval{{Sec: 1}, {Sec: 1}}) })
+		}, won: times},
+		{name: "attribute: times without following", act: func(p places) error {
+			return unix.UtimesNanoAt(unix.AT_FDCWD, at(p), []unix.Timespec{{Sec: 1}, {Sec: 1}}, unix.AT_SYMLINK_NOFOLLOW)
+		}, won: times},
+		{name: "attribute: chown", who: onlyRoot, act: func(p places) error { return unix.Chown(at(p), 4711, 4711) }, won: owner},
+		{name: "attribute: lchown", who: onlyRoot, act: func(p places) error { return unix.Lchown(at(p), 4711, 4711) }, won: owner},
+		{name: "attribute: fchown", who: onlyRoot, act: func(p places) error {
+			return withReadOnly(p, func(fd int) error { return unix.Fchown(fd, 4711, 4711) })
+		}, won: owner},
+		{name: "attribute: extended", act: func(p places) error { return unix.Setxattr(at(p), "user.owned", []byte("x"), 0) }, won: extended},
+		{name: "attribute: extended, of a descriptor", act: func(p places) error {
+			return withReadOnly(p, func(fd int) error { return unix.Fsetxattr(fd, "user.owned", []byte("x"), 0) })
+		}, won: extended},
+	}
+	for i := range list {
+		list[i].level = messages.Isolated
+		// Under a policy that lets nothing be written the filter for system calls stands before it.
+		closed := list[i]
+		closed.name = "read-only, outside: " + closed.name
+		closed.level = messages.Confined
+		closed.policy = func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.ReadOnly} }
+		list = append(list, closed)
+	}
+	return list
+}

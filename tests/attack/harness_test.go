@@ -1,0 +1,238 @@
+//go:build linux
+
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// attack is one way out.
+type attack struct {
+	name string
+	// level is the weakest at which it must fail.
+	level messages.Assurance
+	who   who
+	// policy is workspace-write without the network, unless it says otherwise.
+	policy func(*messages.SandboxPolicy)
+	// unsafe is not tried without a sandbox: it would harm this machine, or nothing shows that it has worked.
+	unsafe bool
+	tty    bool
+	env    map[string]string
+	// setup prepares the world outside.
+	setup func(*scene)
+	// act is the attempt, inside. Nil says that it believes to have won.
+	act func(places) error
+	// won looks from outside; without it the attempt is believed.
+	won func(*scene) bool
+}
+
+// who makes an attack.
+type who int
+
+const (
+	anybody who = iota
+	onlyRoot
+	onlyUser
+)
+
+func attacks() []attack {
+	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches())
+}
+
+// scene is the world outside of one attempt.
+type scene struct {
+	*testing.T
+	places
+	policy messages.SandboxPolicy
+}
+
+const patience = 20 * time.Second
+
+// stage builds a scene: a writable root and a directory beside it, with something in both.
+func stage(t *testing.T, a attack) *scene {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	s := &scene{T: t, places: places{Work: dir + "/work", Out: dir + "/out", Host: os.Getpid()}}
+	s.policy = messages.SandboxPolicy{Type: messages.WorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}
+	if a.policy != nil {
+		a.policy(&s.policy)
+	}
+	for _, name := range []string{"work/.git/hooks", "work/vendor/lib/.git", "work/dir", "out/dir"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	for _, name := range []string{"work/file", "work/.git/config", "work/vendor/lib/.git/config", "out/file"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("untouched"), 0o644))
+	}
+	if a.setup != nil {
+		a.setup(s)
+	}
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// host is a runtime for one test.
+func host(t *testing.T) *execbus.Runtime {
+	t.Helper()
+	rt, err := execbus.Start(execbus.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := rt.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
+
+// try makes the attempt, in a session of its own. An empty level is without a sandbox.
+func (s *scene) try(rt *execbus.Runtime, a attack, level messages.Assurance) (won bool, why string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	options := execbus.SessionOptions{Dir: s.Work, LeastAssurance: level}
+	if level != "" {
+		options.Sandbox = &s.policy
+	}
+	s.Unsandboxed, s.Confined = level == "", level == messages.Confined
+	session, err := rt.OpenSession(options)
+	must(s, err)
+	defer func() { must(s, session.Close(context.Background())) }()
+	where, err := json.Marshal(s.places)
+	must(s, err)
+	self, err := os.Executable()
+	must(s, err)
+	yield := patience
+	command := messages.ExecCommand{Argv: []string{self, roleAct, a.name, string(where)}, TTY: a.tty, Yield: &yield}
+	if a.env != nil {
+		command.Environment = &messages.EnvironmentPolicy{Set: a.env}
+	}
+	result, err := session.Exec(ctx, command)
+	if err != nil {
+		return false, err.Error()
+	}
+	said := strings.TrimSpace(strings.ReplaceAll(string(result.Output), "\r", ""))
+	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
+		said = said[i+1:]
+	}
+	if strings.HasPrefix(said, "BROKEN") || result.Running {
+		s.Fatalf("the attempt did not come about: %s, %v", said, result.Status)
+	}
+	won = said == "WON"
+	if a.won != nil {
+		won = a.won(s)
+	}
+	return won, fmt.Sprintf("%s, %v", said, result.Status)
+}
+
+// best is the strongest level that there is here, and what is missing of it.
+func best(t *testing.T, rt *execbus.Runtime) (messages.Assurance, string) {
+	t.Helper()
+	session, err := rt.OpenSession(execbus.SessionOptions{Dir: t.TempDir(), LeastAssurance: messages.Confined,
+		Sandbox: &messages.SandboxPolicy{Type: messages.WorkspaceWrite}})
+	must(t, err)
+	defer func() { must(t, session.Close(context.Background())) }()
+	events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted}})
+	must(t, err)
+	defer events.Close()
+	if _, err := session.Exec(t.Context(), messages.ExecCommand{Argv: []string{"true"}}); err != nil {
+		return messages.Unconfined, err.Error()
+	}
+	for event := range events.All(t.Context()) {
+		if started, ok := event.(messages.ExecStarted); ok && started.Enforced != nil {
+			return started.Enforced.Level, started.Enforced.String()
+		}
+	}
+	return messages.Unconfined, "no start was told"
+}
+
+// levelVariable is the level of the attacks in a cage.
+const levelVariable = "EXECBUS_ATTACK_LEVEL"
+
+func TestAttacks(t *testing.T) {
+	rt := host(t)
+	level, text := best(t, rt)
+	t.Logf("the strongest level here: %s", text)
+	if level == messages.Unconfined {
+		t.Skipf("skipped: nothing can be confined here: %s", text)
+	}
+	if want := os.Getenv(levelVariable); want != "" && want != string(level) {
+		t.Fatalf("the level is %s, want %s", level, want)
+	}
+	var tried, shown, impossible int
+	for _, a := range attacks() {
+		t.Run(a.name, func(t *testing.T) {
+			switch root := os.Geteuid() == 0; {
+			case !level.AtLeast(a.level):
+				t.Skipf("skipped: at %s it is not expected to fail", level)
+			case a.who == onlyRoot && !root, a.who == onlyUser && root:
+				t.Skip("skipped: an attack of somebody else")
+			}
+			if !a.unsafe && os.Getenv(levelVariable) == "" {
+				if won, why := stage(t, a).try(rt, a, ""); won {
+					shown++
+				} else {
+					impossible++
+					t.Logf("does not work here even without a sandbox: %s", why)
+				}
+			}
+			tried++
+			if won, why := stage(t, a).try(rt, a, level); won {
+				t.Errorf("it worked: %s", why)
+			} else if testing.Verbose() {
+				t.Logf("held: %s", why)
+			}
+		})
+	}
+	t.Logf("of %d attacks %d were tried at %s; without a sandbox %d of them worked, %d did not here, the others are not safe to try",
+		len(attacks()), tried, level, shown, impossible)
+}
+
+// Where namespaces can be made the same attacks run once more where they cannot.
+func TestAttacksWithoutNamespaces(t *testing.T) {
+	if os.Getenv(levelVariable) != "" {
+		t.Skip("this is that test")
+	}
+	if level, _ := best(t, host(t)); level != messages.Isolated {
+		t.Skipf("skipped: namespaces are not to be had anyway, so the other test has done it")
+	}
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), self, roleCage, self, "-test.run=^TestAttacks$", "-test.v="+fmt.Sprint(testing.Verbose()))
+	cmd.Env = append(os.Environ(), levelVariable+"="+string(messages.Confined))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	must(t, err)
+}
+
+func TestThereAreEnoughAttacks(t *testing.T) {
+	names := map[string]bool{}
+	for _, a := range attacks() {
+		if names[a.name] {
+			t.Errorf("two attacks are called %q", a.name)
+		}
+		names[a.name] = true
+	}
+	if len(names) < 150 {
+		t.Errorf("there are %d", len(names))
+	}
+}

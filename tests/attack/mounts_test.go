@@ -1,0 +1,81 @@
+//go:build linux
+
+package attack
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// mounts try to change what is where. All run in namespaces of their own, so they are safe to try anywhere.
+func mounts() []attack {
+	acts := map[string]func(places) error{
+		"tmpfs over a directory outside": func(p places) error { return unix.Mount("t", p.Out, "tmpfs", 0, "") },
+		"tmpfs inside":                   func(p places) error { return unix.Mount("t", p.Work+"/dir", "tmpfs", 0, "") },
+		"the root bound to the outside": func(p places) error {
+			return unix.Mount(p.Work, p.Out, "", unix.MS_BIND, "")
+		},
+		"the outside bound to the root": func(p places) error { return unix.Mount(p.Out, p.Work+"/dir", "", unix.MS_BIND, "") },
+		"everything bound to the root":  func(p places) error { return unix.Mount("/", p.Work+"/dir", "", unix.MS_BIND|unix.MS_REC, "") },
+		"read-only taken back": func(places) error {
+			return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "")
+		},
+		"propagation": func(places) error { return unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, "") },
+		"proc":        func(p places) error { return unix.Mount("proc", p.Work+"/dir", "proc", 0, "") },
+		"unmount":     func(places) error { return unix.Unmount("/proc", unix.MNT_DETACH) },
+		"overlay": func(p places) error {
+			for _, dir := range []string{"/upper", "/scratch"} {
+				if err := os.Mkdir(p.Work+dir, 0o755); err != nil {
+					return err
+				}
+			}
+			return unix.Mount("o", p.Work+"/dir", "overlay", 0, "lowerdir="+p.Out+",upperdir="+p.Work+"/upper,workdir="+p.Work+"/scratch")
+		},
+		"a new file system": func(places) error { _, err := unix.Fsopen("tmpfs", 0); return err },
+		"a copy of a mount": func(p places) error {
+			_, err := unix.OpenTree(unix.AT_FDCWD, p.Out, unix.OPEN_TREE_CLONE)
+			return err
+		},
+		"a moved mount": func(p places) error {
+			tree, err := unix.OpenTree(unix.AT_FDCWD, p.Work, unix.OPEN_TREE_CLONE)
+			if err != nil {
+				return err
+			}
+			return unix.MoveMount(tree, "", unix.AT_FDCWD, p.Work+"/dir", unix.MOVE_MOUNT_F_EMPTY_PATH)
+		},
+		"an attribute": func(places) error {
+			return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+		},
+		"another root":            func(p places) error { return unix.Chroot(p.Work) },
+		"a root and its old one":  func(p places) error { return unix.PivotRoot(p.Work, p.Work+"/dir") },
+		"a file system by handle": func(places) error { _, err := unix.Fspick(unix.AT_FDCWD, "/", 0); return err },
+	}
+	var list []attack
+	for name, act := range acts {
+		list = append(list,
+			attack{name: "mount: " + name, level: messages.Confined, unsafe: true, act: act},
+			attack{name: "mount, in a namespace: " + name, level: messages.Confined, act: func(p places) error {
+				if err := namespaces(unix.CLONE_NEWNS); err != nil {
+					return err
+				}
+				if err := act(p); err != unix.EINVAL || p.Unsandboxed { // no mount point of its own: it was let through
+					return err
+				}
+				return nil
+			}})
+	}
+	return list
+}
+
+// namespaces moves this thread into new ones, with a user namespace that gives it rights over them.
+func namespaces(flags int) error {
+	if os.Geteuid() == 0 {
+		if err := unix.Unshare(flags); err == nil {
+			return nil
+		}
+	}
+	return unix.Unshare(flags | unix.CLONE_NEWUSER)
+}
