@@ -47,15 +47,29 @@ func attributes() []attack {
 		{name: "attribute: extended, of a descriptor", act: func(p places) error {
 			return withReadOnly(p, func(fd int) error { return unix.Fsetxattr(fd, "user.owned", []byte("x"), 0) })
 		}, won: extended},
+		{name: "attribute: flags", act: func(p places) error {
+			return withReadOnly(p, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, notDumped) })
+		}, won: flagged},
 	}
 	for i := range list {
-		list[i].level = messages.Isolated
+		list[i].level = messages.AssuranceIsolated
 		// Under a policy that lets nothing be written the filter for system calls stands before it.
 		closed := list[i]
 		closed.name = "read-only, outside: " + closed.name
-		closed.level = messages.Confined
-		closed.policy = func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.ReadOnly} }
+		closed.level = messages.AssuranceConfined
+		closed.policy = func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }
 		list = append(list, closed)
 	}
 	return list
+}
+
+// notDumped is a flag of a file that harms nobody.
+const notDumped = 0x40
+
+func flagged(s *scene) bool {
+	f, err := os.Open(s.Out + "/file")
+	must(s, err)
+	defer f.Close()
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	return err == nil && flags&notDumped != 0
 }

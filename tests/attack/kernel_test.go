@@ -83,17 +83,15 @@ func kernelDoors() []attack {
 			}
 			return nil
 		},
-		"be without a filter":    func(places) error { return status("Seccomp:", "2") },
-		"a 32-bit system call":   func(places) error { return legacyCall() },
-		"an x32 system call":     func(places) error { return call(0x40000000|39, 0) },
-		"a system call of later": func(places) error { return errHeld },
-		"keep a descriptor":      keptDescriptors,
+		"be without a filter":  func(places) error { return status("Seccomp:", "2") },
+		"a 32-bit system call": func(places) error { return legacyCall() },
+		"an x32 system call":   func(places) error { return call(0x40000000|39, 0) },
+		"keep a descriptor":    keptDescriptors,
 	}
-	delete(acts, "a system call of later")
 	for name, flag := range map[string]int{"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID,
 		"network": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP} {
 		acts["unshare "+name] = func(places) error { return unix.Unshare(flag) }
-		acts["unshare user and "+name] = func(places) error { return unix.Unshare(flag | unix.CLONE_NEWUSER) }
+		acts["clone user and "+name] = func(places) error { return cloned(uintptr(flag | unix.CLONE_NEWUSER)) }
 		acts["clone "+name] = func(places) error { return cloned(uintptr(flag)) }
 		acts["clone3 "+name] = func(places) error {
 			args := [11]uint64{0: uint64(flag), 4: uint64(unix.SIGCHLD)}
@@ -114,7 +112,7 @@ func kernelDoors() []attack {
 	}
 	var list []attack
 	for name, act := range acts {
-		a := attack{name: "kernel: " + name, level: messages.Confined, act: act}
+		a := attack{name: "kernel: " + name, level: messages.AssuranceConfined, act: act}
 		switch name {
 		case "hang up", "watch everything", "kernel log", "adjust the clock":
 			a.unsafe = true
@@ -206,16 +204,16 @@ func born(pid uintptr, errno error) error {
 // sharedMemory is what processes share that no file system names.
 func sharedMemory() []attack {
 	return []attack{
-		{name: "shared: a segment of somebody else", level: messages.Isolated, setup: func(s *scene) {
+		{name: "shared: a segment of somebody else", level: messages.AssuranceIsolated, setup: func(s *scene) {
 			id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 			must(s, err)
 			s.Shared = id
 			s.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 		}, act: func(p places) error { _, err := unix.SysvShmAttach(p.Shared, 0, 0); return err }},
-		{name: "shared: a file of everybody", level: messages.Confined, act: func(p places) error {
+		{name: "shared: a file of everybody", level: messages.AssuranceConfined, act: func(p places) error {
 			return os.WriteFile("/dev/shm/execbus-attack", nil, 0o644)
 		}, won: func(*scene) bool { return os.Remove("/dev/shm/execbus-attack") == nil }},
-		{name: "shared: a queue of everybody", level: messages.Isolated, act: func(places) error {
+		{name: "shared: a queue of everybody", level: messages.AssuranceIsolated, act: func(places) error {
 			name, _ := unix.BytePtrFromString("execbus-attack")
 			return call(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0)
 		}, won: func(*scene) bool {

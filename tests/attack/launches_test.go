@@ -36,9 +36,9 @@ func launches() []attack {
 			act: func(p places) error { return os.WriteFile(outNew(p), nil, 0o644) }, won: pwned},
 	}
 	for i := range list {
-		list[i].level, list[i].unsafe = messages.Confined, true
+		list[i].level, list[i].unsafe = messages.AssuranceConfined, true
 	}
-	return append(list, attack{name: "launch: a root that is writable by its name only", level: messages.Confined,
+	return append(list, attack{name: "launch: a root that is writable by its name only", level: messages.AssuranceConfined,
 		act: func(p places) error {
 			sibling := p.Work + "x"
 			if err := unix.Mkdir(sibling, 0o755); err != nil {

@@ -35,17 +35,16 @@ func TestMain(m *testing.M) {
 
 // places are what an attempt is told about the world outside. It is what a thorough attacker would find out.
 type places struct {
-	Work, Out   string // the writable root, and a directory beside it
-	Victim      int    // a process of the same user
-	Host        int    // the process that embeds execbus
-	TCP, UDP    int    // ports where somebody listens on 127.0.0.1
-	TCP6        int
-	Abstract    string // the name of an abstract socket, stream; with ".d" datagram
-	Terminal    string // the other side of somebody's terminal
-	Shared      int    // a System V segment
-	Queue       string // a POSIX message queue
-	Unsandboxed bool
-	Confined    bool // at the level confined
+	Work, Out string // the writable root, and a directory beside it
+	Victim    int    // a process of the same user
+	Host      int    // the process that embeds execbus
+	TCP, UDP  int    // ports where somebody listens on 127.0.0.1
+	TCP6      int
+	Abstract  string // the name of an abstract socket, stream; with ".d" datagram
+	Terminal  string // the other side of somebody's terminal
+	Shared    int    // a System V segment
+	Queue     string // a POSIX message queue
+	Inner     bool   // the attempt is in namespaces of its own
 }
 
 // attempt makes one and tells how it went. It does not return.

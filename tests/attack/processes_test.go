@@ -91,14 +91,13 @@ func otherProcesses() []attack {
 			mask := uint64(1)
 			return asError(unix.Syscall6(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, uintptr(unsafe.Pointer(&mask)), uintptr(unsafe.Pointer(&mask)), 0, 0))
 		},
-		"set its group": func(pid int) error { return unix.Setpgid(pid, 0) },
 	} {
-		level := messages.Confined
+		level := messages.AssuranceConfined
 		switch name {
 		// These are about what is known of it, and about nothing that Landlock or a filter could tell apart.
 		case "read its system call", "change its badness", "change its core filter", "change its user map", "read its maps",
-			"change its priority", "change its scheduling", "change its input priority", "migrate its pages", "set its group":
-			level = messages.Isolated
+			"change its priority", "change its scheduling", "change its input priority", "migrate its pages":
+			level = messages.AssuranceIsolated
 		}
 		for whom, pid := range map[string]func(places) int{
 			"a victim": func(p places) int { return p.Victim }, "the host": func(p places) int { return p.Host },
@@ -152,11 +151,11 @@ func otherProcesses() []attack {
 			return err
 		},
 	} {
-		list = append(list, attack{name: "signal: " + name, level: messages.Confined, setup: victim,
+		list = append(list, attack{name: "signal: " + name, level: messages.AssuranceConfined, setup: victim,
 			act: func(p places) error { return act(p.Victim) }, won: killed})
 	}
 	for _, whom := range []string{"host", "parent"} {
-		list = append(list, attack{name: "signal: ask about the " + whom, level: messages.Confined, unsafe: true, act: func(p places) error {
+		list = append(list, attack{name: "signal: ask about the " + whom, level: messages.AssuranceConfined, unsafe: true, act: func(p places) error {
 			pid := p.Host
 			if whom == "parent" {
 				if pid = os.Getppid(); pid <= 1 {

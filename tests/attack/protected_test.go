@@ -101,18 +101,18 @@ func protectedNames() []attack {
 			}, won: appeared(name)})
 	}
 	for i := range list {
-		list[i].level = messages.Isolated
+		list[i].level = messages.AssuranceIsolated
 		if list[i].won == nil {
 			list[i].won = intact
 		}
 	}
-	return append(list, attack{name: "denied: read", level: messages.Isolated,
+	return append(list, attack{name: "denied: read", level: messages.AssuranceIsolated,
 		policy: func(p *messages.SandboxPolicy) { p.DeniedReads = []string{"/secret"} },
 		setup: func(s *scene) {
 			s.policy.DeniedReads = []string{s.Out}
 		},
 		act: func(p places) error { _, err := os.ReadFile(outFile(p)); return err }},
-		attack{name: "denied: list", level: messages.Isolated,
+		attack{name: "denied: list", level: messages.AssuranceIsolated,
 			setup: func(s *scene) { s.policy.DeniedReads = []string{s.Out} },
 			act: func(p places) error {
 				entries, err := os.ReadDir(p.Out)

@@ -68,8 +68,8 @@ func terminals() []attack {
 		}},
 	}
 	for i := range list {
-		list[i].level = messages.Confined
+		list[i].level = messages.AssuranceConfined
 	}
-	list[len(list)-1].level = messages.Isolated
+	list[len(list)-1].level = messages.AssuranceIsolated
 	return list
 }

@@ -190,7 +190,7 @@ func writes() []attack {
 		}})
 	}
 	for i := range list {
-		list[i].level = messages.Confined
+		list[i].level = messages.AssuranceConfined
 		if list[i].won == nil {
 			list[i].won = changed
 		}
@@ -247,12 +247,6 @@ var readOnlyDoors = map[string]func(fd int) error{
 		copy(memory, "owned")
 		return nil
 	},
-	"set the flags of": func(fd int) error {
-		if err := unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x20); err != nil {
-			return err
-		}
-		return errHeld
-	},
 	"switch on writing for": func(fd int) error {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_RDWR); err != nil {
 			return err
@@ -264,12 +258,12 @@ var readOnlyDoors = map[string]func(fd int) error{
 
 // readOnlyWrites are attempts to write to the root under the policy that allows none.
 func readOnlyWrites() []attack {
-	readOnly := func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.ReadOnly} }
+	readOnly := func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }
 	inRoot := func(s *scene) bool {
 		text, _ := os.ReadFile(s.Work + "/file")
 		_, err := os.Stat(s.Work + "/new")
 		info, _ := os.Stat(s.Work + "/file")
-		return string(text) != "untouched" || err == nil || info == nil || info.Mode().Perm() != 0o644 || info.ModTime().Unix() == 1
+		return string(text) != "inside" || err == nil || info == nil || info.Mode().Perm() != 0o644 || info.ModTime().Unix() == 1
 	}
 	list := []attack{
 		{name: "read-only: create", act: func(p places) error { return os.WriteFile(p.Work+"/new", nil, 0o644) }},
@@ -303,7 +297,7 @@ func readOnlyWrites() []attack {
 		}, won: func(*scene) bool { return false }},
 	}
 	for i := range list {
-		list[i].level, list[i].policy = messages.Confined, readOnly
+		list[i].level, list[i].policy = messages.AssuranceConfined, readOnly
 		if list[i].won == nil {
 			list[i].won = inRoot
 		}
