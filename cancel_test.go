@@ -96,7 +96,7 @@ func TestAnEndedContextStartsNothing(t *testing.T) {
 		command.NoWait = nowait
 		_, err := session.Exec(gone, command)
 		wantError(t, err, messages.ErrCancelled, "the host is bored")
-		_, err = session.Write(gone, messages.WriteStdin{Process: living, Bytes: []byte("x\n"), NoWait: nowait})
+		_, err = session.Write(gone, messages.WriteStdin{Process: living, Bytes: []byte("x\n"), UntilTaken: nowait})
 		wantError(t, err, messages.ErrCancelled, "the host is bored")
 	}
 	_, err := session.Run(gone, messages.RunCommand{Argv: []string{"true"}})
@@ -161,7 +161,7 @@ func TestADecidedResultIsReturned(t *testing.T) {
 		}()
 		id := await[messages.ExecStarted](t, events, nil).Process
 		close(ctx.ended)
-		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("decided\n"), NoWait: true}); err != nil {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("decided\n"), UntilTaken: true}); err != nil {
 			t.Fatal(err)
 		}
 		await[messages.ExecEnded](t, events, nil)

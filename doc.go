@@ -43,12 +43,11 @@
 //
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
 // process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has what came since the last one. Only the
-// end of the process ends a wait early, not output. Whoever wants output as it comes follows the events.
+// end of the process ends a wait early, not output.
 //
 //	Exec               250 ms to 30 s, 10 s by default
 //	Write              250 ms to 30 s, 250 ms by default
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
-//	Exec, Write with NoWait answer as soon as the program runs, or has taken the input, and take no output
 //
 // A yield is a pointer: nil means the default, and zero the least there is. All numbers that a caller may leave out are.
 //
@@ -62,6 +61,28 @@
 //
 // [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
 // (10 s by default, exit code 124), and at most 1 MiB of each stream.
+//
+// # Processes
+//
+// [Session.Start] is for hosts that hold on to what they run. It returns when the program runs, with a [Process]:
+//
+//	p, err := session.Start(ctx, messages.ExecCommand{Argv: []string{"sort"}, OpenStdin: true})
+//	if err != nil {
+//		return err
+//	}
+//	go func() {
+//		io.Copy(p, input) // as fast as it reads
+//		p.CloseStdin(ctx)
+//	}()
+//	for event, err := range p.Follow(ctx, 0) { // all output, from byte 0
+//		...
+//	}
+//	status, err := p.Wait(ctx)
+//
+// The context bounds the start. The process is the session's and ends with it, or by [Process.Terminate]: os/exec's habit, to
+// kill a command when the context of its start ends, would end what a model wants to come back to. [Session.Process] gives a
+// handle on a process whose id is known. The requests that name a process, such as messages.Poll, are for callers that have ids
+// from elsewhere: from a model, for example.
 //
 // # Who may run what
 //
@@ -161,7 +182,7 @@
 // # Executors
 //
 // [Session.Executor] is a narrower door, for callers that bring their own idea of sessions: exact environments, output as it
-// comes, no yields. It works the same wherever the runtime's Spawner has its processes. One that somebody waits for is in use;
+// comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner has its processes. One that somebody waits for is in use;
 // any other may be ended to make room, like every process of a session.
 //
 // # What you may not assume

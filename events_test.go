@@ -35,7 +35,7 @@ func TestTheEventsOfACommand(t *testing.T) {
 		command := bash("echo out; read line; echo err >&2; exit 5")
 		command.Call, command.Dir = "c1", "/"
 		id := launch(t, session, command)
-		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("in\n"), NoWait: true}); err != nil {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("in\n"), UntilTaken: true}); err != nil {
 			t.Fatal(err)
 		}
 		all := until(t, events, messages.KindExecEnded)
@@ -111,13 +111,13 @@ func TestWatchSelectsEvents(t *testing.T) {
 	}
 	processes := map[messages.CallID]messages.ProcessID{"one": one, "two": start(session, "two"), "three": start(session, "three")}
 	for call, id := range processes {
-		input := messages.WriteStdin{Process: id, Bytes: []byte(call + "\n"), NoWait: true}
+		input := messages.WriteStdin{Process: id, Bytes: []byte(call + "\n"), UntilTaken: true}
 		if _, err := session.Write(patient(t), input); err != nil {
 			t.Fatal(err)
 		}
 	}
 	elsewhere := start(other, "one")
-	if _, err := other.Write(patient(t), messages.WriteStdin{Process: elsewhere, Bytes: []byte("other\n"), NoWait: true}); err != nil {
+	if _, err := other.Write(patient(t), messages.WriteStdin{Process: elsewhere, Bytes: []byte("other\n"), UntilTaken: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range processes {

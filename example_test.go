@@ -164,7 +164,7 @@ func ExampleSession_Write() {
 	ctx := context.Background()
 	command := messages.ExecCommand{Argv: []string{"tr", "a-z", "A-Z"}, OpenStdin: true, NoWait: true}
 	started := must(session.Exec(ctx, command))
-	result := must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: []byte("hello\n"), NoWait: true}))
+	result := must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: []byte("hello\n"), UntilTaken: true}))
 	fmt.Println("bytes taken:", result.Taken)
 	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
 		fmt.Println(err)
@@ -244,7 +244,7 @@ func ExampleSession_CloseStdin() {
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true, NoWait: true}))
-	must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: make([]byte, 100_000), NoWait: true}))
+	must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: make([]byte, 100_000), UntilTaken: true}))
 	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
 		fmt.Println(err)
 	}
@@ -379,36 +379,4 @@ func ExampleSession_Close() {
 	// Output:
 	// <nil>
 	// true
-}
-
-func ExampleSession_Executor() {
-	session, shut := open()
-	defer shut()
-	ctx := context.Background()
-	process, err := session.Executor().Spawn(ctx, execbus.SpawnRequest{ProcessID: "cat-1", Dir: "/",
-		Argv: []string{"bash", "-c", `read line; echo "$GREETING $line"; exit 3`}, Env: map[string]string{"GREETING": "hello"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	output, err := process.SubscribeOutput()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer output.Close()
-	if err := process.Write(ctx, []byte("world\n")); err != nil {
-		fmt.Println(err)
-	}
-	for event := range output.All(ctx) {
-		delta, ok := event.(messages.OutputDelta)
-		if !ok {
-			break // messages.OutputClosed
-		}
-		fmt.Printf("%s: %s", delta.Stream, delta.Bytes)
-	}
-	fmt.Println(process.Wait(ctx))
-	// Output:
-	// stdout: hello world
-	// code(3) <nil>
 }

@@ -2,6 +2,8 @@ package execbus_test
 
 import (
 	"context"
+	"io"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -107,29 +108,84 @@ func request(script string) execbus.SpawnRequest {
 		Env: map[string]string{"PATH": "/usr/bin:/bin", tag: "executor"}}
 }
 
-// spawn starts a process with a subscription to its output.
-func spawn(t *testing.T, executor execbus.Executor, r execbus.SpawnRequest) (*execbus.ExecSession, *bus.Subscription) {
+// spawn starts a process and follows its output from the beginning.
+func spawn(t *testing.T, executor execbus.Executor, r execbus.SpawnRequest) (*execbus.Process, *follower) {
 	t.Helper()
-	s, err := executor.Spawn(patient(t), r)
+	p, err := executor.Spawn(patient(t), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := s.SubscribeOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(output.Close)
-	return s, output
+	return p, follow(t, p, 0)
 }
 
-func wantStatus(t *testing.T, s *execbus.ExecSession, want messages.ExitStatus) {
+// follower reads what Follow gives, piece by piece.
+type follower struct {
+	t    *testing.T
+	next func() (messages.Event, error, bool)
+}
+
+func follow(t *testing.T, p *execbus.Process, from int64) *follower {
+	next, stop := iter.Pull2(p.Follow(patient(t), from))
+	t.Cleanup(stop)
+	return &follower{t, next}
+}
+
+// delta is the next piece of output, and false at the end.
+func (f *follower) delta() (messages.OutputDelta, bool) {
+	f.t.Helper()
+	event, err, more := f.next()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !more {
+		return messages.OutputDelta{}, false
+	}
+	delta, ok := event.(messages.OutputDelta)
+	if !ok {
+		f.t.Fatalf("there is a %#v", event)
+	}
+	return delta, true
+}
+
+// await is the output until it ends with a text.
+func (f *follower) await(text string) string {
+	f.t.Helper()
+	var all strings.Builder
+	for !strings.HasSuffix(all.String(), text) {
+		delta, more := f.delta()
+		if !more {
+			f.t.Fatalf("the output ends with %q, not with %q", all.String(), text)
+		}
+		all.Write(delta.Bytes)
+	}
+	return all.String()
+}
+
+// rest is the output until its end.
+func (f *follower) rest() map[messages.Stream]string {
+	f.t.Helper()
+	all := map[messages.Stream]string{}
+	for delta, more := f.delta(); more; delta, more = f.delta() {
+		all[delta.Stream] += string(delta.Bytes)
+	}
+	return all
+}
+
+func write(t *testing.T, p *execbus.Process, text string) {
+	t.Helper()
+	if n, err := io.WriteString(p, text); err != nil || n != len(text) {
+		t.Fatalf("%d of %d bytes were taken: %v", n, len(text), err)
+	}
+}
+
+func wantStatus(t *testing.T, s *execbus.Process, want messages.ExitStatus) {
 	t.Helper()
 	for range 2 {
 		if status, err := s.Wait(patient(t)); err != nil || status != want {
 			t.Errorf("Wait: %v, %v; want %v", status, err, want)
 		}
-		if status, known := s.TryExitStatus(); !known || status != want {
-			t.Errorf("TryExitStatus: %v, %v; want %v", status, known, want)
+		if status, known := s.Status(); !known || status != want {
+			t.Errorf("Status: %v, %v; want %v", status, known, want)
 		}
 	}
 }
@@ -137,10 +193,10 @@ func wantStatus(t *testing.T, s *execbus.ExecSession, want messages.ExitStatus) 
 func TestExecutorTalksToAProcess(t *testing.T) {
 	everywhere(t, func(t *testing.T, executor execbus.Executor) {
 		s, output := spawn(t, executor, request(`while read line; do echo "got $line"; [ "$line" = end ] && echo over >&2 && exit 7; done`))
-		if s.ProcessID() != "mine" {
-			t.Errorf("it is called %q", s.ProcessID())
+		if s.Call() != "mine" {
+			t.Errorf("it is called %q", s.Call())
 		}
-		if status, known := s.TryExitStatus(); known {
+		if status, known := s.Status(); known {
 			t.Errorf("the status of a living process is %v", status)
 		}
 		gone, cancel := context.WithCancel(t.Context())
@@ -149,28 +205,19 @@ func TestExecutorTalksToAProcess(t *testing.T) {
 		wantError(t, err, messages.ErrCancelled)
 		wantError(t, s.Resize(patient(t), messages.Size{Rows: 5, Cols: 5}), messages.ErrNotATerminal)
 		for _, line := range []string{"one", "two"} {
-			if err := s.Write(patient(t), []byte(line+"\n")); err != nil {
-				t.Fatal(err)
-			}
-			awaitOutput(t, output, "got "+line+"\n")
+			write(t, s, line+"\n")
+			output.await("got " + line + "\n")
 		}
-		if err := s.Write(patient(t), []byte("end\n")); err != nil {
-			t.Fatal(err)
-		}
-		rest := map[messages.Stream]string{}
-		for _, event := range until(t, output, messages.KindOutputClosed) {
-			if delta, ok := event.(messages.OutputDelta); ok {
-				rest[delta.Stream] += string(delta.Bytes)
-			}
-		}
+		write(t, s, "end\n")
+		rest := output.rest()
 		if rest[messages.StreamStdout] != "got end\n" || rest[messages.StreamStderr] != "over\n" {
 			t.Errorf("the last output is %q", rest)
 		}
 		wantStatus(t, s, messages.StatusExited(7))
-		if err := s.Terminate(patient(t)); err != nil {
+		if _, err := s.Terminate(patient(t)); err != nil {
 			t.Errorf("Terminate after the end: %v", err)
 		}
-		err = s.Write(patient(t), []byte("late"))
+		_, err = s.Write([]byte("late"))
 		wantError(t, err, messages.ErrProcessEnded)
 	})
 }
@@ -182,17 +229,15 @@ func TestExecutorOnATerminal(t *testing.T) {
 		s, output := spawn(t, executor, r)
 		ask := func(size string) {
 			t.Helper()
-			if err := s.Write(patient(t), []byte("\n")); err != nil {
-				t.Fatal(err)
-			}
-			awaitOutput(t, output, size+"\r\n")
+			write(t, s, "\n")
+			output.await(size + "\r\n")
 		}
 		ask("24 80")
 		if err := s.Resize(patient(t), messages.Size{Rows: 50, Cols: 132}); err != nil {
 			t.Fatal(err)
 		}
 		ask("50 132")
-		if err := s.Terminate(patient(t)); err != nil {
+		if _, err := s.Terminate(patient(t)); err != nil {
 			t.Fatal(err)
 		}
 		if status, err := s.Wait(patient(t)); err != nil || status.Kind != messages.ExitSignal {
@@ -205,7 +250,7 @@ func TestExecutorTerminates(t *testing.T) {
 	everywhere(t, func(t *testing.T, executor execbus.Executor) {
 		s, _ := spawn(t, executor, execbus.SpawnRequest{Argv: []string{"sleep", "1000"}, Dir: "/"})
 		for range 2 {
-			if err := s.Terminate(patient(t)); err != nil {
+			if _, err := s.Terminate(patient(t)); err != nil {
 				t.Errorf("Terminate: %v", err)
 			}
 		}
@@ -216,28 +261,13 @@ func TestExecutorTerminates(t *testing.T) {
 func TestExecutorGivesExactlyTheEnvironment(t *testing.T) {
 	everywhere(t, func(t *testing.T, executor execbus.Executor) {
 		for _, env := range []map[string]string{nil, {"A": "1", "EMPTY": "", "B": "two words\nand a line"}} {
-			// It waits for the end of its input first, because there is no replay of output.
-			r := execbus.SpawnRequest{Argv: []string{"cat", "-", "/proc/self/environ"}, Argv0: "other", Dir: "/usr", Env: env, TTY: true}
+			r := execbus.SpawnRequest{Argv: []string{"cat", "/proc/self/environ"}, Argv0: "other", Dir: "/usr", Env: env}
 			s, output := spawn(t, executor, r)
-			if err := s.Write(patient(t), []byte("\x04")); err != nil {
-				t.Fatal(err)
-			}
-			var all strings.Builder
-			for event, err := range output.All(patient(t)) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if delta, ok := event.(messages.OutputDelta); ok {
-					all.Write(delta.Bytes)
-				} else {
-					break
-				}
-			}
 			want := ""
 			if env != nil {
-				want = "A=1\x00B=two words\r\nand a line\x00EMPTY=\x00"
+				want = "A=1\x00B=two words\nand a line\x00EMPTY=\x00"
 			}
-			if got := strings.TrimPrefix(all.String(), "^D\b\b"); got != want {
+			if got := output.rest()[messages.StreamStdout]; got != want {
 				t.Errorf("the environment is %q, want %q", got, want)
 			}
 			wantStatus(t, s, messages.StatusExited(0))
@@ -247,12 +277,9 @@ func TestExecutorGivesExactlyTheEnvironment(t *testing.T) {
 
 func TestExecutorSetsTheNameAndTheDirectory(t *testing.T) {
 	everywhere(t, func(t *testing.T, executor execbus.Executor) {
-		r := execbus.SpawnRequest{Argv: []string{"sh", "-c", `read line; echo "$0 in $PWD"`}, Argv0: "another name", Dir: "/usr"}
+		r := execbus.SpawnRequest{Argv: []string{"sh", "-c", `echo "$0 in $PWD"`}, Argv0: "another name", Dir: "/usr"}
 		s, output := spawn(t, executor, r)
-		if err := s.Write(patient(t), []byte("\n")); err != nil {
-			t.Fatal(err)
-		}
-		if got := awaitOutput(t, output, "\n"); got != "another name in /usr\n" {
+		if got := output.await("\n"); got != "another name in /usr\n" {
 			t.Errorf("it says %q", got)
 		}
 		wantStatus(t, s, messages.StatusExited(0))
@@ -332,10 +359,11 @@ func TestTheProcessesOfAnExecutorAreItsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, messages.StatusSignaled(15))
-	if err := s.Terminate(patient(t)); err != nil {
+	if _, err := s.Terminate(patient(t)); err != nil {
 		t.Errorf("Terminate after the end of the session: %v", err)
 	}
-	wantError(t, s.Write(patient(t), []byte("x")), messages.ErrClosed)
+	_, err = s.Write([]byte("x"))
+	wantError(t, err, messages.ErrClosed)
 }
 
 func TestALostStatusIsTold(t *testing.T) {
@@ -349,8 +377,8 @@ func TestALostStatusIsTold(t *testing.T) {
 	session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 	s, _ := spawn(t, session.Executor(), request("true"))
 	status, err := s.Wait(patient(t))
-	wantError(t, err, messages.ErrRuntimeFailure, "mine", "the exit status was lost")
-	if again, known := s.TryExitStatus(); status != messages.StatusNone() || again != status || !known {
+	wantError(t, err, messages.ErrRuntimeFailure, s.ID().String(), "the exit status was lost")
+	if again, known := s.Status(); status != messages.StatusNone() || again != status || !known {
 		t.Errorf("the status is %v, then %v, %v", status, again, known)
 	}
 }

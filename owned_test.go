@@ -26,7 +26,7 @@ func TestAWriteHasItsBytesToItself(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 1)
 		go func() {
-			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: buffer, NoWait: true})
+			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: buffer, UntilTaken: true})
 			errs <- err
 		}()
 		await[messages.TerminalInteraction](t, events, nil)

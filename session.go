@@ -106,10 +106,15 @@ func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messag
 	return begin[*messages.RunResult](ctx, s, command.Clone())
 }
 
-// Write sends input to a process and waits for output, or, with NoWait, until the process has taken the input. A context
-// that ends does not take back input that was sent; a write that waited for its turn sends nothing.
+// Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. A context
+// that ends does not take back input that was sent; a write that waited for its turn sends nothing. With UntilTaken an input
+// that was not taken as a whole is an error beside the result, which says how much was.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
-	return begin[*messages.Result](ctx, s, input.Clone())
+	result, err := begin[*messages.Result](ctx, s, input.Clone())
+	if err == nil && input.UntilTaken && result.InputErr != nil {
+		return result, result.InputErr
+	}
+	return result, err
 }
 
 // Poll waits for output until the process ends or the yield time is over. The first poll after the end gets the rest and

@@ -86,7 +86,7 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), Yield: new(time.Minute)}))
 		},
 		"NoWait": func(ctx context.Context) error {
-			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}))
+			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true}))
 		},
 		"Poll": func(ctx context.Context) error {
 			return errorOf(session.Poll(ctx, messages.Poll{Process: id, NoTimeout: true}))

@@ -27,7 +27,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 		}
 	}
 	end := func(id messages.ProcessID) {
-		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}); err != nil {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), UntilTaken: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestTenThousandWaits(t *testing.T) {
 	}
 	since = time.Now()
 	for _, id := range ids {
-		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}); err != nil {
+		if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("\n"), UntilTaken: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{MaxProcesses: 1, ProtectedProcesses: -1})
 	s, _ := spawn(t, session.Executor(), request("sleep 1000"))
-	if status, known := s.TryExitStatus(); known {
+	if status, known := s.Status(); known {
 		t.Errorf("a living process has the status %v", status)
 	}
 	ctx, begun, cancel := begins(t)
@@ -136,7 +136,7 @@ func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, messages.StatusSignaled(15))
-	if status, known := s.TryExitStatus(); !known || status != messages.StatusSignaled(15) {
+	if status, known := s.Status(); !known || status != messages.StatusSignaled(15) {
 		t.Errorf("whoever has waited finds %v, %v", status, known)
 	}
 }
@@ -147,9 +147,7 @@ func TestAnExecutorsProcessIsNotForgotten(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	s, _ := spawn(t, session.Executor(), request("read line; exit 7"))
 	id := listed(t, session)[0]
-	if err := s.Write(patient(t), []byte("\n")); err != nil {
-		t.Fatal(err)
-	}
+	write(t, s, "\n")
 	eventually(t, "the session has forgotten it", func() bool {
 		exec(t, session, messages.ExecCommand{Argv: []string{"true"}})
 		_, err := session.Wait(patient(t), awaiting(id))

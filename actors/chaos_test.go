@@ -172,7 +172,7 @@ func (c *chaos) disturb(s *talk, lives int) {
 	after := uint64(0)
 	requests := []any{
 		messages.Poll{Process: id}, messages.Poll{Process: id, NoTimeout: true},
-		messages.WriteStdin{Process: id, Bytes: []byte("something")}, messages.WriteStdin{Process: id, Bytes: []byte("else"), NoWait: true},
+		messages.WriteStdin{Process: id, Bytes: []byte("something")}, messages.WriteStdin{Process: id, Bytes: []byte("else"), UntilTaken: true},
 		messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
 		messages.ReadOutput{Process: id, AfterSeq: &after, Wait: time.Second}, messages.Terminate{Process: id, Grace: new(time.Second)},
 		messages.AwaitExit{Processes: []messages.ProcessID{id}}, messages.AwaitExit{Processes: []messages.ProcessID{id, other}, For: new(time.Minute)},

@@ -232,7 +232,7 @@ func TestAWaitingWriteIsOneStep(t *testing.T) {
 		one := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n")})
 		two := s.call(messages.WriteStdin{Process: id, Bytes: []byte("two\n")})
 		three := s.call(messages.WriteStdin{Process: id, Bytes: []byte("three\n")})
-		behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), NoWait: true})
+		behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), UntilTaken: true})
 		two.cancel() // before its turn: its bytes are never sent
 		_, err := two.reply()
 		wantError(t, "the cancelled write", err, messages.ErrCancelled)

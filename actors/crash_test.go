@@ -289,7 +289,7 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 			s.call(shell(stubbornly)),
 			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, NoTimeout: true}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
-			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true}),
+			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true}),
 			s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}),
 		}
 		for n := range 2 {

@@ -15,6 +15,9 @@ type (
 	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
 	// messages.Processes.
 	ListProcesses struct{ Records bool }
+	// DescribeProcess asks for one process, be it ended, as long as it is remembered. It is answered with a
+	// messages.ProcessInfo, or an error.
+	DescribeProcess struct{ Process messages.ProcessID }
 	// PauseYields and ResumeYields stop the deadlines of all waiting calls of a session, and let them go on with the time
 	// they had left. Pauses nest. An exit still answers at once. Both are answered with Done.
 	PauseYields  struct{}

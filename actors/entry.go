@@ -101,6 +101,17 @@ func (v *supervisor) unborn(m unborn) {
 	}
 }
 
+// describe tells of one process, or of an ended one that is remembered.
+func (v *supervisor) describe(id messages.ProcessID) any {
+	if e := v.entries[id]; e != nil {
+		return e.info
+	}
+	if r := v.records.find(id); r != nil {
+		return r.info
+	}
+	return unknownProcess(id)
+}
+
 func (v *supervisor) list(m ListProcesses) messages.Processes {
 	var all messages.Processes
 	for _, e := range v.entries {

@@ -112,7 +112,7 @@ func TestInteractionsAreTheExactBytesOfEveryWrite(t *testing.T) {
 	id := s.exec(command).Process
 	s.said(id, "ready")
 	for i, key := range []string{"x", "y", "z"} {
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte(key), NoWait: true})
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte(key), UntilTaken: true})
 		s.said(id, "marker"+string(rune('1'+i))+"="+key)
 	}
 	end := s.ended(id)
@@ -136,7 +136,7 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	s := h.open(nil)
 	id := cat(s)
 	poll := s.call(messages.Poll{Process: id})
-	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
+	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 	poll.result()
 	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	s.ended(id)

@@ -209,7 +209,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			s := h.open(nil)
 			id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, TTY: true, NoWait: true}).Process
 			first := s.call(messages.Signal{Process: id, Signal: 15})
-			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
+			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 			cancelled.cancel()
 			_, err := cancelled.reply()
 			if err == nil {
@@ -217,7 +217,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			}
 			_, err = first.reply()
 			wantError(t, "the call that does not return", err, messages.ErrRuntimeFailure)
-			for _, request := range []any{messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}, messages.WriteStdin{Process: id, Bytes: []byte("\x03")},
+			for _, request := range []any{messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true}, messages.WriteStdin{Process: id, Bytes: []byte("\x03")},
 				messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
 				messages.Signal{Process: id, Signal: 15, Tree: true}} {
 				_, err := ask[any](h, s.supervisor, request)
@@ -284,7 +284,7 @@ func TestBytesForAForeignChildDoNotOvertakeEachOther(t *testing.T) {
 	}
 	var calls []waiting
 	for i := 1; i < writes; i++ {
-		calls = append(calls, s.call(messages.WriteStdin{Process: id, Bytes: []byte(fmt.Sprint(i)), NoWait: true}))
+		calls = append(calls, s.call(messages.WriteStdin{Process: id, Bytes: []byte(fmt.Sprint(i)), UntilTaken: true}))
 	}
 	close(child.hold)
 	for i := range writes {

@@ -324,7 +324,7 @@ func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
 // typed sends input and does not wait for output.
 func (s *talk) typed(id messages.ProcessID, text string) {
 	s.t.Helper()
-	must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true})
+	must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), UntilTaken: true})
 }
 
 func (s *talk) list() messages.Processes {

@@ -29,16 +29,16 @@ func (in *input) open() int { return len(in.sent) }
 
 // write is one WriteStdin, or the end of the input.
 type write struct {
-	number   uint64
-	bytes    []byte
-	patience time.Duration
-	noWait   bool
-	finish   bool // the end of the input
-	sent     bool // its bytes are out
-	done     bool // the child has answered for them
-	taken    int
-	err      *messages.Error
-	progress func() int // asks the child how much it has taken; nil if that cannot be asked here
+	number     uint64
+	bytes      []byte
+	patience   time.Duration
+	untilTaken bool
+	finish     bool // the end of the input
+	sent       bool // its bytes are out
+	done       bool // the child has answered for them
+	taken      int
+	err        *messages.Error
+	progress   func() int // asks the child how much it has taken; nil if that cannot be asked here
 	// overtaken says that a key was typed behind it that waits for nothing: it waits for its bytes only.
 	overtaken bool
 }
@@ -54,12 +54,12 @@ func (w *write) soFar() int {
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from caller, m messages.WriteStdin) {
 	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
-		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, noWait: m.NoWait}}
-	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.NoWait
+		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken}}
+	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.UntilTaken
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
 	}
-	if len(m.Bytes) == 0 { // NoWait, or it were a poll
+	if len(m.Bytes) == 0 { // UntilTaken, or it were a poll
 		p.reply(from, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status()})
 		return
 	}
@@ -78,7 +78,7 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 
 // closeStdin takes the end of the input, which comes behind what was written.
 func (p *process) closeStdin(from caller) {
-	p.enqueue(&call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, noWait: true}})
+	p.enqueue(&call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}})
 }
 
 // endPolls answers the polls that wait: a write ends them.
@@ -122,7 +122,7 @@ func (p *process) press(c *call, discards bool) {
 	in.pending += len(c.write.bytes)
 	p.await(c)
 	p.send(c)
-	if before == nil || c.write.noWait {
+	if before == nil || c.write.untilTaken {
 		return
 	}
 	before.write.overtaken = true
@@ -159,7 +159,7 @@ func (p *process) send(c *call) {
 		})
 		return
 	}
-	if !w.noWait {
+	if !w.untilTaken {
 		p.input.turn = c
 	}
 	deadline := time.Now().Add(w.patience)
@@ -230,9 +230,9 @@ func (p *process) wrote(m wrote) {
 		p.input.note(w)
 	case w.finish:
 		p.answer(c, outcome(c.op, m.err))
-	case w.err != nil && w.taken == 0 && (w.noWait || w.err.Code != messages.ErrClosed):
+	case w.err != nil && w.taken == 0 && (w.untilTaken || w.err.Code != messages.ErrClosed):
 		p.answer(c, w.err)
-	case w.noWait:
+	case w.untilTaken:
 		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.taken, InputErr: w.err})
 	case w.overtaken:
 		p.finish(c)

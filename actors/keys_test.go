@@ -33,7 +33,7 @@ func TestAKeyThatIsASignalWaitsForNothing(t *testing.T) {
 			first := s.call(messages.WriteStdin{Process: id, Bytes: much, Patience: new(time.Hour), Yield: new(messages.MaxYield)})
 			held := []waiting{
 				s.call(messages.WriteStdin{Process: id, Bytes: []byte("held\n"), Patience: new(time.Hour), Yield: new(messages.MaxYield)}),
-				s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), NoWait: true}),
+				s.call(messages.WriteStdin{Process: id, Bytes: []byte("behind\n"), UntilTaken: true}),
 				s.call(messages.CloseStdin{Process: id}),
 			}
 			began := time.Now()
@@ -88,8 +88,8 @@ func TestAKeyThatIsNoSignalWaitsForItsTurn(t *testing.T) {
 	for _, stty := range []string{"-isig", "intr ^E"} {
 		id, read := trapping(s, stty)
 		first := s.call(messages.WriteStdin{Process: id, Bytes: []byte("first\n")})
-		key := s.call(messages.WriteStdin{Process: id, Bytes: []byte("\x03"), NoWait: true})
-		typed := s.call(messages.WriteStdin{Process: id, Bytes: []byte("last\n"), NoWait: true})
+		key := s.call(messages.WriteStdin{Process: id, Bytes: []byte("\x03"), UntilTaken: true})
+		typed := s.call(messages.WriteStdin{Process: id, Bytes: []byte("last\n"), UntilTaken: true})
 		first.result()
 		key.result()
 		typed.result()

@@ -64,7 +64,7 @@ func TestAPollGetsWhatAWriteSetOffLater(t *testing.T) {
 	poll := s.call(messages.WriteStdin{Process: id, Yield: new(time.Millisecond)})
 	gate(t, s, "gate")
 	s.said(id, "later\r\n")
-	s.call(messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true}) // ends the poll
+	s.call(messages.WriteStdin{Process: id, Bytes: []byte("\n"), UntilTaken: true}) // ends the poll
 	if got := poll.result(); !got.Running || string(got.Output) != "later\r\n" {
 		t.Errorf("the poll answered %q, running %t", got.Output, got.Running)
 	}
@@ -84,7 +84,7 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 	piped := quick("read -r x; echo rest; exit 3")
 	piped.OpenStdin = true
 	id := s.exec(piped).Process
-	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("go\n"), NoWait: true})
+	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("go\n"), UntilTaken: true})
 	s.ended(id)
 	first := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	wantCode(t, first, 3)
@@ -114,7 +114,7 @@ func TestAWriteToAnEndedProcessGetsTheRest(t *testing.T) {
 	s := h.open(nil)
 	id := s.exec(quick("echo rest; exit 3")).Process
 	s.ended(id)
-	_, err := ask[any](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true}) // takes no output
+	_, err := ask[any](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true}) // takes no output
 	wantError(t, "one that does not wait", err, messages.ErrProcessEnded)
 	write := messages.WriteStdin{Process: id, Bytes: []byte("late\n")}
 	got := must[*messages.Result](h, s.supervisor, write)

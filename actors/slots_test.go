@@ -111,7 +111,7 @@ func TestAtTheCapExactlyTheLeastRecentlyUsedIsPruned(t *testing.T) {
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 6, 2 })
 	ids := fill(s, 6)
 	poll := s.call(messages.Poll{Process: ids[1]})
-	s.call(messages.WriteStdin{Process: ids[0], Bytes: []byte("used"), NoWait: true}).reply() // so the third is the next
+	s.call(messages.WriteStdin{Process: ids[0], Bytes: []byte("used"), UntilTaken: true}).reply() // so the third is the next
 	next := s.exec(quick(idle)).Process
 	end := s.ended(ids[2])
 	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByPrune || end.Status != messages.StatusSignaled(15) {

@@ -284,7 +284,7 @@ func TestCancelledCallsLoseNoByte(t *testing.T) {
 			w.Close()
 		}
 		s.said(id, fmt.Sprintf("line %d\n", lines-1))
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte("\n"), NoWait: true})
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("\n"), UntilTaken: true})
 		for !ended {
 			take(s.call(messages.Poll{Process: id}))
 		}

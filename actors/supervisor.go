@@ -96,6 +96,8 @@ func (v *supervisor) manage(message any) {
 	switch m := message.(type) {
 	case ListProcesses:
 		v.ctx.Respond(v.list(m))
+	case DescribeProcess:
+		v.ctx.Respond(v.describe(m.Process))
 	case messages.UpdateEnvironment:
 		v.update(m)
 	case ResolveDir:
@@ -223,7 +225,7 @@ func (v *supervisor) call(id messages.ProcessID, message any) {
 }
 
 func (v *supervisor) write(m messages.WriteStdin) {
-	if len(m.Bytes) == 0 && !m.NoWait {
+	if len(m.Bytes) == 0 && !m.UntilTaken {
 		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout,
 			MaxOutputTokens: m.MaxOutputTokens, MaxOutputBytes: m.MaxOutputBytes})
 		return

@@ -188,7 +188,7 @@ func TestRequestsInAWrongStateAreAnsweredAtOnce(t *testing.T) {
 		t.Errorf("it is %v", starting.State)
 	}
 	for _, message := range []any{messages.WriteStdin{Process: starting.Process, Bytes: []byte("x")},
-		messages.WriteStdin{Process: starting.Process, NoWait: true}, messages.CloseStdin{Process: starting.Process},
+		messages.WriteStdin{Process: starting.Process, UntilTaken: true}, messages.CloseStdin{Process: starting.Process},
 		messages.Resize{Process: starting.Process}, messages.Signal{Process: starting.Process, Signal: 2}} {
 		_, err := ask[any](h, s.supervisor, message)
 		wantError(t, "while it starts", err, messages.ErrWrongState)

@@ -61,7 +61,7 @@ func TestAWriteThatDoesNotWaitIsAnsweredWhenItsBytesAreTakenOrLost(t *testing.T)
 		s := h.open(nil)
 		for _, tty := range []bool{false, true} {
 			id := deaf(s, tty)
-			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true, Patience: new(time.Hour)})
+			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true, Patience: new(time.Hour)})
 			if much.answered(10 * time.Millisecond) {
 				t.Error("nobody has taken the bytes, and yet it was answered")
 			}
@@ -93,12 +93,12 @@ func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := deaf(s, false)
-	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, NoWait: true}) // of nothing takes nothing
+	must[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, UntilTaken: true}) // of nothing takes nothing
 	late := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput/2), Patience: new(100 * time.Millisecond), Yield: new(messages.MaxYield)})
 	late.cancel()
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
-	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true, Patience: new(time.Millisecond)})
+	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true, Patience: new(time.Millisecond)})
 	behind.reply() // the bytes of the cancelled one have been given up by now
 	s.call(messages.Signal{Process: id, Signal: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
@@ -115,7 +115,7 @@ func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
 		command.OpenStdin, command.TTY, command.Call = true, tty, "by-end-of-input"
 		id := s.exec(command).Process
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), NoWait: true})
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), UntilTaken: true})
 		must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
 		poll.result()
 		if end := s.ended(id); end.Status != messages.StatusExited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
@@ -151,7 +151,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 				all.Go(func() {
 					for n := range each {
 						line := fmt.Appendf(nil, "%d %d %s\n", w, n, strings.Repeat("x", (w*7+n*13)%300))
-						got, err := ask[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: line, NoWait: true})
+						got, err := ask[*messages.Result](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: line, UntilTaken: true})
 						if err != nil || got.Taken != len(line) {
 							t.Errorf("write: %+v, %v", got, err)
 							return
@@ -212,7 +212,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 	if string(got.Output) != "got input\n" || !errors.Is(got.InputErr, messages.ErrInputNotTaken) {
 		t.Errorf("%+v, %v", got, got.InputErr)
 	}
-	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("late\n"), NoWait: true})
+	second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("late\n"), UntilTaken: true})
 	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // the second is there
 	if ends := s.endsOf(id); len(ends) != 0 {
 		t.Errorf("it ended while a write was open: %+v", ends)

@@ -16,8 +16,8 @@ type WriteStdin struct {
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 	// NoTimeout is Poll.NoTimeout; there must then be no bytes.
 	NoTimeout bool `json:"noTimeout,omitempty"`
-	// NoWait answers as soon as the process has taken the bytes, and takes no output: for callers that follow the events.
-	NoWait bool `json:"noWait,omitempty"`
+	// UntilTaken answers as soon as the process has taken the bytes, and takes no output: for callers that follow it.
+	UntilTaken bool `json:"untilTaken,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded, and the result says
 	// so. Nil means DefaultWritePatience; with zero it gets what it takes at once.
 	Patience *time.Duration `json:"patienceNs,omitempty"`

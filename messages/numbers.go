@@ -49,7 +49,7 @@ func (m WriteStdin) Check() error {
 	switch {
 	case m.NoTimeout && m.Yield != nil:
 		return yieldWithoutEnd("write")
-	case m.NoTimeout && (len(m.Bytes) > 0 || m.NoWait):
+	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),

@@ -108,7 +108,7 @@ func TestWhatContradictsAnEndlessWaitIsRefused(t *testing.T) {
 		{messages.Poll{NoTimeout: true, Yield: zero}, "yield"},
 		{messages.WriteStdin{NoTimeout: true, Yield: zero}, "yield"},
 		{messages.WriteStdin{NoTimeout: true, Bytes: []byte("x")}, "noTimeout"},
-		{messages.WriteStdin{NoTimeout: true, NoWait: true}, "noTimeout"},
+		{messages.WriteStdin{NoTimeout: true, UntilTaken: true}, "noTimeout"},
 		{messages.RunCommand{NoTimeout: true, Timeout: zero}, "timeout"},
 	} {
 		if err, is := errors.AsType[*messages.Error](c.request.Check()); !is || err.Code != messages.ErrInvalidRequest || err.Subject != c.subject {

@@ -190,7 +190,7 @@ func (c *command) running() bool {
 
 // write waits until the command has taken the input: that is how a full pipe reaches our own input.
 func (c *command) write(p []byte) bool {
-	input := messages.WriteStdin{Process: c.id, Bytes: p, NoWait: true, Patience: new(1000 * time.Hour)}
+	input := messages.WriteStdin{Process: c.id, Bytes: p, UntilTaken: true, Patience: new(1000 * time.Hour)}
 	_, err := c.session.Write(context.Background(), input)
 	return err == nil
 }

@@ -155,7 +155,7 @@ func typeText(h *host, arguments string) (question, error) {
 		}
 	}
 	return func(ctx context.Context) (string, error) {
-		_, err := h.session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte(text), NoWait: true, Patience: new(verbTime / 2)})
+		_, err := h.session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte(text), UntilTaken: true, Patience: new(verbTime / 2)})
 		return "", err
 	}, nil
 }

@@ -258,7 +258,7 @@ func (e *sessionEcho) await(ctx context.Context, want []byte) error {
 }
 
 func (e *sessionEcho) roundTrip(ctx context.Context) error {
-	if _, err := e.session.Write(ctx, messages.WriteStdin{Process: e.process, Bytes: message, NoWait: true}); err != nil {
+	if _, err := e.session.Write(ctx, messages.WriteStdin{Process: e.process, Bytes: message, UntilTaken: true}); err != nil {
 		return err
 	}
 	return e.await(ctx, message)

@@ -233,7 +233,7 @@ func TestInputThatIsNeverRead(t *testing.T) {
 
 // offer writes and says what was taken and why not all of it.
 func (p *program) offer(input []byte, patience time.Duration) (int, messages.ErrorCode) {
-	result, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: input, NoWait: true, Patience: new(patience)})
+	result, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: input, UntilTaken: true, Patience: new(patience)})
 	if err != nil {
 		return 0, codeOf(err)
 	}

@@ -285,7 +285,7 @@ func closeInVain(p *program) {
 	if err := p.CloseStdin(p.ctx, messages.CloseStdin{Process: p.id}); codeOf(err) != messages.ErrUnsupported {
 		p.t.Errorf("close the input without end-of-file character: %v", err)
 	}
-	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte(strings.Repeat("x", 6000)), NoWait: true})
+	_, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte(strings.Repeat("x", 6000)), UntilTaken: true})
 	if codeOf(err) != messages.ErrLineTooLong {
 		p.t.Errorf("a line that is too long: %v", err)
 	}

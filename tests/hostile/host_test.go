@@ -305,7 +305,7 @@ func (p *program) end() messages.ExecEnded {
 
 func (p *program) write(text string) {
 	p.t.Helper()
-	if _, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte(text), NoWait: true}); err != nil {
+	if _, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: []byte(text), UntilTaken: true}); err != nil {
 		p.t.Errorf("write %.20q: %v", text, err)
 	}
 }

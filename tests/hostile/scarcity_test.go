@@ -80,7 +80,7 @@ func (h *poorHost) cat(tty bool) (messages.ProcessID, error) {
 // check checks that a cat still does its work.
 func (h *poorHost) check(id messages.ProcessID, when string) {
 	before := h.total(id, when)
-	if _, err := h.session.Write(h.ctx, messages.WriteStdin{Process: id, Bytes: []byte("hello\n"), NoWait: true}); err != nil {
+	if _, err := h.session.Write(h.ctx, messages.WriteStdin{Process: id, Bytes: []byte("hello\n"), UntilTaken: true}); err != nil {
 		h.complain("%s: a cat does not take input: %v", when, err)
 		return
 	}

@@ -52,7 +52,7 @@ func (st *step) talk() {
 
 // write sends a line and returns what was said since.
 func (j *job) write(line string, noWait bool) []byte {
-	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), NoWait: noWait})
+	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), UntilTaken: noWait})
 	if !j.typed("write", err, ofInput...) {
 		j.heard = false
 		return nil
@@ -103,7 +103,7 @@ func (st *step) copy() {
 	whole := true
 	for n := range st.between(1, 8) {
 		chunk := bytes.Repeat([]byte{byte('a' + n)}, st.between(1, 40_000))
-		result, err := st.client.session.Write(st.ctx, messages.WriteStdin{Process: j.id, Bytes: chunk, NoWait: st.coin()})
+		result, err := st.client.session.Write(st.ctx, messages.WriteStdin{Process: j.id, Bytes: chunk, UntilTaken: st.coin()})
 		if !st.typed("write", err, ofInput...) {
 			whole = false
 			break

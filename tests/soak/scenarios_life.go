@@ -212,9 +212,9 @@ func (st *step) executor() {
 	}
 	stop := st.dice.IntN(3) == 0
 	if stop {
-		err = p.Terminate(st.ctx)
+		_, err = p.Terminate(st.ctx)
 	} else {
-		err = p.Write(st.ctx, []byte("x\n"))
+		_, err = p.Write([]byte("x\n"))
 	}
 	st.typed("terminate or write", err, ofInput...)
 	status, err := p.Wait(st.ctx)
@@ -239,7 +239,7 @@ func (st *step) mistakes() {
 		st.fault("what cannot be run was run")
 	}
 	_, unknown := s.Poll(st.ctx, messages.Poll{Process: 1})
-	_, write := s.Write(st.ctx, messages.WriteStdin{Process: known, Bytes: []byte("x"), NoWait: true})
+	_, write := s.Write(st.ctx, messages.WriteStdin{Process: known, Bytes: []byte("x"), UntilTaken: true})
 	_, read := s.Read(st.ctx, messages.ReadOutput{Process: known})
 	for _, refusal := range []struct {
 		op   string

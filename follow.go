@@ -1,0 +1,68 @@
+package execbus
+
+import (
+	"context"
+	"iter"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// followPage bounds what Follow has of a process's output at a time, in bytes.
+const followPage = 256 << 10
+
+// Follow gives the output from an offset on: first what is remembered, and then what comes, without a gap and nothing twice. It
+// ends behind the last byte when no more can come, and when ctx ends, with an error.
+//
+//	for event, err := range p.Follow(ctx, 0) {
+//		switch e := event.(type) {
+//		case messages.OutputDelta:
+//			os.Stdout.Write(e.Bytes)
+//		case messages.Gap:
+//			fmt.Printf("[%s]\n", e)
+//		}
+//	}
+//
+// Events are messages.OutputDelta and messages.Gap, whose origins have no time. An offset may lie in the middle of what was one
+// event: then the first is the rest of it. A loop that is slower than the process never slows it, and holds 256 KiB at most: what
+// is forgotten meanwhile (see "Limits" in the package doc) is a Gap, whose count of events is an estimate.
+//
+// It takes nothing from those who poll, any number may follow, and the process is in use meanwhile. It may begin after the end,
+// as long as the session remembers the process. Errors: messages.ErrCancelled, ErrUnknownProcess, ErrClosed when the session was
+// closed before everything was read, and ErrOutputUnretained for an offset behind the end.
+func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Event, error] {
+	return func(yield func(messages.Event, error) bool) {
+		origin := messages.Origin{Session: p.session.id, Process: p.id, Call: p.call}
+		at, seq := from, uint64(0)
+		for {
+			page, err := p.session.Read(ctx, messages.ReadOutput{Process: p.id, Offset: &at, Max: followPage, Wait: messages.MaxReadWait, SkipLost: true})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if page.Missed > 0 {
+				if !yield(gapOf(origin, at, seq, page), nil) {
+					return
+				}
+				at += page.Missed
+			}
+			for _, c := range page.Chunks {
+				if !yield(messages.OutputDelta{Origin: origin, Stream: c.Stream, Seq: c.Seq, Offset: c.Offset, Bytes: c.Bytes}, nil) {
+					return
+				}
+				at, seq = c.Offset+int64(len(c.Bytes)), c.Seq
+			}
+			if page.Ended && at >= page.Total {
+				return
+			}
+		}
+	}
+}
+
+// gapOf is what was forgotten between a place, where chunk seq was the last before it, and the first chunk of a page.
+func gapOf(origin messages.Origin, at int64, seq uint64, page *messages.OutputPage) messages.Gap {
+	next := page.LastSeq + 1
+	if len(page.Chunks) > 0 {
+		next = page.Chunks[0].Seq
+	}
+	return messages.Gap{Origin: origin, First: at, End: at + page.Missed, Deltas: int(max(next, seq+2) - seq - 1)}
+}

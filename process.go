@@ -1,0 +1,246 @@
+package execbus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+)
+
+// Process is a handle on one process of a session. Its methods are safe for concurrent use. Letting go of it does not end the
+// process, and holding it costs nothing once the process has ended.
+type Process struct {
+	session *Session
+	id      messages.ProcessID
+	call    messages.CallID
+	pid     int
+	exit    *exitNote // nil: the session is asked
+}
+
+// exitNote is how the leader exited, for those who ask when the session has forgotten the process.
+type exitNote struct {
+	settle sync.Once
+	known  chan struct{} // closed when status and err are known
+	status messages.ExitStatus
+	err    error
+}
+
+// Start starts a command, if it may, and returns when its program runs. The process is the session's: it ends with the
+// session, by [Process.Terminate], or by itself.
+//
+// The context bounds the start and nothing else, unlike that of exec.CommandContext: if it ends before the program runs,
+// nothing is left behind; later it has no effect. Yield and the bounds of a result's text say nothing here.
+func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Process, error) {
+	if command.Call == "" {
+		command.Call = messages.CallID("start-" + uuid.NewString())
+	}
+	command.NoWait = true
+	events, err := s.Events(Watch{Name: "start", Calls: []messages.CallID{command.Call},
+		Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited, messages.KindExecEnded}})
+	if err != nil {
+		return nil, err
+	}
+	started, err := s.Exec(ctx, command)
+	if err != nil {
+		events.Close()
+		s.takeBack(err)
+		return nil, err
+	}
+	p := &Process{session: s, id: started.Process, call: command.Call, exit: &exitNote{known: make(chan struct{})}}
+	p.pid = p.born(events)
+	go p.watch(events)
+	return p, nil
+}
+
+// takeBack ends a process whose caller has given up before it knew it. The end is not waited for.
+func (s *Session) takeBack(err error) {
+	typed, ok := errors.AsType[*messages.Error](err)
+	if !ok || typed.Code != messages.ErrCancelled {
+		return
+	}
+	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise nothing was begun
+		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.TerminatedByUser, Grace: new(time.Duration)}
+		s.runtime.system.Send(s.supervisor, terminate)
+	}
+}
+
+// born is the leader's pid. It was published before the start was answered.
+func (p *Process) born(events *bus.Subscription) int {
+	for {
+		event, ok, err := events.TryNext()
+		if !ok || err != nil {
+			return 0
+		}
+		if started, is := event.(messages.ExecStarted); is && started.Process == p.id {
+			return started.PID
+		}
+	}
+}
+
+// watch learns the exit. It is no wait: a process is not in use because somebody may want to know later how it ended.
+func (p *Process) watch(events *bus.Subscription) {
+	defer events.Close()
+	for event, err := range events.All(context.Background()) {
+		if err != nil {
+			p.exit.settled(p.id, messages.StatusNone(), err)
+			return
+		}
+		if event.From().Process != p.id { // another one of a call with the same name
+			continue
+		}
+		switch e := event.(type) {
+		case messages.ExecExited:
+			p.exit.settled(p.id, e.Status, nil)
+			return
+		case messages.ExecEnded:
+			p.exit.settled(p.id, e.Status, nil)
+			return
+		}
+	}
+}
+
+// settled notes how the leader exited, once.
+func (n *exitNote) settled(id messages.ProcessID, status messages.ExitStatus, err error) {
+	n.settle.Do(func() {
+		n.status, n.err = status, err
+		if err == nil {
+			n.err = lost(id, status)
+		}
+		close(n.known)
+	})
+}
+
+// lost is the error of a status that is none.
+func lost(id messages.ProcessID, status messages.ExitStatus) error {
+	if status.Kind != messages.ExitNone {
+		return nil
+	}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Subject: id.String(), Detail: "the exit status was lost"}
+}
+
+// Process is a handle on a process that the session has or remembers. An id that it does not know is an error that matches
+// messages.ErrUnknownProcess.
+func (s *Session) Process(ctx context.Context, id messages.ProcessID) (*Process, error) {
+	info, err := s.info(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{session: s, id: id, call: info.Call, pid: info.PID}, nil
+}
+
+func (s *Session) info(ctx context.Context, id messages.ProcessID) (messages.ProcessInfo, error) {
+	return begin[messages.ProcessInfo](ctx, s, actors.DescribeProcess{Process: id})
+}
+
+// ID is the process's number in its session.
+func (p *Process) ID() messages.ProcessID { return p.id }
+
+// Call is the name of the call that started the process; its events carry it.
+func (p *Process) Call() messages.CallID { return p.call }
+
+// PID is the kernel's pid of the leader, where the spawner has it. It may be another process's when the leader has exited.
+func (p *Process) PID() int { return p.pid }
+
+// Info describes the process, as long as the session remembers it.
+func (p *Process) Info(ctx context.Context) (messages.ProcessInfo, error) {
+	return p.session.info(ctx, p.id)
+}
+
+// CloseStdin ends the input, behind what was written so far.
+func (p *Process) CloseStdin(ctx context.Context) error {
+	return p.session.CloseStdin(ctx, messages.CloseStdin{Process: p.id})
+}
+
+// Resize changes the size of the terminal.
+func (p *Process) Resize(ctx context.Context, size messages.Size) error {
+	return p.session.Resize(ctx, messages.Resize{Process: p.id, Size: size})
+}
+
+// Signal sends a signal to the foreground process group. [Session.Signal] can send one to the whole tree.
+func (p *Process) Signal(ctx context.Context, sig syscall.Signal) error {
+	return p.session.Signal(ctx, messages.Signal{Process: p.id, Signal: sig})
+}
+
+// Poll is [Session.Poll] of this process, whichever the request names.
+func (p *Process) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
+	poll.Process = p.id
+	return p.session.Poll(ctx, poll)
+}
+
+// Read is [Session.Read] of this process, whichever the request names.
+func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
+	read.Process = p.id
+	return p.session.Read(ctx, read)
+}
+
+// Terminate ends the process with its tree and waits until that has come about. A context that ends does not stop the
+// termination. A process that has ended is no error; the record is nil if the session has forgotten it or is closed.
+// [Session.Terminate] has a choice of the grace.
+func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
+	record, err := p.session.Terminate(ctx, messages.Terminate{Process: p.id, By: messages.TerminatedByUser})
+	typed, ok := errors.AsType[*messages.Error](err)
+	switch {
+	case ok && typed.Code == messages.ErrProcessEnded:
+		return typed.Ended, nil
+	case errors.Is(err, messages.ErrUnknownProcess) || errors.Is(err, messages.ErrClosed):
+		return nil, nil
+	}
+	return record, err
+}
+
+// Wait waits for the leader's exit, and any number of callers may. The process is in use meanwhile: it is not ended to make
+// room for another. A handle that [Session.Start] gave knows the exit for ever; one of [Session.Process] gets an error when the
+// session has forgotten the process.
+func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
+	if p.exit != nil && p.exit.isKnown() {
+		return p.exit.status, p.exit.err
+	}
+	exits, err := p.session.Wait(ctx, messages.AwaitExit{Processes: []messages.ProcessID{p.id}})
+	switch {
+	case p.exit == nil && err != nil, errors.Is(err, messages.ErrCancelled):
+		return messages.StatusNone(), err
+	case p.exit == nil:
+		return exits[0].Status, lost(p.id, exits[0].Status)
+	case err == nil:
+		p.exit.settled(p.id, exits[0].Status, nil)
+	}
+	select { // any other error says that the process is forgotten, so its exit is known or about to be
+	case <-p.exit.known:
+		return p.exit.status, p.exit.err
+	case <-ctx.Done():
+		return messages.StatusNone(), cancelled(ctx)
+	}
+}
+
+// Status is the leader's exit status, and false while it is not known to have exited. It is messages.StatusNone where the
+// kernel's word was lost; Wait then says why. It does not wait for the process.
+func (p *Process) Status() (status messages.ExitStatus, exited bool) {
+	if p.exit != nil {
+		if p.exit.isKnown() {
+			return p.exit.status, true
+		}
+		return messages.StatusNone(), false
+	}
+	exits, err := p.session.Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.id}, For: new(time.Duration)})
+	if err != nil || len(exits) == 0 {
+		return messages.StatusNone(), false
+	}
+	return exits[0].Status, true
+}
+
+func (n *exitNote) isKnown() bool {
+	select {
+	case <-n.known:
+		return true
+	default:
+		return false
+	}
+}
