@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
@@ -125,7 +124,7 @@ func endFirstThread() {
 }
 
 func init() {
-	if os.Getenv(roleVariable) == "first-thread-ends" {
+	if role := os.Getenv(roleVariable); role == "first-thread-ends" || role == "changes" {
 		runtime.LockOSThread() // the main goroutine stays on the first thread
 	}
 }
@@ -244,7 +243,7 @@ func saySpawn() {
 			syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGWINCH)
 	}
 	if os.Getenv("DENIED") == "pidfds" {
-		denyPidfds()
+		deny(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)
 	}
 	exe, err := os.Readlink("/proc/self/exe")
 	fmt.Println("executes", exe, err)
@@ -295,28 +294,6 @@ func (r *recorder) untilTheEnd() messages.TreeReport {
 	return ended.TreeReport
 }
 
-// denyPidfds makes this process and its children one that may not use pidfds, as profiles of containers do.
-func denyPidfds() {
-	const denied = 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ERRNO
-	const allowed = 0x7fff0000
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jt: 2},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_SEND_SIGNAL, Jt: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: allowed},
-		{Code: unix.BPF_RET | unix.BPF_K, K: denied},
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	runtime.LockOSThread()
-	must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	_, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-		uintptr(unsafe.Pointer(&program)))
-	if errno != 0 {
-		fmt.Println("no seccomp:", errno)
-		os.Exit(0)
-	}
-}
-
 // beSudoer spawns what becomes root and stays, and then two others.
 func beSudoer() {
 	spawner, err := sandbox.New(sandbox.Options{})
@@ -346,52 +323,6 @@ func beSudo() {
 		return
 	}
 	time.Sleep(time.Hour)
-}
-
-// change is a host that changes itself between its commands.
-func change() {
-	refresher, err := sandbox.New(sandbox.Options{})
-	must(err)
-	spawn := func(argv ...string) (ptyio.Child, *recorder) {
-		record := newRecorder()
-		l := launch(false, argv...)
-		l.Events = record.receive
-		child, err := refresher.Spawn(context.Background(), l)
-		must(err)
-		return child, record
-	}
-	kept, keptRecord := spawn("cat")
-	old := wardenAbove(kept.PID())
-	switch what := os.Getenv("CHANGE"); what {
-	case "user":
-		must(syscall.Setgroups(nil))
-		must(syscall.Setresgid(65534, 65534, 65534))
-		must(syscall.Setresuid(65534, 65534, 65534))
-	case "no new privileges":
-		if _, _, errno := syscall.AllThreadsSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
-			fmt.Println("not here:", errno)
-			os.Exit(0)
-		}
-	case "umask":
-		syscall.Umask(0o27)
-		refresher.(interface{ Refresh() }).Refresh()
-	case "limit":
-		must(unix.Setrlimit(unix.RLIMIT_MSGQUEUE, &unix.Rlimit{Cur: 7, Max: 7}))
-		refresher.(interface{ Refresh() }).Refresh()
-	}
-	_, record := spawn("bash", "-c", os.Getenv("SCRIPT"))
-	record.untilTheEnd()
-	fmt.Printf("%q\n", record.output.String())
-	if keptRecord.has(isExited) {
-		fmt.Println("the first command has ended")
-	}
-	kept.EndTree(0)
-	keptRecord.untilTheEnd()
-	for _, alive := look(old); alive; _, alive = look(old) {
-		time.Sleep(time.Millisecond)
-	}
-	must(refresher.Close())
-	fmt.Println("the first warden has ended")
 }
 
 // beBlocked is a host that was started with blocked signals.
