@@ -188,7 +188,7 @@ func bePoor() {
 
 // beLeaky opens descriptors that a child would inherit, and lists what its children have.
 func beLeaky() {
-	for _, fd := range []int{5, 77, 300} {
+	for _, fd := range []int{55, 77, 300} {
 		source, err := os.Open("/dev/null")
 		must(err)
 		if int(source.Fd()) != fd {

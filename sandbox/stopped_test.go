@@ -20,6 +20,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
 )
 
 func TestACommandThatStopsItsWardenEndsAllTheSame(t *testing.T) {
@@ -138,7 +139,8 @@ func hang(t *testing.T, pid int) (letGo func()) {
 }
 
 func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
-	spawner, lost := lossy(t)
+	lost := make(chan sandbox.WardenLost, 1)
+	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}, time.Second, patience, 20*soon))
 	token := newToken()
 	child, record := run(t, spawner, bash(false, `trap 'echo got it' USR1; echo up; while :; do sleep 0.05; done`, token))
 	record.awaitOutput(t, "up")
