@@ -126,3 +126,14 @@ func (s *space) rules(l Landlock) (ruleset *birth.Memory) {
 // forFiles are the rights that a rule about a file may give.
 const forFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+// Reports makes the pipe of a launch: the end that is read here, and the descriptor for Launch.Report, which is to be closed when
+// the birth has begun.
+func Reports() (reports *os.File, report int, err error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	_ = unix.SetNonblock(pipe[0], true) // so that waiting for it takes no thread
+	return os.NewFile(uintptr(pipe[0]), "reports"), pipe[1], nil
+}

@@ -36,8 +36,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	if f.closed {
 		return nil, ErrClosed
 	}
-	t := &Tree{forest: f, executed: make(chan struct{}), exited: make(chan struct{}), counted: make(chan struct{}),
-		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
+	t := f.newTree()
 	steps := spec.steps()
 	t.roots = t.related
 	if f.subreaper {
@@ -59,11 +58,21 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		return nil, syscall.ENOSYS
 	}
 	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil // they may be large
+	f.enter(t, spec, newborn)
+	return t, nil
+}
+
+func (f *Forest) newTree() *Tree {
+	return &Tree{forest: f, executed: make(chan struct{}), exited: make(chan struct{}), counted: make(chan struct{}),
+		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
+}
+
+// enter puts a tree whose leader is being born on the table.
+func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	t.spec, t.pid, t.newborn = spec, newborn.PID, newborn
 	f.mu.Lock()
 	f.trees[t.pid], f.unborn[t] = t, struct{}{}
 	f.mu.Unlock()
-	return t, nil
 }
 
 // steps is the launch of a leader.
@@ -93,7 +102,10 @@ func (t *Tree) Executed() error {
 	if failed, ok := errors.AsType[*birth.Error](err); ok && failed.Errno == 0 {
 		err = nil
 	}
-	f, pidfd := t.forest, t.newborn.PIDFD
+	if t.isolated != nil && err == nil {
+		t.isolated.found(t.pid)
+	}
+	f, pidfd, newborn := t.forest, t.newborn.PIDFD, t.newborn
 	f.mu.Lock()
 	delete(f.unborn, t)
 	t.newborn = nil // it may be large
@@ -101,9 +113,11 @@ func (t *Tree) Executed() error {
 		f.unsaid[t] = struct{}{}
 	}
 	f.mu.Unlock()
+	newborn.Release()
 	close(t.executed)
 	if err != nil {
 		_ = unix.Close(pidfd)
+		t.close()
 		f.forget(t)
 		return err
 	}

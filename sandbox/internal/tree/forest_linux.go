@@ -204,7 +204,7 @@ func (f *Forest) place(p process, s span) orphan {
 		}
 	}
 	for _, t := range f.trees {
-		if (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
+		if t.isolated == nil && (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
 			o.trees = append(o.trees, t)
 		}
 	}

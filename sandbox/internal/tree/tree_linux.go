@@ -41,6 +41,7 @@ type Tree struct {
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	mark     Mark
+	isolated *isolated // nil where the leader is the root; otherwise that is process 1 of a namespace, which pid and pidfd are
 	// roots lists the members that no living member has for a child, and reports whether none died while it did.
 	roots func() ([]process, bool)
 
@@ -61,11 +62,20 @@ type Tree struct {
 func (t *Tree) Mark() Mark { return t.mark }
 
 // PID is the leader's pid. It stays the leader's until just before Ended or Over is called.
-func (t *Tree) PID() int { return t.pid }
+func (t *Tree) PID() int {
+	if t.isolated != nil && t.isolated.leader != 0 {
+		return t.isolated.leader
+	}
+	return t.pid
+}
 
 // Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
 // Executed, in a goroutine of its own.
 func (t *Tree) Watch() {
+	if t.isolated != nil {
+		t.watchIsolated()
+		return
+	}
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
 	close(t.exited)
@@ -100,6 +110,7 @@ func (t *Tree) finished() {
 	t.forest.mu.Lock()
 	delete(t.forest.unsaid, t)
 	t.forest.mu.Unlock()
+	t.close()
 	close(t.done)
 }
 
@@ -176,7 +187,7 @@ func (t *Tree) report(survivors []Survivor) {
 func (t *Tree) treeReport(survivors, strays []Survivor) Report {
 	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
-		Airtight: t.forest.subreaper && t.mark != 0 && len(strays) == 0 && Pidfds() && t.sure(),
+		Airtight: (t.isolated != nil || t.forest.subreaper && t.mark != 0) && len(strays) == 0 && Pidfds() && t.sure(),
 	}
 }
 
@@ -206,7 +217,7 @@ func (t *Tree) met(survivors []Survivor) int {
 	defer t.forest.mu.Unlock()
 	met := 0
 	for id := range t.seen {
-		if id.pid != t.pid && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
+		if id.pid != t.pid && id.pid != t.PID() && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
 			met++
 		}
 	}
@@ -253,6 +264,9 @@ func (t *Tree) hangUp(members []process) {
 
 // kill freezes and kills until nothing is left, and names what is left when the time is over.
 func (t *Tree) kill(until time.Time) []Survivor {
+	if t.isolated != nil {
+		return t.killFirst(until)
+	}
 	for !t.deserted() {
 		refused := t.freeze()
 		for _, p := range t.members() {
@@ -344,11 +358,11 @@ func (t *Tree) pause(d time.Duration) {
 // Signal sends sig to the members of a process group, or to all members if group is zero. The leader's own group is
 // signalled by the kernel in one step: the leader, dead or alive, pins its number.
 func (t *Tree) Signal(sig syscall.Signal, group int) error {
-	if group == t.pid {
+	if group == t.pid && t.isolated == nil {
 		return t.forest.signalGroup(t, sig)
 	}
 	reached, failed := 0, error(nil)
-	for _, p := range t.members() {
+	for _, p := range t.others() {
 		if group != 0 && p.pgrp != group {
 			continue
 		}

@@ -45,7 +45,7 @@ func (t *Tree) walk() (found []process, settled bool) {
 			look(child)
 		}
 	}
-	if t.pid != 0 && !t.leaderDead() {
+	if t.pid != 0 && (t.isolated != nil || !t.leaderDead()) {
 		look(t.pid)
 	}
 	roots, steady := t.roots()
@@ -58,6 +58,9 @@ func (t *Tree) walk() (found []process, settled bool) {
 
 // deserted reports whether no member lives.
 func (t *Tree) deserted() bool {
+	if t.isolated != nil {
+		return t.firstDead()
+	}
 	confirmed := t.forest.subreaper // what lists all of /proc may have missed what was forked meanwhile
 	for range maxPasses {
 		found, settled := t.walk()

@@ -1,0 +1,139 @@
+package tree
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+)
+
+// soon is how long the first process of a tree has, after the leader's exit, to find that nothing else is left and to end, before
+// the tree counts as one that has left something.
+const soon = 20 * time.Millisecond
+
+// isolated is what a tree has whose root is process 1 of a pid namespace. Nobody leaves it, and all of it dies with that process.
+type isolated struct {
+	reports *os.File // what that process writes
+	leader  int      // the command's pid; zero if it was gone before we saw it
+}
+
+// BeginIsolated begins the birth of a leader in namespaces, as Begin does. Program, Argv, Env, Dir and Files of the spec are not looked
+// at: the family has them. Reports is the other end of the family's.
+func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File) (*Tree, error) {
+	f.forking.Lock()
+	defer f.forking.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	t := f.newTree()
+	t.isolated = &isolated{reports: reports}
+	t.roots = func() ([]process, bool) { return nil, true }
+	if f.subreaper {
+		f.children.add(unix.Gettid())
+	}
+	t.earliest = bootTicks()
+	newborn, err := birth.BeginFamily(family)
+	if err != nil {
+		return nil, err
+	}
+	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil
+	f.enter(t, spec, newborn)
+	return t, nil
+}
+
+// found notes who the leader is: the first child of process 1, which does not reap before it is released.
+func (i *isolated) found(first int) {
+	if children, err := childrenOf(first); err == nil && len(children) > 0 {
+		i.leader = children[0]
+	}
+}
+
+// await reads reports until the leader's comes. Without one it was killed with process 1.
+func (i *isolated) await() Status {
+	for {
+		var record [16]byte // a birth.Record
+		_, err := io.ReadFull(i.reports, record[:])
+		status := syscall.WaitStatus(binary.NativeEndian.Uint64(record[8:]))
+		switch {
+		case err != nil:
+			return Status{Signaled, int(unix.SIGKILL)}
+		case binary.NativeEndian.Uint64(record[:]) == 0: // it has begun
+		case status.Exited():
+			return Status{Exited, status.ExitStatus()}
+		default:
+			return Status{Signaled, int(status.Signal())}
+		}
+	}
+}
+
+// watchIsolated is Watch. The exit is reported at once: whether something is left is known when process 1 ends, or does not.
+func (t *Tree) watchIsolated() {
+	status := t.isolated.await()
+	close(t.exited)
+	t.spec.Exited(status)
+	_ = t.pidfd.SetReadDeadline(time.Now().Add(soon))
+	AwaitEnd(t.pidfd)
+	if t.deserted() {
+		close(t.counted)
+		if t.claim(time.Time{}) {
+			t.report(nil)
+		}
+		return
+	}
+	_ = t.pidfd.SetReadDeadline(time.Time{})
+	if left := len(t.others()); left > 0 {
+		t.spec.Left(left)
+	}
+	close(t.counted)
+	if t.spec.Keep {
+		t.keep()
+	} else {
+		t.awaitEmpty(time.Now().Add(settle))
+	}
+	t.End(t.spec.Grace)
+}
+
+// others are the members but process 1, which is no command's.
+func (t *Tree) others() (others []process) {
+	for _, p := range t.members() {
+		if t.isolated == nil || p.pid != t.pid {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// firstDead reports whether process 1 is dead, and with it everything.
+func (t *Tree) firstDead() (dead bool) {
+	p, err := readProcess(t.pid) // it is our child, and is not reaped before it is forgotten
+	return err != nil || p.dead()
+}
+
+// killFirst kills process 1, and the kernel all others.
+func (t *Tree) killFirst(until time.Time) []Survivor {
+	t.members() // to count them
+	for !t.firstDead() {
+		err := unix.Kill(t.pid, unix.SIGKILL)
+		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
+		if time.Now().After(until) {
+			return t.giveUp(map[identity]error{{pid: t.pid}: err})
+		}
+	}
+	return nil
+}
+
+// close closes what a tree of this kind holds until its end.
+func (t *Tree) close() {
+	if t.isolated == nil {
+		return
+	}
+	_ = t.isolated.reports.Close()
+	if t.pidfd != nil {
+		_ = t.pidfd.Close()
+	}
+}

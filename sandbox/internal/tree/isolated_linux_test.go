@@ -1,0 +1,132 @@
+package tree
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
+)
+
+// last are the last words of a tree.
+type last struct {
+	status Status
+	left   int
+	report Report
+}
+
+// startIsolated starts a shell in namespaces. It says what it writes when it has written something.
+func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-chan last) {
+	t.Helper()
+	runtime.LockOSThread() // whose end would be that of the command
+	t.Cleanup(runtime.UnlockOSThread)
+	network, err := isolate.NewNetwork()
+	if err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	defer network.Close()
+	reports, report, err := isolate.Reports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = output.Close() })
+	var words last
+	said := make(chan last, 2)
+	tree, err := f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s },
+		Left: func(count int) { words.left = count }, Ended: func(r Report) { words.report = r; said <- words }},
+		isolate.Family(isolate.Launch{Plan: &confine.Plan{}, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: report,
+			Network: network, Program: "/bin/sh", Argv: []string{"sh", "-c", script}}), reports)
+	_, _ = out.Close(), unix.Close(report)
+	if err == nil {
+		err = tree.Executed()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go tree.Watch()
+	var room [100]byte
+	if _, err := output.Read(room[:]); err != nil {
+		t.Error(err)
+	}
+	return tree, said
+}
+
+func (l last) is(status Status, left, ended int) bool {
+	return l.status == status && l.left == left && l.report.Ended == ended && l.report.Airtight && len(l.report.Survivors) == 0
+}
+
+func TestAnIsolatedTreeEndsWithItsFirstProcess(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		end          bool
+		status       Status
+		left, ended  int
+	}{
+		{"alone", "echo; exit 3", false, Status{Exited, 3}, 0, 0},
+		{"killed", "echo; kill -9 $$", false, Status{Signaled, 9}, 0, 0},
+		{"daemons", "setsid sleep 1000 & (setsid sleep 1000 & ) ; echo; exit 4", false, Status{Exited, 4}, 2, 2},
+		{"ended", "sleep 1000 & echo; sleep 1000", true, Status{Signaled, 15}, 0, 2},
+		{"trapped", "trap 'exit 5' TERM; echo; while :; do sleep 0.01; done", true, Status{Exited, 5}, 0, 0},
+		{"stubborn", "trap '' TERM; echo; while :; do sleep 0.01; done", true, Status{Signaled, 9}, 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := NewForest()
+			tree, said := startIsolated(t, f, false, test.script)
+			if test.end {
+				tree.End(500 * time.Millisecond)
+			}
+			select {
+			case got := <-said:
+				if test.end { // how many of them the ending meets is luck
+					got.left, got.report.Ended = test.left, test.ended
+				}
+				if !got.is(test.status, test.left, test.ended) {
+					t.Errorf("%+v", got)
+				}
+			case <-time.After(patience):
+				t.Fatal("it does not end")
+			}
+			tree.wait(patience)
+			if len(f.trees)+len(f.unborn)+len(f.unsaid) > 0 {
+				t.Errorf("%v, %v, %v", f.trees, f.unborn, f.unsaid)
+			}
+		})
+	}
+}
+
+func TestAnIsolatedLeaderIsWhoCanBeSignalled(t *testing.T) {
+	f := NewForest()
+	tree, said := startIsolated(t, f, false, "trap 'exit 6' USR1; echo; while :; do sleep 0.01; done")
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(tree.PID()) + "/comm"); err != nil || string(name) != "sh\n" {
+		t.Errorf("the leader is %q, %v", name, err)
+	}
+	if err := tree.Signal(unix.SIGUSR1, tree.PID()); err != nil {
+		t.Error(err)
+	}
+	if got := <-said; got.status != (Status{Exited, 6}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
+	f := NewForest()
+	tree, said := startIsolated(t, f, true, "(sleep 0.2) & echo; exit 0")
+	select {
+	case got := <-said:
+		if !got.is(Status{Exited, 0}, 1, 0) {
+			t.Errorf("%+v", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	tree.wait(patience)
+}
