@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -67,15 +68,16 @@ func (a *asker) stopOthers(ctx context.Context, but messages.QuestionID) {
 
 // keysOf are the keys that answer, in the order in which they are shown.
 var keysOf = []struct {
-	key  byte
-	kind messages.DecisionKind
-	text string
+	key   byte
+	kind  messages.DecisionKind
+	short string
+	text  string
 }{
-	{'y', messages.DecisionApproved, "yes, this once"},
-	{'a', messages.DecisionApprovedForSession, "yes, and for the session"},
-	{'p', messages.DecisionApprovedWithRule, "yes, and always"},
-	{'n', messages.DecisionDenied, "no, and the next line says why"},
-	{'x', messages.DecisionAborted, "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
+	{'y', messages.DecisionApproved, "once", "yes, this once"},
+	{'a', messages.DecisionApprovedForSession, "this session", "yes, and for the session"},
+	{'p', messages.DecisionApprovedWithRule, "always", "yes, and always"},
+	{'n', messages.DecisionDenied, "no", "no, and the next line says why"},
+	{'x', messages.DecisionAborted, "no, and stop", "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
 }
 
 // offers says whether an answer is among those to choose from.
@@ -101,11 +103,89 @@ func (a *asked) keys() string {
 			keys = append(keys, string(k.key))
 		}
 	}
-	return fmt.Sprintf("%s? [%s, or another key to see it again] ", a.ID, strings.Join(keys, "/"))
+	return fmt.Sprintf("%s? [%s, ? shows all of it] ", a.ID, strings.Join(keys, "/"))
 }
 
-// show is the question as a person reads it. What a program wrote is escaped.
-func (a *asked) show() string {
+// show is the question in at most five lines, with the prompt six. What a program wrote is escaped. What does not fit is
+// announced: nobody is to approve what they cannot see.
+func (a *asked) show(columns int) string {
+	lines := []string{
+		fmt.Sprintf("%s: may this run in %s, %s?", a.ID, visible(a.Dir), a.confinement()),
+		"    " + a.Display,
+	}
+	if why := a.why(); why != "" {
+		lines = append(lines, "  "+why)
+	}
+	answers := make([]string, 0, len(keysOf))
+	for _, k := range keysOf {
+		if a.offers(k.kind) && k.kind != messages.DecisionApprovedWithRule {
+			answers = append(answers, fmt.Sprintf("%c %s", k.key, k.short))
+		}
+	}
+	if a.offers(messages.DecisionApprovedWithRule) {
+		lines = append(lines, "  p always: "+visible(execbus.RuleLine(a.Amendment)))
+	}
+	lines = append(lines, "  "+strings.Join(answers, " · ")+" · ? all of it")
+	for i, line := range lines {
+		lines[i] = fit(line, columns)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// why is what speaks for asking, and what cannot be seen in the command itself.
+func (a *asked) why() string {
+	var parts []string
+	if a.Reason != "" {
+		parts = append(parts, "because: "+visible(a.Reason))
+	}
+	if hosts := a.hosts(); len(hosts) > 0 {
+		parts = append(parts, "it talks to "+strings.Join(hosts, ", "))
+	}
+	if len(a.Environment) > 0 {
+		parts = append(parts, "with "+strings.Join(a.Environment, " "))
+	}
+	if a.Program != "" {
+		parts = append(parts, "it is "+visible(a.Program))
+	}
+	if n := len(a.Segments) + a.MoreSegments; n > 1 {
+		parts = append(parts, fmt.Sprintf("%d commands", n))
+	}
+	if a.OpenInput {
+		parts = append(parts, "what is typed into it later is not asked about")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// hosts are the machines that the command names.
+func (a *asked) hosts() (hosts []string) {
+	for _, s := range a.Segments {
+		for _, host := range s.Hosts {
+			hosts = append(hosts, fmt.Sprint(host))
+		}
+	}
+	return hosts
+}
+
+// again is the question in one line.
+func (a *asked) again(columns int) string {
+	return fit(fmt.Sprintf("%s: %s", a.ID, a.Display), columns) + "\n"
+}
+
+// fit makes a text one line of the window, and says so if something is missing.
+func fit(text string, columns int) string {
+	if columns == 0 {
+		columns = 80
+	}
+	const cut = " … (? shows all)"
+	runes := []rune(toMarks(text))
+	if len(runes) < columns || columns <= 2*utf8.RuneCountInString(cut) {
+		return string(runes)
+	}
+	return string(runes[:columns-1-utf8.RuneCountInString(cut)]) + cut
+}
+
+// showAll is the question with all that is known.
+func (a *asked) showAll() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: may this run?\n    %s\n", a.ID, a.Display)
 	if len(a.Segments) > 1 || len(a.Segments) == 1 && len(a.Segments[0].Hosts) > 0 {

@@ -61,18 +61,23 @@ func (i interview) written() string {
 	return string(text)
 }
 
-const keysShown = `\? \[y/a/p/n/x, or another key to see it again\]$`
+const keysShown = `\? \[y/a/p/n/x, \? shows all of it\]$`
 
 func TestOnceInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("mkdir one")
-	i.expect(`^q1: may this run\?\n    \S+sh -lc 'mkdir one'\n  in ` + i.dir)
-	i.expect(`^  because: it is not known to be safe`)
+	question := i.expect(`^q1: may this run in ` + i.dir + `, without a sandbox\?\n    \S+sh -lc 'mkdir one'\n` +
+		`  because: it is not known to be safe(?s:.*?)q1` + keysShown)[0]
+	if lines := strings.Count(question, "\n") + 1; lines > 6 {
+		t.Errorf("the question has %d lines:\n%s", lines, question)
+	}
 	i.expect("^q1" + keysShown)
 	i.has("one", false)
-	i.keys("z") // no answer: it is shown again
-	i.expect(`(?s)q1: may this run.*q1: may this run`)
+	i.keys("z") // no answer: it is shown again, in a line
+	i.expect(`^q1: \S+sh -lc 'mkdir one'$`)
+	i.keys("?")
+	i.expect(`^  y  yes, this once`)
 	i.has("one", false)
 	i.keys("y")
 	i.expect(`^q1: yes, once\n(?s:.*)exited, code\(0\)`)
@@ -92,6 +97,7 @@ func TestForSessionInTmux(t *testing.T) {
 	i := beginInterview(t)
 	i.enter("mkdir -p one")
 	i.expect("^q1" + keysShown)
+	i.keys("?")
 	i.expect(`^  a  yes, and for the session: this command, in`)
 	i.keys("a")
 	i.expect(`^q1: yes, for this session`)
@@ -119,7 +125,7 @@ func TestAlwaysInTmux(t *testing.T) {
 	i.enter("mkdir -p one")
 	i.expect("^q1" + keysShown)
 	const rule = `prefix_rule(pattern=["mkdir", "-p", "one"], decision="allow")`
-	if !strings.Contains(i.look(), "\n     "+rule+"\n") {
+	if !strings.Contains(i.look(), "\n  p always: "+rule+"\n") {
 		t.Errorf("the rule is not shown")
 	}
 	i.keys("p")
@@ -167,7 +173,7 @@ func TestStopInTmux(t *testing.T) {
 	i.keys("-l", "--", "mkdir one\rmkdir two\r") // at once: when the question is there it gets the keys
 	i.expect("^q1" + keysShown)
 	i.keys("x")
-	i.expect(`aborted(?s:.*)aborted`)
+	i.expect(`aborted(?s:.*)mkdir two" does not run either`)
 	i.expect(`^demo>$`)
 	if strings.Contains(i.look(), "q2") {
 		t.Error("the second question was shown")
@@ -185,6 +191,8 @@ func TestQuestionWhileOutputStreams(t *testing.T) {
 	i.expect("^q1" + keysShown)
 	i.keys("y")
 	i.expect(`^tick$`)
+	i.keys("C-z")
+	i.expect(`goes on in the background`)
 	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // at once: when the question is there it gets the keys
 	i.expect(`q2: may this run`)
 	i.expect("^q2" + keysShown)
@@ -255,7 +263,7 @@ func TestQuestionAboutOneCommand(t *testing.T) {
 		"stop":     {func(s *seat) { s.send("x"); s.expect("approval request aborted") }, 126},
 		"Ctrl-C":   {func(s *seat) { s.send("\x03"); s.expect("approval request aborted") }, 126},
 		"a signal": {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
-		"pasted":   {func(s *seat) { s.send("yes"); s.expect("q1: may this run"); s.expect(`\[y/a`); s.send("x") }, 126},
+		"pasted":   {func(s *seat) { s.send("yes"); s.expect("q1: sh -c"); s.expect(`\[y/a`); s.send("x") }, 126},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -373,7 +381,7 @@ func TestQuestionShowsEverything(t *testing.T) {
 		Segments:     []messages.Segment{{Display: "make", Why: "it is not known to be safe"}, {Display: "curl x", Hosts: []string{"x is xn--x"}}},
 		MoreSegments: 3, OpenInput: true,
 		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.DecisionApprovedWithRule, Remembers: "much"}}}}
-	text := a.show()
+	text := a.showAll()
 	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 12 {
 		t.Errorf("%q", text)
 	}

@@ -160,7 +160,7 @@ func (c *command) ask(question *asked, input <-chan []byte) {
 	}
 	asks := make(chan *asked, 1)
 	asks <- question
-	keys := &keyboard{chunks: input, asks: asks, out: os.Stdout, idle: "one moment: ", once: true}
+	keys := &keyboard{chunks: input, asks: asks, out: os.Stdout, aim: aim{prompt: "one moment: ", columns: int(c.terminal.size().Cols)}, once: true}
 	e := newEditor(c.terminal, keys, func(string) {})
 	for {
 		text, err := e.ReadLine()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -19,10 +21,20 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 	e := editor{term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{k, k.out}, k.idle)}
+	}{k, k.out}, k.aim.prompt)}
 	k.editor = e
-	e.History = &history{keyboard: k}
+	past := &history{keyboard: k}
+	e.History = past
 	e.AutoCompleteCallback = func(typed string, pos int, key rune) (string, int, bool) {
+		if typed == "" {
+			k.lineTo = nil
+			if k.aim.reads {
+				k.lineTo = k.aim.job
+			}
+		}
+		if key != searchKey {
+			past.sought = nil
+		}
 		switch key {
 		case interruptKey:
 			interrupted(typed)
@@ -30,12 +42,57 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 		case switchKey:
 			line, pos := k.switched(typed, pos)
 			return line, pos, true
-		default:
+		case searchKey:
+			line, found := past.search(typed)
+			return line, utf8.RuneCountInString(line), found
+		}
+		if k.state != typing {
 			return "", 0, false
 		}
+		return k.special(typed, pos, key)
 	}
 	e.resize(t.size())
 	return e
+}
+
+// Keys of the line.
+const (
+	searchKey     = 0x12 // Ctrl-R
+	backgroundKey = 0x1a // Ctrl-Z
+	completeKey   = '\t'
+)
+
+// special handles keys that mean something on the line of the host.
+func (k *keyboard) special(typed string, pos int, key rune) (string, int, bool) {
+	switch key {
+	case submitKey:
+		k.submit(typed, k.aim.job)
+		return "", 0, true
+	case backgroundKey:
+		if k.back != nil {
+			k.back()
+		}
+		return typed, pos, true
+	case endKey:
+		runes := []rune(typed)
+		if len(runes) == 0 {
+			k.end()
+		} else if pos < len(runes) { // as the editor would
+			runes = append(runes[:pos], runes[pos+1:]...)
+		}
+		return string(runes), pos, true
+	case completeKey:
+		if k.aim.reads {
+			return typed, pos, true
+		}
+		line, pos, others := complete(typed, pos, k.aim.dir)
+		if others != "" {
+			k.write(others)
+		}
+		return line, pos, true
+	default:
+		return "", 0, false
+	}
 }
 
 func (e editor) resize(size messages.Size) {
@@ -47,6 +104,25 @@ func (e editor) resize(size messages.Size) {
 type history struct {
 	keyboard *keyboard
 	entries  []string
+	sought   *string // by Ctrl-R
+	at       int     // of what it has found
+}
+
+// search finds the newest entry that contains what was typed; with Ctrl-R again, the one before.
+func (h *history) search(typed string) (line string, found bool) {
+	from := 0
+	if h.sought == nil {
+		h.sought = &typed
+	} else {
+		from = h.at + 1
+	}
+	for i := from; i < h.Len(); i++ {
+		if entry := h.At(i); strings.Contains(entry, *h.sought) && entry != typed {
+			h.at = i
+			return entry, true
+		}
+	}
+	return typed, true
 }
 
 // historyLength bounds a history.

@@ -46,6 +46,7 @@ func guard(t *terminal) int {
 	}
 	go passOn(signals, worker.Process)
 	err = worker.Wait()
+	t.pasted = smart()
 	t.restore()
 	_ = writes.Close()
 	return workerCode(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -34,7 +35,15 @@ type host struct {
 
 	jobs       map[messages.CallID]*job // that have not ended
 	calls      int
-	front      *job // the one whose output has no number in front
+	front      *job     // the one whose output has no number in front, and that gets what is typed while it reads
+	waiting    []line   // typed ahead
+	passing    *passage // while a command gets every key
+	keys       *keyboard
+	shown      aim
+	dir        string // where commands run
+	variables  messages.EnvironmentPolicy
+	changing   context.CancelFunc // ends a line that changes the directory or the environment; nil: none runs
+	told       map[string]bool    // hints that were given
 	showEvents bool
 	quitting   bool
 	code       int // to end with: the last line's, if nothing else says so
@@ -48,12 +57,28 @@ type host struct {
 
 // newHost starts what runs commands. Without an approver nobody is asked.
 func newHost(t *terminal, yield time.Duration, p *policies, approver execbus.Approver) (*host, error) {
-	rt, session, err := p.start(approver)
+	rt, session, err := p.start(approver, onScreen(t))
 	if err != nil {
 		return nil, err
 	}
-	return &host{rt: rt, session: session, policies: p, terminal: t, yield: yield,
-		jobs: map[messages.CallID]*job{}, lines: make(chan line), events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
+	dir, _ := os.Getwd() // the session's, if nobody says otherwise
+	return &host{rt: rt, dir: dir, variables: onScreen(t), session: session, policies: p, terminal: t, yield: yield,
+		jobs: map[messages.CallID]*job{}, told: map[string]bool{}, lines: make(chan line), events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
+}
+
+// onScreen is the environment of commands that a person looks at: their terminal is ours, and not the dumb one of an agent.
+func onScreen(t *terminal) messages.EnvironmentPolicy {
+	policy := messages.EnvironmentPolicy{}
+	if t == nil {
+		return policy
+	}
+	policy.Set = map[string]string{}
+	for _, name := range []string{"TERM", "COLORTERM"} {
+		if value, set := os.LookupEnv(name); set {
+			policy.Set[name] = value
+		}
+	}
+	return policy
 }
 
 // tell has the loop do something. It is for goroutines.
@@ -102,12 +127,14 @@ func (h *host) run(signals <-chan os.Signal) int {
 			h.signal(received)
 		case <-flush.C:
 			h.view.flush()
+			h.reprompt()
 		}
 	}
 }
 
 // leave is the end of the loop: no event will come.
 func (h *host) leave() int {
+	h.endPass("")
 	h.view.flush()
 	defer h.view.close()
 	if !h.quitting {
@@ -124,6 +151,8 @@ func (h *host) quit(code int) {
 		return
 	}
 	h.quitting, h.code = true, code
+	h.waiting = nil
+	h.endPass("")
 	if n := len(h.jobs); n > 0 && h.terminal != nil {
 		h.view.note("Ending what still runs.")
 	}
@@ -142,25 +171,48 @@ func (h *host) signal(received os.Signal) {
 		h.interrupt("")
 	case syscall.SIGWINCH:
 		h.resized()
-	case syscall.SIGCONT: // whoever stopped us may have changed the terminal
-		_ = h.terminal.cbreak()
+	case syscall.SIGCONT: // the shell that stopped us may have changed the terminal
+		if h.passing != nil && h.passing.began {
+			_ = h.terminal.raw()
+		} else {
+			_ = h.terminal.cbreak()
+		}
 	default:
 		h.quit(128 + int(received.(syscall.Signal)))
 	}
 }
 
-// line handles a line of input.
+// line handles a line of input that no command reads.
 func (h *host) line(l line) {
 	text := strings.TrimSpace(l.text)
 	switch {
 	case h.quitting:
-	case text == "" || strings.HasPrefix(text, "#"):
-		l.done(0)
+	case l.to != nil && l.to != h.front:
+		h.view.note(fmt.Sprintf("[%d] has ended and did not read this line, and your shell does not get it either. The arrow key "+
+			"brings it back.", l.to.id))
+		l.done(1)
 	case strings.HasPrefix(text, ":"):
 		h.verb(text[1:], l.done)
+	case h.changing != nil, h.front != nil && h.terminal != nil:
+		h.wait(l)
+	case text == "" || strings.HasPrefix(text, "#") && !strings.Contains(text, "\n"):
+		l.done(0)
 	default:
-		h.start(strings.TrimRight(l.text, "\r\n"), l.done)
+		h.begin(strings.TrimRight(l.text, "\r\n"), l.done)
 	}
+}
+
+// submitted handles a line that was typed for a job that read.
+func (h *host) submitted(text string, j *job) {
+	if h.quitting {
+		return
+	}
+	if j != h.front || h.passing != nil {
+		h.line(line{text: text, to: j, done: func(int) {}})
+		return
+	}
+	h.waiting = append(h.waiting, line{text: text, done: func(int) {}})
+	h.feed()
 }
 
 // resized passes a new window size on to the commands, and to the line editor.

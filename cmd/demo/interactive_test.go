@@ -54,6 +54,8 @@ func TestBackground(t *testing.T) {
 	s := sit(t)
 	s.send("echo fi''rst; while read -r line; do echo \"got <$line> on $(stty size)\"; done; echo in''put ended; while :; do sleep 0.1; done\r")
 	s.expect("first")
+	s.expect(`\] reads> `)
+	s.send("\x1a")
 	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
 	prefix := `(?m)^(\x1b\[\d+m)?\[` + id + `\] (\x1b\[0m)?`
 	s.send(":in " + id + " some text\r")
@@ -86,6 +88,7 @@ func TestWindowSizeReachesTheCommands(t *testing.T) {
 	s.resize(30, 90)
 	s.expect("size 30 90")
 	s.send("\x1f") // Ctrl-_ is not Ctrl-C
+	s.send("\x1a")
 	s.send("stty size\r")
 	s.expect(`(?m)^30 90`)
 	s.send(":ps\r")
@@ -94,7 +97,7 @@ func TestWindowSizeReachesTheCommands(t *testing.T) {
 	s.ends(0)
 }
 
-func TestNextLineSendsTheOneInFrontToTheBackground(t *testing.T) {
+func TestCtrlZSendsTheOneInFrontToTheBackground(t *testing.T) {
 	t.Parallel()
 	s := open(t, 24, 100)
 	s.begin(nil, "-yield", "30s")
@@ -102,6 +105,8 @@ func TestNextLineSendsTheOneInFrontToTheBackground(t *testing.T) {
 	s.send("echo fi''rst; while :; do sleep 0.1; done\r")
 	s.expect("first")
 	s.send("echo se''cond\r")
+	s.expect(`, a line waits`)
+	s.send("\x1a")
 	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
 	s.expect(`(?m)^second`)
 	s.expect(`exited, code\(0\)`)
@@ -166,7 +171,7 @@ func TestColours(t *testing.T) {
 		s.expect(`(?m)^\[\d+\] exited`)
 		s.send(":quit\r")
 		s.ends(0)
-		if strings.Contains(s.shown(), "\x1b[") {
+		if strings.Contains(strings.NewReplacer(pasteOn, "", pasteOff, "").Replace(s.shown()), "\x1b[") {
 			t.Errorf("colours with %s", variables)
 		}
 	}
@@ -180,7 +185,7 @@ func TestTerminalIsRestored(t *testing.T) {
 		code int
 	}{
 		":quit":                 {func(s *seat) { s.send(":quit\r") }, 0},
-		"Ctrl-D":                {func(s *seat) { s.send("\x04") }, 0},
+		"Ctrl-D":                {func(s *seat) { s.send("\x1a\x04") }, 0},
 		"SIGTERM":               {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
 		"SIGHUP":                {func(s *seat) { s.signal(s.demo(), syscall.SIGHUP) }, 129},
 		"SIGTERM for the host":  {func(s *seat) { s.signal(s.host(), syscall.SIGTERM) }, 143},

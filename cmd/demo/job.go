@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -16,18 +17,37 @@ type job struct {
 	number      int                // in the order of their starts
 	id          messages.ProcessID // zero until it has started
 	background  bool
-	interrupted bool // before it had started
-	rest        []byte
-	letGo       context.CancelFunc // ends the wait for the command, not the command
-	done        func(code int)
+	interrupted bool      // before it had started
+	rest        []byte    // of its output: a line without its end
+	spoke       time.Time // began with that line
+	script      string
+	began       time.Time
+
+	// What is known of its terminal; see front.go and attach.go.
+	probe  *probe // set before the job is part of an aim
+	state  ttyState
+	fed    bool               // it got a line, and has not been looked at since
+	alt    bool               // it is on the alternate screen
+	tail   []byte             // of its output, for sequences in pieces
+	redraw bool               // when it gets the terminal
+	input  chan []byte        // that is typed into it
+	said   chan struct{}      // of size one: look soon
+	stale  chan struct{}      // of size one: and say what there is
+	away   chan struct{}      // closed when it is not in front any more
+	letGo  context.CancelFunc // ends the wait for the command, not the command
+	done   func(code int)
 }
 
-// start runs a line as a script of the user's shell. The job in front makes room.
+// typedAhead is how many chunks of keys may wait for a command that does not take them.
+const typedAhead = 64
+
+// start runs a line as a script of the user's shell. There is no job in front.
 func (h *host) start(script string, done func(code int)) {
-	h.toBack(h.front)
 	h.calls++
 	ctx, letGo := context.WithCancel(context.Background())
-	j := &job{call: messages.CallID("line " + strconv.Itoa(h.calls)), number: h.calls, letGo: letGo, done: done}
+	j := &job{call: messages.CallID("line " + strconv.Itoa(h.calls)), number: h.calls, letGo: letGo, done: done, script: script,
+		began: time.Now(), input: make(chan []byte, typedAhead), said: make(chan struct{}, 1), stale: make(chan struct{}, 1),
+		away: make(chan struct{})}
 	h.jobs[j.call], h.front = j, j
 	request := messages.ExecCommand{Call: j.call, Script: script}
 	if h.terminal != nil {
@@ -46,12 +66,23 @@ func (h *host) answered(j *job, result *messages.Result, err error) {
 	switch {
 	case errors.Is(err, messages.ErrCancelled): // by toBack
 	case err != nil && h.jobs[j.call] == j:
+		if errors.Is(err, messages.ErrAborted) && j == h.front {
+			for _, l := range h.waiting {
+				if !l.end {
+					defer h.view.note(fmt.Sprintf("%q does not run either.", l.text))
+				}
+				l.done(1)
+			}
+			h.waiting = nil
+		}
 		if !h.quitting {
 			h.view.fail(err)
 		}
 		h.finish(j, exitCodeOf(err))
-	case err == nil && result.Running && h.terminal != nil:
-		h.toBack(j)
+	case err == nil && result.Running && h.terminal != nil && j == h.front:
+		if !j.state.reading && !j.fed && h.passing == nil && len(h.waiting) == 0 {
+			h.toBack(j)
+		}
 	}
 }
 
@@ -60,28 +91,45 @@ func (h *host) toBack(j *job) {
 	if j == nil || j.background || h.jobs[j.call] != j {
 		return
 	}
-	h.view.flush()
 	j.background = true
-	h.front = nil
+	h.retire(j)
 	if j.id != 0 {
 		h.goesOn(j)
 	}
+	h.next()
+}
+
+// retire takes a job from the front.
+func (h *host) retire(j *job) {
+	if h.front != j {
+		return
+	}
+	h.front = nil
+	close(j.away)
+	if p := h.passing; p != nil {
+		h.endPass("")
+		if rest := j.rest; !p.began && len(rest) > 0 { // it was held for the passage
+			j.rest = nil
+			h.view.output(j, messages.StreamStdout, rest)
+		}
+	}
+	h.view.flush()
+	h.reprompt()
 }
 
 // goesOn stops waiting for a job in the background. One that has not started is waited for: there may be a question about it.
 func (h *host) goesOn(j *job) {
 	j.letGo()
-	h.view.note(fmt.Sprintf("[%d] goes on in the background.", j.id))
+	h.view.note(fmt.Sprintf("[%d] goes on in the background. :fg %d brings it back.", j.id, j.id))
 }
 
 // finish forgets a job that has ended.
 func (h *host) finish(j *job, code int) {
 	delete(h.jobs, j.call)
-	if h.front == j {
-		h.front = nil
-	}
+	h.retire(j)
 	j.letGo()
 	j.done(code)
+	h.next()
 }
 
 // event shows what happened to a job.
@@ -101,15 +149,19 @@ func (h *host) event(event messages.Event) {
 	}
 	switch e := event.(type) {
 	case messages.ExecStarted:
-		j.id = e.Process
-		if j.background {
+		j.id, j.began = e.Process, time.Now()
+		switch {
+		case j.background:
 			h.goesOn(j)
+		case h.terminal != nil:
+			go h.watch(j, e.PID)
+			go h.typist(j, j.away)
 		}
 		if j.interrupted {
 			h.send(j, syscall.SIGINT)
 		}
 	case messages.OutputDelta:
-		h.view.output(j, e.Stream, e.Bytes)
+		h.output(j, e)
 	case messages.ExecNotice:
 		h.view.note(e.Text)
 	case messages.ProcessWarning:
@@ -123,8 +175,30 @@ func (h *host) event(event messages.Event) {
 		if !known {
 			code = 125
 		}
+		h.retire(j)
 		h.view.ended(j, e)
 		h.finish(j, code)
+	}
+}
+
+// output shows what a job says: as it is while the job has the terminal, and in lines otherwise. What a full-screen program
+// draws in the background is for nobody.
+func (h *host) output(j *job, e messages.OutputDelta) {
+	if h.terminal == nil {
+		h.view.output(j, e.Stream, e.Bytes)
+		return
+	}
+	if j.alternate(e.Bytes) && j == h.front && !j.background {
+		h.attach(j)
+	}
+	j.say()
+	switch p := h.passing; {
+	case p != nil && p.job == j && p.began:
+		h.passOn(p, e.Bytes)
+	case p != nil && p.job == j:
+		j.rest = append(j.rest, e.Bytes...) // until the line editor lets go of the terminal, which it does at once
+	case !j.alt:
+		h.view.output(j, e.Stream, e.Bytes)
 	}
 }
 
@@ -140,6 +214,11 @@ func absence(event messages.Event) string {
 // one that was started last.
 func (h *host) interrupt(typed string) {
 	target := h.front
+	h.waiting = nil // as a terminal drops what was typed ahead
+	if h.changing != nil {
+		h.changing()
+		return
+	}
 	if target == nil && typed == "" {
 		for _, j := range h.jobs {
 			if target == nil || j.number > target.number {

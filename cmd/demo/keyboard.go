@@ -16,8 +16,18 @@ type keyboard struct {
 	asks   <-chan *asked
 	out    io.Writer // the terminal
 	editor editor
-	idle   string // the prompt while there is no question
-	once   bool   // nothing more is read when the question is over
+	aim    aim  // where keys go while there is no question
+	once   bool // nothing more is read when the question is over
+	paste  paste
+
+	aims   chan aim                  // of size one: the newest counts
+	hurry  func(j *job)              // a job hides what is typed, or wants each key; nil: there are no jobs
+	submit func(text string, j *job) // a line for a job that reads
+	back   func()                    // Ctrl-Z
+	end    func()                    // Ctrl-D on an empty line; nil: that ends the reading of lines
+	early  []byte                    // was typed for a job that wants each key
+	ahead  string                    // stood on the line when a job began to get every key
+	lineTo *job                      // who read when the line was begun
 
 	waiting []byte // that is read next
 	asked   *asked // nil: no question
@@ -34,12 +44,15 @@ const (
 	typing     keyState = iota // to the line, even if a question is shown
 	choosing                   // to the question
 	explaining                 // to a line that says why not
+	passing                    // to a command, each for itself
 )
 
 // Keys that nobody can press, for the editor. The terminal package would take Ctrl-C for the end of the input.
 const (
 	interruptKey = 0x1f
 	switchKey    = 0x1e // the state has changed
+	submitKey    = 0x1d // the line is for a job
+	endKey       = 0x1c // Ctrl-D
 )
 
 // quietTime is how long no key must have been pressed before keys are taken for answers: nobody is to approve by a word that
@@ -68,6 +81,13 @@ func typed() <-chan []byte {
 // Read implements io.Reader for the editor.
 func (k *keyboard) Read(p []byte) (int, error) {
 	for len(k.waiting) == 0 {
+		if k.state == passing {
+			return 0, errPassing
+		}
+		if k.aim.pass != nil && k.asked == nil && k.state == typing {
+			k.change(passing)
+			break
+		}
 		asks, over := k.asks, (<-chan struct{})(nil)
 		if k.asked != nil {
 			asks, over = nil, k.asked.over
@@ -79,9 +99,16 @@ func (k *keyboard) Read(p []byte) (int, error) {
 			if !open {
 				return 0, io.EOF
 			}
+			select {
+			case a := <-k.aims: // it was there before the keys
+				k.turn(a)
+			default:
+			}
 			k.take(chunk)
+		case a := <-k.aims:
+			k.turn(a)
 		case k.asked = <-asks:
-			k.write(k.asked.show())
+			k.write(k.asked.show(k.aim.columns))
 			k.quiet = time.After(quietTime)
 		case <-k.quiet:
 			if k.asked != nil && k.state == typing {
@@ -104,26 +131,61 @@ func (k *keyboard) take(chunk []byte) {
 		k.answer(messages.Decision{Kind: messages.DecisionAborted})
 	case k.state == choosing:
 		k.choose(chunk)
+	case k.state == typing && k.secret(chunk):
 	default:
 		k.quiet = time.After(quietTime)
-		for i, key := range chunk {
-			switch key {
-			case 0x03:
-				chunk[i] = interruptKey
-			case interruptKey, switchKey: // Ctrl-_ and Ctrl-^
-				chunk[i] = 0 // means nothing
-			}
+		text, tooLong := k.paste.take(chunk)
+		if tooLong {
+			k.write("What you pasted is too long for a line, and was left out: put it into a file.\n")
 		}
-		k.waiting = chunk
+		k.waiting = k.translate(text)
 	}
+}
+
+// secret keeps keys for a job that hides them or wants each of them, and of which the loop may not know that yet.
+func (k *keyboard) secret(chunk []byte) bool {
+	j := k.aim.job
+	if j == nil || j.probe == nil || k.hurry == nil {
+		return false
+	}
+	if modes := j.probe.modes(); !modes.hidden && !modes.raw {
+		k.early = nil
+		return false
+	}
+	k.early = append(k.early, chunk...)
+	k.hurry(j)
+	return true
+}
+
+// translate gives keys that the editor would misunderstand other names.
+func (k *keyboard) translate(text []byte) []byte {
+	for i, key := range text {
+		switch key {
+		case 0x03:
+			text[i] = interruptKey
+		case 0x04:
+			if k.end != nil && k.state == typing {
+				text[i] = endKey
+			}
+		case '\r', '\n':
+			if k.aim.reads && k.state == typing {
+				text[i] = submitKey
+			}
+		case interruptKey, switchKey, submitKey, endKey: // nobody means Ctrl-_ and the like
+			text[i] = 0
+		}
+	}
+	return text
 }
 
 // choose takes one key for an answer. More at once are pasted, or a key such as an arrow.
 func (k *keyboard) choose(chunk []byte) {
 	kind, found := k.asked.choice(chunk[0])
 	switch {
+	case len(chunk) == 1 && chunk[0] == '?':
+		k.write(k.asked.showAll())
 	case len(chunk) > 1 || !found:
-		k.write(k.asked.show())
+		k.write(k.asked.again(k.aim.columns))
 	case kind == messages.DecisionDenied:
 		k.change(explaining)
 	default:
@@ -157,7 +219,7 @@ func (k *keyboard) forget() {
 // change has the editor show another line: the next key that it reads is ours.
 func (k *keyboard) change(to keyState) {
 	if k.state == explaining {
-		k.editor.SetPrompt(k.idle)
+		k.editor.SetPrompt(k.aim.prompt)
 	}
 	k.state = to
 	k.waiting = []byte{switchKey}
@@ -173,8 +235,12 @@ func (k *keyboard) switched(line string, pos int) (string, int) {
 	case explaining:
 		k.prompt("why not? ")
 		return "", 0
+	case passing:
+		k.ahead = line
+		k.prompt("")
+		return "", 0
 	default:
-		k.prompt(k.idle)
+		k.prompt(k.aim.prompt)
 		return k.line, k.pos
 	}
 }

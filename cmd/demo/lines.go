@@ -14,6 +14,8 @@ import (
 // line is one line of input. Whoever handles it calls done with its exit code.
 type line struct {
 	text string
+	to   *job // who read when it was begun; nil: nobody
+	end  bool // no line, but the end of the input
 	done func(code int)
 }
 
@@ -41,9 +43,15 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 		return fail(err)
 	}
 	asker.session = h.session
-	keys := &keyboard{chunks: typed(), asks: asker.asks, out: os.Stdout, idle: prompt}
+	keys := h.keyboard(asker.asks)
 	e := newEditor(t, keys, func(typed string) { h.tell(func() { h.interrupt(typed) }) })
-	h.view = newScreen(e, coloured(os.Stdout))
+	s := newScreen(e, coloured(os.Stdout))
+	s.title = smart()
+	h.view = s
+	if smart() {
+		t.pasted = true
+		s.raw([]byte(pasteOn))
+	}
 	if err := t.cbreak(); err != nil {
 		return fail(err)
 	}
@@ -52,23 +60,67 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 		t.restoreOurs()
 		h.tell(func() { h.quit(128 + int(syscall.SIGHUP)) })
 	}()
-	go func() {
-		for {
-			switch text, err := e.ReadLine(); {
-			case err != nil: // Ctrl-D, or the terminal is gone
-				h.tell(func() { h.quit(0) })
-				return
-			case !keys.explained(text):
-				h.lines <- line{text, func(int) {}}
-			}
-		}
-	}()
+	go h.read(e, keys)
 	if p.sandbox.Confined() {
 		h.view.note(cannotConfine)
 	}
 	h.view.note("Each line is run by your shell. :help lists what else there is, :quit or Ctrl-D ends the demo.")
+
 	return h.run(signals)
 }
+
+// keyboard is what a person types on.
+func (h *host) keyboard(asks <-chan *asked) *keyboard {
+	h.keys = &keyboard{chunks: typed(), asks: asks, out: os.Stdout, aims: make(chan aim, 1),
+		aim: aim{prompt: prompt, dir: h.dir, columns: int(h.terminal.size().Cols)},
+		hurry: func(j *job) {
+			h.tell(func() { h.looked(j, j.probe.look(), true) })
+		},
+		submit: func(text string, j *job) { h.tell(func() { h.submitted(fromMarks(text), j) }) },
+		back: func() {
+			h.tell(func() {
+				if h.front == nil {
+					h.view.note("^Z: no command is in front.")
+				}
+				h.toBack(h.front)
+			})
+		},
+		end: func() { h.tell(h.endOfInput) },
+	}
+	return h.keys
+}
+
+// endOfInput is Ctrl-D on an empty line: for the command that reads, or else the end of the demo.
+func (h *host) endOfInput() {
+	switch j := h.front; {
+	case j == nil:
+		h.quit(0)
+	default:
+		h.waiting = append(h.waiting, line{end: true, done: func(int) {}})
+		h.feed()
+	}
+}
+
+// read reads lines until the terminal is gone.
+func (h *host) read(e editor, keys *keyboard) {
+	for {
+		text, err := e.ReadLine()
+		to := keys.lineTo
+		keys.lineTo = nil
+		switch {
+		case errors.Is(err, errPassing):
+			keys.through()
+		case err != nil:
+			h.tell(func() { h.quit(0) })
+			return
+		case !keys.explained(text):
+			h.lines <- line{text: fromMarks(text), to: to, done: func(int) {}}
+		}
+	}
+}
+
+// smart says whether the terminal understands sequences.
+func smart() bool { return os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" }
 
 // runScript runs the lines of the input one after the other and returns the exit code of the last.
 func runScript(p *policies) int {
@@ -98,7 +150,7 @@ func (h *host) runAll(input io.Reader) (code int, err error) {
 		text, err := reader.ReadString('\n')
 		if text != "" {
 			codes := make(chan int, 1)
-			h.lines <- line{text, func(code int) {
+			h.lines <- line{text: text, done: func(code int) {
 				if !h.quitting {
 					h.code = code
 				}

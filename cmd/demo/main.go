@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -29,7 +30,8 @@ const shutdownTime = 10 * time.Second
 const usage = `Usage:
   demo [FLAG]...                           read commands, from a terminal or from a file or pipe
   demo [FLAG]... -- COMMAND [ARGUMENT]...  run one command
-  demo tour [-json]                        show everything at work in half a minute, and check it
+  demo tour [-json] [N]                    show everything at work in half a minute, or scene N, and check it
+  demo --version                           which version this is
 
   --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (if you do not say), never,
                       granular, or a policy in JSON
@@ -40,18 +42,27 @@ const usage = `Usage:
                       files *.rules in execbus/rules in your configuration directory
   --yield DURATION    see below; not with --
 
-On a terminal each line is a script for your shell. What it says is shown while it runs. Lines with a colon in front
-are for the demo itself; :help lists them. After the yield time (-yield, 10s if you do not say), or when you enter the
-next line, a command goes on in the background, and what it says has its number in front. Ctrl-C interrupts the command
-in front, Ctrl-D or :quit ends the demo with everything that runs. Colours are used unless NO_COLOR is set.
+On a terminal each line is a script for your shell. A line with a colon in front is for the demo itself; :help lists
+what there is. While a command runs in front, the prompt has its number and says who gets what you type:
+
+  - While the command reads its terminal it gets your lines. If it hides what is typed, as for a password, so does the
+    demo. A line that comes too early waits until the command reads it, or has ended.
+  - A full-screen program gets every key and the whole terminal by itself; so does any command after :fg ID. Ctrl-]
+    brings you back.
+  - Ctrl-C interrupts it, Ctrl-D ends its input, Ctrl-Z puts it into the background. It also goes there after the yield
+    time (10s if you do not say) if it does not read. What it says then has its number in front.
+
+cd, export and unset on a line of their own last; in longer lines they hold for that line. A pasted loop is one command.
+Tab completes, Ctrl-R finds an earlier line that contains what you typed. Ctrl-D or :quit ends the demo with everything
+that runs. Colours are used unless NO_COLOR is set.
 
 If standard input or output is no terminal, each line of the input is run to its end, without a prompt. The exit code is
 the last command's. Nobody is asked: a command that needs an answer is rejected.
 
 A question is answered with one key: y runs the command this once; a also does not ask for it again in this session; p
 allows everything that begins like it, by a rule that is written to the last FILE, or else to default.rules in your own
-directory; n rejects it with a word why; x or Ctrl-C rejects it with everything else that waits for an answer. Keys
-count half a second after you have stopped typing.
+directory; n rejects it with a word why; x or Ctrl-C rejects it with everything else that waits for an answer; ? shows
+all that is known. Keys count half a second after you have stopped typing.
 
 With -- one command runs: on a terminal if standard input and output are one, on pipes otherwise. Input, output and
 window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.
@@ -65,37 +76,51 @@ func main() { os.Exit(run(os.Args[1:])) }
 // run is the program. It returns its exit code.
 func run(args []string) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	version := flags.Bool("version", false, "")
 	yield := flags.Duration("yield", messages.DefaultExecYield, "")
 	policies := policyFlags(flags)
 	if code, done := parse(flags, args, usage); done {
 		return code
+	}
+	if *version {
+		fmt.Println("execbus demo", buildVersion())
+		return 0
 	}
 	rest := flags.Args()
 	before := args[:len(args)-len(rest)]
 	explicit := len(before) > 0 && before[len(before)-1] == "--"
 	switch {
 	case explicit && len(rest) == 0:
-		return misused("there is no command behind --", usage)
+		return misused("there is no command behind --")
 	case explicit && isSet(flags, "yield"):
-		return misused("-yield does not go with --: one command is waited for", usage)
+		return misused("-yield does not go with --: one command is waited for")
 	case len(rest) > 0 && !explicit && rest[0] == "tour" && flags.NFlag() > 0:
-		return misused("no flag goes before tour", usage)
+		return misused("no flag goes before tour")
 	case len(rest) > 0 && !explicit && rest[0] == "tour":
 		return runTour(rest[1:])
 	case len(rest) > 0 && !explicit:
-		return misused(fmt.Sprintf("there is no %q; to run it as a command: demo -- %s", rest[0], strings.Join(rest, " ")), "")
+		return misused(fmt.Sprintf("there is no %q; to run it as a command: demo -- %s", rest[0], strings.Join(rest, " ")))
 	}
 	if err := policies.check(); err != nil {
-		return misused(err.Error(), "")
+		return misused(err.Error())
 	}
 	switch {
 	case explicit:
 		return runCommand(rest, policies)
 	case *yield < messages.MinYield || *yield > messages.MaxYield:
-		return misused(fmt.Sprintf("-yield %v is out of range: use %v to %v", *yield, messages.MinYield, messages.MaxYield), "")
+		return misused(fmt.Sprintf("-yield %v is out of range: use %v to %v", *yield, messages.MinYield, messages.MaxYield))
 	default:
 		return runLines(*yield, policies)
 	}
+}
+
+// buildVersion is what the Go tool knows about this program.
+func buildVersion() string {
+	info, known := debug.ReadBuildInfo()
+	if !known || info.Main.Version == "" {
+		return "(unknown version)"
+	}
+	return info.Main.Version + ", " + info.GoVersion
 }
 
 // isSet says whether a flag was given.
@@ -113,18 +138,15 @@ func parse(flags *flag.FlagSet, args []string, usage string) (code int, done boo
 		fmt.Print(usage)
 		return 0, true
 	case err != nil:
-		return misused(err.Error(), usage), true
+		return misused(err.Error() + "; --help lists what there is"), true
 	default:
 		return 0, false
 	}
 }
 
 // misused explains wrong usage.
-func misused(why, usage string) int {
+func misused(why string) int {
 	fmt.Fprintln(os.Stderr, "demo:", why)
-	if usage != "" {
-		fmt.Fprint(os.Stderr, "\n", usage)
-	}
 	return 2
 }
 
@@ -136,7 +158,7 @@ func runCommand(argv []string, p *policies) int {
 		c.asker = newAsker(p)
 		approver = c.asker
 	}
-	rt, session, err := p.start(approver)
+	rt, session, err := p.start(approver, onScreen(c.terminal))
 	if err != nil {
 		return fail(err)
 	}

@@ -105,6 +105,8 @@ func TestExitCodes(t *testing.T) {
 		{"no such sandbox", []string{"--sandbox", "sand"}, 2, `there is no type "sand"`},
 		{"no name of a sandbox", []string{"--sandbox", ""}, 2, "it is empty"},
 		{"policies of the tour", []string{"--approval", "never", "tour"}, 2, "before tour"},
+		{"a scene that is none", []string{"tour", "99"}, 2, "1 to 14"},
+		{"two scenes", []string{"tour", "1", "2"}, 2, `"2" is too much`},
 		{"arguments of the tour", []string{"tour", "x"}, 2, `"x"`},
 		{"flags of the tour", []string{"tour", "-nosuch"}, 2, "-nosuch"},
 		{"a command called tour", []string{"--", "tour"}, 127, "tour"},
@@ -114,6 +116,9 @@ func TestExitCodes(t *testing.T) {
 			got := finish(t, demo(t, c.arguments...))
 			if got.code != c.code || !strings.Contains(got.stderr, c.says) || got.stdout != "" {
 				t.Errorf("ended with %d, want %d, and said %q, want %q; on stdout: %q", got.code, c.code, got.stderr, c.says, got.stdout)
+			}
+			if c.code == 2 && strings.Count(got.stderr, "\n") > 1 {
+				t.Errorf("said more than a line: %q", got.stderr)
 			}
 			if c.says == "" && got.stderr != "" {
 				t.Errorf("said %q", got.stderr)
@@ -130,6 +135,13 @@ func TestExitCodeOfExecbusItself(t *testing.T) {
 	c.Env = environment(t)
 	if got := finish(t, c); got.code != 125 || !strings.Contains(got.stderr, "SessionOptions.Dir") {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if got := finish(t, demo(t, "--version")); got.code != 0 || !strings.HasPrefix(got.stdout, "execbus demo ") || strings.Count(got.stdout, "\n") != 1 {
+		t.Error(got)
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *policies) check() error {
 }
 
 // start starts a runtime with a session. Nil for the approver: nobody can be asked.
-func (p *policies) start(approver execbus.Approver) (*execbus.Runtime, *execbus.Session, error) {
+func (p *policies) start(approver execbus.Approver, environment messages.EnvironmentPolicy) (*execbus.Runtime, *execbus.Session, error) {
 	rt, err := execbus.Start(p.options())
 	if err != nil {
 		return nil, nil, err
@@ -109,7 +109,7 @@ func (p *policies) start(approver execbus.Approver) (*execbus.Runtime, *execbus.
 	for _, err := range rt.RuleErrors() {
 		fmt.Fprintln(os.Stderr, "demo: a rule file says nothing because of an error:", err)
 	}
-	session, err := rt.OpenSession(execbus.SessionOptions{Approval: p.approval, Sandbox: &p.sandbox, Approver: approver})
+	session, err := rt.OpenSession(execbus.SessionOptions{Approval: p.approval, Sandbox: &p.sandbox, Approver: approver, Environment: environment})
 	return rt, session, err
 }
 

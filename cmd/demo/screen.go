@@ -18,7 +18,17 @@ type screen struct {
 	editor editor
 	colour bool
 	held   map[*job]bool // those with an incomplete line
+	title  bool          // the window has one that can be changed
+	away   bool          // a command has the terminal
+	kept   strings.Builder
+	lost   int // bytes that did not fit
 }
+
+// mostKept bounds what is kept for the time when the terminal is ours again, in bytes.
+const mostKept = 64 << 10
+
+// holdFront is how long the command in front may take from the beginning of a line to reading the answer.
+const holdFront = 300 * time.Millisecond
 
 // longestLine bounds what is held back of a line.
 const longestLine = 8 << 10
@@ -31,6 +41,9 @@ func (s *screen) resize(size messages.Size) { s.editor.resize(size) }
 
 // output shows complete lines at once.
 func (s *screen) output(j *job, _ messages.Stream, p []byte) {
+	if len(j.rest) == 0 {
+		j.spoke = time.Now()
+	}
 	j.rest = append(j.rest, p...)
 	end := bytes.LastIndexByte(j.rest, '\n') + 1
 	if len(j.rest)-end > longestLine {
@@ -62,10 +75,13 @@ func (s *screen) show(j *job, text []byte) {
 
 func (s *screen) flush() {
 	for j := range s.held {
+		if !j.background && (j.state.reading || time.Since(j.spoke) < holdFront) {
+			continue // it is the prompt, or about to be
+		}
 		s.show(j, j.rest)
 		j.rest = nil
+		delete(s.held, j)
 	}
-	clear(s.held)
 }
 
 func (s *screen) ended(j *job, end messages.ExecEnded) {
@@ -92,8 +108,36 @@ func (s *screen) note(text string) { s.write(s.paint(dim, text) + "\n") }
 
 func (s *screen) fail(err error) { s.write(s.paint(red, "demo: "+err.Error()) + "\n") }
 
-// write ignores errors: a terminal that is gone ends us by SIGHUP or by the end of its input.
-func (s *screen) write(text string) { _, _ = s.editor.Write([]byte(text)) }
+// write shows text above the line, or keeps it. It ignores errors: a terminal that is gone ends us by SIGHUP or by the end of
+// its input.
+func (s *screen) write(text string) {
+	switch {
+	case !s.away:
+		_, _ = s.editor.Write([]byte(text))
+	case s.kept.Len()+len(text) > mostKept:
+		s.lost += len(text)
+	default:
+		s.kept.WriteString(text)
+	}
+}
+
+// raw shows what a command says that has the terminal.
+func (s *screen) raw(p []byte) { toTerminal(p) }
+
+// leave gives the terminal to a command, and back takes it.
+func (s *screen) leave() { s.away = true }
+
+func (s *screen) back() {
+	s.away = false
+	if s.kept.Len() > 0 {
+		s.write(s.kept.String())
+	}
+	if s.lost > 0 {
+		s.note(fmt.Sprintf("%d bytes of other commands were not kept meanwhile; :read has them.", s.lost))
+	}
+	s.kept.Reset()
+	s.lost = 0
+}
 
 // Colours, as parameters of the terminal's sequence.
 const (

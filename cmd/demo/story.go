@@ -14,6 +14,7 @@ import (
 type story struct {
 	asJSON bool
 	colour bool
+	pause  func(context.Context) // between scenes; nil: none
 }
 
 // scene is one step as it is told.
@@ -50,16 +51,22 @@ func newStory(asJSON bool) *story {
 	return &story{asJSON: asJSON, colour: !asJSON && coloured(os.Stdout)}
 }
 
-// tell tells all steps and returns the exit code.
-func (s *story) tell(ctx context.Context) int {
+// tell tells the steps with these numbers and returns the exit code.
+func (s *story) tell(ctx context.Context, numbers []int) int {
 	began := time.Now()
 	t, err := begin()
 	if err != nil {
 		return fail(err)
 	}
 	sum := total{}
-	for i, step := range steps() {
-		sc := s.play(ctx, t, i+1, step)
+	for i, number := range numbers {
+		if i > 0 && s.pause != nil {
+			s.pause(ctx)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		sc := s.play(ctx, t, number, steps()[number-1])
 		sum.Steps++
 		if _, interrupted := errors.AsType[interruption](context.Cause(ctx)); interrupted {
 			break // whatever this did to the step
@@ -86,7 +93,9 @@ func (s *story) play(ctx context.Context, t *tour, number int, step step) *scene
 	sc := &scene{Step: number, Name: step.name, About: step.about, Facts: map[string]any{}, story: s}
 	s.print("\n%s\n", paint(s.colour, bold, fmt.Sprintf("%d. %s: %s", number, step.name, step.about)))
 	began := time.Now()
-	err := step.show(ctx, t, sc)
+	bounded, done := context.WithTimeout(ctx, stepTime)
+	err := step.show(bounded, t, sc)
+	done()
 	sc.Seconds = seconds(began)
 	sc.OK = err == nil && sc.Skipped == ""
 	for _, c := range sc.Checks {
@@ -109,11 +118,18 @@ func (s *story) close(sum total) {
 	s.encode(sum)
 	switch {
 	case sum.OK:
-		s.print("\n%s\n", paint(s.colour, green, fmt.Sprintf("All %d steps held, in %.1f s.%s", sum.Steps-sum.Skipped, sum.Seconds,
-			skippedText(sum.Skipped))))
+		s.print("\n%s\n", paint(s.colour, green, told(sum)))
 	case sum.Failed > 0:
 		s.print("\n%s\n", paint(s.colour, red, fmt.Sprintf("%d of %d steps did not hold.", sum.Failed, sum.Steps)))
 	}
+}
+
+// told is how it ended, if all went well.
+func told(sum total) string {
+	if sum.Steps-sum.Skipped == 1 {
+		return "The step held." + skippedText(sum.Skipped)
+	}
+	return fmt.Sprintf("All %d steps held, in %.1f s.%s", sum.Steps-sum.Skipped, sum.Seconds, skippedText(sum.Skipped))
 }
 
 func skippedText(n int) string {

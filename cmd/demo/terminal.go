@@ -13,6 +13,7 @@ import (
 type terminal struct {
 	before *unix.Termios // the state to go back to
 	once   sync.Once
+	pasted bool // it marks what is pasted
 }
 
 // openTerminal looks whether input and output are a terminal.
@@ -57,7 +58,12 @@ func (t *terminal) keys() *unix.Termios {
 // restore undoes raw and cbreak. It may be called from any goroutine and more than once.
 func (t *terminal) restore() {
 	if t != nil {
-		t.once.Do(func() { _ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, t.before) })
+		t.once.Do(func() {
+			if t.pasted {
+				toTerminal([]byte(pasteOff))
+			}
+			_ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, t.before)
+		})
 	}
 }
 

@@ -1,24 +1,28 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/execbus/execbus"
 )
 
-const tourUsage = `Usage: demo tour [-json]
+const tourUsage = `Usage: demo tour [-json] [N]
 
 Runs commands that show what execbus does, tells what happens, and checks it. It takes some seconds, needs no terminal,
-writes to temporary directories that it removes, and leaves no processes behind. Ctrl-C ends it early.
+writes to temporary directories that it removes, and leaves no processes behind. On a terminal it waits for the Enter key
+after each scene. Ctrl-C ends it early.
 
   -json    one JSON object per step instead of the narration
+  N        only scene N, and those that it goes on from
 
 A step's object has its number, name, what it is about, whether it held (ok), its seconds, its checks and facts; a step
 that this machine cannot show has a reason (skipped) instead of checks. The last object is the sum.
@@ -26,31 +30,32 @@ that this machine cannot show has a reason (skipped) instead of checks. The last
 The exit code is 0 if every step held, 1 if one did not, 128+n after signal n, and 2 for wrong usage.
 `
 
-// tourTime bounds the whole tour. It takes a fraction of that.
-const tourTime = 2 * time.Minute
+// stepTime bounds a scene. It takes a fraction of that.
+const stepTime = time.Minute
 
 // step is one thing to show.
 type step struct {
 	name, about string
 	show        func(ctx context.Context, t *tour, s *scene) error
+	after       int // the number of the step that this one goes on from; zero: none
 }
 
 func steps() []step {
 	return []step{
-		{"short command", "a command that ends before its yield time: one call, one answer", showShort},
-		{"session", "an interpreter on a terminal lives on over several calls", showSession},
-		{"interrupt", "Ctrl-C reaches the program that runs, and the interpreter survives it", showInterrupt},
-		{"flood", "more output than anybody wants is kept in bounds, and what was dropped is counted exactly", showFlood},
-		{"omitted range", "what an answer left out can still be read, as far as it is remembered", showOmitted},
-		{"slow subscriber", "who does not read loses output, learns exactly which, and slows nobody", showSlow},
-		{"limit", "70 processes against the limit of 64: the ones used longest ago make room", showLimit},
-		{"tree", "daemons that left their session and ignore SIGTERM are ended with their tree", showTree},
-		{"question", "what is not known to be safe is asked about, and waits for the answer", showQuestion},
-		{"remembered answer", "what was allowed for the session is not asked about again, until that is revoked", showRemembered},
-		{"refusal", "a command that is refused does not run, and its caller learns why", showRefusal},
-		{"amendment", "an answer becomes a rule in a file, and holds for all that begins alike", showAmendment},
-		{"denied and retried", "what the sandbox has stopped runs again without it, if a person agrees", showDenial},
-		{"records", "every process has exactly one end on record, and nothing is left", showRecords},
+		{"short command", "a command that ends before its yield time: one call, one answer", showShort, 0},
+		{"session", "an interpreter on a terminal lives on over several calls", showSession, 0},
+		{"interrupt", "Ctrl-C reaches the program that runs, and the interpreter survives it", showInterrupt, 2},
+		{"flood", "more output than anybody wants is kept in bounds, and what was dropped is counted exactly", showFlood, 0},
+		{"omitted range", "what an answer left out can still be read, as far as it is remembered", showOmitted, 4},
+		{"slow subscriber", "who does not read loses output, learns exactly which, and slows nobody", showSlow, 0},
+		{"limit", "70 processes against the limit of 64: the ones used longest ago make room", showLimit, 0},
+		{"tree", "daemons that left their session and ignore SIGTERM are ended with their tree", showTree, 0},
+		{"question", "what is not known to be safe is asked about, and waits for the answer", showQuestion, 0},
+		{"remembered answer", "what was allowed for the session is not asked about again, until that is revoked", showRemembered, 0},
+		{"refusal", "a command that is refused does not run, and its caller learns why", showRefusal, 0},
+		{"amendment", "an answer becomes a rule in a file, and holds for all that begins alike", showAmendment, 0},
+		{"denied and retried", "what the sandbox has stopped runs again without it, if a person agrees", showDenial, 0},
+		{"records", "every process has exactly one end on record, and nothing is left", showRecords, 0},
 	}
 }
 
@@ -72,17 +77,61 @@ func runTour(args []string) int {
 	if code, done := parse(flags, args, tourUsage); done {
 		return code
 	}
+	only := 0
 	if flags.NArg() > 0 {
-		return misused(fmt.Sprintf("tour takes no argument such as %q", flags.Arg(0)), tourUsage)
+		n, err := strconv.Atoi(flags.Arg(0))
+		if err != nil || n < 1 || n > len(steps()) {
+			return misused(fmt.Sprintf("there is no scene %q: they have the numbers 1 to %d", flags.Arg(0), len(steps())))
+		}
+		only = n
+	}
+	if flags.NArg() > 1 {
+		return misused(fmt.Sprintf("tour shows one scene or all: %q is too much", flags.Arg(1)))
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	code := newStory(*asJSON).tell(ctx)
+	s := newStory(*asJSON)
+	if t := openTerminal(); t != nil && !*asJSON {
+		s.pause = pauses()
+	}
+	code := s.tell(ctx, scenes(only))
 	if received, interrupted := errors.AsType[interruption](context.Cause(ctx)); interrupted {
 		fmt.Fprintln(os.Stderr, "demo: interrupted; everything has been ended")
 		return 128 + int(received.Signal)
 	}
 	return code
+}
+
+// scenes are the numbers of the steps to show: all, or one with what it goes on from.
+func scenes(only int) (numbers []int) {
+	for i := range steps() {
+		if only == 0 || only == i+1 || steps()[only-1].after == i+1 {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// pauses waits for the Enter key between scenes, or for the end of the tour. What comes from the terminal is a line.
+func pauses() func(context.Context) {
+	lines := make(chan struct{})
+	go func() {
+		defer close(lines)
+		reader := bufio.NewReader(os.Stdin)
+		for {
+			if _, err := reader.ReadString('\n'); err != nil {
+				return
+			}
+			lines <- struct{}{}
+		}
+	}()
+	return func(ctx context.Context) {
+		fmt.Print("\nEnter shows the next scene, Ctrl-C ends the tour. ")
+		select {
+		case <-lines:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // interruption is a signal that ends the tour.
@@ -93,7 +142,6 @@ func (i interruption) Error() string { return "interrupted by " + i.Signal.Strin
 // interruptible is a context that the first signal ends. The second one ends us at once, and the warden the rest.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	ctx, stop := context.WithTimeout(ctx, tourTime)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
@@ -101,7 +149,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 		signal.Stop(signals)
 		cancel(interruption{received.(syscall.Signal)})
 	}()
-	return ctx, stop
+	return ctx, func() { cancel(nil) }
 }
 
 // begin starts what all steps use.

@@ -60,7 +60,7 @@ func (o *office) close() {
 
 // approve shows a question as the interactive demo would, the first in full, and gives the answer.
 func (o *office) approve(_ context.Context, q messages.Question) (messages.Decision, error) {
-	text := (&asked{Question: q}).show()
+	text := (&asked{Question: q}).showAll()
 	if o.shown {
 		text = fmt.Sprintf("%s: may this run?\n    %s\n  and so on, as above", q.ID, q.Display)
 	}

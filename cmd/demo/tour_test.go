@@ -130,3 +130,45 @@ func TestTourWithoutPython(t *testing.T) {
 		t.Errorf("ended with %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
+
+// One scene comes with those that it goes on from.
+func TestOneScene(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string][]int{"1": {1}, "3": {2, 3}} {
+		got := finish(t, demo(t, "tour", "-json", number))
+		decoder := json.NewDecoder(strings.NewReader(got.stdout))
+		for _, step := range want {
+			var s scene
+			if err := decoder.Decode(&s); err != nil || s.Step != step || !s.OK && s.Skipped == "" {
+				t.Errorf("%+v, %v; want step %d", s, err, step)
+			}
+		}
+		var sum total
+		if err := decoder.Decode(&sum); err != nil || !sum.OK || sum.Steps != len(want) {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	}
+}
+
+func TestTheTourWaitsOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := open(t, 24, 100)
+	s.begin(nil, "tour", "3")
+	s.expect(`2\. session`)
+	s.expect(`Enter shows the next scene`)
+	if strings.Contains(s.shown(), "3. interrupt") {
+		t.Error("it did not wait")
+	}
+	s.send("\r")
+	s.expect(`3\. interrupt`)
+	s.ends(0)
+	s.restored()
+	s = open(t, 24, 100)
+	s.begin(nil, "tour", "3")
+	s.expect(`Enter shows the next scene`)
+	s.send("\x03") // the shell gets it, too
+	s.expect(`demo: interrupted; everything has been ended`)
+	if strings.Contains(s.shown(), "3. interrupt") {
+		t.Error("it went on")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ const verbTime = 10 * time.Second
 func verbs() []verb {
 	return []verb{
 		{"ps", "", "list what runs", listProcesses},
+		{"fg", "ID", "give it every key and the whole terminal, until it ends or you type Ctrl-]", foreground},
 		{"in", "ID TEXT", `type TEXT and Enter; "TEXT\x03", in quotes with Go's escapes: these bytes, no Enter`, typeText},
 		{"read", "ID [RANGE]", "remembered output: the last N bytes, or FROM-END, or FROM-; else the last 4096", readOutput},
 		{"resize", "ID ROWSxCOLS", "change the size of its terminal", resizeTerminal},
@@ -85,17 +87,20 @@ func (h *host) ask(ask question, done func(code int)) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
 	text, err := ask(ctx)
-	h.tell(func() {
-		if text != "" {
-			h.view.answer(text)
-		}
-		code := 0
-		if err != nil && !h.quitting {
-			h.view.fail(err)
-			code = 1
-		}
-		done(code)
-	})
+	h.tell(func() { h.reply(text, err, done) })
+}
+
+// reply shows what came of a question.
+func (h *host) reply(text string, err error, done func(code int)) {
+	if text != "" {
+		h.view.answer(text)
+	}
+	code := 0
+	if err != nil && !h.quitting {
+		h.view.fail(err)
+		code = 1
+	}
+	done(code)
 }
 
 // target splits the id of a process from the other arguments.
@@ -203,7 +208,16 @@ func changeDir(h *host, arguments string) (question, error) {
 		return nil, badUsage("where to?")
 	}
 	return func(ctx context.Context) (string, error) {
-		return "", h.session.UpdateEnvironment(ctx, messages.UpdateEnvironment{Dir: &arguments})
+		err := h.session.UpdateEnvironment(ctx, messages.UpdateEnvironment{Dir: &arguments})
+		if err == nil {
+			h.tell(func() {
+				if !filepath.IsAbs(arguments) {
+					arguments = filepath.Join(h.dir, arguments)
+				}
+				h.dir = arguments
+			})
+		}
+		return "", err
 	}, nil
 }
 

@@ -55,7 +55,7 @@ var dependencies = map[string]dependency{
 	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
 	"golang.org/x/term": {
-		reason: "the line editor of the demo",
+		reason: "the line editor of the demo; libraries with more take the terminal from the commands",
 		rooms:  []string{"cmd/demo"},
 	},
 	"go.uber.org/goleak": {
@@ -73,7 +73,7 @@ var dependencies = map[string]dependency{
 	},
 	"mvdan.cc/sh/v3": {
 		reason: "parses shell scripts, to know what they run; package syntax only",
-		rooms:  []string{"policy/command"},
+		rooms:  []string{"policy/command", "cmd/demo"},
 	},
 }
 

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mostShown bounds the list of what a word can become.
+const mostShown = 40
+
+// complete completes the word before the cursor: a verb behind a colon, the name of a program in front of a line, or else of
+// a file. others lists what it can become if that is not clear.
+func complete(line string, pos int, dir string) (completed string, at int, others string) {
+	runes := []rune(line)
+	before, after := string(runes[:pos]), string(runes[pos:])
+	start := strings.LastIndexAny(before, " ;|&<>("+string(newlineMark)) + 1
+	word := before[start:]
+	var names []string
+	switch first := strings.TrimLeft(before[:start], " ") == ""; {
+	case first && strings.HasPrefix(word, ":"):
+		for _, v := range verbs() {
+			names = append(names, ":"+v.name+" ")
+		}
+	case first && !strings.Contains(word, "/") && word != "":
+		names = programs(word)
+	default:
+		names = paths(word, dir)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) == 0 {
+		return line, pos, ""
+	}
+	common := names[0]
+	for _, name := range names[1:] {
+		for !strings.HasPrefix(name, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	common = strings.ToValidUTF8(common, "")
+	if len(names) > 1 && common == word {
+		if len(names) > mostShown {
+			names = append(names[:mostShown], "...")
+		}
+		others = clean(strings.Join(names, "  "), false) + "\n"
+	}
+	whole := before[:start] + common
+	return whole + after, len([]rune(whole)), others
+}
+
+// programs are what PATH has.
+func programs(word string) (names []string) {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if strings.HasPrefix(entry.Name(), word) {
+				names = append(names, entry.Name()+" ")
+			}
+		}
+	}
+	return names
+}
+
+// paths are files and directories below the directory in which commands run. A name that a shell would take apart is left out.
+func paths(word, here string) (names []string) {
+	dir, _ := filepath.Split(word)
+	look := dir
+	if rest, home := strings.CutPrefix(dir, "~/"); home {
+		look = filepath.Join(os.Getenv("HOME"), rest)
+	} else if !filepath.IsAbs(dir) {
+		look = filepath.Join(here, dir)
+	}
+	entries, _ := os.ReadDir(look)
+	for _, entry := range entries {
+		if strings.ContainsAny(entry.Name(), " \t\n'\"\\$`*?[]{}()<>|&;#!~") {
+			continue
+		}
+		name := dir + entry.Name()
+		if info, err := os.Stat(filepath.Join(look, entry.Name())); err == nil && info.IsDir() {
+			name += "/"
+		} else {
+			name += " "
+		}
+		names = append(names, name)
+	}
+	return names
+}

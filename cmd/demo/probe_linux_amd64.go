@@ -1,0 +1,10 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// The system calls that wait for descriptors, by how these are named.
+var (
+	polls   = []int{unix.SYS_POLL, unix.SYS_PPOLL}
+	selects = []int{unix.SYS_SELECT, unix.SYS_PSELECT6}
+	epolls  = []int{unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
+)
