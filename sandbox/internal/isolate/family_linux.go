@@ -21,7 +21,7 @@ type Launch struct {
 	Terminal string   // the path of its controlling terminal, which is descriptor 0; empty for none
 	Network  *Network // where it may not use the host's; nil where it may
 	Dir      string
-	Program  string
+	Program  string // empty for a command that ends at once
 	Argv     []string
 	Env      []string
 	Limits   []birth.Step
@@ -67,6 +67,10 @@ func Family(l Launch) birth.Family {
 		[]birth.Step{birth.NoNewPrivs()}, domain)
 	if l.Filter != nil {
 		f.Command = append(f.Command, birth.Seccomp(l.Filter))
+	}
+	if l.Program == "" {
+		f.Command = append(f.Command, birth.System("exit", unix.SYS_EXIT_GROUP, 0))
+		return f
 	}
 	f.Command = append(f.Command, birth.Execve(l.Program, l.Argv, l.Env))
 	return f

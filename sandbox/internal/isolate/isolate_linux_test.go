@@ -348,3 +348,12 @@ func TestAPlaceThatIsAnotherNowIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAProbeSaysWhichStepIsRefused(t *testing.T) {
+	network(t)
+	for _, err := range []error{Probe(), ProbeShared()} {
+		if err != nil {
+			t.Errorf("the rest of the tests works, and a probe says: %v", err)
+		}
+	}
+}

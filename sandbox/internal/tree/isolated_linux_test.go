@@ -11,6 +11,7 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
 // last are the last words of a tree.
@@ -129,4 +130,53 @@ func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
 		t.Fatal("it does not end")
 	}
 	tree.wait(patience)
+}
+
+func TestAFirstProcessIsNoNewbornThatHangs(t *testing.T) {
+	f := NewForest()
+	tree, said := startIsolated(t, f, false, "echo; exec sleep 1000")
+	if !isFirst(tree.pid) || isFirst(tree.PID()) || isFirst(os.Getpid()) {
+		t.Error("the first process is not recognised")
+	}
+	if newborn, found := FindNewborn(os.Getpid()); found {
+		t.Errorf("%+v was found", newborn)
+	}
+	tree.End(0)
+	<-said
+}
+
+func TestAHungIsolatedBirthIsFound(t *testing.T) {
+	program, giveBack := leasetest.Leased(t, "/bin/true")
+	f := NewForest()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	reports, report, err := isolate.Reports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := f.BeginIsolated(Spec{}, isolate.Family(isolate.Launch{Plan: &confine.Plan{Network: true}, Report: report, Program: program,
+		Argv: []string{"true"}}), reports)
+	_ = unix.Close(report)
+	if err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	for until := time.Now().Add(patience); ; {
+		if newborn, found := FindNewborn(os.Getpid()); found {
+			if newborn.PID != tree.pid {
+				t.Errorf("%+v was found instead of %d", newborn, tree.pid)
+			}
+			if err := newborn.Kill(); err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("nobody hangs; it is at %s", tree.newborn.Step())
+		}
+	}
+	giveBack()
+	tree.spec.Exited, tree.spec.Ended = func(Status) {}, func(Report) {}
+	if err := tree.Executed(); err == nil { // it counts as one that was killed
+		tree.Watch()
+	}
 }

@@ -23,6 +23,13 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 	}
 	children, _ := childrenOf(parent)               // of all its threads
 	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
+		if isFirst(pid) {
+			// It never executes anything. When it has borne its command it waits; before, it can hang, but not be killed inside.
+			if p, err := readProcess(pid); err == nil && p.state == 'D' {
+				return Newborn{p.pid, p.start}, true
+			}
+			continue
+		}
 		theirs, err := layout(pid)
 		if err != nil || theirs != ours {
 			continue
@@ -32,6 +39,19 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 		}
 	}
 	return Newborn{}, false
+}
+
+// isFirst reports whether a process is process 1 of a pid namespace below ours.
+func isFirst(pid int) bool {
+	var room [2048]byte
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	pids := bytes.Fields(line)
+	return len(pids) > 1 && string(pids[len(pids)-1]) == "1"
 }
 
 // Kill kills exactly this one.

@@ -1,0 +1,130 @@
+package isolate
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// missing is a plan with a writable directory that has no .git.
+func missing(t *testing.T) (plan *confine.Plan, git string) {
+	t.Helper()
+	root := place(t, t.TempDir(), confine.Write)
+	git = filepath.Join(root.Path, ".git")
+	return &confine.Plan{Places: []confine.Place{root, {Path: git, Access: confine.Read, File: -1}}}, git
+}
+
+func hold(t *testing.T, plan *confine.Plan) *Placeholders {
+	t.Helper()
+	p, err := Hold(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func TestWhatIsMissingCannotBeCreated(t *testing.T) {
+	plan, git := missing(t)
+	held := hold(t, plan)
+	output, _ := run(t, plan, "cd "+filepath.Dir(git)+" && touch new && ls -A .git; mkdir .git/hooks || rmdir .git || mv .git x || echo safe")
+	if got := output[len(output)-4:]; got != "safe" {
+		t.Error(output)
+	}
+	held.Release()
+	if there(git) || !there(filepath.Join(filepath.Dir(git), "new")) {
+		t.Error("the placeholder is still there, or the work is not")
+	}
+}
+
+func TestTheLastOneRemovesAPlaceholder(t *testing.T) {
+	plan, git := missing(t)
+	first, second := hold(t, plan), hold(t, plan)
+	first.Release()
+	if !there(git) {
+		t.Error("it is gone while somebody holds it")
+	}
+	second.Release()
+	if there(git) {
+		t.Error("it is left")
+	}
+}
+
+func TestALeftPlaceholderIsTakenOver(t *testing.T) {
+	plan, git := missing(t)
+	for _, held := range hold(t, plan).held { // as the kernel does for who dies
+		_ = held.lock.Close()
+	}
+	if !there(git) {
+		t.Fatal("there is none")
+	}
+	plan.Places[1] = place(t, git, confine.Read) // as the next one finds it
+	next := hold(t, plan)
+	output, _ := run(t, plan, "cd "+filepath.Dir(git)+" && touch .git/new || echo safe")
+	if output[len(output)-4:] != "safe" {
+		t.Error(output)
+	}
+	next.Release()
+	if there(git) {
+		t.Error("it is left")
+	}
+}
+
+func TestWhatIsNoPlaceholderStays(t *testing.T) {
+	plan, git := missing(t)
+	if err := os.Mkdir(git, 0o755); err != nil { // between the policy and the start
+		t.Fatal(err)
+	}
+	hold(t, plan).Release()
+	plan.Places[1] = place(t, git, confine.Read)
+	hold(t, plan).Release()
+	if !there(git) {
+		t.Error("the host's directory was removed")
+	}
+	if err := os.Remove(git); err != nil {
+		t.Fatal(err)
+	}
+	plan.Places[1] = confine.Place{Path: git, Access: confine.Read, File: -1}
+	held := hold(t, plan)
+	if err := os.Chmod(git, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(git, "config"), nil, 0o644); err != nil { // git init, outside
+		t.Fatal(err)
+	}
+	held.Release()
+	if !there(filepath.Join(git, "config")) {
+		t.Error("what the host has put there was removed")
+	}
+}
+
+func TestPlaceholdersAreHeldByManyAtOnce(t *testing.T) {
+	plan, git := missing(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				p, err := Hold(plan)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !there(git) {
+					t.Error("it is not there while it is held")
+				}
+				p.Release()
+			}
+		})
+	}
+	all.Wait()
+	if there(git) {
+		t.Error("it is left")
+	}
+}
