@@ -1,0 +1,5 @@
+package play
+
+import "testing"
+
+func TestPlay(*testing.T) { Play() }
