@@ -18,9 +18,10 @@ type aftermath struct {
 }
 
 // endsNow notes that a process's tree is being ended.
-func (e *entry) endsNow() {
+func (v *supervisor) endsNow(e *entry) {
 	if e.aftermath.began.IsZero() {
 		e.aftermath.began = time.Now()
+		v.endings[e] = struct{}{}
 	}
 }
 
@@ -29,14 +30,18 @@ func (v *supervisor) holdBack(e *entry) bool {
 	if e.wants.IsZero() {
 		e.wants = time.Now()
 	}
-	for id, other := range v.entries {
+	for other := range v.endings {
 		a := &other.aftermath
 		left := maxAftermath - time.Since(a.began)
-		if other == e || a.began.IsZero() || a.began.After(e.wants) || a.done || other.tree != nil || left <= 0 {
+		if a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
+			delete(v.endings, other)
+			continue
+		}
+		if other == e || a.began.After(e.wants) {
 			continue
 		}
 		a.held, a.done = e, true
-		v.ctx.After(left, aftermathOver{id})
+		v.ctx.After(left, aftermathOver{other.info.Process})
 		return true
 	}
 	return false

@@ -46,6 +46,7 @@ func (v *supervisor) tooLate(m request) {
 func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
+	delete(v.endings, e)
 	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
 	v.leaveSlots(e, told.Cause)                                                                               // whoever learns of the end must find the slot free
 	if end != nil {
@@ -102,7 +103,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		e.open++
 		v.note(&openCall{asker: asker, entry: e, ender: true})
 	}
-	e.endsNow()
+	v.endsNow(e)
 	v.ctx.Send(e.actor, request{message: m})
 }
 
@@ -119,7 +120,7 @@ func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	}
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
-		e.endsNow()
+		v.endsNow(e)
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
 		s.left[e] = true
 	}
@@ -178,7 +179,7 @@ func (v *supervisor) leave(at any) {
 		}
 	}
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
-	v.entries, v.sweeps, v.calls, v.records = nil, nil, calls{}, records{}
+	v.entries, v.endings, v.sweeps, v.calls, v.records = nil, nil, nil, calls{}, records{}
 }
 
 // owed keeps what a message has brought at which the supervisor crashed.

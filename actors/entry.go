@@ -85,7 +85,7 @@ func (v *supervisor) childEvent(m childEvent) {
 		e.status = event.Status
 	case ptyio.Background:
 		if !e.keeps {
-			e.endsNow()
+			v.endsNow(e)
 		}
 	case ptyio.TreeEnded:
 		e.tree = &event.TreeReport

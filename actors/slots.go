@@ -90,7 +90,7 @@ func (v *supervisor) choose() *entry {
 func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
-		e.endsNow()
+		v.endsNow(e)
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
 	}
 }

@@ -20,6 +20,7 @@ type supervisor struct {
 	paused   int // PauseYields not yet resumed
 
 	entries map[messages.ProcessID]*entry
+	endings map[*entry]struct{} // those that may hold a start back; see aftermath
 	calls   calls
 	slots   slots
 	ids     ids
@@ -32,7 +33,7 @@ type supervisor struct {
 func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PID, rules newRules) *supervisor {
 	settings := config.settings()
 	settings.rules = rules.rules
-	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{},
+	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
 		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 

@@ -82,7 +82,7 @@ func NewOutbox(conn *Conn) *Outbox {
 // cannot be written later, failed is called with the reason; files must stay open until the start was answered, failed or
 // withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
-	text, err := encode(nil, request)
+	text, err := encode(make([]byte, 0, request.Start.room()), request)
 	if err != nil {
 		return err
 	}

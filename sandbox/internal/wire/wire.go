@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"syscall"
 	"time"
 
@@ -42,6 +43,17 @@ type Start struct {
 	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
 	Plan  uint64
 	Level confine.Level
+}
+
+// room is about what the request takes: an environment would grow its buffer many times.
+func (s *Start) room() int {
+	room := 256 + len(s.Program) + len(s.Dir) + 2*len(s.FDs)
+	for _, list := range [][]string{s.Argv, s.Env} {
+		for _, text := range list {
+			room += len(text) + binary.MaxVarintLen16
+		}
+	}
+	return room
 }
 
 // Signal asks for a signal to a process group of the tree, or to all of it if Group is zero.
