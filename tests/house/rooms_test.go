@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"mcp":           {root, "messages", "bus", "tools"},
 	"execserver":    {root, "messages", "bus", "ptyio"},
 	"cmd/demo":      {root, "messages"},
+	"examples":      {root, "messages"},
 	"cmd/execbus":   {anyRoom},
 	"tests/probe":   {"messages"},
 	"tests":         {anyRoom},
