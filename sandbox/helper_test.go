@@ -63,6 +63,8 @@ func TestMain(m *testing.M) {
 		beSudo()
 	case "forger":
 		forge()
+	case "crowded":
+		beCrowded()
 	case "again":
 		executeAgain()
 	default:
