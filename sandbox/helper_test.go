@@ -92,6 +92,11 @@ func beHost() {
 		l = bash(false, script)
 	}
 	l.Events = newRecorder().receive
+	if program := os.Getenv("HANGING"); program != "" {
+		hanging := launch(false, program)
+		hanging.Events = newRecorder().receive
+		go func() { _, err := spawner.Spawn(context.Background(), hanging); must(err) }()
+	}
 	_, err = spawner.Spawn(context.Background(), l)
 	must(err)
 	for {
