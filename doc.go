@@ -133,10 +133,13 @@
 // [Session.Events] opens a subscription: subscribe before Exec to miss nothing. Each process publishes, in this order,
 // ToolDecision, ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
-// one that was refused as malformed has no events. AttemptEnded and another ToolDecision come before a second attempt.
+// one that was refused as malformed has no events. TerminalInteraction tells of each input, and TerminalResized of each new size
+// of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
-// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. See package bus.
+// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. One that has too many other events unread
+// ends with an error that says [Watch.Name]. TryNext asks for what is there and does not wait. A subscription ends with its
+// session, behind what is queued; Close drops what is queued, and End lets it be read. See package bus.
 //
 // # Endings
 //
@@ -150,8 +153,10 @@
 // # Environment
 //
 // Commands start from the environment of the machine on which they run as it was when the session opened: the host's, or what
-// the Resolver of Options.Spawner says. It is changed by a messages.EnvironmentPolicy, and by variables that keep
-// programs from colouring and paging. [Session.UpdateEnvironment] changes policy and directory for later commands; a command
+// the Resolver of Options.Spawner says. A messages.EnvironmentPolicy changes it. In place of what is
+// inherited every command gets TERM=dumb, NO_COLOR=1, COLORTERM=, PAGER=cat, GIT_PAGER=cat, GH_PAGER=cat, LANG=C.UTF-8,
+// LC_CTYPE=C.UTF-8, LC_ALL=C.UTF-8 and EXECBUS=1, unless the policy sets them: a terminal that a person looks at wants a
+// real TERM. [Session.UpdateEnvironment] changes policy and directory for later commands; a command
 // can bring its own. Scripts run in a login shell unless the session or the command says no.
 //
 // # Errors

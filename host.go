@@ -86,7 +86,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 	there, err := asked(patience, op, dir, func(ctx context.Context) (bool, error) { return spawner.Resolver().IsDir(ctx, dir) })
 	if err == nil && !there {
 		err = &messages.Error{Code: messages.ErrInvalidRequest, Op: op, Subject: dir,
-			Detail: "there is no such directory; make it, or name another one"}
+			Detail: "there is no such directory; make it, or name another one", Like: messages.LikeNotExist}
 	}
 	return err
 }

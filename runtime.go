@@ -234,7 +234,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
 		Approval: options.Approval, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
-		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline,
+		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Ended: s.ended,
 	}
 	if options.Approver != nil {
 		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {
@@ -294,5 +294,6 @@ func (r *Runtime) left(ctx context.Context) string {
 
 func unfinished(ctx context.Context, left string) error {
 	return &messages.Error{Code: messages.ErrCancelled, Op: "shutdown", Detail: left + ": " + context.Cause(ctx).Error() + "; try again with more time",
+		Like: messages.LikeOf(ctx.Err()),
 		Hint: "a lossless subscription that nobody reads must be closed"}
 }

@@ -1,9 +1,11 @@
 package execbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/actors/kernel"
@@ -22,6 +24,14 @@ type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
 	supervisor *kernel.PID
+	// over says that no event comes any more. It is read by callers that wait for nothing, so there is nobody to send it to.
+	over atomic.Bool
+}
+
+// ended ends the subscriptions to the session. It is called by an actor.
+func (s *Session) ended() {
+	s.over.Store(true)
+	s.runtime.around.Bus.CloseSession(s.id)
 }
 
 // ID names the session; its events carry it.
@@ -69,7 +79,7 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 
 // cancelled says that a caller has given up.
 func cancelled(ctx context.Context) error {
-	return &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: context.Cause(ctx).Error()}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())}
 }
 
 // plain makes errors of contexts ours, says why a call was taken back, and names what is over instead of the actor that was
@@ -88,6 +98,7 @@ func plain(ctx context.Context, err error, asked *kernel.PID, over error) error 
 	case ok && typed.Code == messages.ErrCancelled && ctx.Err() != nil:
 		why := *typed
 		why.Detail += ": " + context.Cause(ctx).Error()
+		why.Like = messages.LikeOf(ctx.Err())
 		return &why
 	}
 	return err
@@ -221,18 +232,24 @@ type Watch struct {
 	Kinds     []messages.EventKind
 	Processes []messages.ProcessID
 	Calls     []messages.CallID
-	// Name says in errors whose subscription it is; it may be empty.
+	// Name says in errors whose subscription it is, so that one that was too slow can be found; empty means the session's id.
 	Name string
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
 	// reading stops the process, and with it whoever waits for its end: close the subscription when nobody reads it any more.
 	Lossless bool
 }
 
-// Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller must close it; it
-// does not end with the session, but with the runtime.
+// Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller closes it, or it ends
+// with the session: what is queued then can still be read, and behind it comes an error that matches messages.ErrClosed. On a
+// closed session that is the error of Events.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
-	return s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: watch.Name, Lossless: watch.Lossless})
+	events, err := s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: cmp.Or(watch.Name, string(s.id)), Lossless: watch.Lossless})
+	if err == nil && s.over.Load() { // looked at behind the subscription, which is not ended otherwise
+		events.Close()
+		return nil, errSessionClosed
+	}
+	return events, err
 }
 
 // Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop

@@ -74,6 +74,9 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
 	a.spawning.callOff()
 	a.hands, a.pid, a.bornAt, a.enforced = newHands(spawned.Child), pid, time.Now(), spawned.Enforced
+	if p.decision.launch.TTY {
+		p.size = p.decision.launch.Size.OrDefault()
+	}
 	if a.number == 1 { // AttemptEnded has announced the others
 		d := p.decision
 		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,

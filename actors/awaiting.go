@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -46,7 +48,7 @@ func (p *process) consult(denial *messages.Denial) {
 	}
 	p.run.hold()
 	d := p.decision
-	p.silence = make(silence, 1)
+	p.silence, p.consulted = make(silence, 1), time.Now()
 	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin(), p.silence})
 }
 
@@ -59,7 +61,7 @@ func (p *process) releaseAsker() {
 
 // refused ends a command that must not run.
 func (p *process) refused(v verdict) {
-	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.refusal.Detail}
+	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.refusal.Detail, Waited: p.waited}
 	if v.refusal.Code == messages.ErrAborted {
 		record.Cause = messages.CauseAborted
 	}
@@ -69,7 +71,11 @@ func (p *process) refused(v verdict) {
 // aborted ends a command about which somebody would have to be asked, because the call that asked for it was taken back.
 func (p *process) aborted() {
 	failure := abandonedError(p.id)
-	p.close(&messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}, failure)
+	record := &messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}
+	if !p.consulted.IsZero() {
+		record.Waited = time.Since(p.consulted)
+	}
+	p.close(record, failure)
 }
 
 func abandonedError(id messages.ProcessID) *messages.Error {

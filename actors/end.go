@@ -139,6 +139,9 @@ func (v *supervisor) sweepOut(e *entry) {
 
 // swept answers those whose processes have all ended. The last one ends a session that closes.
 func (v *supervisor) swept() {
+	if v.closing && len(v.entries) == 0 {
+		v.over()
+	}
 	kept := v.sweeps[:0]
 	for _, s := range v.sweeps {
 		if len(s.left) > 0 {
@@ -151,6 +154,13 @@ func (v *supervisor) swept() {
 	v.sweeps = kept
 	if v.closing && len(v.entries) == 0 {
 		v.ctx.Stop(v.ctx.Self())
+	}
+}
+
+// over tells that no event of the session comes any more.
+func (v *supervisor) over() {
+	if v.config.Ended != nil {
+		v.config.Ended()
 	}
 }
 
@@ -180,6 +190,7 @@ func (v *supervisor) leave(at any) {
 	}
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
 	v.entries, v.endings, v.sweeps, v.calls, v.records = nil, nil, nil, calls{}, records{}
+	v.over()
 }
 
 // owed keeps what a message has brought at which the supervisor crashed.

@@ -60,7 +60,7 @@ func (v *supervisor) progress(m progress) {
 	if e == nil {
 		return
 	}
-	e.info.State, e.info.Dir, e.info.PID, e.begun = m.state, m.dir, m.pid, m.attempt
+	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.state, m.dir, m.pid, m.size, m.attempt
 	e.info.Enforced = m.enforced
 	if m.state == messages.StateRunning {
 		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))

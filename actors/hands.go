@@ -31,6 +31,7 @@ type job struct {
 	write  uint64 // the write that it begins, if it does
 	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
+	done   func() // what the process does when it has succeeded; may be nil
 }
 
 func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
@@ -127,6 +128,9 @@ func (p *process) handsOf(attempt int) *hands {
 func (p *process) jobEnded(j job, err error) {
 	if j.write != 0 && err != nil {
 		p.wrote(wrote{j.write, 0, err})
+	}
+	if err == nil && j.done != nil {
+		j.done()
 	}
 	if j.call != nil {
 		p.answer(j.call, outcome(j.call.op, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
@@ -114,6 +115,9 @@ func (p *process) decided(v verdict) {
 		Reason: v.plan.Reason}
 	if v.refusal != nil {
 		d.Reason = v.refusal.Detail
+	}
+	if v.source == messages.DecidedByPerson || v.source == messages.DecidedByDeadline {
+		p.waited += time.Since(p.consulted)
 	}
 	p.bus.Publish(d)
 	p.telemetry.decided(d)

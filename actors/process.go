@@ -29,10 +29,13 @@ type process struct {
 	run      *run // of a run to the end; nil otherwise
 	ending   ending
 
-	silence silence          // of the approval actor, if it was asked
-	denial  *messages.Denial // the last word about what a sandbox stopped
-	refusal *messages.Error  // why there was no other attempt
-	told    bool             // the exit was told to somebody
+	size      messages.Size    // of the terminal; zero without one
+	consulted time.Time        // when a verdict was asked for last
+	waited    time.Duration    // for a person, before and between attempts
+	silence   silence          // of the approval actor, if it was asked
+	denial    *messages.Denial // the last word about what a sandbox stopped
+	refusal   *messages.Error  // why there was no other attempt
+	told      bool             // the exit was told to somebody
 	// outputTold says that OutputClosed was published.
 	outputTold bool
 }
@@ -65,7 +68,7 @@ func (p *process) advance(next state) {
 
 // tellProgress tells the supervisor what a listing shows.
 func (p *process) tellProgress() {
-	info := progress{id: p.id, state: p.state.name()}
+	info := progress{id: p.id, state: p.state.name(), size: p.size}
 	if p.decision != nil {
 		info.dir = p.decision.launch.Dir
 	}

@@ -54,6 +54,7 @@ type (
 		state messages.ProcessState
 		dir   string
 		pid   int
+		size  messages.Size
 		// attempt is the latest that has begun; zero before the first.
 		attempt  int
 		enforced *messages.Enforcement // for that attempt

@@ -42,7 +42,7 @@ func (p *process) control(r request) {
 	case messages.CloseStdin:
 		p.closeStdin(r.caller)
 	case messages.Resize:
-		p.act(hands, r.caller, "resize", func(child ptyio.Child) error { return child.Resize(m.Size) })
+		p.resize(hands, r.caller, m.Size)
 	case messages.Signal:
 		p.signal(hands, r.caller, m)
 	default:
@@ -65,6 +65,19 @@ func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child)
 	c := &call{caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
 	hands.do(p, job{call: c, do: do})
+}
+
+// resize changes the terminal's size. Everyone who shows it must know.
+func (p *process) resize(hands *hands, from caller, size messages.Size) {
+	c := &call{caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
+	p.await(c)
+	hands.do(p, job{call: c, do: func(child ptyio.Child) error { return child.Resize(size) }, done: func() {
+		if size = size.OrDefault(); size != p.size {
+			p.size = size
+			p.bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
+			p.tellProgress()
+		}
+	}})
 }
 
 func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages.Error {

@@ -102,9 +102,9 @@ func (p *process) finishRunEarly() {
 // result is what a run came to.
 func (r *run) result(p *process) *messages.RunResult {
 	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
-		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Duration: time.Since(p.began)}
+		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waited}
 	if p.attempt != nil && p.attempt.exit != nil {
-		result.Duration = p.attempt.exitedAt.Sub(p.began)
+		result.Duration = p.attempt.exitedAt.Sub(p.attempt.bornAt)
 	}
 	limit := messages.MaxRunOutput
 	if r.full {

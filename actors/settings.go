@@ -34,7 +34,7 @@ type settings struct {
 
 // built fills in the environment, once for all the commands that start with these settings.
 func (s settings) built() *settings {
-	s.env, s.envError = s.buildEnvironment(s.environment, ptyio.PagersOff(s.environment.Set))
+	s.env, s.envError = s.buildEnvironment(s.environment, ptyio.PagersOff())
 	return &s
 }
 

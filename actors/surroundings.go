@@ -102,6 +102,9 @@ type SessionConfig struct {
 	Approver         Approver      // nil: only subscribers and callers answer
 	ApprovalDeadline time.Duration // zero: none
 	OnDeadline       messages.DecisionKind
+	// Ended is called when the last process has ended and no event of the session comes any more, before anybody is told. It
+	// may be called more than once and must not wait; nil does nothing.
+	Ended func()
 }
 
 func (c SessionConfig) settings() settings {

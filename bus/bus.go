@@ -203,6 +203,23 @@ func (b *Bus) Close() {
 	}
 }
 
+// CloseSession ends the subscriptions that name a session and no other one; the events of no session do not count. They end as by
+// Close. An event that is published for the session later reaches only others.
+func (b *Bus) CloseSession(session messages.SessionID) {
+	d := b.directory.Load()
+	if d == nil {
+		return
+	}
+	var ended []*Subscription
+	for _, r := range d.of(session) {
+		if !slices.ContainsFunc(r.sub.filter.Sessions, func(other messages.SessionID) bool { return other != session && other != "" }) {
+			r.sub.finish(errSessionClosed)
+			ended = append(ended, r.sub)
+		}
+	}
+	b.remove(ended...)
+}
+
 // Stats counts what a bus has done.
 type Stats struct {
 	Subscriptions int    // open now
@@ -220,5 +237,6 @@ func (b *Bus) Stats() Stats {
 }
 
 func cancelled(ctx context.Context) error {
-	return &messages.Error{Code: messages.ErrCancelled, Op: "read events", Detail: context.Cause(ctx).Error()}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "read events", Detail: context.Cause(ctx).Error(),
+		Like: messages.LikeOf(ctx.Err())}
 }

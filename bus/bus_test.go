@@ -59,6 +59,55 @@ func TestFilter(t *testing.T) {
 }
 
 // Bytes are given up by the publisher, so nothing has to copy them.
+func TestASubscriptionThatEndsCanBeReadToItsEnd(t *testing.T) {
+	for name, end := range map[string]func(*Bus, *Subscription){
+		"end":     func(_ *Bus, s *Subscription) { s.End(); s.End() },
+		"session": func(b *Bus, _ *Subscription) { b.CloseSession("s"); b.CloseSession("s") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := New(Options{})
+			defer b.Close()
+			subscribe := func(sessions ...messages.SessionID) *Subscription {
+				sub, err := b.Subscribe(Filter{Sessions: sessions}, SubscribeOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return sub
+			}
+			ends := subscribe("s", "")
+			others := []*Subscription{subscribe(), subscribe("s", "t"), subscribe("t", "")}
+			publish := func(text string, session messages.SessionID) {
+				b.Publish(messages.ExecNotice{Origin: messages.Origin{Session: session}, Text: text})
+			}
+			publish("before", "s")
+			end(b, ends)
+			publish("after", "s")
+			publish("after", "t")
+			publish("after", "")
+			if event, err := ends.Next(t.Context()); err != nil || event.(messages.ExecNotice).Text != "before" {
+				t.Errorf("%v, %v", event, err)
+			}
+			_, err := ends.Next(t.Context())
+			wantError(t, err, messages.ErrClosed)
+			for i, want := range []int{4, 3, 2} {
+				got := 0
+				for _, ok, _ := others[i].TryNext(); ok; _, ok, _ = others[i].TryNext() {
+					got++
+				}
+				if got != want {
+					t.Errorf("subscription %d got %d events, want %d", i, got, want)
+				}
+			}
+			if stats := b.Stats(); stats.Subscriptions != 3 {
+				t.Errorf("%d subscriptions are open", stats.Subscriptions)
+			}
+			ends.Close()
+			_, err = ends.Next(t.Context())
+			wantError(t, err, messages.ErrClosed)
+		})
+	}
+}
+
 func TestSubscribersShareTheBytes(t *testing.T) {
 	b := newBus(t)
 	subs := []*Subscription{subscribe(t, b, Filter{}, SubscribeOptions{}), subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true})}

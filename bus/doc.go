@@ -76,6 +76,8 @@
 //
 //   - Subscription.Close: the queue is discarded, Next answers messages.ErrClosed at once. A subscription that is to end
 //     with a context is closed by context.AfterFunc(ctx, sub.Close).
+//   - Subscription.End: credits are released at once; what is queued can still be read, then comes messages.ErrClosed.
+//   - Bus.CloseSession: the same for all subscriptions that name this session and no other.
 //   - Bus.Close: all credits are released at once; what is queued can still be read, then comes messages.ErrClosed.
 //   - Overrun, see above: credits are released at once; what is queued can still be read, then messages.ErrSlowSubscriber.
 //

@@ -60,6 +60,10 @@ func inRange(field string, v, low, high int) error {
 var (
 	errClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the subscription is closed"}
 
+	errEnded = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the subscription was ended"}
+
+	errSessionClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the session is closed"}
+
 	errBusClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the bus is closed"}
 )
 
@@ -221,6 +225,13 @@ func (s *Subscription) Close() {
 	s.queue = queue{}
 	s.mu.Unlock()
 	dropAll(held)
+	s.bus.remove(s)
+}
+
+// End ends the subscription and lets what is queued be read: no more events come in, credits are released, and behind the last
+// queued event Next answers messages.ErrClosed. Further calls do nothing.
+func (s *Subscription) End() {
+	s.finish(errEnded)
 	s.bus.remove(s)
 }
 

@@ -34,6 +34,7 @@ type ProcessInfo struct {
 	Label    string       `json:"label"` // the script, or the arguments as a shell would read them: the first 4 KiB
 	Dir      string       `json:"dir"`
 	TTY      bool         `json:"tty"`
+	Size     Size         `json:"size,omitzero"` // of the terminal, as it is now
 	PID      int          `json:"pid,omitempty"` // the kernel's pid of the leader
 	State    ProcessState `json:"state"`
 	Began    time.Time    `json:"began"`

@@ -13,6 +13,7 @@
 // One family of messages lives in one file, named by its verb or noun:
 //
 //	error.go        *Error and its codes, which errors.Is finds
+//	standard.go     errors of the standard library that an *Error is as well
 //	ids.go          session, process and call ids; terminal size
 //	exitstatus.go   how a leader exited
 //	status.go       why a process ended, what became of its tree

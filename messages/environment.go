@@ -11,14 +11,21 @@ const (
 )
 
 // EnvironmentPolicy says how a child's environment is built from the host's. Names are compared without regard to case;
-// patterns are globs with * and ?.
+// patterns are globs with * and ?. Whatever is inherited, a command gets these variables, unless Set has them or Exact is true:
+//
+//	TERM=dumb  NO_COLOR=1  COLORTERM=                     no colours, and nothing for a screen
+//	PAGER=cat  GIT_PAGER=cat  GH_PAGER=cat                no program waits for a key
+//	LANG=C.UTF-8  LC_CTYPE=C.UTF-8  LC_ALL=C.UTF-8        UTF-8
+//	EXECBUS=1                                             so that a program can know
+//
+// A terminal that a person looks at wants more: Set: map[string]string{"TERM": "xterm-256color"}.
 type EnvironmentPolicy struct {
 	Inherit Inherit `json:"inherit,omitempty"`
 	// DropSecrets removes inherited names that match *KEY*, *SECRET* or *TOKEN*.
 	DropSecrets bool `json:"dropSecrets,omitempty"`
 	// Exclude removes matching names, inherited ones only.
 	Exclude []string `json:"exclude,omitempty"`
-	// Set adds or replaces variables.
+	// Set adds or replaces variables; what it says wins over all others.
 	Set map[string]string `json:"set,omitempty"`
 	// Exact makes Set the whole environment: nothing is inherited, and nothing of ours is added; only to a session's that sets
 	// no pager, what keeps programs from paging.

@@ -46,6 +46,8 @@ type Error struct {
 	Detail  string    `json:"detail,omitempty"`  // what happened; what anyone can do about it
 	Hint    string    `json:"hint,omitempty"`    // the Go way to do it, for the embedder; not part of Error()
 
+	Like StandardError `json:"like,omitempty"` // the standard library's error that it is as well
+
 	Ended *EndRecord  `json:"ended,omitempty"` // with ErrProcessEnded: how the process ended
 	Busy  []ProcessID `json:"busy,omitempty"`  // with ErrLimitReached: the ids that hold the slots
 
@@ -72,8 +74,13 @@ var general = map[ErrorCode]ErrorCode{
 	ErrNoSuchProgram: ErrSpawnFailed,
 }
 
-// Is matches an error's code. ErrProcessEnded also matches ErrUnknownProcess, and ErrNoSuchProgram ErrSpawnFailed.
+// Is matches an error's code. ErrProcessEnded also matches ErrUnknownProcess, and ErrNoSuchProgram ErrSpawnFailed. Errors match
+// those of the standard library, too, where they mean the same: exec.ErrNotFound and fs.ErrNotExist (ErrNoSuchProgram; a directory
+// that does not exist is only the latter), fs.ErrPermission (what may not be executed or entered), context.Canceled and
+// context.DeadlineExceeded (ErrCancelled, as the call's context ended), os.ErrDeadlineExceeded (ErrInputNotTaken in time).
 func (e *Error) Is(target error) bool {
-	code, ok := target.(ErrorCode)
-	return ok && code != "" && (e.Code == code || general[e.Code] == code)
+	if code, ok := target.(ErrorCode); ok {
+		return code != "" && (e.Code == code || general[e.Code] == code)
+	}
+	return e.standard(target)
 }

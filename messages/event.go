@@ -20,6 +20,7 @@ const (
 	KindTerminalInteraction EventKind = "terminal_interaction"
 	KindProcessWarning      EventKind = "process_warning"
 	KindExecNotice          EventKind = "exec_notice"
+	KindTerminalResized     EventKind = "terminal_resized"
 	KindGap                 EventKind = "gap"
 
 	KindApprovalRequested EventKind = "approval_requested"
@@ -118,6 +119,12 @@ type TerminalInteraction struct {
 	Input []byte `json:"input"`
 }
 
+// TerminalResized is published when a terminal has got another size.
+type TerminalResized struct {
+	Origin
+	Size Size `json:"size"`
+}
+
 // ProcessWarning is published when a session has nearly as many processes as it may have.
 type ProcessWarning struct {
 	Origin
@@ -177,6 +184,9 @@ func (AttemptEnded) Kind() EventKind { return KindAttemptEnded }
 
 // Kind implements Event.
 func (TerminalInteraction) Kind() EventKind { return KindTerminalInteraction }
+
+// Kind implements Event.
+func (TerminalResized) Kind() EventKind { return KindTerminalResized }
 
 // Kind implements Event.
 func (ProcessWarning) Kind() EventKind { return KindProcessWarning }

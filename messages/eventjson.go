@@ -39,6 +39,7 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindExecEnded:           read[ExecEnded],
 	KindAttemptEnded:        read[AttemptEnded],
 	KindTerminalInteraction: read[TerminalInteraction],
+	KindTerminalResized:     read[TerminalResized],
 	KindProcessWarning:      read[ProcessWarning],
 	KindExecNotice:          read[ExecNotice],
 	KindGap:                 read[Gap],
@@ -94,6 +95,12 @@ func (e AttemptEnded) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e TerminalInteraction) MarshalJSON() ([]byte, error) {
 	type fields TerminalInteraction
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e TerminalResized) MarshalJSON() ([]byte, error) {
+	type fields TerminalResized
 	return withKind(e.Kind(), fields(e))
 }
 

@@ -221,6 +221,7 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindAttemptEnded:        messages.AttemptEnded{Origin: somewhere},
 	messages.KindTerminalInteraction: messages.TerminalInteraction{Origin: somewhere},
 	messages.KindProcessWarning:      messages.ProcessWarning{Origin: somewhere},
+	messages.KindTerminalResized:     messages.TerminalResized{Origin: somewhere},
 	messages.KindExecNotice:          messages.ExecNotice{Origin: somewhere},
 	messages.KindGap:                 messages.Gap{Origin: somewhere},
 

@@ -54,10 +54,11 @@ type RunResult struct {
 	// Aggregated is both streams in at most MaxRunOutput bytes (see Full): stdout and then stderr where that fits; otherwise
 	// a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
 	Aggregated []byte        `json:"aggregated"`
-	Omitted    int64         `json:"omitted,omitempty"` // bytes of both streams that were read and not kept
-	Duration   time.Duration `json:"durationNs"`
-	Denial     *Denial       `json:"denial,omitempty"` // the sandbox stopped it
-	Limit      Limit         `json:"limit,omitempty"`  // it was ended because it had reached this one
+	Omitted    int64         `json:"omitted,omitempty"`  // bytes of both streams that were read and not kept
+	Duration   time.Duration `json:"durationNs"`         // from the start of the program to its exit
+	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
+	Denial     *Denial       `json:"denial,omitempty"`   // the sandbox stopped it
+	Limit      Limit         `json:"limit,omitempty"`    // it was ended because it had reached this one
 }
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.

@@ -67,7 +67,8 @@ type EndRecord struct {
 	Limit    Limit         `json:"limit,omitempty"` // with ByLimit, where it is known which
 	Status   ExitStatus    `json:"status"`
 	Tree     TreeReport    `json:"tree"`
-	Duration time.Duration `json:"durationNs"` // from the start of the command to the leader's exit, in nanoseconds
+	Duration time.Duration `json:"durationNs"`         // from the start of the program to the leader's exit; of several attempts, the last
+	Waited   time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
 	Detail   string        `json:"detail,omitempty"`
 	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and where a retry was refused
 }

@@ -100,6 +100,9 @@ func (e AttemptEnded) Weight() int {
 func (e TerminalInteraction) Weight() int { return e.Origin.weight() + cap(e.Input) }
 
 // Weight implements Event.
+func (e TerminalResized) Weight() int { return e.Origin.weight() }
+
+// Weight implements Event.
 func (e ProcessWarning) Weight() int { return e.Origin.weight() + len(e.Text) }
 
 // Weight implements Event.

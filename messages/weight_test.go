@@ -36,7 +36,7 @@ func beside(t *rapid.T, v reflect.Value) (n int) {
 		for _, field := range v.Fields() {
 			n += beside(t, field)
 		}
-	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint8, reflect.Uint64:
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint64:
 	default:
 		t.Fatalf("no weight for a %v: teach this test about it", v.Type())
 	}

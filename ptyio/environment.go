@@ -10,9 +10,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Overrides are the variables every command gets, whatever the policy says: they keep programs from colouring and
+// Overrides are the variables that every command gets unless its policy sets them: they keep programs from colouring and
 // paging what no person looks at, make the encoding certain, and let a program see that it runs under execbus. The map
-// is the caller's.
+// is the caller's. messages.EnvironmentPolicy lists them, too.
 func Overrides() map[string]string {
 	return map[string]string{
 		"NO_COLOR":  "1",
@@ -29,13 +29,10 @@ func Overrides() map[string]string {
 }
 
 // PagersOff are the overrides for a session whose environment is otherwise exactly what its policy sets: what is known only to
-// look at things would run a pager on a terminal. A variable that is set keeps its value. The map is the caller's.
-func PagersOff(set map[string]string) map[string]string {
+// look at things would run a pager on a terminal. The map is the caller's.
+func PagersOff() map[string]string {
 	off := Overrides()
-	maps.DeleteFunc(off, func(name, _ string) bool {
-		_, given := set[name]
-		return given || !strings.HasSuffix(name, "PAGER")
-	})
+	maps.DeleteFunc(off, func(name, _ string) bool { return !strings.HasSuffix(name, "PAGER") })
 	return off
 }
 
@@ -48,8 +45,8 @@ var coreNames = patterns([]string{
 var secretNames = patterns([]string{"*KEY*", "*SECRET*", "*TOKEN*"})
 
 // BuildEnvironment makes a child's environment, "NAME=value" sorted by name, from the host's (base, in the form of
-// os.Environ). In this order it inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and applies
-// overrides, which the policy does not touch; callers pass Overrides() or their own.
+// os.Environ). In this order it inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and adds the overrides.
+// An override replaces what was inherited, not what the policy has set; callers pass Overrides() or their own.
 //
 // Policies match names without regard to case, but setting PATH does not replace a variable called Path. Of a name that
 // comes twice in base the last one counts. Entries of base without a name are left out. An unknown Inherit, and a name
@@ -65,7 +62,11 @@ func BuildEnvironment(base []string, policy messages.EnvironmentPolicy, override
 		keep := patterns(policy.IncludeOnly)
 		maps.DeleteFunc(env, func(name, _ string) bool { return !keep.match(name) })
 	}
-	maps.Copy(env, overrides)
+	for name, value := range overrides {
+		if _, set := policy.Set[name]; !set || env[name] != policy.Set[name] { // IncludeOnly may have taken it away
+			env[name] = value
+		}
+	}
 
 	entries := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -3,6 +3,7 @@ package ptyio
 import (
 	"errors"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,19 +38,35 @@ func TestOverridesFillAnEmptyEnvironmentExactly(t *testing.T) {
 	}
 }
 
-func TestOverridesReplaceNoColorAndLeavePathAlone(t *testing.T) {
-	policy := messages.EnvironmentPolicy{Set: map[string]string{"PAGER": "less"}}
-	got, err := BuildEnvironment([]string{"NO_COLOR=0", "PATH=/usr/bin"}, policy, Overrides())
+func TestOverridesReplaceWhatIsInheritedAndNotWhatIsSet(t *testing.T) {
+	policy := messages.EnvironmentPolicy{Set: map[string]string{"PAGER": "less", "TERM": "xterm-256color", "COLORTERM": "", "LANG": "de_DE"},
+		IncludeOnly: []string{"NO_COLOR", "PATH", "PAGER", "TERM", "COLORTERM"}}
+	got, err := BuildEnvironment([]string{"NO_COLOR=0", "TERM=vt100", "PATH=/usr/bin"}, policy, Overrides())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"NO_COLOR=1", "PATH=/usr/bin", "PAGER=cat"} {
+	for _, want := range []string{"NO_COLOR=1", "PATH=/usr/bin", "PAGER=less", "TERM=xterm-256color", "COLORTERM=", "LANG=C.UTF-8"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
 	}
 	if len(got) != len(Overrides())+1 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The overrides are told where an embedder looks.
+func TestOverridesAreDocumented(t *testing.T) {
+	for _, file := range []string{"../messages/environment.go", "../doc.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range Overrides() {
+			if !strings.Contains(string(text), name+"="+value) {
+				t.Errorf("%s does not say %s=%s", file, name, value)
+			}
+		}
 	}
 }
 
@@ -62,7 +79,7 @@ func TestPagersStayOffInAnExactEnvironment(t *testing.T) {
 		{map[string]string{"A": "b", "GIT_PAGER": "less", "PAGER": ""}, []string{"A=b", "GH_PAGER=cat", "GIT_PAGER=less", "PAGER="}},
 	} {
 		policy := messages.EnvironmentPolicy{Inherit: messages.InheritNone, Set: c.set}
-		if got, err := BuildEnvironment(hostEnvironment, policy, PagersOff(c.set)); err != nil || !slices.Equal(got, c.want) {
+		if got, err := BuildEnvironment(hostEnvironment, policy, PagersOff()); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("got %q (%v)\nwant %q", got, err, c.want)
 		}
 	}
@@ -260,7 +277,8 @@ func checkBuilt(t *testing.T, env []string, policy messages.EnvironmentPolicy) {
 	}
 	overrides := Overrides()
 	for name, want := range overrides {
-		if got, there := built[name]; got != want || !there {
+		set, is := policy.Set[name]
+		if got, there := built[name]; !there || got != want && (!is || got != set) {
 			t.Fatalf("%s is %q", name, got)
 		}
 	}

@@ -81,7 +81,7 @@ func checkDir(dir string) error {
 
 func dirError(dir string, err error) error {
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
-		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another"}
+		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another", Like: messages.LikeOf(err)}
 }
 
 // reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
@@ -123,7 +123,7 @@ func findProgram(name, dir, path string) (string, error) {
 	}
 	if denied != "" {
 		return "", &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: denied,
-			Detail: "it is not executable; make it so, or run it with its interpreter"}
+			Detail: "it is not executable; make it so, or run it with its interpreter", Like: messages.LikePermission}
 	}
 	return "", &messages.Error{Code: messages.ErrNoSuchProgram, Op: "spawn", Subject: name,
 		Detail: "no such program in PATH " + path + "; install it or give its full path"}

@@ -80,7 +80,7 @@ func (in *input) isDiscarded(item *inputItem) bool {
 func notTaken(item *inputItem) error {
 	return &messages.Error{Code: messages.ErrInputNotTaken, Op: item.op(),
 		Detail: fmt.Sprintf("the process took %d of %d bytes in time, and the rest was discarded; wait until it reads and write the rest again",
-			item.taken, len(item.bytes))}
+			item.taken, len(item.bytes)), Like: messages.LikeDeadlineExceeded}
 }
 
 // end sends the end of the input: a pipe is closed, a terminal in line mode gets the end-of-file character.

@@ -120,5 +120,5 @@ func shellOf(passwd io.Reader, uid int) string {
 }
 
 func cancelled(subject string, err error) error {
-	return &messages.Error{Code: messages.ErrCancelled, Op: "spawn", Subject: subject, Detail: err.Error()}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "spawn", Subject: subject, Detail: err.Error(), Like: messages.LikeOf(err)}
 }

@@ -130,6 +130,7 @@ func spawnError(program string, err error) error {
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		e.Detail = "it is a directory; name a program"
 	case errors.Is(err, syscall.EACCES):
+		e.Like = messages.LikePermission
 		e.Detail = "permission denied; check the execute permission of the file and the search permission of its folders"
 	case errors.Is(err, syscall.ENOEXEC):
 		e.Detail = "it is no program this system can run; a script needs a first line such as #!/bin/sh"
