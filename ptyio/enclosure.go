@@ -27,6 +27,8 @@ type Enclosure interface {
 	// Widen makes one that allows more, for one command with this directory. Its paths are looked up now; like Spawner.Enclose
 	// it may block. It does not need the one that it was made from, and is released for itself.
 	Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (Enclosure, error)
+	// Check looks whether its paths still lead where they did. It may block. Spawn calls it.
+	Check() error
 	// Release gives up what is held for it. Later launches with it are refused. It may be called more than once.
 	Release()
 }
@@ -42,5 +44,7 @@ func (e enclosed) Widen(_ context.Context, more messages.AdditionalPermissions, 
 	e.confinement.Additional, e.confinement.AdditionalDir = &more, dir
 	return e, nil
 }
+
+func (enclosed) Check() error { return nil }
 
 func (enclosed) Release() {}

@@ -49,10 +49,16 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 	}
 }
 
-// reached finds the program of a launch, and returns when its file system and that of the directory have answered.
+// reached finds the program of a launch, and returns when its file system and those of the directory and the sandbox have
+// answered.
 func reached(ctx context.Context, launch Launch) (string, error) {
-	name, dir, path := launch.Argv[0], launch.Dir, SearchPath(launch.Env)
+	name, dir, path, sandbox := launch.Argv[0], launch.Dir, SearchPath(launch.Env), launch.Sandbox
 	return look(ctx, name, func() (string, error) {
+		if sandbox != nil {
+			if err := sandbox.Check(); err != nil {
+				return "", err
+			}
+		}
 		if err := checkDir(dir); err != nil {
 			return "", err
 		}

@@ -55,30 +55,32 @@ func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, e
 // Can implements ptyio.Spawner.
 func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
 
-// Enclose implements ptyio.Spawner.
-func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return ptyio.Enclosed(c), nil
-}
-
 // Start implements ptyio.Starter.
-func (d *direct) Start(ctx context.Context, start ptyio.Start) (leader ptyio.Leader, err error) {
+func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if tree.Foreign() {
 		return nil, errForeign()
 	}
-	err = wire.Hold(start.Files, func(fds []int) error {
-		leader, err = d.fork(start, fds)
+	e, rules, done, err := enter(start)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var leader *tree.Tree
+	err = wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) error {
+		last := len(fds) - 1
+		leader, err = d.fork(start, fds[:last], e.alone(fds[last]))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return leader, nil
+	return directLeader{leader, e}, nil
 }
 
-func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
+func (d *direct) fork(start ptyio.Start, fds []int, confine []birth.Step) (*tree.Tree, error) {
 	files := make([]uintptr, max(len(fds), d.leaks))
 	for i := range files {
 		files[i] = ^uintptr(0)
@@ -90,7 +92,7 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 	defer unblocked()()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
-		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace,
+		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: confine,
 		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,
 		Ended: func(report tree.Report) {
@@ -108,7 +110,7 @@ func (d *direct) fork(start ptyio.Start, fds []int) (ptyio.Leader, error) {
 		return nil, err
 	}
 	go t.Watch()
-	return directLeader{t}, nil
+	return t, nil
 }
 
 // Resolver implements ptyio.Spawner.
@@ -134,7 +136,10 @@ func (d *direct) Close() error {
 	return nil
 }
 
-type directLeader struct{ *tree.Tree }
+type directLeader struct {
+	*tree.Tree
+	enclosure *enclosure // nil for none
+}
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }
 
@@ -156,4 +161,4 @@ func errNotKilled() error {
 }
 
 // Enforced implements ptyio.Leader.
-func (directLeader) Enforced() *messages.Enforcement { return nil }
+func (l directLeader) Enforced() *messages.Enforcement { return l.enclosure.enforces() }

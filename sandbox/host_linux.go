@@ -62,11 +62,6 @@ type asked struct {
 // Can implements ptyio.Spawner.
 func (*wardens) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
 
-// Enclose implements ptyio.Spawner.
-func (*wardens) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return ptyio.Enclosed(c), nil
-}
-
 // Resolver implements ptyio.Spawner.
 func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }
 

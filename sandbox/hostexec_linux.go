@@ -40,7 +40,7 @@ func startWarden(options Options) (*wardenProcess, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "host")
 	defer theirs.Close()
 	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}),
-		leaders: map[uint64]*wardenLeader{}}
+		leaders: map[uint64]*wardenLeader{}, telling: make(chan struct{}, 1)}
 	if p.conn, err = wire.NewConn(pair[0], options.waits().send, p.forkHangs); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}

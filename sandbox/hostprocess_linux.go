@@ -10,6 +10,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -30,9 +31,12 @@ type wardenProcess struct {
 	ready   chan struct{} // closed when the warden has greeted us
 	gone    chan struct{} // closed when the warden is dead and everything about it was reported
 
+	telling chan struct{} // holds a token while a plan is told
+
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
 	nextID  uint64
+	plans   int // that the warden knows
 	leaders map[uint64]*wardenLeader
 	closing bool
 	retired bool // it takes no more starts, and ends with its last tree
@@ -54,6 +58,8 @@ type wardenLeader struct {
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
 	over    chan struct{} // closed when an abandoned start has left nothing
+	// enforced is what is enforced for it; nil where nothing was to be.
+	enforced *messages.Enforcement
 	// Guarded by process.mu.
 	abandoned bool // nobody waits for the answer any more, nor for what follows it
 	exited    bool
@@ -76,7 +82,21 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	}
 	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec)
-	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil
+	e, rules, done, err := enter(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if rules != nil {
+		if request.Plan, err = p.number(ctx, e); err != nil {
+			return nil, err
+		}
+		request.Level, request.Ruleset = confine.Confined, len(files)
+		files = append(files, rules)
+		request.Files = len(files)
+	}
+	l.enforced = e.enforces()
+	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil
 	p.mu.Lock()
 	if p.dead || p.closing {
 		p.mu.Unlock()
@@ -156,7 +176,7 @@ func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 // startRequest names each file once, however many of the child's descriptors it becomes.
 func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
 	request := &wire.Start{Program: spec.Program, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, TTY: spec.TTY,
-		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files))}
+		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files)), Ruleset: -1}
 	var files []*os.File
 	positions := map[*os.File]int{}
 	for i, file := range spec.Files {
@@ -233,4 +253,4 @@ func (l *wardenLeader) EndTree(grace time.Duration) { l.process.out.End(l.id, wi
 func (*wardenLeader) Prompt() {}
 
 // Enforced implements ptyio.Leader.
-func (*wardenLeader) Enforced() *messages.Enforcement { return nil }
+func (l *wardenLeader) Enforced() *messages.Enforcement { return l.enforced }

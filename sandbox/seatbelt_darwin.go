@@ -38,6 +38,9 @@ func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermission
 	return enclose(c)
 }
 
+// Check implements ptyio.Enclosure.
+func (s *seatbelted) Check() error { return s.looked.Check() }
+
 // Release implements ptyio.Enclosure: nothing is held.
 func (*seatbelted) Release() {}
 
@@ -75,9 +78,6 @@ func fasten(start ptyio.Start) (ptyio.Start, error) {
 	own, ok := start.Sandbox.(*seatbelted)
 	if !ok {
 		return start, unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
-	}
-	if err := own.looked.Check(); err != nil {
-		return start, err
 	}
 	start.Argv = seatbelt.Write(own.looked.Rules).Argv(start.Program, start.Argv[1:]...)
 	start.Program = seatbelt.Program

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"context"
-	"fmt"
 	"syscall"
 
 	"github.com/execbus/execbus/messages"
@@ -51,28 +49,6 @@ func New(options Options) (ptyio.Spawner, error) {
 		return newDirect()
 	}
 	return newDefault(options)
-}
-
-// spawn refuses what cannot be enforced before it looks for the program.
-func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
-	if _, err := can(launch); err != nil {
-		return nil, err
-	}
-	return ptyio.Spawn(ctx, launch, starter)
-}
-
-// can is what the spawners here make of a launch: they enforce nothing yet.
-func can(launch ptyio.Launch) (messages.Enforcement, error) {
-	if set := launch.Limits.Set(); len(set) > 0 {
-		return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
-			Detail: "nothing here can enforce it; leave the limit out"}
-	}
-	if launch.Sandbox == nil {
-		return messages.Enforcement{Level: messages.AssuranceNone}, nil
-	}
-	return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
-		Detail: fmt.Sprintf("there is no sandbox here, and %q needs one; choose danger-full-access, or external-sandbox if the host is confined itself",
-			launch.Sandbox.Confinement().Policy)}
 }
 
 // stepError is the errno of a birth; without a step nobody knows of which.

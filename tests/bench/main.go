@@ -104,6 +104,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) int {
 func all() []benchCase {
 	var cases []benchCase
 	cases = append(cases, spawnCases()...)
+	cases = append(cases, confinedCases()...)
 	cases = append(cases, heapCases()...)
 	cases = append(cases, execCases()...)
 	cases = append(cases, askCase(), planCase(), publishCase())

@@ -110,6 +110,7 @@ func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "TERM
 type spawns struct {
 	spawner ptyio.Spawner
 	tty     bool
+	sandbox ptyio.Enclosure // nil for none
 }
 
 // newSpawns includes the first spawn, which starts the warden.
@@ -153,7 +154,7 @@ func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error)
 			done <- time.Since(began)
 		}
 	}
-	_, err = s.spawner.Spawn(ctx, ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: s.tty, Events: events})
+	_, err = s.spawner.Spawn(ctx, ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: s.tty, Sandbox: s.sandbox, Events: events})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -121,6 +121,7 @@ func matching(rule Rule, but int) call {
 func kinds() (all []Kind) {
 	for bits := range 3 << 4 {
 		all = append(all, Kind{Network: Network(bits >> 4), Unix: bits&1 != 0, Root: bits&2 != 0, Metadata: bits&4 != 0, Truncate: bits&8 != 0})
+		all = append(all, Kind{Network: Network(bits >> 4), Secret: [2]uint32{uint32(bits), 0xfedcba98}})
 	}
 	return all
 }

@@ -24,4 +24,7 @@ type Kind struct {
 	Metadata bool
 	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.
 	Truncate bool
+	// Secret, if it is not zero, is what a newborn that still is ours shows when it sets the limits that mark its tree: as the
+	// fifth and sixth argument of prlimit64, which takes four. Nobody else may set them.
+	Secret [2]uint32
 }

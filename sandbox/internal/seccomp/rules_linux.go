@@ -37,7 +37,7 @@ func pointer(arg int) Condition            { return Condition{Arg: arg, Pointer:
 
 // Rules is the list of what a kind denies. Of the rules of one call the first that holds decides.
 func Rules(k Kind) []Rule {
-	rules := slices.Concat(always, alwaysHere, sockets(k))
+	rules := slices.Concat(always, alwaysHere, marks(k), sockets(k))
 	if k.Root {
 		rules = slices.Concat(rules, setID, setIDHere)
 	}
@@ -69,10 +69,8 @@ var always = []Rule{
 	deny("process_madvise", unix.SYS_PROCESS_MADVISE),
 	deny("pidfd_getfd", unix.SYS_PIDFD_GETFD),
 	deny("kcmp", unix.SYS_KCMP),
-	// Other processes' limits and scheduling. The limits that mark trees stay as they are.
+	// Other processes' limits and scheduling. The limits that mark trees stay as they are; see marks.
 	deny("prlimit64 of another", unix.SYS_PRLIMIT64, isNot(0, 0)),
-	deny("prlimit64 RLIMIT_RTTIME", unix.SYS_PRLIMIT64, is(1, unix.RLIMIT_RTTIME), pointer(2)),
-	deny("prlimit64 RLIMIT_LOCKS", unix.SYS_PRLIMIT64, is(1, unix.RLIMIT_LOCKS), pointer(2)),
 	deny("setrlimit RLIMIT_RTTIME", unix.SYS_SETRLIMIT, is(0, unix.RLIMIT_RTTIME)),
 	deny("setrlimit RLIMIT_LOCKS", unix.SYS_SETRLIMIT, is(0, unix.RLIMIT_LOCKS)),
 	deny("sched_setaffinity of another", unix.SYS_SCHED_SETAFFINITY, isNot(0, 0)),
@@ -139,6 +137,24 @@ var always = []Rule{
 	deny("vhangup", unix.SYS_VHANGUP),
 	deny("ioctl TIOCSTI", unix.SYS_IOCTL, is(1, unix.TIOCSTI)),
 	deny("ioctl TIOCLINUX", unix.SYS_IOCTL, is(1, unix.TIOCLINUX)),
+}
+
+// marks keeps the limits that mark trees as they are, but for who shows the secret.
+func marks(k Kind) (rules []Rule) {
+	for _, limit := range []struct {
+		name   string
+		number uint32
+	}{{"RLIMIT_RTTIME", unix.RLIMIT_RTTIME}, {"RLIMIT_LOCKS", unix.RLIMIT_LOCKS}} {
+		set := []Condition{is(1, limit.number), pointer(2)}
+		if k.Secret == [2]uint32{} {
+			rules = append(rules, deny("prlimit64 "+limit.name, unix.SYS_PRLIMIT64, set...))
+			continue
+		}
+		for i, word := range k.Secret {
+			rules = append(rules, deny("prlimit64 "+limit.name+" without the secret", unix.SYS_PRLIMIT64, append(slices.Clip(set), isNot(4+i, word))...))
+		}
+	}
+	return rules
 }
 
 // sockets depends on the network.

@@ -41,11 +41,17 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
-		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark), steps)
-		f.children.add(unix.Gettid())
+		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Nursery.Secret()), steps)
 	}
 	t.earliest = bootTicks()
-	newborn, err := birth.Begin(steps)
+	var newborn *birth.Newborn
+	var err error
+	spec.Nursery.Do(func() {
+		if f.subreaper {
+			f.children.add(unix.Gettid())
+		}
+		newborn, err = birth.Begin(steps)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +63,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		newborn.Reap()
 		return nil, syscall.ENOSYS
 	}
-	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil // they may be large
+	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files, spec.Confine = "", nil, nil, "", nil, nil // they may be large
 	f.enter(t, spec, newborn)
 	return t, nil
 }
@@ -81,7 +87,7 @@ func (s Spec) steps() []birth.Step {
 	for i, fd := range s.Files {
 		files[i] = int(fd)
 	}
-	steps := []birth.Step{birth.Setsid()}
+	steps := append([]birth.Step{birth.Setsid()}, s.Confine...)
 	steps = append(steps, birth.Files(files)...)
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))

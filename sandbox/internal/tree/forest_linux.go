@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Forest is the set of trees one process has started. It is safe for concurrent use.
@@ -105,9 +107,13 @@ type Spec struct {
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
-	Exited    func(Status)
-	Left      func(count int) // between the two, with the number of processes that outlive the leader, if there are any
-	Ended     func(Report)
+	// Confine are steps that come before all that is the command's own; Nursery is the thread that bears, nil for the one that
+	// calls Begin.
+	Confine []birth.Step
+	Nursery *birth.Nursery
+	Exited  func(Status)
+	Left    func(count int) // between the two, with the number of processes that outlive the leader, if there are any
+	Ended   func(Report)
 	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
 	// for a subreaper; elsewhere a look takes long.
 	Over func(Status, Report)

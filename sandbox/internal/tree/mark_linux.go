@@ -57,11 +57,11 @@ func (m Marks) most() uint64 {
 
 // steps give a newborn the limits of a tree. They fail if somebody has lowered ours; then what the newborn has instead is at
 // least as low, and says no other tree's number.
-func (m Marks) steps(tree Mark) []birth.Step {
+func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
-		birth.Try(birth.Rlimit(unix.RLIMIT_RTTIME, m.Nonce, m.Time-n)),
-		birth.Try(birth.Rlimit(unix.RLIMIT_LOCKS, m.Nonce, m.Locks+n)),
+		birth.Try(birth.Rlimit(unix.RLIMIT_RTTIME, m.Nonce, m.Time-n).Showing(secret)),
+		birth.Try(birth.Rlimit(unix.RLIMIT_LOCKS, m.Nonce, m.Locks+n).Showing(secret)),
 	}
 }
 
@@ -165,11 +165,11 @@ func (m *Marker) Next() Mark {
 }
 
 // steps give a newborn the limits of a tree.
-func (m *Marker) steps(tree Mark) []birth.Step {
+func (m *Marker) steps(tree Mark, secret [2]uint32) []birth.Step {
 	if tree == 0 {
 		return nil
 	}
-	return m.all.steps(tree)
+	return m.all.steps(tree, secret)
 }
 
 // pair is a limit, soft and hard.

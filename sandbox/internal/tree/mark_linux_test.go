@@ -107,7 +107,7 @@ func TestANestedWardensMarksBelongToTheTreeItRunsIn(t *testing.T) {
 func TestMarksAreUsedUp(t *testing.T) {
 	m := newMarker(unlimited(), 1, 2, 3)
 	m.last = Mark(m.all.most()) - 1
-	if last := m.Next(); last == 0 || m.Next() != 0 || m.steps(0) != nil || m.all.span(of(m.all, last)) != (span{last, last}) {
+	if last := m.Next(); last == 0 || m.Next() != 0 || m.steps(0, [2]uint32{}) != nil || m.all.span(of(m.all, last)) != (span{last, last}) {
 		t.Errorf("%+v", m)
 	}
 }
@@ -117,7 +117,7 @@ func TestAnAdministratorsLimitIsLeftAlone(t *testing.T) {
 		time, locks := unlimited(), unlimited()
 		time.time.hard, locks.locks.hard = limit, limit
 		for _, now := range []limits{time, locks} {
-			if m := newMarker(now, 1, 2, 3); m.Next() != 0 || m.steps(0) != nil {
+			if m := newMarker(now, 1, 2, 3); m.Next() != 0 || m.steps(0, [2]uint32{}) != nil {
 				t.Errorf("%+v", now)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -82,15 +83,19 @@ type warden struct {
 	forest *tree.Forest
 	starts chan start
 	alarm  *alarm
+	rooms  rooms
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
 }
 
+// start is a request that the main thread deals with, in the order in which they come. One of the pointers is set.
 type start struct {
-	id    uint64
-	spec  wire.Start
-	files []int
+	id       uint64
+	spec     *wire.Start
+	register *wire.Register
+	withdraw *wire.Withdraw
+	files    []int
 }
 
 // run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
@@ -140,7 +145,7 @@ func run() error {
 	for {
 		select {
 		case s := <-w.starts:
-			w.bear(s)
+			w.handle(s)
 		case <-quit:
 			return w.end()
 		case <-gone:
@@ -234,13 +239,13 @@ func (w *warden) serve() {
 		if err := w.conn.Receive(&request); err != nil {
 			return
 		}
-		if request.Start != nil {
-			files, err := w.conn.TakeFiles(request.Start.Files)
+		if count, is := forMainThread(&request); is {
+			files, err := w.conn.TakeFiles(count)
 			if err != nil {
 				w.fail(request.ID, err)
 				continue
 			}
-			w.starts <- start{request.ID, *request.Start, files}
+			w.starts <- start{request.ID, request.Start, request.Register, request.Withdraw, files}
 			continue
 		}
 		w.mu.Lock()
@@ -256,8 +261,39 @@ func (w *warden) serve() {
 	}
 }
 
-// bear begins one leader. It runs on the main thread.
+// forMainThread reports whether a request is for the main thread, and how many descriptors come with it.
+func forMainThread(r *wire.Request) (files int, is bool) {
+	switch {
+	case r.Start != nil:
+		return r.Start.Files, true
+	case r.Register != nil:
+		return r.Register.Files, true
+	}
+	return 0, r.Withdraw != nil
+}
+
+// handle runs on the main thread.
+func (w *warden) handle(s start) {
+	switch {
+	case s.register != nil:
+		w.rooms.register(s.id, s.register.Plan, s.files)
+	case s.withdraw != nil:
+		w.rooms.withdraw(s.id)
+	default:
+		w.bear(s)
+	}
+}
+
+// bear begins one leader.
 func (w *warden) bear(s start) {
+	steps, nursery, err := w.rooms.confine(s.spec, s.files)
+	if err != nil {
+		for _, fd := range s.files {
+			_ = unix.Close(fd)
+		}
+		w.fail(s.id, err)
+		return
+	}
 	files := make([]uintptr, len(s.spec.FDs))
 	for i, position := range s.spec.FDs {
 		files[i] = ^uintptr(0)
@@ -265,10 +301,10 @@ func (w *warden) bear(s start) {
 			files[i] = uintptr(s.files[position])
 		}
 	}
-	id := s.id // what follows lives as long as the tree, and must not keep the request
+	id, level := s.id, s.spec.Level // what follows lives as long as the tree, and must not keep the request
 	t, err := w.forest.Begin(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
-		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace,
+		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace, Confine: steps, Nursery: nursery,
 		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
 		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
@@ -284,15 +320,15 @@ func (w *warden) bear(s start) {
 		return
 	}
 	if t.Prompt(prompt) {
-		w.born(id, t, len(w.starts) > 0)
+		w.born(id, t, level, len(w.starts) > 0)
 		return
 	}
 	_ = w.conn.Flush()
-	go w.born(id, t, false)
+	go w.born(id, t, level, false)
 }
 
 // born answers a start when its program has been executed. The answer can wait if another one comes soon.
-func (w *warden) born(id uint64, t *tree.Tree, soon bool) {
+func (w *warden) born(id uint64, t *tree.Tree, level confine.Level, soon bool) {
 	if err := t.Executed(); err != nil {
 		w.fail(id, err)
 		return
@@ -304,7 +340,7 @@ func (w *warden) born(id uint64, t *tree.Tree, soon bool) {
 	if !soon {
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
-	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark())}})
+	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark()), Level: level}})
 	go t.Watch()
 }
 

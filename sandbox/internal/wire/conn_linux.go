@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxFiles bounds the descriptors of one message; the kernel's own bound is 253.
-	maxFiles = 64
+	maxFiles = 128
 	// keptBuffer is the largest buffer that is kept for the next message.
 	keptBuffer = 64 << 10
 	// maxMessage bounds one message; ptyio's bound for arguments and environment is far below.

@@ -28,7 +28,7 @@ func Hold(files []*os.File, use func(fds []int) error) error {
 		var inner error
 		err = raw.Control(func(fd uintptr) {
 			fds[i] = int(fd)
-			if inner = unix.SetNonblock(int(fd), false); inner == nil {
+			if inner = unix.SetNonblock(int(fd), false); inner == nil || inner == unix.EBADF { // a place (O_PATH) has no mode
 				inner = next(i + 1)
 			}
 		})

@@ -43,6 +43,8 @@ type Start struct {
 	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
 	Plan  uint64
 	Level confine.Level
+	// Ruleset is the position of a Landlock rule set among the files; -1 for none.
+	Ruleset int
 }
 
 // room is about what the request takes: an environment would grow its buffer many times.
@@ -125,6 +127,7 @@ func (m *Start) code(c *coder) {
 	list(c, &m.FDs, number)
 	number(c, &m.Plan)
 	number(c, &m.Level)
+	number(c, &m.Ruleset)
 }
 
 func (m *Register) code(c *coder) {

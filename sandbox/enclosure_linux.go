@@ -1,0 +1,273 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/places"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// enclosure is a confinement whose paths have been looked up.
+type enclosure struct {
+	confinement ptyio.Confinement
+	found       *places.Found
+	readable    *places.Readable
+	enforced    messages.Enforcement
+	refused     error // why it is not enforced
+
+	// mu guards the rest, which starts and Release share: what a start uses must stay open until it has it.
+	mu       sync.Mutex
+	released bool
+	users    int                       // starts under way
+	plain    *os.File                  // the rule set of launches without a terminal, once there was one
+	numbers  map[*wardenProcess]uint64 // under which wardens know it
+}
+
+// lookups bounds the looks at file systems that do not answer: each takes a thread that nobody can end.
+var lookups = make(chan struct{}, 64)
+
+// Enclose implements ptyio.Spawner.
+func (*wardens) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c) })
+}
+
+// Enclose implements ptyio.Spawner.
+func (*direct) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c) })
+}
+
+// enclose waits for a look until ctx ends; then what comes of it is released.
+func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclosure, error) {
+	select {
+	case lookups <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var e *enclosure
+	var err error
+	done, late := make(chan struct{}), make(chan struct{}, 1) // late has room for whoever comes first
+	go func() {
+		defer close(done)
+		defer func() { <-lookups }()
+		e, err = look()
+		select {
+		case late <- struct{}{}:
+		default: // nobody waits
+			if err == nil {
+				e.Release()
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case late <- struct{}{}:
+			return nil, ctx.Err()
+		default:
+			<-done
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func newEnclosure(c ptyio.Confinement) (*enclosure, error) {
+	c.Policy = c.Policy.Clone()
+	found, err := places.Find(c, places.DefaultBounds)
+	if err != nil {
+		return nil, err
+	}
+	return finishEnclosure(c, found)
+}
+
+func finishEnclosure(c ptyio.Confinement, found *places.Found) (*enclosure, error) {
+	readable, err := places.Everything()
+	if err != nil {
+		found.Close()
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read: " + err.Error()}
+	}
+	e := &enclosure{confinement: c, found: found, readable: readable, numbers: map[*wardenProcess]uint64{}}
+	e.enforced, e.refused = e.enforcement()
+	return e, nil
+}
+
+// Confinement implements ptyio.Enclosure.
+func (e *enclosure) Confinement() ptyio.Confinement { return e.confinement }
+
+// Check implements ptyio.Enclosure.
+func (e *enclosure) Check() error { return e.found.Check() }
+
+// Widen implements ptyio.Enclosure.
+func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
+	if err := e.use(); err != nil {
+		return nil, err
+	}
+	c := e.confinement
+	more = more.Clone()
+	c.Additional, c.AdditionalDir = &more, dir
+	return enclose(ctx, func() (*enclosure, error) {
+		defer e.unuse()
+		found, err := e.found.Widen(more, dir, c.Policy.ProtectedNames)
+		if err != nil {
+			return nil, err
+		}
+		return finishEnclosure(c, found)
+	})
+}
+
+// Release implements ptyio.Enclosure.
+func (e *enclosure) Release() {
+	e.mu.Lock()
+	first := !e.released
+	e.released = true
+	over := first && e.users == 0
+	e.mu.Unlock()
+	if over {
+		e.close()
+	}
+}
+
+// use keeps what a start needs open until unuse.
+func (e *enclosure) use() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.released {
+		return &messages.Error{Code: messages.ErrClosed, Op: "spawn", Subject: "sandbox policy",
+			Detail: "it was replaced while the command waited; run the command again"}
+	}
+	e.users++
+	return nil
+}
+
+func (e *enclosure) unuse() {
+	e.mu.Lock()
+	e.users--
+	over := e.released && e.users == 0
+	e.mu.Unlock()
+	if over {
+		e.close()
+	}
+}
+
+// close is called once, when nobody uses it any more nor will.
+func (e *enclosure) close() {
+	for p, number := range e.numbers {
+		p.withdraw(number)
+	}
+	if e.plain != nil {
+		_ = e.plain.Close()
+	}
+	e.readable.Release()
+	e.found.Close()
+}
+
+// enter is what a start needs of its enclosure, until done. There is no rule set where nothing is to be enforced.
+func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err error) {
+	e, is := start.Sandbox.(*enclosure)
+	if !is || e.enforced.Level == messages.AssuranceNone {
+		return e, nil, func() {}, nil
+	}
+	if err := e.use(); err != nil {
+		return nil, nil, nil, err
+	}
+	var terminal *os.File
+	if start.TTY {
+		terminal = start.Files[0]
+	}
+	rules, own, err := e.ruleset(terminal)
+	if err != nil {
+		e.unuse()
+		return nil, nil, nil, err
+	}
+	return e, rules, func() {
+		if own {
+			_ = rules.Close()
+		}
+		e.unuse()
+	}, nil
+}
+
+// enforces is what is enforced for its commands; nil without an enclosure.
+func (e *enclosure) enforces() *messages.Enforcement {
+	if e == nil {
+		return nil
+	}
+	return &e.enforced
+}
+
+// alone are the steps of a newborn that nobody helps; none without a rule set.
+func (e *enclosure) alone(rules int) []birth.Step {
+	if rules < 0 {
+		return nil
+	}
+	return confine.Alone(rules, confine.KindOf(&e.found.Plan))
+}
+
+// ruleset is a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse; the caller
+// closes one that is its own.
+func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err error) {
+	if terminal == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.plain == nil {
+			e.plain, err = e.newRuleset(nil)
+		}
+		return e.plain, false, err
+	}
+	err = control(terminal, func(fd int) error {
+		file, err = e.newRuleset([]confine.Allowed{{FD: fd, Rights: confine.UseDevice}})
+		return err
+	})
+	return file, true, err
+}
+
+// newRuleset makes a rule set of what everybody can use, what this plan allows, and more.
+func (e *enclosure) newRuleset(more []confine.Allowed) (file *os.File, err error) {
+	plan := e.found.Plan
+	rules := slices.Concat(e.readable.Rules, more)
+	err = wire.Hold(e.found.Files, func(fds []int) error {
+		for _, p := range plan.Places {
+			switch {
+			case p.Access != confine.Write || p.File < 0:
+			case p.Directory:
+				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteDirectory})
+			default:
+				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteFile})
+			}
+		}
+		for _, p := range plan.Sockets {
+			rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.Connect})
+		}
+		fd, err := confine.Ruleset(confine.Kernel().ABI, plan.Network, rules)
+		if err != nil {
+			return &ptyio.StepError{Step: "landlock rules", Errno: errnoOf(err)}
+		}
+		file = os.NewFile(uintptr(fd), "landlock")
+		return nil
+	})
+	return file, err
+}
+
+func errnoOf(err error) unix.Errno {
+	if errno, ok := err.(unix.Errno); ok {
+		return errno
+	}
+	return unix.EIO
+}
+
+// control calls a function with a descriptor that cannot be closed until it returns.
+func control(file *os.File, use func(fd int) error) error {
+	return wire.Hold([]*os.File{file}, func(fds []int) error { return use(fds[0]) })
+}

@@ -1,0 +1,164 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// spawn refuses what cannot be enforced before it looks for the program.
+func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
+	if _, err := can(launch); err != nil {
+		return nil, err
+	}
+	launch.Env = telling(launch)
+	return ptyio.Spawn(ctx, launch, starter)
+}
+
+// can says what would be enforced for a launch, or why it is refused.
+func can(launch ptyio.Launch) (messages.Enforcement, error) {
+	if set := launch.Limits.Set(); len(set) > 0 {
+		return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
+			Detail: "nothing here can enforce it; leave the limit out"}
+	}
+	if launch.Sandbox == nil {
+		return messages.Enforcement{Level: messages.AssuranceNone}, nil
+	}
+	e, ok := launch.Sandbox.(*enclosure)
+	if !ok {
+		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
+			Detail: "it was made by something else than what starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
+	}
+	return e.enforced, e.refused
+}
+
+// enforcement is the strongest there is, unless that is less than what is accepted.
+func (e *enclosure) enforcement() (messages.Enforcement, error) {
+	best := messages.Enforcement{Level: messages.AssuranceNone, Missing: []messages.Missing{noNamespaces}}
+	if why := unconfinable(); why != nil {
+		best.Missing = append(best.Missing, *why)
+	} else {
+		best = e.confined(noNamespaces)
+	}
+	least, because := e.least()
+	if best.Level.AtLeast(least) {
+		return best, nil
+	}
+	return messages.Enforcement{}, e.tooLittle(best, least, because)
+}
+
+// noNamespaces is why nothing is isolated.
+var noNamespaces = messages.Missing{What: "isolation", Why: "this build makes no namespaces"}
+
+// unconfinable is why nothing can be confined; nil if it can.
+func unconfinable() *messages.Missing {
+	kernel := confine.Kernel()
+	if kernel.ABI == 0 {
+		return failedStep("restriction of files", "Landlock", "landlock_create_ruleset", kernel.Errno)
+	}
+	if errno := confine.Filters(); errno != 0 {
+		return failedStep("restriction of system calls", "seccomp", "seccomp", errno)
+	}
+	return nil
+}
+
+func failedStep(what, mechanism, step string, errno unix.Errno) *messages.Missing {
+	return &messages.Missing{What: what, Why: fmt.Sprintf("the kernel gives no %s: %s: %s", mechanism, step, errno.Error()), Step: step, Errno: int(errno)}
+}
+
+// confined is what Landlock and seccomp enforce of the plan. Isolation says why that is not more.
+func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
+	kernel, plan := confine.Kernel(), e.found.Plan
+	r := messages.Enforcement{Level: messages.AssuranceConfined, LandlockABI: kernel.ABI,
+		Mechanisms: []string{"landlock", "seccomp", "no_new_privs", "capabilities"}}
+	miss := func(what, why string) {
+		r.Missing = append(r.Missing, messages.Missing{What: what, Why: why, Step: isolation.Step, Errno: isolation.Errno})
+	}
+	if name := e.found.Protects(); name != "" {
+		miss("protection of "+name+" and others like it", isolation.Why)
+	} else if plan.Writes() {
+		miss("protection of names that do not exist yet", isolation.Why)
+	}
+	if path := e.found.Denies(); path != "" {
+		miss("denial to read "+path, isolation.Why)
+	}
+	miss("hiding of other processes", isolation.Why)
+	if plan.Writes() {
+		miss("mode, owner, times and attributes of files elsewhere", isolation.Why)
+	}
+	switch {
+	case kernel.ABI < signals:
+		r.Missing = append(r.Missing, needsABI("protection of other processes from signals", signals))
+	case kernel.SignalsUnsound:
+		r.Missing = append(r.Missing, messages.Missing{What: "protection of other processes from signals",
+			Why: "this kernel has a known defect in it (the second Landlock erratum)"})
+	}
+	if len(plan.Sockets) > 0 && kernel.ABI < unixSockets {
+		r.Missing = append(r.Missing, needsABI("use of the listed sockets", unixSockets))
+	}
+	r.Missing = append(r.Missing, e.found.Gaps...)
+	return r
+}
+
+// From which version of Landlock on signals and unix sockets can be told apart.
+const (
+	signals     = 6
+	unixSockets = 9
+)
+
+func needsABI(what string, abi int) messages.Missing {
+	return messages.Missing{What: what, Why: fmt.Sprintf("it needs version %d of Landlock, and the kernel has %d", abi, confine.Kernel().ABI)}
+}
+
+// least is the weakest that is accepted, and why it is that where nobody has said so.
+func (e *enclosure) least() (least messages.Assurance, because string) {
+	if least = e.confinement.Least; least != "" {
+		return least, ""
+	}
+	if name := e.found.Protects(); name != "" {
+		return messages.AssuranceIsolated, name + " lies where commands can write, and must stay as it is"
+	}
+	if path := e.found.Denies(); path != "" {
+		return messages.AssuranceIsolated, path + " must not be read"
+	}
+	return messages.AssuranceConfined, ""
+}
+
+// tooLittle is a refusal: what is missing, why, and what would accept less.
+func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assurance, because string) error {
+	detail := fmt.Sprintf("%q has to be enforced as %q", e.confinement.Policy, least)
+	if because != "" {
+		detail += ", because " + because
+	}
+	detail += fmt.Sprintf("; there is no more than %q here. Missing:", best.Level)
+	for i, m := range best.Missing {
+		if i > 0 {
+			detail += ","
+		}
+		detail += " " + m.String()
+	}
+	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
+		Detail: detail + ". Accept it with the least assurance " + strconv.Quote(string(best.Level)),
+		Hint:   "set SessionOptions.LeastAssurance"}
+}
+
+// networkOff tells programs that they need not try.
+const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
+
+// telling is the environment of a launch, which says whether the policy keeps it from the network, whatever was asked for.
+func telling(launch ptyio.Launch) []string {
+	e, is := launch.Sandbox.(*enclosure)
+	if !is || e.found.Plan.Network {
+		return launch.Env
+	}
+	env := slices.DeleteFunc(slices.Clone(launch.Env), func(variable string) bool { return strings.HasPrefix(variable, networkOff) })
+	return append(env, networkOff+"1")
+}

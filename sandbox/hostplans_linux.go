@@ -1,0 +1,81 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// maxPlans bounds the plans that one warden knows; each has some descriptors there.
+const maxPlans = 1024
+
+// number is what the warden calls the plan of an enclosure. If it does not know it, it is told.
+func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error) {
+	select {
+	case p.telling <- struct{}{}: // others must not name the plan before it is on its way
+		defer func() { <-p.telling }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if n, known := e.knownTo(p); known {
+		return n, nil
+	}
+	p.mu.Lock()
+	if p.plans >= maxPlans {
+		p.mu.Unlock()
+		return 0, &messages.Error{Code: messages.ErrLimitReached, Op: "spawn", Subject: "sandbox policy",
+			Detail: "too many are in use; close sessions that are not needed any more"}
+	}
+	p.plans++
+	p.nextID++
+	n := p.nextID
+	p.mu.Unlock()
+	e.mu.Lock()
+	e.numbers[p] = n
+	e.mu.Unlock()
+	register := &wire.Register{Plan: e.found.Plan, Files: len(e.found.Files)}
+	forget := func(error) { p.forgetPlan(e) } // starts that name it are refused
+	if err := p.out.Start(ctx, &wire.Request{ID: n, Register: register}, forget, e.found.Files...); err != nil {
+		p.forgetPlan(e)
+		return 0, p.refusal("spawn", err)
+	}
+	return n, nil
+}
+
+// knownTo is what a warden calls the plan. Dead wardens are forgotten.
+func (e *enclosure) knownTo(p *wardenProcess) (number uint64, known bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for other := range e.numbers {
+		if !other.alive() {
+			delete(e.numbers, other)
+		}
+	}
+	number, known = e.numbers[p]
+	return number, known
+}
+
+// forgetPlan is for a plan that could not be told.
+func (p *wardenProcess) forgetPlan(e *enclosure) {
+	p.onePlanLess()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.numbers, p)
+}
+
+func (p *wardenProcess) onePlanLess() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans--
+}
+
+// withdraw tells the warden that a plan is not needed any more, behind the starts that wait.
+func (p *wardenProcess) withdraw(number uint64) {
+	p.onePlanLess()
+	if p.alive() {
+		go func() {
+			_ = p.out.Start(context.Background(), &wire.Request{ID: number, Withdraw: &wire.Withdraw{}}, func(error) {})
+		}()
+	}
+}

@@ -1,0 +1,133 @@
+package confine
+
+import (
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// newestABI is the last version of Landlock that is known here; a newer kernel can what this one can.
+const newestABI = 10
+
+// signalErratum is fixed in kernels that set this bit: before, a signal between two threads of one process could be refused.
+const signalErratum = 1 << (2 - 1)
+
+// Landlock is what the kernel has of it.
+type Landlock struct {
+	ABI int // zero for none
+	// SignalsUnsound says that the scope of signals has a known defect here.
+	SignalsUnsound bool
+	Errno          unix.Errno // why there is none
+}
+
+// Kernel asks the kernel, once.
+var Kernel = sync.OnceValue(func() Landlock {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return Landlock{Errno: errno}
+	}
+	errata, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_ERRATA)
+	return Landlock{ABI: min(int(abi), newestABI), SignalsUnsound: errno != 0 || errata&signalErratum == 0}
+})
+
+// Rights to files.
+const (
+	readFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
+	readAll   = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV |
+		unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	changeDirectory = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_REFER
+	allFiles = readAll | writeFile | changeDirectory
+)
+
+// handled is what a rule set of this ABI denies where no rule allows it.
+func handled(abi int, network bool) (attr ruleset, size uintptr) {
+	attr.files = allFiles
+	for _, since := range []struct {
+		abi   int
+		right uint64
+	}{{2, unix.LANDLOCK_ACCESS_FS_REFER}, {truncate, unix.LANDLOCK_ACCESS_FS_TRUNCATE}, {5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
+		{resolveUnix, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX}} {
+		if abi < since.abi {
+			attr.files &^= since.right
+		}
+	}
+	size = 8
+	if abi >= 4 {
+		size = 16
+		if !network {
+			attr.network = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		}
+	}
+	if abi >= 6 {
+		size = 24
+		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	if abi >= 10 && !network {
+		attr.network |= unix.LANDLOCK_ACCESS_NET_BIND_UDP | unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP
+	}
+	return attr, size
+}
+
+// ruleset is landlock_ruleset_attr.
+type ruleset struct{ files, network, scoped uint64 }
+
+// Allowed is what may be done below a descriptor, which need be no more than O_PATH.
+type Allowed struct {
+	FD     int
+	Rights Rights
+}
+
+// Rights are a set of rights that a rule can give.
+type Rights uint64
+
+// The sets. One that is for directories goes with a directory only.
+const (
+	List          Rights = unix.LANDLOCK_ACCESS_FS_READ_DIR
+	ReadFile      Rights = readFile
+	ReadDirectory Rights = readAll
+	// UseDevice is to read, to write and to control a device.
+	UseDevice      Rights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	WriteFile      Rights = readFile | writeFile
+	WriteDirectory Rights = allFiles
+	// Connect is to a unix socket.
+	Connect Rights = unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+)
+
+// Ruleset makes a rule set of all that an ABI knows, with rules. The descriptor is the caller's; several births can use it.
+func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
+	attr, size := handled(abi, network)
+	made, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	for _, rule := range rules {
+		if err := allow(int(made), rule, attr.files); err != nil {
+			_ = unix.Close(int(made))
+			return -1, err
+		}
+	}
+	return int(made), nil
+}
+
+func allow(ruleset int, rule Allowed, known uint64) error {
+	var beneath struct { // which is packed, and so ends after 12 bytes
+		rights uint64
+		parent int32
+		_      int32
+	}
+	beneath.rights, beneath.parent = uint64(rule.Rights)&known, int32(rule.FD)
+	if beneath.rights == 0 {
+		return nil
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&beneath)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

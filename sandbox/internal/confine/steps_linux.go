@@ -1,0 +1,84 @@
+package confine
+
+import (
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/seccomp"
+)
+
+// KindOf is the filter for a plan that is enforced as Confined.
+func KindOf(p *Plan) seccomp.Kind {
+	abi := Kernel().ABI
+	k := seccomp.Kind{Unix: abi >= resolveUnix, Root: os.Geteuid() == 0, Metadata: !p.Writes(), Truncate: abi < truncate}
+	if p.Network {
+		k.Network = seccomp.On
+	}
+	return k
+}
+
+// From which version of Landlock on there are rights to truncate and to connect to unix sockets by their paths.
+const (
+	truncate    = 3
+	resolveUnix = 9
+)
+
+// NewNursery makes the thread that bears what a kind of filter is for. Its newborns make the steps of Born.
+func NewNursery(kind seccomp.Kind) (*birth.Nursery, error) {
+	return birth.NewNursery(func(secret [2]uint32) error {
+		kind.Secret = secret
+		filter := seccomp.Filter(kind)
+		if filter == nil {
+			return unix.ENOSYS
+		}
+		if mayDropBounding() {
+			for capability := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) == nil; capability++ {
+			}
+		}
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+// Born are the steps of what a nursery bears, with a rule set of this process.
+func Born(ruleset int) []birth.Step {
+	return append(birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0))
+}
+
+// Alone are the steps where no thread is kept: the newborn installs the filter itself, which takes longer.
+func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
+	if mayDropBounding() {
+		steps = birth.DropBounding(0)
+	}
+	steps = append(steps, birth.SetCapabilities(birth.Capabilities{})...)
+	return append(steps, birth.NoNewPrivs(), birth.Landlock(ruleset, 0), birth.Seccomp(seccomp.Filter(kind)))
+}
+
+// mayDropBounding reports whether this thread may empty the set of what an execution can give. Who may not needs not: without
+// new privileges an execution gives nothing.
+func mayDropBounding() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&head, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SETPCAP) != 0
+}
+
+// Filters is why there are no filters of system calls; zero if there are.
+var Filters = sync.OnceValue(func() unix.Errno {
+	if seccomp.Filter(seccomp.Kind{}) == nil {
+		return unix.ENOSYS
+	}
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno
+})

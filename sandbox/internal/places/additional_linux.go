@@ -1,0 +1,113 @@
+package places
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// maxAdditional bounds the paths that one command may ask for.
+const maxAdditional = 16
+
+// Widen finds what one command may do besides. The result has its own descriptors.
+func (f *Found) Widen(more messages.AdditionalPermissions, dir string, names []string) (*Found, error) {
+	w := &finder{names: slices.Concat(protected, names)}
+	w.found.Plan = confine.Plan{Network: f.Plan.Network, Places: slices.Clone(f.Plan.Places), Sockets: slices.Clone(f.Plan.Sockets)}
+	w.found.Gaps, w.found.given = slices.Clone(f.Gaps), slices.Clone(f.given)
+	for _, file := range f.Files {
+		copied, err := duplicate(file)
+		if err != nil {
+			w.found.Close()
+			return nil, err
+		}
+		w.found.Files = append(w.found.Files, copied)
+	}
+	if err := w.add(&more, dir); err != nil {
+		w.found.Close()
+		return nil, err
+	}
+	w.sort()
+	return &w.found, nil
+}
+
+// add adds what one command may do besides. It never takes anything away.
+func (f *finder) add(more *messages.AdditionalPermissions, dir string) error {
+	if more == nil {
+		return nil
+	}
+	if more.Network != nil && more.Network.Enabled {
+		f.found.Plan.Network = true
+	}
+	if more.FileSystem == nil {
+		return nil
+	}
+	if n := len(more.FileSystem.Read) + len(more.FileSystem.Write); n > maxAdditional {
+		return refused("additional permissions", "there are too many paths; ask for 16 at most")
+	}
+	for _, path := range more.FileSystem.Read {
+		if err := f.addRead(absolute(path, dir)); err != nil {
+			return err
+		}
+	}
+	for _, path := range more.FileSystem.Write {
+		if err := f.addWrite(absolute(path, dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func absolute(path, dir string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// addRead lifts a denial.
+func (f *finder) addRead(path string) error {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return refused(path, reason(err)+"; ask for what exists")
+	}
+	if f.access(resolved) != confine.Nothing {
+		return nil
+	}
+	_, _, err = f.open(path, confine.Read)
+	if err != nil {
+		return refused(path, reason(err)+"; ask for what exists")
+	}
+	return nil
+}
+
+// addWrite lets something be written, be it protected. What is protected inside of it stays so.
+func (f *finder) addWrite(path string) error {
+	place, _, err := f.open(path, confine.Write)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.unprotect(path):
+		return nil
+	case err != nil:
+		return refused(path, reason(err)+"; ask for what exists")
+	case slices.Contains(f.names, filepath.Base(place.Path)):
+		return nil
+	}
+	return f.protect(place)
+}
+
+// unprotect lets something be created that was protected from it.
+func (f *finder) unprotect(path string) bool {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	path = filepath.Join(parent, filepath.Base(path))
+	before := len(f.found.Plan.Places)
+	f.found.Plan.Places = slices.DeleteFunc(f.found.Plan.Places, func(p confine.Place) bool {
+		return p.Path == path && p.Inode == 0 && p.Access == confine.Read
+	})
+	return len(f.found.Plan.Places) < before || f.access(path) == confine.Write
+}

@@ -1,0 +1,257 @@
+package places
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// protected are the names that stay read-only at the top of every writable directory.
+var protected = []string{".git", ".agents", ".codex"}
+
+// Found is a confinement with its paths looked up. It is not changed, except by Close.
+type Found struct {
+	Plan confine.Plan
+	// Files are what the places of the plan refer to.
+	Files []*os.File
+	// Gaps are what was not looked at, and so is not protected.
+	Gaps []messages.Missing
+
+	given []given
+}
+
+// given is a path as it was given, and what it led to.
+type given struct {
+	path string
+	led  identity
+}
+
+// Protects names the first place that is protected inside of what can be written; empty if there is none.
+func (f *Found) Protects() string {
+	for i, p := range f.Plan.Places {
+		if p.Access == confine.Read && p.Inode != 0 && access(f.Plan.Places[:i], p.Path) == confine.Write {
+			return p.Path
+		}
+	}
+	return ""
+}
+
+// Denies names the first place that may not be read; empty if there is none.
+func (f *Found) Denies() string {
+	for _, p := range f.Plan.Places {
+		if p.Access == confine.Nothing {
+			return p.Path
+		}
+	}
+	return ""
+}
+
+// Check looks whether the paths still lead where they did. It may block.
+func (f *Found) Check() error {
+	for _, g := range f.given {
+		info, err := os.Stat(g.path)
+		if err == nil && identify(info) == g.led {
+			continue
+		}
+		detail := "it leads elsewhere than when the sandbox policy was set"
+		if err != nil {
+			detail = reason(err) + ", and it was there when the sandbox policy was set"
+		}
+		return refused(g.path, detail+"; set the policy again")
+	}
+	return nil
+}
+
+// Close closes the descriptors.
+func (f *Found) Close() {
+	for _, file := range f.Files {
+		_ = file.Close()
+	}
+}
+
+// finder collects what is found.
+type finder struct {
+	found  Found
+	names  []string // that are protected
+	bounds Bounds
+}
+
+// Find looks the paths of a confinement up.
+func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
+	f := &finder{names: slices.Concat(protected, c.Policy.ProtectedNames), bounds: bounds}
+	f.found.Plan.Network = c.Policy.NetworkAccess
+	err := f.all(c)
+	if err != nil {
+		f.found.Close()
+		return nil, err
+	}
+	f.sort()
+	return &f.found, nil
+}
+
+func (f *finder) all(c ptyio.Confinement) error {
+	roots, err := f.roots(c)
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if err := f.protect(root); err != nil {
+			return err
+		}
+	}
+	f.nested(roots)
+	for _, path := range c.Policy.DeniedReads {
+		if err := f.deny(path); err != nil {
+			return err
+		}
+	}
+	for _, path := range c.Policy.Sockets {
+		f.socket(path)
+	}
+	return f.add(c.Additional, c.AdditionalDir)
+}
+
+// roots are what can be written. The host's own directories for temporary files may be missing.
+func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
+	if c.Policy.Type != messages.SandboxWorkspaceWrite {
+		return nil, nil
+	}
+	type root struct {
+		path     string
+		optional bool
+	}
+	all := []root{{c.Dir, false}}
+	for _, path := range c.Policy.WritableRoots {
+		all = append(all, root{path, false})
+	}
+	if c.TempDir != "" && !c.Policy.ExcludeTmpdirEnvVar {
+		all = append(all, root{c.TempDir, true})
+	}
+	if !c.Policy.ExcludeSlashTmp {
+		all = append(all, root{"/tmp", true})
+	}
+	for _, r := range all {
+		place, known, err := f.open(r.path, confine.Write)
+		if r.optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, refused(r.path, reason(err)+"; commands shall be able to write there: create it, or leave it out of the policy")
+		}
+		if !known {
+			roots = append(roots, place)
+		}
+	}
+	return roots, nil
+}
+
+// open adds what a path leads to, unless it is known with this access.
+func (f *finder) open(path string, access confine.Access) (place confine.Place, known bool, err error) {
+	if !filepath.IsAbs(path) {
+		return place, false, errors.New("it is not absolute")
+	}
+	opened, err := openPath(path)
+	if err != nil {
+		return place, false, err
+	}
+	f.found.given = append(f.found.given, given{path, opened.identity})
+	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
+		return p.Path == opened.path && p.Access == access && p.File >= 0
+	}); i >= 0 {
+		opened.close()
+		return f.found.Plan.Places[i], true, nil
+	}
+	place = confine.Place{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory, File: -1}
+	if opened.file != nil {
+		place.File = len(f.found.Files)
+		f.found.Files = append(f.found.Files, opened.file)
+	}
+	f.found.Plan.Places = append(f.found.Plan.Places, place)
+	return place, false, nil
+}
+
+// deny adds what may not be read, which need not exist.
+func (f *finder) deny(path string) error {
+	_, _, err := f.open(path, confine.Nothing)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // who may not reach it now may not later
+		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: filepath.Clean(path), Access: confine.Nothing, File: -1})
+		return nil
+	}
+	if err != nil {
+		return refused(path, reason(err)+"; it shall not be read, but cannot be found")
+	}
+	return nil
+}
+
+// socket adds a unix socket that stays within reach. One that does not exist now is not.
+func (f *finder) socket(path string) {
+	opened, err := openPath(path)
+	if err == nil && !opened.socket {
+		opened.close()
+		err = errors.New("it is no socket")
+	}
+	if err != nil {
+		f.gap("the socket "+path, reason(err)+" when the policy was set")
+		return
+	}
+	place := confine.Place{Path: opened.path, Access: confine.Write, Device: opened.device, Inode: opened.inode, File: -1}
+	if opened.file != nil {
+		place.File = len(f.found.Files)
+		f.found.Files = append(f.found.Files, opened.file)
+	}
+	f.found.Plan.Sockets = append(f.found.Plan.Sockets, place)
+}
+
+func (f *finder) gap(what, why string) {
+	f.found.Gaps = append(f.found.Gaps, messages.Missing{What: what, Why: why})
+}
+
+// sort puts more specific places behind the others. Of several at one path, the last that was added counts.
+func (f *finder) sort() {
+	places := f.found.Plan.Places
+	last := map[string]int{}
+	for i, p := range places {
+		last[p.Path] = i
+	}
+	kept := places[:0]
+	for i, p := range places {
+		if last[p.Path] == i {
+			kept = append(kept, p)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b confine.Place) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
+	f.found.Plan.Places = kept
+}
+
+func depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
+}
+
+// within reports whether a clean path is a directory or lies below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func refused(path, detail string) error {
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "confine", Subject: path, Detail: detail}
+}
+
+// reason is the innermost cause.
+func reason(err error) string {
+	if typed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = typed.Err
+	}
+	return fmt.Sprint(err)
+}

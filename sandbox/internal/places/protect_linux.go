@@ -1,0 +1,103 @@
+package places
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// maxGitFile bounds what is read of a file that says where a repository is.
+const maxGitFile = 4 << 10
+
+// protect adds the protected names at the top of a directory, whether they exist or not.
+func (f *finder) protect(root confine.Place) error {
+	if !root.Directory {
+		return nil
+	}
+	for _, name := range f.names {
+		path := filepath.Join(root.Path, name)
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
+			continue
+		case err != nil:
+			return refused(path, reason(err)+"; it has to be protected, but cannot be found")
+		case info.Mode()&fs.ModeSymlink != 0:
+			return refused(path, "it is a symbolic link, and such a name cannot be protected; replace it with what it leads to")
+		}
+		f.keep(path, info)
+		if name == ".git" && info.Mode().IsRegular() {
+			f.linked(path)
+		}
+	}
+	return nil
+}
+
+// keep makes a place read-only.
+func (f *finder) keep(path string, info fs.FileInfo) {
+	id := identify(info)
+	f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, Device: id.device, Inode: id.inode,
+		Directory: info.IsDir(), File: -1})
+}
+
+// linked protects the repository that a .git file names, and the one that has this as a work tree, where they can be written.
+func (f *finder) linked(file string) {
+	dir := f.follow(file, "gitdir:")
+	if dir == "" {
+		return
+	}
+	f.keepWritable(dir)
+	if common := f.follow(filepath.Join(dir, "commondir"), ""); common != "" {
+		f.keepWritable(common)
+	}
+}
+
+// follow reads a file that names a directory, relative to its own.
+func (f *finder) follow(file, prefix string) (dir string) {
+	opened, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer opened.Close()
+	text := make([]byte, maxGitFile)
+	n, _ := opened.Read(text)
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	name, found := strings.CutPrefix(line, prefix)
+	if name = strings.TrimSpace(name); !found || name == "" {
+		return ""
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(file), name)
+	}
+	dir, err = filepath.EvalSymlinks(name)
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+// keepWritable makes a directory read-only that lies in what can be written.
+func (f *finder) keepWritable(dir string) {
+	info, err := os.Lstat(dir)
+	if err == nil && f.access(dir) == confine.Write {
+		f.keep(dir, info)
+	}
+}
+
+// access is what the most specific place found so far says about a path.
+func (f *finder) access(path string) confine.Access { return access(f.found.Plan.Places, path) }
+
+func access(places []confine.Place, path string) confine.Access {
+	access, best := confine.Read, -1
+	for _, p := range places {
+		if d := depth(p.Path); within(path, p.Path) && d >= best {
+			access, best = p.Access, d
+		}
+	}
+	return access
+}

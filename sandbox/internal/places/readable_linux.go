@@ -1,0 +1,104 @@
+package places
+
+import (
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// Readable is what every confined command can use: all at the top of the file system but the devices, of which it gets some. A
+// rule for the root itself would be one for the devices, too: disks, and the terminals of others. It is held by descriptors.
+type Readable struct {
+	Rules []confine.Allowed
+
+	key   unix.Stat_t
+	users int
+}
+
+// devices are those that commands may use, and how.
+var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confine.UseDevice, "full": confine.UseDevice, "tty": confine.UseDevice,
+	"random": confine.ReadFile, "urandom": confine.ReadFile}
+
+// mu guards the newest, which all enclosures share, and the counts of users: they come and go in any goroutine.
+var (
+	mu     sync.Mutex
+	newest *Readable
+)
+
+// Everything opens what can be used, or shares what was opened before. Release must follow.
+func Everything() (*Readable, error) {
+	var now unix.Stat_t
+	if err := unix.Stat("/", &now); err != nil {
+		return nil, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if newest != nil && newest.users > 0 && newest.key.Dev == now.Dev && newest.key.Ino == now.Ino && newest.key.Mtim == now.Mtim {
+		newest.users++
+		return newest, nil
+	}
+	r := &Readable{key: now, users: 1}
+	if err := r.open(); err != nil {
+		r.close()
+		return nil, err
+	}
+	newest = r
+	return r, nil
+}
+
+// Release gives up one use.
+func (r *Readable) Release() {
+	mu.Lock()
+	defer mu.Unlock()
+	if r.users--; r.users == 0 {
+		r.close()
+	}
+}
+
+func (r *Readable) close() {
+	for _, rule := range r.Rules {
+		_ = unix.Close(rule.FD)
+	}
+	r.Rules = nil
+}
+
+func (r *Readable) open() error {
+	if err := r.add("/", confine.List, confine.List); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() != "dev" && entry.Type()&os.ModeSymlink == 0 {
+			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // what cannot be opened cannot be read either
+		}
+	}
+	for name, rights := range devices {
+		_ = r.add("/dev/"+name, rights, 0)
+	}
+	return nil
+}
+
+// add opens a path and gives it the rights of its kind.
+func (r *Readable) add(path string, file, directory confine.Rights) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	rights := file
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		rights = directory
+	}
+	r.Rules = append(r.Rules, confine.Allowed{FD: fd, Rights: rights})
+	return nil
+}

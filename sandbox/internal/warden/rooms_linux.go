@@ -1,0 +1,76 @@
+package warden
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/seccomp"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+// rooms are what commands are confined by: the plans that the host has registered, and the threads that bear into them. They
+// belong to the main thread. There are as many threads as there are kinds of filters in use, a dozen at most.
+type rooms struct {
+	plans     map[uint64]*registered
+	nurseries map[seccomp.Kind]*birth.Nursery
+}
+
+// registered is a plan with its descriptors.
+type registered struct {
+	plan  confine.Plan
+	files []int
+}
+
+// register takes a plan over. The host keeps their number in bounds: see package wire.
+func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
+	if r.plans == nil {
+		r.plans = map[uint64]*registered{}
+	}
+	r.plans[id] = &registered{plan, files}
+}
+
+func (r *rooms) withdraw(id uint64) {
+	if p := r.plans[id]; p != nil {
+		for _, fd := range p.files {
+			_ = unix.Close(fd)
+		}
+		delete(r.plans, id)
+	}
+}
+
+// confine is what confines the leader of a start: steps of the newborn, and the thread that bears it. A start without a plan is
+// not confined.
+func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, *birth.Nursery, error) {
+	if s.Plan == 0 {
+		return nil, nil, nil
+	}
+	p := r.plans[s.Plan]
+	if p == nil || s.Level != confine.Confined || s.Ruleset < 0 || s.Ruleset >= len(files) {
+		return nil, nil, &birth.Error{Step: "plan", Errno: unix.EINVAL}
+	}
+	nursery, err := r.nursery(confine.KindOf(&p.plan))
+	if err != nil {
+		return nil, nil, err
+	}
+	return confine.Born(files[s.Ruleset]), nursery, nil
+}
+
+func (r *rooms) nursery(kind seccomp.Kind) (*birth.Nursery, error) {
+	if n := r.nurseries[kind]; n != nil {
+		return n, nil
+	}
+	n, err := confine.NewNursery(kind)
+	if err != nil {
+		errno, _ := errors.AsType[syscall.Errno](err)
+		return nil, &birth.Error{Step: "seccomp", Errno: errno}
+	}
+	if r.nurseries == nil {
+		r.nurseries = map[seccomp.Kind]*birth.Nursery{}
+	}
+	r.nurseries[kind] = n
+	return n, nil
+}
