@@ -103,8 +103,9 @@
 //
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. A command
 // that its sandbox stops during the call that asked for it may run again without one, if the plan or a person says so; an
-// answer then has the output of the last attempt, and the events and the transcript that of all. No spawner of this module
-// has a sandbox yet. [Session.UpdateEnvironment] changes the policies for later commands.
+// answer then has the output of the last attempt, and the events and the transcript that of all. How much of a sandbox policy
+// must be enforced, SessionOptions.LeastAssurance says; package sandbox tells what can be. [Session.UpdateEnvironment] changes
+// the policies for later commands.
 //
 // # Ids and records
 //

@@ -50,8 +50,8 @@ type SessionOptions struct {
 	WarnProcesses int
 	// Approval says when a person is asked before a command runs; the zero value is messages.ApproveOnRequest.
 	Approval messages.ApprovalPolicy
-	// Sandbox says what commands may do. Nil means danger-full-access: the spawners of this package cannot confine yet, and
-	// refuse a command that would have to be. Where its paths lead is looked up when the session opens, and not again.
+	// Sandbox says what commands may do. Nil means danger-full-access. Where its paths lead is looked up when the session opens,
+	// and not again; workspace-write lets commands write in Dir as it is then.
 	Sandbox *messages.SandboxPolicy
 	// LeastAssurance is how much of the policy must be enforced; a command that would get less is refused. The strongest there
 	// is is used in any case. The zero value is explained at messages.Assurance.

@@ -53,11 +53,28 @@
 // for each such spawn the host kills the newborn of a warden, and the spawn has failed. That of the direct spawner hangs as
 // long as the file system does.
 //
+// # Confinement
+//
+// A launch is confined by its Enclosure, which Enclose makes of a policy: where paths lead is looked up there, once (see
+// internal/places), and Spawn refuses if they lead elsewhere later. Can says beforehand what would be enforced and what not.
+//
+//	enclosure, err := spawner.Enclose(ctx, ptyio.Confinement{Policy: policy, Dir: "/src"})
+//	defer enclosure.Release()
+//	child, err := spawner.Spawn(ctx, ptyio.Launch{Argv: []string{"make"}, Dir: "/src", Sandbox: enclosure, ...})
+//
+// On Linux a confined newborn gives up all capabilities and enters a Landlock domain of its own before it executes anything.
+// Its filter of system calls, and that it gets no new privileges, it has by birth from a thread that the warden keeps for this
+// kind of filter. Such a thread is never in a Landlock domain: a process in the same one could reach it. The direct spawner
+// keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
+//
+// The processor must be amd64 or arm64, and Linux 5.13 or newer with Landlock; otherwise Can says what is missing. A newborn that
+// the kernel does not let share our memory, as under some emulators, cannot be confined, and its start fails.
+//
 // # What you may not assume
 //
 // That an inherited file stays in non-blocking mode: what a child gets is put into blocking mode, as os/exec does.
 //
-// That a process cannot escape on purpose: these are trees, not sandboxes. A process can change the limits that mark its
+// That a process which is not confined cannot escape on purpose: trees are not sandboxes. A process can change the limits that mark its
 // tree; its daemons are then ended with the last running command that they may belong to, and named as survivors until then.
 // One with CAP_SYS_RESOURCE can take the mark of another tree; see the README. A process of another user (sudo) may not be
 // killable by the host; it is named, too.

@@ -96,7 +96,7 @@ func finishEnclosure(c ptyio.Confinement, found *places.Found) (*enclosure, erro
 	readable, err := places.Everything()
 	if err != nil {
 		found.Close()
-		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read: " + err.Error()}
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
 	}
 	e := &enclosure{confinement: c, found: found, readable: readable, numbers: map[*wardenProcess]uint64{}}
 	e.enforced, e.refused = e.enforcement()

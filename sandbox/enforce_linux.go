@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -146,7 +145,7 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 		detail += " " + m.String()
 	}
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
-		Detail: detail + ". Accept it with the least assurance " + strconv.Quote(string(best.Level)),
+		Detail: detail + fmt.Sprintf("; accept it with the least assurance %q, or change the policy", string(best.Level)),
 		Hint:   "set SessionOptions.LeastAssurance"}
 }
 

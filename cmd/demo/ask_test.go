@@ -293,8 +293,6 @@ func TestNobodyToAsk(t *testing.T) {
 		"a hint for it":        {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "Allow the command with --rules"},
 		"one command":          {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "nobody is there to be asked"},
 		"never":                {[]string{"--approval", "never", "--", "rm", "-rf", file}, "", 126, "rejected"},
-		"a sandbox":            {[]string{"--sandbox", "read-only", "--", "mkdir", file}, "", 125, "there is no sandbox here"},
-		"a sandbox, a script":  {[]string{"--sandbox", "workspace-write"}, "mkdir " + file + "\n", 125, "there is no sandbox here"},
 		"a sandbox outside":    {[]string{"--sandbox", "external-sandbox", "--", "sh", "-c", "exit 3"}, "", 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -308,6 +306,18 @@ func TestNobodyToAsk(t *testing.T) {
 				t.Error("the command ran")
 			}
 		})
+	}
+}
+
+func TestASandboxHoldsOrRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	got := finish(t, demo(t, "--sandbox", "read-only", "--", "mkdir", file))
+	if held := got.code == 1; !held && (got.code != 125 || !strings.Contains(got.stderr, "Missing:")) {
+		t.Errorf("%v; want 1, or 125 and what is missing", got)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the directory was made")
 	}
 }
 

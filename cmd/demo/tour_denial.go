@@ -39,7 +39,7 @@ func (playedSandbox) Can(execbus.Launch) (execbus.Enforcement, error) {
 }
 
 func showDenial(ctx context.Context, t *tour, s *scene) error {
-	s.say("This build cannot confine commands yet, so the sandbox of this step is played: a spawner around the real one gives")
+	s.say("The sandbox of this step is played, so that it is the same on every machine: a spawner around the real one gives")
 	s.say("them a limit of 0 bytes for files, and calls the kernel's signal a denial. All else is as it will be.")
 	spawner, err := execbus.NewSpawner()
 	if err != nil {

@@ -54,6 +54,7 @@ func otherProcesses() []attack {
 		"open its memory":         opening("mem", os.O_RDWR),
 		"read its environment":    opening("environ", os.O_RDONLY),
 		"list its descriptors":    listing("fd"),
+		"follow its descriptor":   following("fd/0"),
 		"read its maps":           opening("maps", os.O_RDONLY),
 		"follow its directory":    following("cwd"),
 		"follow its root":         following("root"),
@@ -96,7 +97,8 @@ func otherProcesses() []attack {
 		switch name {
 		// These are about what is known of it, and about nothing that Landlock or a filter could tell apart.
 		case "read its system call", "change its badness", "change its core filter", "change its user map", "read its maps",
-			"change its priority", "change its scheduling", "change its input priority", "migrate its pages":
+			"change its priority", "change its scheduling", "change its input priority", "migrate its pages",
+			"list its descriptors":
 			level = messages.AssuranceIsolated
 		}
 		for whom, pid := range map[string]func(places) int{

@@ -31,8 +31,8 @@ type Found struct {
 
 // given is a path as it was given, and what it led to.
 type given struct {
-	path string
-	led  identity
+	path, real string
+	led        identity
 }
 
 // Protects names the first place that is protected inside of what can be written; empty if there is none.
@@ -58,9 +58,12 @@ func (f *Found) Denies() string {
 // Check looks whether the paths still lead where they did. It may block.
 func (f *Found) Check() error {
 	for _, g := range f.given {
-		info, err := os.Stat(g.path)
-		if err == nil && identify(info) == g.led {
-			continue
+		now, err := openPath(g.path)
+		if err == nil {
+			now.close()
+			if now.identity == g.led && now.path == g.real {
+				continue
+			}
 		}
 		detail := "it leads elsewhere than when the sandbox policy was set"
 		if err != nil {
@@ -163,7 +166,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 	if err != nil {
 		return place, false, err
 	}
-	f.found.given = append(f.found.given, given{path, opened.identity})
+	f.found.given = append(f.found.given, given{path, opened.path, opened.identity})
 	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
 		return p.Path == opened.path && p.Access == access && p.File >= 0
 	}); i >= 0 {

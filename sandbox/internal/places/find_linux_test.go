@@ -1,0 +1,290 @@
+package places
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// tree makes directories (with a slash at the end), files with a text behind "=", and symbolic links behind "->".
+func tree(t *testing.T, entries ...string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		name, text, file := strings.Cut(entry, "=")
+		name, target, link := strings.Cut(name, "->")
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		switch {
+		case link:
+			err = errors.Join(err, os.Symlink(target, path))
+		case file:
+			err = errors.Join(err, os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o644))
+		default:
+			err = errors.Join(err, os.MkdirAll(path, 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// workspace is workspace-write in a directory and nowhere else.
+func workspace(dir string) ptyio.Confinement {
+	return ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true}}
+}
+
+func find(t *testing.T, c ptyio.Confinement) *Found {
+	t.Helper()
+	found, err := Find(c, Bounds{Depth: 4, Entries: 10_000, Time: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(found.Close)
+	return found
+}
+
+// accesses are what a plan says, by the path below dir.
+func accesses(f *Found, dir string) map[string]string {
+	all := map[string]string{}
+	for _, p := range f.Plan.Places {
+		name, _ := filepath.Rel(dir, p.Path)
+		all[name] = [...]string{"nothing", "read", "write"}[p.Access]
+		if p.Inode == 0 {
+			all[name] += " (missing)"
+		}
+	}
+	return all
+}
+
+func expect(t *testing.T, f *Found, dir string, want map[string]string) {
+	t.Helper()
+	got := accesses(f, dir)
+	for name, access := range want {
+		if got[name] != access {
+			t.Errorf("%s: %q instead of %q; all: %v", name, got[name], access, got)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%v instead of %v", got, want)
+	}
+}
+
+func TestRootsAreFollowedOnce(t *testing.T) {
+	dir := tree(t, "real/sub/", "link->real", "more/", "temp/", "file=x")
+	c := workspace(dir + "/link")
+	c.TempDir = dir + "/temp"
+	c.Policy.WritableRoots = []string{dir + "/more", dir + "/real", dir + "/file"}
+	f := find(t, c)
+	want := map[string]string{"real": "write", "more": "write", "temp": "write", "file": "write"}
+	for _, root := range []string{"real", "more", "temp"} {
+		for _, name := range protected {
+			want[root+"/"+name] = "read (missing)"
+		}
+	}
+	expect(t, f, dir, want)
+	if f.Protects() != "" || len(f.Files) != 4 {
+		t.Errorf("protects %q, %d files", f.Protects(), len(f.Files))
+	}
+	c.Policy.ExcludeTmpdirEnvVar = true
+	if got := accesses(find(t, c), dir); got["temp"] != "" {
+		t.Errorf("an excluded directory for temporary files: %v", got)
+	}
+	c.Policy = messages.SandboxPolicy{Type: messages.SandboxReadOnly, WritableRoots: c.Policy.WritableRoots}
+	if f := find(t, c); f.Plan.Writes() {
+		t.Errorf("read-only: %v", accesses(f, dir))
+	}
+}
+
+func TestTheSystemsTemporaryDirectoryIsARootUnlessExcluded(t *testing.T) {
+	c := workspace(tree(t))
+	c.Policy.ExcludeSlashTmp = false
+	if f := find(t, c); access(f.Plan.Places, "/tmp") != confine.Write {
+		t.Error("/tmp cannot be written")
+	}
+}
+
+func TestRootsThatCannotBeFoundAreRefused(t *testing.T) {
+	dir := tree(t, "file=", "loop->loop")
+	for _, root := range []string{dir + "/missing", "relative", dir + "/file/below", dir + "/loop"} {
+		c := workspace(dir)
+		c.Policy.WritableRoots = []string{root}
+		if _, err := Find(c, DefaultBounds); !errors.Is(err, messages.ErrInvalidRequest) || !strings.Contains(err.Error(), root) {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+	c := workspace(dir)
+	c.TempDir = dir + "/missing" // the host's own need not exist
+	find(t, c)
+}
+
+func TestProtectedNames(t *testing.T) {
+	dir := tree(t, "a/.git/", "a/.codex/", "a/.vscode/",
+		"linked/.git=gitdir: ../main/.git/worktrees/linked\n", "main/.git/worktrees/linked/commondir=../..\n", "main/file=",
+		"outside/.git=gitdir: /\n")
+	c := workspace(dir + "/a")
+	c.Policy.ProtectedNames = []string{".vscode", ".idea"}
+	f := find(t, c)
+	expect(t, f, dir, map[string]string{"a": "write", "a/.git": "read", "a/.codex": "read", "a/.agents": "read (missing)",
+		"a/.vscode": "read", "a/.idea": "read (missing)"})
+	if !strings.HasPrefix(f.Protects(), dir+"/a/.") {
+		t.Errorf("protects %q", f.Protects())
+	}
+	// The repository of a work tree is protected where it can be written.
+	c = workspace(dir + "/linked")
+	c.Policy.WritableRoots = []string{dir + "/main"}
+	expect(t, find(t, c), dir, map[string]string{"linked": "write", "linked/.git": "read", "linked/.agents": "read (missing)", "linked/.codex": "read (missing)",
+		"main": "write", "main/.git": "read", "main/.agents": "read (missing)", "main/.codex": "read (missing)", "main/.git/worktrees/linked": "read"})
+	expect(t, find(t, workspace(dir+"/outside")), dir, map[string]string{"outside": "write", "outside/.git": "read",
+		"outside/.agents": "read (missing)", "outside/.codex": "read (missing)"})
+}
+
+func TestAProtectedNameThatIsALinkIsRefused(t *testing.T) {
+	dir := tree(t, "work/", "work/.git->../elsewhere", "elsewhere/")
+	if _, err := Find(workspace(dir+"/work"), DefaultBounds); err == nil || !strings.Contains(err.Error(), "/work/.git: it is a symbolic link") {
+		t.Error(err)
+	}
+}
+
+func TestNestedRepositoriesAreProtected(t *testing.T) {
+	dir := tree(t, "work/vendor/lib/.git/", "work/module/.git=gitdir: ../.git/modules/module", "work/.git/modules/module/x/.git/",
+		"work/a/b/c/d/.git/", "work/a/b/c/d/e/.git/", "work/odd/.git->../x", "other/deep/.git/", "work/link->../other")
+	f := find(t, workspace(dir+"/work"))
+	expect(t, f, dir, map[string]string{"work": "write", "work/.git": "read", "work/.agents": "read (missing)", "work/.codex": "read (missing)",
+		"work/vendor/lib/.git": "read", "work/module/.git": "read", "work/a/b/c/d/.git": "read"})
+	gaps := ""
+	for _, gap := range f.Gaps {
+		gaps += gap.String() + "\n"
+	}
+	if !strings.Contains(gaps, "/work/odd/.git (it is a symbolic link") || !strings.Contains(gaps, "1 directories lie deeper than 4 levels") {
+		t.Error(gaps)
+	}
+}
+
+func TestTheSearchIsBounded(t *testing.T) {
+	dir := tree(t, "a/1/", "a/2/", "a/3/", "b/c/.git/")
+	for name, test := range map[string]struct {
+		bounds Bounds
+		want   string
+	}{
+		"entries": {Bounds{Depth: 4, Entries: 3, Time: time.Minute}, "stopped after 3 names"},
+		"depth":   {Bounds{Depth: 1, Entries: 100, Time: time.Minute}, "deeper than 1 levels"},
+		"nothing": {Bounds{Depth: 4, Entries: 100, Time: time.Minute}, ""},
+	} {
+		found, err := Find(workspace(dir), test.bounds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(found.Gaps); (got > 0) != (test.want != "") || got > 0 && !strings.Contains(found.Gaps[0].Why, test.want) {
+			t.Errorf("%s: %v", name, found.Gaps)
+		}
+		found.Close()
+	}
+	many := tree(t)
+	for i := range 200 {
+		if err := os.Mkdir(filepath.Join(many, strings.Repeat("x", i+1)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Find(workspace(many), Bounds{Depth: 4, Entries: 10_000, Time: -1})
+	if err != nil || len(found.Gaps) != 1 || !strings.Contains(found.Gaps[0].Why, "stopped after -1ns, in "+many) {
+		t.Errorf("%v, %v", found, err)
+	}
+	found.Close()
+}
+
+func TestTheMoreSpecificPlaceCounts(t *testing.T) {
+	dir := tree(t, "work/.git/hooks/", "work/secret/public/", "file=", "work/sub/.git/")
+	c := workspace(dir + "/work")
+	c.Policy.DeniedReads = []string{dir + "/work/secret", dir + "/missing"}
+	c.Additional = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{
+		Read: []string{"secret/public", "."}, Write: []string{".git", dir + "/file"}}}
+	c.AdditionalDir = dir + "/work"
+	f := find(t, c)
+	expect(t, f, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "read (missing)", "work/.codex": "read (missing)",
+		"work/secret": "nothing", "work/secret/public": "read", "missing": "nothing (missing)", "file": "write", "work/sub/.git": "read"})
+	for i, p := range f.Plan.Places[1:] {
+		if depth(p.Path) < depth(f.Plan.Places[i].Path) {
+			t.Errorf("%s comes behind %s", p.Path, f.Plan.Places[i].Path)
+		}
+	}
+	if f.Protects() != dir+"/work/sub/.git" || f.Denies() != dir+"/missing" {
+		t.Errorf("protects %q, denies %q", f.Protects(), f.Denies())
+	}
+}
+
+func TestWideningLeavesTheOriginalAlone(t *testing.T) {
+	dir := tree(t, "work/.git/", "more/.git/", "more/sub/")
+	f := find(t, workspace(dir+"/work"))
+	before := len(f.Plan.Places)
+	wide, err := f.Widen(messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
+		FileSystem: &messages.FileSystemPermissions{Write: []string{"../more", ".git", ".agents"}}}, dir+"/work", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, wide, dir, map[string]string{"work": "write", "work/.git": "write", "work/.codex": "read (missing)",
+		"more": "write", "more/.git": "read", "more/.agents": "read (missing)", "more/.codex": "read (missing)"})
+	if !wide.Plan.Network || f.Plan.Network || len(f.Plan.Places) != before {
+		t.Errorf("%v has become %v", wide.Plan, f.Plan)
+	}
+	wide.Close()
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, paths := range []messages.FileSystemPermissions{{Write: []string{"../missing"}}, {Read: []string{"missing"}}, {Write: make([]string, maxAdditional+1)}} {
+		if _, err := f.Widen(messages.AdditionalPermissions{FileSystem: &paths}, dir+"/work", nil); !errors.Is(err, messages.ErrInvalidRequest) {
+			t.Errorf("%v: %v", paths, err)
+		}
+	}
+}
+
+func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
+	for name, change := range map[string]func(dir string) error{
+		"a link": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/work", dir+"/old"), os.Symlink("other", dir+"/work"))
+		},
+		"a link to it": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/work", dir+"/old"), os.Symlink("old", dir+"/work"))
+		},
+		"another": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/work", dir+"/old"), os.Mkdir(dir+"/work", 0o755))
+		},
+		"nothing": func(dir string) error { return os.Rename(dir+"/work", dir+"/old") },
+		"a moved parent": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+".moved"), os.Symlink(dir+".moved", dir))
+		},
+		"": func(string) error { return nil },
+	} {
+		dir := tree(t, "top/work/", "top/other/") + "/top"
+		f := find(t, workspace(dir+"/work"))
+		if err := f.Check(); err != nil {
+			t.Error(err)
+		}
+		if err := change(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(); (err != nil) != (name != "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSocketsAreFoundOrAGap(t *testing.T) {
+	dir := tree(t, "file=")
+	c := workspace(dir)
+	c.Policy.Sockets = []string{dir + "/missing", dir + "/file"}
+	if f := find(t, c); len(f.Gaps) != 2 || len(f.Plan.Sockets) != 0 {
+		t.Errorf("%v, %v", f.Gaps, f.Plan.Sockets)
+	}
+}
