@@ -481,8 +481,14 @@ func TestUpdateEnvironmentChangesThePolicies(t *testing.T) {
 	if err := session.Executor().UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &readOnly}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = session.Exec(patient(t), unknown())
-	wantError(t, err, messages.ErrUnsupported, "sandbox")
+	if _, err = session.Exec(patient(t), unknown()); err == nil {
+		records, err := session.Records(patient(t))
+		if err != nil || !slices.ContainsFunc(records, func(p messages.ProcessInfo) bool { return p.Enforced != nil }) {
+			t.Errorf("%+v, %v", records, err)
+		}
+	} else { // nothing can be confined here
+		wantError(t, err, messages.ErrUnsupported, "sandbox")
+	}
 	bad := messages.ApprovalPolicy{Mode: "sometimes"}
 	wantError(t, session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Approval: &bad}), messages.ErrInvalidRequest, "sometimes")
 }

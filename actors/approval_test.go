@@ -44,7 +44,8 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 }
 
 func TestNobodyIsAskedAboutWhatCannotBeEnforced(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
+	w := &wary{Spawner: realSpawner(t, hostOptions{}), refuse: &messages.Error{Code: messages.ErrUnsupported}}
+	s := newAsker(t, always(), hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
 	if !errors.Is(err, messages.ErrUnsupported) {
 		t.Errorf("error %v", err)
