@@ -10,6 +10,7 @@
 #define PIDFD 48
 #define ALIVE 56
 #define WAKE  64
+#define BIRTH 80
 
 #define ADDRESS(n, register) \
 	BTQ  $n, R14; \
@@ -27,7 +28,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ $8, R10
 	SYSCALL
 
-	MOVQ $56, AX // clone
+	MOVQ BIRTH(R12), AX // clone, or clone3, whose two arguments stand in the same places
 	MOVQ FLAGS(R12), DI
 	MOVQ STACK(R12), SI
 	LEAQ PIDFD(R12), DX

@@ -10,6 +10,7 @@
 #define PIDFD 48
 #define ALIVE 56
 #define WAKE  64
+#define BIRTH 80
 
 #define ADDRESS(n, register) \
 	TBZ  $n, R21, 2(PC); \
@@ -26,7 +27,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD $8, R3
 	SVC
 
-	MOVD $220, R8 // clone
+	MOVD BIRTH(R19), R8 // clone, or clone3, whose two arguments stand in the same places
 	MOVD FLAGS(R19), R0
 	MOVD STACK(R19), R1
 	ADD  $PIDFD, R19, R2

@@ -114,7 +114,7 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	s.words[(r.at.tail-s.address(0))/wordSize+uint64(len(r.names.tail)-1)*stepWords+8] = r.at.tail + uint64(len(r.names.tail)-3)*stepSize
 	r.ack = (*uint32)(unsafe.Pointer(&s.words[s.known[ack]/wordSize]))
 
-	r.at.command = s.resets()
+	r.at.command = s.resets(allSignals)
 	s.lay(r.names.command)
 	r.command.at, r.at.command = r.at.command, r.at.command+resetSize
 

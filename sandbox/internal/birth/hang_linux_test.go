@@ -3,6 +3,7 @@ package birth
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"sync"
@@ -74,6 +75,32 @@ func TestAnExecutionThatHangsHoldsNothing(t *testing.T) {
 	}
 	if status := reap(t, n.PID, n.PIDFD); status != 0 {
 		t.Errorf("status %#x", status)
+	}
+}
+
+// A handler would run in this process's memory.
+func TestASignalThatIsHandledHereEndsANewborn(t *testing.T) {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGUSR2)
+	defer signal.Stop(got)
+	program, _ := leasetest.Leased(t, "/bin/true")
+	die := func(t *testing.T) {
+		n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
+		if err := unix.Kill(n.PID, unix.SIGUSR2); err != nil {
+			t.Fatal(err)
+		}
+		if err := receive(t, done); err == nil {
+			t.Error("it was executed all the same")
+		}
+		if status := reap(t, n.PID, n.PIDFD); status.Signal() != unix.SIGUSR2 {
+			t.Errorf("status %#x", status)
+		}
+	}
+	t.Run("each by the newborn", die)
+	settle(t)
+	t.Run("most by the kernel", die)
+	if len(got) > 0 {
+		t.Error("this process was told of a signal that the newborn had got")
 	}
 }
 

@@ -51,18 +51,11 @@ func Begin(steps []Step) (*Newborn, error) {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
 	}
 	n := &Newborn{PIDFD: -1, steps: complete(steps)}
-	n.slab = lay(n.steps)
-	h := n.slab.header()
-	n.pin.Pin(h)
-	syscall.ForkLock.Lock() // a descriptor that another thread is making may not be close-on-exec yet
-	pid, errno := bear(h)
-	syscall.ForkLock.Unlock()
+	pid, errno := n.bear()
 	if errno == 0 {
-		n.PID, n.PIDFD, n.patient = int(pid), int(int32(h.pidfd)), time.Now().Add(ordinary)
+		n.PID, n.PIDFD, n.patient = int(pid), int(int32(n.slab.header().pidfd)), time.Now().Add(ordinary)
 		return n, nil
 	}
-	n.pin.Unpin()
-	n.slab = nil
 	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
 		return nil, &Error{Step: "clone", Errno: unix.Errno(errno)}
 	}
@@ -72,6 +65,34 @@ func Begin(steps []Step) (*Newborn, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// bear makes the call, with the kernel's help for the signals if it is to be had.
+func (n *Newborn) bear() (pid, errno uintptr) {
+	if ignored := settled.Load(); ignored != nil {
+		pid, errno = n.call(lay(n.steps, *ignored, true))
+		switch unix.Errno(errno) {
+		case unix.EINVAL, unix.ENOSYS, unix.EPERM: // before Linux 5.5, or in a container that knows no clone3
+			settled.Store(nil)
+		default:
+			return pid, errno
+		}
+	}
+	return n.call(lay(n.steps, allSignals, false))
+}
+
+func (n *Newborn) call(s *slab) (pid, errno uintptr) {
+	h := s.header()
+	n.pin.Pin(h)
+	syscall.ForkLock.Lock() // a descriptor that another thread is making may not be close-on-exec yet
+	pid, errno = bear(h)
+	syscall.ForkLock.Unlock()
+	if errno != 0 {
+		n.pin.Unpin()
+		return 0, errno
+	}
+	n.slab = s
+	return pid, 0
 }
 
 // Plain reports whether syscall.ForkExec has done it, without the steps that it leaves out.

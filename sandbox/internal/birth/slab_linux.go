@@ -51,14 +51,15 @@ const (
 type header struct {
 	block uint64 // all signals
 	mask  uint64 // those that were blocked before
-	flags uint64
-	stack uint64
+	flags uint64 // for clone3 the address of its arguments
+	stack uint64 // for clone3 their size
 	at    uint64 // the step that is being made
 	errno uint64
 	pidfd uint64
 	alive uint64          // the kernel clears the first half when the newborn needs the slab no more
 	wake  uint64          // what a failing step clears, too, and whom it wakes; zero: the kernel does
 	none  uint64          // the results that nobody needs
+	birth uint64          // the call: clone or clone3
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
 	room  [stackSize]byte // the stack, which nobody uses: the loop makes system calls only
 }
@@ -68,8 +69,6 @@ const (
 	stepWords = 11
 	stepSize  = stepWords * wordSize
 	stackSize = 512
-	// lastSignal is SIGRTMAX; the C library's own two are among them.
-	lastSignal = 64
 )
 
 // slab is one block of memory with all that a newborn reads and writes: header, steps, and what their arguments point to.
@@ -79,6 +78,7 @@ type slab struct {
 	free  int // in bytes
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
+	first uint64 // the address of the first step that resets no signal
 }
 
 // operand is an argument of a system call.
@@ -202,36 +202,54 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
 }
 
-// lay makes the slab of a birth.
-func lay(m made) *slab {
-	size := int(unsafe.Sizeof(header{})) + resetSize + sizeOf(m.steps, map[*Memory]int{})
+// lay makes the slab of a birth, in which the newborn gives these signals their default actions. In a birth by clone3 the
+// kernel does that with those that are handled.
+func lay(m made, signals []uint64, clone3 bool) *slab {
+	size := int(unsafe.Sizeof(header{})) + cloneArgsSize + len(signals)*stepSize + sizeOf(m.steps, map[*Memory]int{})
 	s := newSlab(make([]uint64, size/wordSize))
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
-	h.at = s.resets()
-	s.lay(m.steps)
+	if clone3 {
+		s.putCloneArgs(h)
+	}
+	h.at = s.resets(signals)
+	s.first = s.lay(m.steps)
 	return s
+}
+
+// cloneArgs are those of clone3, as far as Linux 5.5 knows them.
+type cloneArgs struct{ flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64 }
+
+const cloneArgsSize = int(unsafe.Sizeof(cloneArgs{}))
+
+func (s *slab) putCloneArgs(h *header) {
+	args := (*cloneArgs)(unsafe.Pointer(&s.words[s.free/wordSize]))
+	at, _ := s.take(cloneArgsSize)
+	low := s.address(int(unsafe.Offsetof(h.room)))
+	*args = cloneArgs{flags: h.flags | unix.CLONE_CLEAR_SIGHAND, stack: low, stackSize: h.stack - low,
+		pidfd: s.address(int(unsafe.Offsetof(h.pidfd))), childTID: s.address(int(unsafe.Offsetof(h.alive)))}
+	h.birth, h.flags, h.stack = unix.SYS_CLONE3, at, uint64(cloneArgsSize)
 }
 
 func newSlab(words []uint64) *slab {
 	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
-	h.block, h.alive = ^uint64(0), 1
+	h.block, h.alive, h.birth = ^uint64(0), 1, unix.SYS_CLONE
 	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
 	s.none = s.address(int(unsafe.Offsetof(h.none)))
 	return s
 }
 
-// resetSize is the room for the steps that give the signals their default actions.
+// resetSize is the room for the steps that give all signals their default actions.
 const resetSize = lastSignal * stepSize
 
-// resets lays out those steps. Others must follow.
-func (s *slab) resets() (at uint64) {
+// resets lays out such steps. Others must follow.
+func (s *slab) resets(signals []uint64) (at uint64) {
 	first := s.free / wordSize
-	at, _ = s.take(resetSize)
+	at, _ = s.take(len(signals) * stepSize)
 	zeros := s.address(int(unsafe.Offsetof(header{}.zeros)))
-	for i := range lastSignal {
-		copy(s.words[first+i*stepWords:], []uint64{unix.SYS_RT_SIGACTION, uint64(i + 1), zeros, 0, wordSize, 0, 0, uint64(mayFail), 0, s.none})
+	for i, signal := range signals {
+		copy(s.words[first+i*stepWords:], []uint64{unix.SYS_RT_SIGACTION, signal, zeros, 0, wordSize, 0, 0, uint64(mayFail), 0, s.none})
 	}
 	return at
 }
@@ -274,7 +292,4 @@ func (s *slab) put(words []uint64, c call) {
 }
 
 // now is the index of the step that is being made, or was made last, in the list without the signals.
-func (s *slab) now() int {
-	first := s.address(int(unsafe.Sizeof(header{})))
-	return int(load(&s.header().at)-first)/stepSize - lastSignal
-}
+func (s *slab) now() int { return (int(load(&s.header().at)) - int(s.first)) / stepSize }

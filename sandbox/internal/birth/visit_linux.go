@@ -11,7 +11,7 @@ import (
 // memory and the descriptors of this one: what it opens is ours. The thread waits; no step may take long.
 func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) {
 	m := made{steps: append(slices.Clone(steps), exit), last: len(steps)}
-	s := lay(m)
+	s := lay(m, allSignals, false)
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_FILES | uint64(namespaces) // no exit signal: nobody else is told
 	syscall.ForkLock.Lock()

@@ -108,6 +108,7 @@ func run() error {
 	// A signal we ignored, or inherited as ignored, would be ignored in every command; a handled one is reset by exec.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	birth.SettleSignals()
 	if tree.Foreign() {
 		return errors.New("/proc is missing or that of another pid namespace")
 	}
