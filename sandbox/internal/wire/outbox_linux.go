@@ -78,11 +78,11 @@ func NewOutbox(conn *Conn) *Outbox {
 	return o
 }
 
-// Start queues a start, and waits for room until ctx ends or the queue has not moved for the connection's patience. If it
+// Start queues a start, a plan or the withdrawal of one, and waits for room until ctx ends or the queue has not moved for the connection's patience. If it
 // cannot be written later, failed is called with the reason; files must stay open until the start was answered, failed or
 // withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
-	text, err := encode(make([]byte, 0, request.Start.room()), request)
+	text, err := encode(make([]byte, 0, request.room()), request)
 	if err != nil {
 		return err
 	}

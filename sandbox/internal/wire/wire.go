@@ -48,7 +48,11 @@ type Start struct {
 }
 
 // room is about what the request takes: an environment would grow its buffer many times.
-func (s *Start) room() int {
+func (m *Request) room() int {
+	s := m.Start
+	if s == nil {
+		return 0
+	}
 	room := 256 + len(s.Program) + len(s.Dir) + 2*len(s.FDs)
 	for _, list := range [][]string{s.Argv, s.Env} {
 		for _, text := range list {
