@@ -151,6 +151,20 @@
 // not be. [Session.Close] and [Runtime.Shutdown] end every process and return when that has come about. If the host dies
 // without them, its commands are ended for it (see package sandbox).
 //
+// # The warden
+//
+// On Linux the commands of a runtime descend from a small process, its warden: the host's own program, executed again by [Start] under
+// the name execbus-warden. That is how they are found and ended whatever they do, and whatever becomes of the host. It takes over
+// before main and before most initialisers: those of packages that are ready before ours (Go goes by import path) run in it, too.
+// So they run once more at each Start, and when a warden has died or the host's rights have changed. They run with the host's
+// environment, as Options.WardenEnvironment says, with GOMAXPROCS=1, "/" as the directory and no input or output. If one
+// panics, exits, or takes 10 s, Start fails with what it said. A host with initialisers that must not run twice, or that
+// cannot be executed again, names another program in Options.Warden: "execbus warden" says where one is.
+//
+// With Options.StateDir a warden notes what to look for if it and the host are killed together. The next runtime with the
+// same directory looks for that in the background, while it starts commands already, and ends it: Start does not wait,
+// Shutdown does.
+//
 // # Environment
 //
 // Commands start from the environment of the machine on which they run as it was when the session opened: the host's, or what

@@ -64,6 +64,14 @@ func asked[T any](patience time.Duration, op, subject string, do func(context.Co
 	return value, failure
 }
 
+// ready waits until a spawner of our own can start children.
+func ready(spawner ptyio.Spawner) error {
+	if starts, ok := spawner.(interface{ Ready(context.Context) error }); ok {
+		return starts.Ready(context.Background()) // it bounds the wait itself
+	}
+	return nil
+}
+
 // newTelemetry makes the instruments, which is the host's code, too.
 func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
 	return asked(o.patience.answer, "start", "telemetry", func(context.Context) (*actors.Telemetry, error) {

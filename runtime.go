@@ -107,7 +107,8 @@ type Runtime struct {
 	spawnerErr error
 }
 
-// Start starts a runtime. No process is started before the first command.
+// Start starts a runtime and, on Linux, its warden: see "The warden" in the package doc. It fails if the warden does not start, with
+// what that has said, so that no command's time runs out for it.
 func Start(options Options) (*Runtime, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -131,6 +132,10 @@ func (r *Runtime) start(options Options) error {
 	if r.around.Spawner == nil {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{StateDir: options.StateDir, Warden: options.Warden,
 			WardenEnvironment: options.WardenEnvironment, Lost: r.wardenLost, Recovered: r.recovered, Notice: r.notice}); err != nil {
+			return err
+		}
+		if err := ready(r.around.Spawner); err != nil {
+			_ = closeSpawner(r.around.Spawner) // of a warden that has not started nothing is left
 			return err
 		}
 	}

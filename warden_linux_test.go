@@ -30,7 +30,7 @@ func TestTheStateDirectoryHasAnEntryWhileThereIsAWarden(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	rt, session := openOwn(t, execbus.Options{StateDir: state})
 	entries := func() []string { found, _ := filepath.Glob(filepath.Join(state, "*")); return found }
-	if found := entries(); len(found) > 0 {
+	if found := entries(); len(found) != 1 {
 		t.Errorf("before the first command: %v", found)
 	}
 	if result := exec(t, session, bash("exit 3")); result.Status != messages.StatusExited(3) {
@@ -47,14 +47,29 @@ func TestTheStateDirectoryHasAnEntryWhileThereIsAWarden(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAWardenThatDoesNotStartReachesTheCaller(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\necho out of order >&2\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
+func TestAStartFailsWithItsWarden(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ program, says string }{
+		"dies":           {"#!/bin/sh\necho out of order >&2\nexit 1\n", "out of order"},
+		"no program":     {"", "no such file"},
+		"something else": {"#!/bin/sh\nexit 0\n", "did not start"},
+	} {
+		path := filepath.Join(dir, name)
+		if c.program != "" {
+			if err := os.WriteFile(path, []byte(c.program), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := execbus.Start(execbus.Options{Warden: path})
+		wantError(t, err, messages.ErrSpawnFailed, "warden", c.says)
 	}
-	_, session := openOwn(t, execbus.Options{Warden: other})
-	_, err := session.Exec(t.Context(), bash("exit 3"))
-	if err == nil || !strings.Contains(err.Error(), "did not start") || !strings.Contains(err.Error(), "out of order") {
-		t.Errorf("error %v", err)
+}
+
+// No time of a command runs while the warden starts.
+func TestTheWardenLivesBeforeTheFirstCommand(t *testing.T) {
+	before := len(leftovers())
+	openOwn(t, execbus.Options{})
+	if after := len(leftovers()); after <= before {
+		t.Errorf("%d processes became %d", before, after)
 	}
 }

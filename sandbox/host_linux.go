@@ -94,6 +94,22 @@ func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, erro
 	}
 }
 
+// Ready starts the warden and waits until it has greeted. A program that cannot be executed again needs none.
+func (w *wardens) Ready(ctx context.Context) error {
+	p, fallback, err := w.warden(w.mirror.begun.Load())
+	if err != nil || fallback != nil {
+		return err
+	}
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.gone:
+		return p.errGone()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Refresh has what this process passes on to commands, and what gives no rights, read again at the next start. Otherwise that
 // may be a second old.
 func (w *wardens) Refresh() { w.mirror.refresh() }

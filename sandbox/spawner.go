@@ -43,7 +43,8 @@ type WardenLost struct {
 	Output string
 }
 
-// New makes a spawner. The warden starts with the first child.
+// New makes a spawner. The warden starts with the first child, or when the spawner's method Ready(context.Context) error is called,
+// which says why it does not.
 func New(options Options) (ptyio.Spawner, error) {
 	if options.Direct {
 		return newDirect()

@@ -1,6 +1,7 @@
 // Command execbus is execbus on the command line.
 //
 //	execbus policy check --rules default.rules -- git push    which rule decides about a command, and why
+//	execbus warden                                            where this program is, for Options.Warden
 //	execbus version                                           which execbus this is
 //
 // Each command explains itself with --help. What it prints for people may change at any time; for scripts there are --json
@@ -32,6 +33,7 @@ type subcommand struct {
 // commands are all there are, in the order of the help.
 var commands = []subcommand{
 	{"policy check", "which rule decides about a command, and why", policyCheck},
+	{"warden", "where this program is, for Options.Warden", wardenPath},
 	{"version", "which execbus this is", version},
 }
 
