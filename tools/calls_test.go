@@ -28,6 +28,16 @@ func start(t *testing.T, set *tools.Set, script string, more ...string) int {
 	return *o.SessionID
 }
 
+// startReady is start for a script that says "ready" when it is.
+func startReady(t *testing.T, set *tools.Set, script string, more ...string) int {
+	t.Helper()
+	id := start(t, set, script, more...)
+	eventually(t, "it is ready", func() bool {
+		return strings.Contains(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d}`, id)).Text, "ready")
+	})
+	return id
+}
+
 func TestTheTextAndTheOutcomeAreThoseThatModelsKnow(t *testing.T) {
 	set, _ := open(t)
 	answer := call(t, set, "exec_command", `{"cmd":"echo hi; exit 3","workdir":"/"}`)
@@ -119,7 +129,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 func TestInputIsRefusedWithoutATerminal(t *testing.T) {
 	set, _ := open(t)
-	id := start(t, set, "trap 'exit 7' INT; while :; do sleep 0.05; done")
+	id := startReady(t, set, "trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done")
 	answer := call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"x"}`, id))
 	if answer.Err == nil || answer.Err.Code != messages.ErrStdinClosed {
 		t.Fatalf("%+v", answer)
@@ -134,7 +144,7 @@ func TestInputIsRefusedWithoutATerminal(t *testing.T) {
 // Ten calls are begun and none is waited for: the process sees their bytes in that order.
 func TestCallsBeginInOrderAndAreAnsweredIndependently(t *testing.T) {
 	set, _ := open(t)
-	id := start(t, set, "stty -echo; echo ready; cat", `"tty":true`)
+	id := startReady(t, set, "stty -echo; echo ready; cat", `"tty":true`)
 	slow := set.Begin(t.Context(), tools.Request{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"exec sleep 60","yield_time_ms":30000}`)})
 	var want strings.Builder
 	var calls []*tools.Call

@@ -88,7 +88,7 @@ func TestListProcesses(t *testing.T) {
 
 func TestTerminateProcessEndsTheTree(t *testing.T) {
 	set, _ := open(t)
-	id := start(t, set, "sleep 60 & sleep 61 & wait")
+	id := startReady(t, set, "sleep 60 & sleep 61 & echo ready; wait")
 	answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id))
 	if r := structured[tools.Termination](t, answer); r.Background != 2 || *r.ExitCode != 143 || len(r.Survivors) > 0 {
 		t.Errorf("%+v", r)
@@ -102,7 +102,7 @@ func TestTerminateProcessEndsTheTree(t *testing.T) {
 func TestSignalsByTheirNames(t *testing.T) {
 	set, _ := open(t)
 	for _, name := range []string{"usr1", "SIGUSR1", "USR1"} {
-		id := start(t, set, "trap 'echo caught; exit 5' USR1; while :; do sleep 0.02; done")
+		id := startReady(t, set, "trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.02; done")
 		has(t, call(t, set, "send_signal", fmt.Sprintf(`{"session_id":%d,"signal":%q}`, id, name)).Text, "SIGUSR1 was sent to process")
 		o := structured[tools.Outcome](t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"no_timeout":true}`, id)))
 		if *o.ExitCode != 5 || !strings.Contains(o.Output, "caught\n") {
@@ -113,7 +113,7 @@ func TestSignalsByTheirNames(t *testing.T) {
 
 func TestResize(t *testing.T) {
 	set, _ := open(t)
-	id := start(t, set, "stty -echo; while read x; do stty size; done", `"tty":true`)
+	id := startReady(t, set, "stty -echo; echo ready; while read x; do stty size; done", `"tty":true`)
 	has(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
 	has(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
 	pipes := start(t, set, "exec sleep 60")
