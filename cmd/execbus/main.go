@@ -1,5 +1,6 @@
 // Command execbus is execbus on the command line.
 //
+//	execbus mcp                                               serve the tools to clients of the Model Context Protocol
 //	execbus policy check --rules default.rules -- git push    which rule decides about a command, and why
 //	execbus warden                                            where this program is, for Options.Warden
 //	execbus version                                           which execbus this is
@@ -32,6 +33,7 @@ type subcommand struct {
 
 // commands are all there are, in the order of the help.
 var commands = []subcommand{
+	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
 	{"policy check", "which rule decides about a command, and why", policyCheck},
 	{"warden", "where this program is, for Options.Warden", wardenPath},
 	{"version", "which execbus this is", version},

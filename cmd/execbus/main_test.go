@@ -7,7 +7,7 @@ import (
 )
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	out, errors, code := execbus(t, "--help")
+	out, errors, code := program(t, "--help")
 	if code != 0 || errors != "" {
 		t.Fatal(out, errors, code)
 	}
@@ -15,7 +15,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if !strings.Contains(out, c.name) || !strings.Contains(out, c.summary) {
 			t.Errorf("the help does not name %q:\n%s", c.name, out)
 		}
-		help, errors, code := execbus(t, append(strings.Fields(c.name), "--help")...)
+		help, errors, code := program(t, append(strings.Fields(c.name), "--help")...)
 		if code != 0 || errors != "" || !strings.Contains(help, "execbus "+c.name) || !strings.Contains(help, "Example") {
 			t.Errorf("%s --help: exit code %d, %q, %s", c.name, code, errors, help)
 		}
@@ -32,7 +32,7 @@ func TestWrongWordsGetASuggestion(t *testing.T) {
 		{"policy check --nothing-like-it x", "there is no flag --nothing-like-it\n"},
 		{"version now", `"now"`},
 	} {
-		out, errors, code := execbus(t, strings.Fields(test.line)...)
+		out, errors, code := program(t, strings.Fields(test.line)...)
 		if code != exitMisused || out != "" || !strings.Contains(errors, test.says) || !strings.Contains(errors, "Usage:") {
 			t.Errorf("%s: exit code %d, %q, %s", test.line, code, out, errors)
 		}
@@ -41,7 +41,7 @@ func TestWrongWordsGetASuggestion(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, line := range []string{"version", "--version"} {
-		out, errors, code := execbus(t, line)
+		out, errors, code := program(t, line)
 		if code != 0 || errors != "" || !strings.HasPrefix(out, "execbus ") || strings.Count(out, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q, %q", line, code, out, errors)
 		}

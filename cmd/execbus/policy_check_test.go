@@ -33,8 +33,8 @@ prefix_rule(pattern=["bash"], decision="prompt")
 host_executable(name="make", paths=["/opt/make"])
 `
 
-// execbus runs the program in a directory with rule files.
-func execbus(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
+// program runs execbus in a directory with rule files.
+func program(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -94,7 +94,7 @@ func TestPolicyCheckForPeople(t *testing.T) {
 		{[]string{"./bash", "-lc", "make"}, 3, []string{"prompt\n", "./bash is taken for bash"}, "allow"},
 		{[]string{"zsh", "-x", "-c", "make"}, 5, []string{"no rule decides\n"}, "allow"},
 	} {
-		stdout, stderr, code := execbus(t, append([]string{"policy", "check", "--rules", "a.rules", "--"}, test.command...)...)
+		stdout, stderr, code := program(t, append([]string{"policy", "check", "--rules", "a.rules", "--"}, test.command...)...)
 		if code != test.code || stderr != "" || test.not != "" && strings.Contains(stdout, test.not) {
 			t.Errorf("%q: %d, want %d, and no %q\n%s%s", test.command, code, test.code, test.not, stdout, stderr)
 		}
@@ -149,13 +149,13 @@ func TestPolicyCheckForScripts(t *testing.T) {
 		{"--json -r dir tac x", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["tac"],"decision":"allow"}}],"decision":"allow"}`},
 		{"--json -r a.rules -- bash -lc make;ls", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["make"],"decision":"allow"}}]}`},
 	} {
-		stdout, stderr, code := execbus(t, append([]string{"policy", "check"}, strings.Fields(test.arguments)...)...)
+		stdout, stderr, code := program(t, append([]string{"policy", "check"}, strings.Fields(test.arguments)...)...)
 		if stdout != test.want+"\n" || stderr != "" || code != 0 {
 			t.Errorf("%s: %d\n%swant\n%s\n%s", test.arguments, code, stdout, test.want, stderr)
 		}
 	}
-	plain, _, _ := execbus(t, "policy", "check", "--json", "-r", "a.rules", "git", "log")
-	pretty, _, code := execbus(t, "policy", "check", "-r", "a.rules", "--pretty", "git", "log")
+	plain, _, _ := program(t, "policy", "check", "--json", "-r", "a.rules", "git", "log")
+	pretty, _, code := program(t, "policy", "check", "-r", "a.rules", "--pretty", "git", "log")
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(pretty)); err != nil || compact.String() != strings.TrimSpace(plain) || code != 0 ||
 		strings.Count(pretty, "\n") < 5 {
@@ -181,18 +181,18 @@ func TestWhatIsWrong(t *testing.T) {
 		{"policy check -r missing.rules ls", 1, "missing.rules: open: no such file"},
 		{"policy check --json -r b.rules -r bad.rules ls", 1, "bad.rules:2:12: invalid pattern element"},
 	} {
-		stdout, stderr, code := execbus(t, strings.Fields(test.arguments)...)
+		stdout, stderr, code := program(t, strings.Fields(test.arguments)...)
 		if code != test.code || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: %d, want %d and %q\n%s%s", test.arguments, code, test.code, test.want, stdout, stderr)
 		}
 	}
 	for _, arguments := range []string{"--help", "policy check --help", "policy check -h"} {
-		stdout, stderr, code := execbus(t, strings.Fields(arguments)...)
+		stdout, stderr, code := program(t, strings.Fields(arguments)...)
 		if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "Usage:") {
 			t.Errorf("%s: %d\n%s%s", arguments, code, stdout, stderr)
 		}
 	}
-	stdout, _, _ := execbus(t, "policy", "check", "--help")
+	stdout, _, _ := program(t, "policy", "check", "--help")
 	for _, line := range strings.Split(stdout, "\n") {
 		if len(line) > 130 {
 			t.Errorf("the help has a line of %d columns", len(line))

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/mcp"
+)
+
+// How long a client may take for the head of a request, and a connection may be idle; and how large the head may be.
+const (
+	headTime = 10 * time.Second
+	idleTime = 2 * time.Minute
+	maxHead  = 64 << 10
+)
+
+// serveHTTP serves clients over HTTP until ctx ends.
+func (f *mcpFlags) serveHTTP(ctx context.Context, server *mcp.Server, std streams) error {
+	token, err := f.token()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.http)
+	if err != nil {
+		return err
+	}
+	if f.noAuth && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return errors.Join(fmt.Errorf("%s is no loopback address, and without a token everybody there could run commands", listener.Addr()), listener.Close())
+	}
+	fmt.Fprintf(std.out, "http://%s/mcp\n", listener.Addr())
+	if f.tokenFile == "" && !f.noAuth {
+		fmt.Fprintf(std.out, "Authorization: Bearer %s\n", token)
+	}
+	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead}
+	failed := make(chan error, 1)
+	go func() { failed <- front.Serve(listener) }()
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	server.Close() // answers what waits
+	return errors.Join(err, front.Close())
+}
+
+// token is what clients must bring; empty if they need none.
+func (f *mcpFlags) token() (string, error) {
+	switch {
+	case f.noAuth:
+		return "", nil
+	case f.tokenFile == "":
+		return rand.Text(), nil
+	}
+	content, err := os.ReadFile(f.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", fmt.Errorf("%s holds no token", f.tokenFile)
+	}
+	return token, nil
+}

@@ -1,0 +1,55 @@
+package mcp
+
+import (
+	"context"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// questioned waits for the answer of a call, and has its questions answered meanwhile. It returns the one that another
+// request must answer; nil when the call has its answer.
+func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequest, r *running) *messages.Question {
+	if r.questions == nil {
+		<-r.call.Done()
+		return nil
+	}
+	withdraw := func() {}
+	defer func() { withdraw() }()
+	for event := range r.questions.All(context.Background()) { // they end with the call
+		withdraw()
+		withdraw = func() {}
+		asked, isQuestion := event.(messages.ApprovalRequested)
+		if !isQuestion {
+			continue
+		}
+		if request.ProtocolVersion() >= multiRound {
+			return &asked.Question
+		}
+		withdraw = put(ctx, request, r, &asked.Question)
+	}
+	<-r.call.Done()
+	return nil
+}
+
+// put asks the client, whose answer decides. It returns what takes the question back, if it is still open.
+func put(ctx context.Context, request *sdk.CallToolRequest, r *running, q *messages.Question) (withdraw func()) {
+	asking, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		answer, err := request.Session.Elicit(asking, form(q, request.ProtocolVersion()))
+		if asking.Err() != nil {
+			return
+		}
+		if err != nil {
+			answer = nil
+		}
+		_ = r.session.Decide(asking, messages.Decide{Question: q.ID, Decision: decide(q, answer)}) // somebody else may have been faster
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/google/uuid"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
+)
+
+// codeKey is where the metadata of a failed call has its error code.
+const codeKey = "execbus/code"
+
+// running is a tool call that has begun.
+type running struct {
+	session *execbus.Session
+	call    *tools.Call
+	id      messages.CallID
+	process messages.ProcessID // what it is about; zero for a new command
+	cancel  context.CancelFunc
+	// questions has the question that is put, and what became of it; nil if the client cannot be asked.
+	questions *bus.Subscription
+	output    *bus.Subscription // what the client is told meanwhile; nil if it does not want to know
+}
+
+// call handles tools/call.
+func (c *conversation) call(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	default:
+		return failed(&messages.Error{Code: messages.ErrLimitReached, Op: "call a tool", Detail: "too many calls wait for an answer; wait for one of them"}), nil
+	}
+	if request.Params.RequestState != "" {
+		c.begun()
+		return c.resume(ctx, request)
+	}
+	r, err := c.begin(ctx, request)
+	c.begun()
+	if err != nil {
+		return failed(err), nil
+	}
+	return c.attend(ctx, request, r)
+}
+
+// begin begins a call. Its context is its own: it may last for more than one request.
+func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) (*running, error) {
+	o, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	r := &running{session: o.session, cancel: func() {}, id: messages.CallID("mcp-" + uuid.NewString()), process: tools.ProcessOf(request.Params.Arguments)}
+	if request.Params.Name == "exec_command" && canAsk(request.ClientCapabilities()) {
+		r.questions, err = o.session.Events(execbus.Watch{Name: "approvals", Calls: []messages.CallID{r.id},
+			Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.output, err = r.outputOf(request); err != nil {
+		r.end()
+		return nil, err
+	}
+	callContext, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancel = cancel
+	r.call = o.tools.Begin(callContext, tools.Request{Call: r.id, Name: request.Params.Name, Arguments: request.Params.Arguments})
+	if r.questions != nil {
+		go func() {
+			<-r.call.Done()
+			r.questions.Close()
+		}()
+	}
+	return r, nil
+}
+
+// attend answers a request with the answer of its call, or, where the protocol wants that, with a question; then the call
+// waits for the request that brings the answer.
+func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest, r *running) (*sdk.CallToolResult, error) {
+	stop := context.AfterFunc(ctx, func() {
+		if !c.server.options.Detach || !errors.Is(context.Cause(ctx), io.EOF) {
+			r.cancel()
+		}
+	})
+	defer stop()
+	progress := follow(ctx, request, r)
+	defer progress.finish()
+	if question := c.questioned(ctx, request, r); question != nil {
+		if state, parked := c.park(r, question); parked {
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approvalKey: form(question, request.ProtocolVersion())}, RequestState: state}, nil
+		}
+		<-r.call.Done()
+	}
+	defer r.end()
+	answer := r.call.Answer()
+	if answer.Running && request.Params.Name == "exec_command" {
+		c.list(ctx, answer.Process)
+	}
+	return result(answer), nil
+}
+
+// end frees what a call held that has its answer.
+func (r *running) end() {
+	r.cancel()
+	for _, events := range []*bus.Subscription{r.questions, r.output} {
+		if events != nil {
+			events.Close()
+		}
+	}
+}
+
+func result(answer tools.Answer) *sdk.CallToolResult {
+	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: answer.Text}}, StructuredContent: answer.Structured}
+	if answer.Err != nil {
+		r.IsError, r.Meta = true, sdk.Meta{codeKey: string(answer.Err.Code)}
+	}
+	return r
+}
+
+// failed is the result of a call that no tool has seen.
+func failed(err error) *sdk.CallToolResult {
+	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}, IsError: true}
+	if known, ok := errors.AsType[*messages.Error](err); ok {
+		r.Meta = sdk.Meta{codeKey: string(known.Code)}
+	}
+	return r
+}
+
+// compact is for values that always have a JSON form.
+func compact(value any) json.RawMessage {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}

@@ -1,0 +1,101 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
+)
+
+// instructions tell a model what the server is for.
+const instructions = "Runs commands. exec_command starts one and answers with its output, or with a session ID while it still runs; " +
+	"write_stdin then writes to it or waits for more. End what is not needed any more with terminate_process."
+
+// maxCalls bounds the calls of one conversation that have no answer yet.
+const maxCalls = 256
+
+// conversation is one client with its own session of execbus. The clients of the protocol without sessions share one.
+type conversation struct {
+	server   *Server
+	protocol *sdk.Server
+	begun    func() // tells that the call which was read last has its place
+	open     func() (*opened, error)
+	parked   parked
+	listed   listed
+	slots    chan struct{} // one for each call that has no answer yet
+	watches  watches
+
+	closing sync.Once
+	ended   chan struct{} // closed when nothing is left
+}
+
+// opened is what a conversation has from its first call on.
+type opened struct {
+	session *execbus.Session
+	tools   *tools.Set
+}
+
+func (s *Server) newConversation(begun func()) *conversation {
+	c := &conversation{server: s, begun: begun, slots: make(chan struct{}, maxCalls), ended: make(chan struct{})}
+	c.open = sync.OnceValues(c.start)
+	c.protocol = sdk.NewServer(&sdk.Implementation{Name: "execbus", Title: "execbus", Version: s.options.Version}, &sdk.ServerOptions{
+		Instructions: instructions, Logger: s.options.Logger, SubscribeHandler: c.subscribe, UnsubscribeHandler: c.unsubscribe,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true}},
+	})
+	for _, t := range tools.List(s.options.tools()) {
+		destructive, openWorld := t.Destructive, true
+		c.protocol.AddTool(&sdk.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.Input, OutputSchema: t.Output,
+			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: t.ReadOnly, DestructiveHint: &destructive, OpenWorldHint: &openWorld}}, c.call)
+	}
+	c.protocol.AddResourceTemplate(&sdk.ResourceTemplate{Name: "process", Title: "Output of a process", URITemplate: scheme + "{session_id}",
+		Description: "The end of a process's output, also for a while after it has ended.", MIMEType: mimeType}, c.readResource)
+	return c
+}
+
+// start opens the session.
+func (c *conversation) start() (*opened, error) {
+	session, err := c.server.runtime.OpenSession(c.server.options.Session)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{session, tools.New(session, c.server.options.tools())}, nil
+}
+
+// close ends the processes and waits for that. Calls that wait are answered, and later ones find a closed session.
+func (c *conversation) close() {
+	c.closing.Do(func() {
+		defer close(c.ended)
+		defer c.server.dismiss(c)
+		if o, err := c.open(); err == nil {
+			_ = o.session.Close(context.Background()) // it is closed already if the runtime is
+		}
+		c.parked.clear()
+		c.watches.clear()
+	})
+	<-c.ended
+}
+
+// outlast waits until the processes have ended by themselves, or ctx has.
+func (c *conversation) outlast(ctx context.Context) {
+	o, err := c.open()
+	if err != nil {
+		return
+	}
+	ends, err := o.session.Events(execbus.Watch{Name: "detached", Kinds: []messages.EventKind{messages.KindExecEnded}})
+	if err != nil {
+		return
+	}
+	defer ends.Close()
+	for {
+		if left, err := o.session.List(ctx); err != nil || len(left) == 0 {
+			return
+		}
+		if _, err := ends.Next(ctx); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// DefaultIdleTimeout is HTTPOptions.IdleTimeout where none is named.
+const DefaultIdleTimeout = time.Hour
+
+// HTTPOptions of a handler.
+type HTTPOptions struct {
+	// Token is what each request must bring as "Authorization: Bearer TOKEN". Empty means that whoever reaches the handler may
+	// run commands.
+	Token string
+	// IdleTimeout ends the session of a client, with its processes, that sends nothing for so long; zero means
+	// DefaultIdleTimeout, negative never. Clients of protocol version 2026-07-28 and later have no session to end.
+	IdleTimeout time.Duration
+}
+
+// Handler serves clients over streamable HTTP, at any path. Each client of a protocol with sessions has a session of execbus
+// of its own; those of the protocol without sessions (2026-07-28 and later) share one, with its processes and what was
+// approved for the session. Requests from pages of other sites are refused, and so are those for another host than
+// localhost that come over the loopback.
+func (s *Server) Handler(options HTTPOptions) http.Handler {
+	if options.IdleTimeout == 0 {
+		options.IdleTimeout = DefaultIdleTimeout
+	}
+	front := s.newConversation(func() {}) // tells what is supported and is never opened
+	withSessions := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
+		if r.Header.Get(sessionHeader) != "" || r.Method != http.MethodPost {
+			return front.protocol
+		}
+		return s.newAdopting().protocol
+	}, &sdk.StreamableHTTPOptions{Logger: s.options.Logger, SessionTimeout: max(options.IdleTimeout, 0), MaxRequestBodyBytes: MaxMessage})
+	shared := s.newConversation(func() {})
+	sessionless := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return shared.protocol },
+		&sdk.StreamableHTTPOptions{Logger: s.options.Logger, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: MaxMessage})
+	routed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get(versionHeader) >= multiRound:
+			if err := s.admit(shared, ""); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			sessionless.ServeHTTP(w, r)
+		case r.Method == http.MethodDelete:
+			if c := s.named(r.Header.Get(sessionHeader)); c != nil {
+				c.close() // so that no call keeps the session
+			}
+			withSessions.ServeHTTP(w, r)
+		default:
+			withSessions.ServeHTTP(w, r)
+		}
+	})
+	return http.NewCrossOriginProtection().Handler(authorized(options.Token, wellFormed(routed)))
+}
+
+// The headers of the protocol that say who handles a request.
+const (
+	sessionHeader = "Mcp-Session-Id"
+	versionHeader = "Mcp-Protocol-Version"
+)
+
+// newAdopting makes a conversation that ends with the session whose first request it sees.
+func (s *Server) newAdopting() *conversation {
+	c := s.newConversation(func() {})
+	c.protocol.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
+			if method == "initialize" {
+				session := request.GetSession().(*sdk.ServerSession)
+				if err := s.admit(c, session.ID()); err != nil {
+					return nil, err
+				}
+				go func() {
+					_ = session.Wait()
+					c.close()
+				}()
+			}
+			return next(ctx, method, request)
+		}
+	})
+	return c
+}
+
+// authorized lets requests through that bring the token. The comparison takes the same time for every wrong one.
+func authorized(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte("Bearer " + token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "this server wants its token, as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// wellFormed refuses what is not JSON, or is nested so deeply that the library's parser would need more stack than there is.
+func wellFormed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			http.Error(w, "the message is too long", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			return // the client has gone
+		}
+		if !json.Valid(body) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write(refuse(nil, -32700, "the body is not JSON, or is nested too deeply"))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// What processes are as resources.
+const (
+	scheme   = "execbus://processes/"
+	mimeType = "text/plain"
+	// resourceTail is how much of the end of its output a resource has, in bytes.
+	resourceTail = 64 << 10
+)
+
+func uriOf(id messages.ProcessID) string { return scheme + id.String() }
+
+// processOf is the process of a URI.
+func processOf(uri string) (messages.ProcessID, bool) {
+	digits, ours := strings.CutPrefix(uri, scheme)
+	id, err := strconv.Atoi(digits)
+	return messages.ProcessID(id), ours && err == nil && digits == strconv.Itoa(id)
+}
+
+// listed are the processes that the client sees as resources. The lock is held by calls that find at the same time what is
+// new and what is forgotten; the list is in the library, which has a lock of its own and no way to compare.
+type listed struct {
+	mu  sync.Mutex
+	all map[messages.ProcessID]bool
+}
+
+// list makes a resource of a process that has outlived the call that started it, and takes those away that are forgotten.
+func (c *conversation) list(ctx context.Context, id messages.ProcessID) {
+	o, err := c.open()
+	if err != nil {
+		return
+	}
+	known, err := o.session.Records(context.WithoutCancel(ctx))
+	if err != nil {
+		return
+	}
+	c.listed.mu.Lock()
+	defer c.listed.mu.Unlock()
+	left := map[messages.ProcessID]bool{}
+	for _, p := range known {
+		if p.Process == id {
+			c.protocol.AddResource(&sdk.Resource{URI: uriOf(id), Name: "process " + id.String(), Title: short(p.Label),
+				Description: fmt.Sprintf("The output of %s, in %s", short(p.Label), p.Dir), MIMEType: mimeType}, c.readResource)
+		}
+		left[p.Process] = p.Process == id || c.listed.all[p.Process]
+	}
+	for old, was := range c.listed.all {
+		if was && !left[old] {
+			c.protocol.RemoveResources(uriOf(old))
+		}
+	}
+	c.listed.all = left
+}
+
+// short is a label in a list.
+func short(label string) string {
+	const most = 80
+	if runes := []rune(label); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return label
+}
+
+// readResource is the end of a process's output.
+func (c *conversation) readResource(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	id, ours := processOf(request.Params.URI)
+	if !ours {
+		return nil, sdk.ResourceNotFoundError(request.Params.URI)
+	}
+	o, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	page, err := o.session.Read(ctx, messages.ReadOutput{Process: id, Tail: resourceTail})
+	switch {
+	case errors.Is(err, messages.ErrUnknownProcess):
+		return nil, sdk.ResourceNotFoundError(request.Params.URI)
+	case err != nil:
+		return nil, err
+	}
+	var output strings.Builder
+	for _, chunk := range page.Chunks {
+		output.Write(chunk.Bytes)
+	}
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{
+		{URI: request.Params.URI, MIMEType: mimeType, Text: strings.ToValidUTF8(output.String(), "\uFFFD")}}}, nil
+}

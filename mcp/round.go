@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// maxParked bounds the calls of one conversation that wait for a request with an answer.
+const maxParked = 64
+
+// parked are calls with a question that waits for the next request of the client. Each has a name that nobody can guess, and
+// whoever brings it takes the call. The lock is held to put one there or take it; a request, the end of patience and the
+// end of the conversation may come at the same time, and exactly one of them gets it.
+type parked struct {
+	mu     sync.Mutex
+	calls  map[string]*parkedCall
+	closed bool
+}
+
+type parkedCall struct {
+	running  *running
+	question *messages.Question
+	patience *time.Timer
+}
+
+// park keeps a call until a request brings the answer to its question. Where there is no room the answer is no.
+func (c *conversation) park(r *running, q *messages.Question) (state string, parked bool) {
+	state = rand.Text()
+	p := &parkedCall{running: r, question: q}
+	c.parked.mu.Lock()
+	full := c.parked.closed || len(c.parked.calls) >= maxParked
+	if !full {
+		if c.parked.calls == nil {
+			c.parked.calls = map[string]*parkedCall{}
+		}
+		c.parked.calls[state] = p
+		p.patience = time.AfterFunc(c.server.options.QuestionPatience, func() {
+			if p := c.parked.take(state); p != nil {
+				p.giveUp()
+			}
+		})
+	}
+	c.parked.mu.Unlock()
+	if full {
+		_ = r.session.Decide(context.Background(), messages.Decide{Question: q.ID,
+			Decision: messages.Decision{Kind: messages.DecisionDenied, Rejection: "too many questions wait for an answer"}})
+	}
+	return state, !full
+}
+
+func (p *parked) take(state string) *parkedCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := p.calls[state]
+	delete(p.calls, state)
+	return call
+}
+
+// clear gives up all calls, and those that come.
+func (p *parked) clear() {
+	p.mu.Lock()
+	calls := p.calls
+	p.calls, p.closed = nil, true
+	p.mu.Unlock()
+	for _, call := range calls {
+		call.patience.Stop()
+		call.giveUp()
+	}
+}
+
+// giveUp takes a call back.
+func (p *parkedCall) giveUp() {
+	p.running.cancel()
+	<-p.running.call.Done()
+	p.running.end()
+}
+
+// resume goes on with a call to whose question the request brings the answer. It is the command that was asked about that
+// runs, whatever the request says.
+func (c *conversation) resume(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	p := c.parked.take(request.Params.RequestState)
+	if p == nil {
+		return failed(&messages.Error{Code: messages.ErrAlreadyResolved, Op: "answer a question",
+			Detail: "it is not open any more, and its command was not run; make the call again without the state of the old one"}), nil
+	}
+	p.patience.Stop()
+	answer, _ := request.Params.InputResponses[approvalKey].(*sdk.ElicitResult)
+	_ = p.running.session.Decide(ctx, messages.Decide{Question: p.question.ID, Decision: decide(p.question, answer)}) // a deadline may have been faster
+	return c.attend(ctx, request, p.running)
+}

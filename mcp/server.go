@@ -1,0 +1,111 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// maxConversations bounds the clients of one server that are served at the same time.
+const maxConversations = 64
+
+// Server serves the tools of a runtime to clients. Its methods are safe for concurrent use.
+type Server struct {
+	runtime *execbus.Runtime
+	options Options
+
+	// The clients that are served, by name where they have one. The lock is held to look one up, to add or to remove one, by
+	// requests that come at any time: an owner to send messages to would have to be ended with the last of them.
+	mu            sync.Mutex
+	conversations map[*conversation]string
+	closed        bool
+}
+
+// NewServer makes a server on a runtime, which stays the caller's.
+func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Server{runtime: runtime, options: options, conversations: map[*conversation]string{}}, nil
+}
+
+// ServeStream serves one client, whose messages come as lines of in and go as lines to out, until in ends or ctx does. Then
+// it ends the client's processes and returns when that has come about, which takes no longer than their grace and a moment; but see
+// Options.Detach. It keeps a goroutine until in ends.
+func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) error {
+	stream := newStream(in, out)
+	c := s.newConversation(stream.begun)
+	if err := s.admit(c, ""); err != nil {
+		return err
+	}
+	connection, err := c.protocol.Connect(ctx, stream, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-stream.ended:
+		if s.options.Detach {
+			c.outlast(ctx)
+		}
+	case <-ctx.Done():
+	}
+	c.close()
+	_ = stream.Close()
+	_ = connection.Wait() // what it says is that the stream has ended
+	return nil
+}
+
+// admit counts a conversation among those that are served.
+func (s *Server) admit(c *conversation, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch _, known := s.conversations[c]; {
+	case s.closed:
+		return &messages.Error{Code: messages.ErrClosed, Op: "serve", Detail: "the server is closed"}
+	case known:
+		return nil
+	case len(s.conversations) >= maxConversations:
+		return &messages.Error{Code: messages.ErrLimitReached, Op: "serve",
+			Detail: "as many clients are served as can be; end the session of one that is not needed any more"}
+	}
+	s.conversations[c] = name
+	return nil
+}
+
+func (s *Server) dismiss(c *conversation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conversations, c)
+}
+
+// named finds the conversation of a name.
+func (s *Server) named(name string) *conversation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, its := range s.conversations {
+		if its == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// Close ends all conversations with their processes, and lets no new one begin.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	var all []*conversation
+	for c := range s.conversations {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	var ended sync.WaitGroup
+	for _, c := range all {
+		ended.Go(c.close)
+	}
+	ended.Wait()
+}

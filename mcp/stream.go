@@ -1,0 +1,205 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// MaxMessage bounds one message from a client, in bytes.
+const MaxMessage = 8 << 20
+
+// stream is a client whose messages are lines. The library's own transport for that ends the conversation where a line is no
+// message; here the client is told, and the next line counts. And the library handles calls at the same time; here a line
+// is read when the call before it has its place.
+type stream struct {
+	in       *bufio.Reader
+	out      io.Writer
+	incoming chan jsonrpc.Message
+	ended    chan struct{} // closed when in has ended
+	closed   chan struct{} // closed by Close
+	closing  sync.Once
+
+	// turn is the call that was read last. The reader sets it, its handler or its answer opens it: a pointer that is replaced
+	// needs no owner.
+	turn atomic.Pointer[turn]
+	// writing keeps lines whole. The library writes from many goroutines, which have to wait for the client in any case.
+	writing sync.Mutex
+}
+
+// turn is a call that may not have its place yet.
+type turn struct {
+	id    jsonrpc.ID
+	begun chan struct{}
+	once  sync.Once
+}
+
+func (t *turn) open() { t.once.Do(func() { close(t.begun) }) }
+
+func newStream(in io.Reader, out io.Writer) *stream {
+	s := &stream{in: bufio.NewReaderSize(in, 64<<10), out: out, incoming: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{})}
+	go s.receive()
+	return s
+}
+
+// Connect implements the library's Transport.
+func (s *stream) Connect(context.Context) (sdk.Connection, error) { return s, nil }
+
+// SessionID implements the library's Connection: a stream is its own session.
+func (s *stream) SessionID() string { return "" }
+
+// Read returns the next message, when the call that was read last has its place.
+func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
+	if t := s.turn.Load(); t != nil {
+		select {
+		case <-t.begun:
+		case <-s.closed:
+			return nil, io.EOF
+		}
+	}
+	select {
+	case message := <-s.incoming:
+		if request, is := message.(*jsonrpc.Request); is && request.Method == "tools/call" && request.ID.IsValid() {
+			s.turn.Store(&turn{id: request.ID, begun: make(chan struct{})})
+		}
+		return message, nil
+	case <-s.ended:
+		return nil, io.EOF
+	case <-s.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// begun says that the call that was read last has its place.
+func (s *stream) begun() {
+	if t := s.turn.Load(); t != nil {
+		t.open()
+	}
+}
+
+// Write writes one message. An answer says that its call has had its place, whoever gave it.
+func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
+	if answer, is := message.(*jsonrpc.Response); is {
+		if t := s.turn.Load(); t != nil && t.id == answer.ID {
+			t.open()
+		}
+	}
+	line, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	return s.writeLine(line)
+}
+
+func (s *stream) writeLine(line []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := s.out.Write(append(line, '\n'))
+	return err
+}
+
+// Close ends Read. The input and the output are the caller's.
+func (s *stream) Close() error {
+	s.closing.Do(func() { close(s.closed) })
+	return nil
+}
+
+// receive reads lines until there are none.
+func (s *stream) receive() {
+	defer close(s.ended)
+	for {
+		line, err := s.line()
+		if err != nil && !errors.Is(err, errTooLong) {
+			return
+		}
+		message, refusal := understand(line, err)
+		if refusal != nil {
+			_ = s.writeLine(refusal) // a client that reads nothing will end
+			continue
+		}
+		if message == nil {
+			continue
+		}
+		select {
+		case s.incoming <- message:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+var errTooLong = errors.New("the message is too long")
+
+// line reads one line. Of one that is too long the rest is skipped. What the input ends with without a newline is a line.
+func (s *stream) line() (line []byte, err error) {
+	tooLong := false
+	for {
+		part, err := s.in.ReadSlice('\n')
+		if tooLong = tooLong || len(line)+len(part) > MaxMessage; tooLong {
+			line = nil
+		} else {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):
+			return nil, err
+		case tooLong:
+			return nil, errTooLong
+		}
+		return line, nil
+	}
+}
+
+// understand makes a message of a line, or a line that refuses it. An empty line is neither.
+func understand(line []byte, err error) (message jsonrpc.Message, refusal []byte) {
+	line = bytes.TrimSpace(line)
+	switch {
+	case err != nil:
+		return nil, refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the message has more than %d bytes; send less at a time", MaxMessage))
+	case len(line) == 0:
+		return nil, nil
+	case !json.Valid(line):
+		return nil, refuse(nil, jsonrpc.CodeParseError, "the line is not JSON, or is nested too deeply")
+	case line[0] == '[':
+		return nil, refuse(nil, jsonrpc.CodeInvalidRequest, "batches are not understood; send each message as a line of its own")
+	}
+	message, err = jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, refuse(idOf(line), jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message: "+err.Error())
+	}
+	return message, nil
+}
+
+// idOf finds the id of what is no message; nil if it has none that can be answered.
+func idOf(line []byte) any {
+	said := struct {
+		ID any `json:"id"`
+	}{}
+	if json.Unmarshal(line, &said) != nil {
+		return nil
+	}
+	switch said.ID.(type) {
+	case string, float64:
+		return said.ID
+	default:
+		return nil
+	}
+}
+
+// refuse is an answer to what is no message.
+func refuse(id any, code int, why string) []byte {
+	return compact(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why}})
+}
