@@ -90,8 +90,9 @@ func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest,
 	})
 	defer stop()
 	progress := follow(ctx, request, r)
-	defer progress.finish()
-	if question := c.questioned(ctx, request, r); question != nil {
+	question := c.questioned(ctx, request, r)
+	progress.finish()
+	if question != nil {
 		if state, parked := c.park(r, question); parked {
 			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approvalKey: form(question, request.ProtocolVersion())}, RequestState: state}, nil
 		}

@@ -48,7 +48,7 @@ func (s *Server) Handler(options HTTPOptions) http.Handler {
 	routed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get(versionHeader) >= multiRound:
-			if err := s.admit(shared, ""); err != nil {
+			if err := s.admit(shared, nil); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
 				return
 			}
@@ -78,7 +78,7 @@ func (s *Server) newAdopting() *conversation {
 		return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
 			if method == "initialize" {
 				session := request.GetSession().(*sdk.ServerSession)
-				if err := s.admit(c, session.ID()); err != nil {
+				if err := s.admit(c, session); err != nil {
 					return nil, err
 				}
 				go func() {

@@ -3,7 +3,11 @@ package mcp
 import (
 	"context"
 	"io"
+	"maps"
 	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -12,15 +16,18 @@ import (
 // maxConversations bounds the clients of one server that are served at the same time.
 const maxConversations = 64
 
+// lingering is how long a client that reads nothing keeps ServeStream, when its processes have ended.
+const lingering = 300 * time.Millisecond
+
 // Server serves the tools of a runtime to clients. Its methods are safe for concurrent use.
 type Server struct {
 	runtime *execbus.Runtime
 	options Options
 
-	// The clients that are served, by name where they have one. The lock is held to look one up, to add or to remove one, by
+	// The clients that are served, those over HTTP with their connections. The lock is held to look one up, to add or to remove one, by
 	// requests that come at any time: an owner to send messages to would have to be ended with the last of them.
 	mu            sync.Mutex
-	conversations map[*conversation]string
+	conversations map[*conversation]*sdk.ServerSession
 	closed        bool
 }
 
@@ -30,7 +37,7 @@ func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{runtime: runtime, options: options, conversations: map[*conversation]string{}}, nil
+	return &Server{runtime: runtime, options: options, conversations: map[*conversation]*sdk.ServerSession{}}, nil
 }
 
 // ServeStream serves one client, whose messages come as lines of in and go as lines to out, until in ends or ctx does. Then
@@ -39,7 +46,7 @@ func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) error {
 	stream := newStream(in, out)
 	c := s.newConversation(stream.begun)
-	if err := s.admit(c, ""); err != nil {
+	if err := s.admit(c, nil); err != nil {
 		return err
 	}
 	connection, err := c.protocol.Connect(ctx, stream, nil)
@@ -55,12 +62,20 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) e
 	}
 	c.close()
 	_ = stream.Close()
-	_ = connection.Wait() // what it says is that the stream has ended
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		_ = connection.Wait() // what it says is that the stream has ended
+	}()
+	select {
+	case <-finished:
+	case <-time.After(lingering):
+	}
 	return nil
 }
 
 // admit counts a conversation among those that are served.
-func (s *Server) admit(c *conversation, name string) error {
+func (s *Server) admit(c *conversation, connection *sdk.ServerSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch _, known := s.conversations[c]; {
@@ -72,7 +87,7 @@ func (s *Server) admit(c *conversation, name string) error {
 		return &messages.Error{Code: messages.ErrLimitReached, Op: "serve",
 			Detail: "as many clients are served as can be; end the session of one that is not needed any more"}
 	}
-	s.conversations[c] = name
+	s.conversations[c] = connection
 	return nil
 }
 
@@ -82,12 +97,12 @@ func (s *Server) dismiss(c *conversation) {
 	delete(s.conversations, c)
 }
 
-// named finds the conversation of a name.
+// named finds the conversation of a connection by its session's name.
 func (s *Server) named(name string) *conversation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c, its := range s.conversations {
-		if its == name {
+	for c, connection := range s.conversations {
+		if connection != nil && connection.ID() == name {
 			return c
 		}
 	}
@@ -98,14 +113,16 @@ func (s *Server) named(name string) *conversation {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	var all []*conversation
-	for c := range s.conversations {
-		all = append(all, c)
-	}
+	all := maps.Clone(s.conversations)
 	s.mu.Unlock()
 	var ended sync.WaitGroup
-	for _, c := range all {
-		ended.Go(c.close)
+	for c, connection := range all {
+		ended.Go(func() {
+			c.close()
+			if connection != nil {
+				_ = connection.Close() // what it says is that the client has gone
+			}
+		})
 	}
 	ended.Wait()
 }

@@ -28,6 +28,8 @@ type stream struct {
 	ended    chan struct{} // closed when in has ended
 	closed   chan struct{} // closed by Close
 	closing  sync.Once
+	// room has one for each request that was read and is not answered. A client that reads no answers is not read either.
+	room chan struct{}
 
 	// turn is the call that was read last. The reader sets it, its handler or its answer opens it: a pointer that is replaced
 	// needs no owner.
@@ -35,6 +37,9 @@ type stream struct {
 	// writing keeps lines whole. The library writes from many goroutines, which have to wait for the client in any case.
 	writing sync.Mutex
 }
+
+// maxUnanswered bounds the requests of a stream that wait for an answer: more than the calls that may wait for their result.
+const maxUnanswered = 2 * maxCalls
 
 // turn is a call that may not have its place yet.
 type turn struct {
@@ -46,7 +51,7 @@ type turn struct {
 func (t *turn) open() { t.once.Do(func() { close(t.begun) }) }
 
 func newStream(in io.Reader, out io.Writer) *stream {
-	s := &stream{in: bufio.NewReaderSize(in, 64<<10), out: out, incoming: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{})}
+	s := &stream{in: bufio.NewReaderSize(in, 64<<10), out: out, incoming: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{}), room: make(chan struct{}, maxUnanswered)}
 	go s.receive()
 	return s
 }
@@ -68,10 +73,7 @@ func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 	select {
 	case message := <-s.incoming:
-		if request, is := message.(*jsonrpc.Request); is && request.Method == "tools/call" && request.ID.IsValid() {
-			s.turn.Store(&turn{id: request.ID, begun: make(chan struct{})})
-		}
-		return message, nil
+		return message, s.enter(message)
 	case <-s.ended:
 		return nil, io.EOF
 	case <-s.closed:
@@ -79,6 +81,23 @@ func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// enter notes a request that must be answered.
+func (s *stream) enter(message jsonrpc.Message) error {
+	request, is := message.(*jsonrpc.Request)
+	if !is || !request.ID.IsValid() {
+		return nil
+	}
+	select {
+	case s.room <- struct{}{}:
+	case <-s.closed:
+		return io.EOF
+	}
+	if request.Method == "tools/call" {
+		s.turn.Store(&turn{id: request.ID, begun: make(chan struct{})})
+	}
+	return nil
 }
 
 // begun says that the call that was read last has its place.
@@ -94,6 +113,12 @@ func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
 		if t := s.turn.Load(); t != nil && t.id == answer.ID {
 			t.open()
 		}
+		defer func() {
+			select {
+			case <-s.room:
+			default: // the library has answered what is no request
+			}
+		}()
 	}
 	line, err := jsonrpc.EncodeMessage(message)
 	if err != nil {

@@ -87,7 +87,10 @@ func (c *conversation) tellUpdates(uri string, events *bus.Subscription) {
 		if last {
 			return
 		}
-		time.Sleep(updatePause)
+		select {
+		case <-time.After(updatePause):
+		case <-c.ended:
+		}
 	}
 }
 

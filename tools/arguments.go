@@ -25,7 +25,7 @@ const longest = 1000 * time.Hour
 // parse reads the arguments of a tool. An unknown name, a name that is there twice, a wrong type and a missing argument are
 // errors that name it.
 func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
+	if said := bytes.TrimSpace(raw); len(said) == 0 || string(said) == "null" {
 		raw = json.RawMessage("{}")
 	}
 	said, err := members(tool, raw)

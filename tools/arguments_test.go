@@ -37,7 +37,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"exec_command", `{"cmd":"true","additional_permissions":[]}`, "additional_permissions", "cannot unmarshal"},
 		{"exec_command", `[]`, "arguments", "not an object"},
 		{"exec_command", `"cmd"`, "arguments", "not an object"},
-		{"exec_command", `null`, "arguments", "not an object"},
+		{"exec_command", `null`, "cmd", "missing"},
 		{"exec_command", `{"cmd":`, "cmd", "not JSON"},
 		{"exec_command", `{"cmd" "x"}`, "cmd", "not JSON"},
 		{"exec_command", `{`, "arguments", "not JSON"},

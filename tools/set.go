@@ -30,7 +30,7 @@ func New(session *execbus.Session, options Options) *Set {
 type Request struct {
 	// Call is the host's own name for the call; the events of a command carry it. It may be empty.
 	Call messages.CallID
-	// Name is the tool, Arguments a JSON object; nothing counts as an empty one.
+	// Name is the tool, Arguments a JSON object; nothing, and null, count as an empty one.
 	Name      string
 	Arguments json.RawMessage
 }

@@ -28,6 +28,10 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"actors/kernel"},
 		hidden: true,
 	},
+	"github.com/modelcontextprotocol/go-sdk": {
+		reason: "the Model Context Protocol: messages, versions, streamable HTTP",
+		rooms:  []string{"mcp"},
+	},
 	"github.com/creack/pty": {
 		reason: "opens pseudo-terminals on Linux and macOS",
 		rooms:  []string{"ptyio"},

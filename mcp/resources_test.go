@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func TestProcessesAreResources(t *testing.T) {
+	for _, version := range generations {
+		t.Run(version, func(t *testing.T) {
+			updates, changes := make(chan string, 100), make(chan struct{}, 100)
+			client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+				ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { updates <- r.Params.URI },
+				ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {
+					select {
+					case changes <- struct{}{}:
+					default:
+					}
+				},
+			})
+			session := connect(t, Options{}, client, version)
+			call(t, session, "exec_command", map[string]any{"cmd": "echo short"})
+			if listed, err := session.ListResources(t.Context(), nil); err != nil || len(listed.Resources) != 0 {
+				t.Fatalf("a command that has ended at once is listed: %v, %v", listed, err)
+			}
+			result := call(t, session, "exec_command", map[string]any{"cmd": "stty -echo; cat", "tty": true, "yield_time_ms": 250})
+			id := int(result.StructuredContent.(map[string]any)["session_id"].(float64))
+			<-changes
+			listed, err := session.ListResources(t.Context(), nil)
+			if err != nil || len(listed.Resources) != 1 || listed.Resources[0].URI != fmt.Sprintf("execbus://processes/%d", id) {
+				t.Fatalf("%+v, %v", listed, err)
+			}
+			uri := listed.Resources[0].URI
+			if err := session.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+				t.Fatal(err)
+			}
+			read := func() string {
+				t.Helper()
+				read, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return read.Contents[0].Text
+			}
+			eventually(t, "the subscriber hears of output", func() bool { // the subscription of the new protocol begins a moment later
+				call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "hello\n"})
+				return len(updates) > 0
+			})
+			if got := <-updates; got != uri {
+				t.Errorf("an update of %s", got)
+			}
+			eventually(t, "the output is there", func() bool { return strings.Contains(read(), "hello\r\n") })
+			for len(updates) > 0 {
+				<-updates
+			}
+			call(t, session, "terminate_process", map[string]any{"session_id": id})
+			<-updates // the end
+			if !strings.Contains(read(), "hello") {
+				t.Error("the output is forgotten at once")
+			}
+		})
+	}
+}
+
+func TestResourcesThatThereAreNot(t *testing.T) {
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session := connect(t, Options{}, client, "2025-06-18")
+	for _, uri := range []string{"execbus://processes/77777", "execbus://processes/", "execbus://processes/1e3", "execbus://processes/01000", "execbus://processes/-5", "file:///etc/passwd"} {
+		if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s can be read", uri)
+		}
+		if err := session.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err == nil {
+			t.Errorf("%s can be subscribed to", uri)
+		}
+	}
+}
+
+func TestSubscriptionsAreBoundedAndCounted(t *testing.T) {
+	p := dial(t, Options{})
+	p.greet("2025-06-18", "{}")
+	id := p.start(1, `{"cmd":"echo ready; exec sleep 60","yield_time_ms":250}`)
+	subscribe := func(n int, method string) message {
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"execbus://processes/%d"}}`, n, method, id)
+		return p.answer(fmt.Sprint(n))
+	}
+	for n := range 3 * maxWatches { // of one process, which is one
+		if m := subscribe(100+n, "subscribe"); m.Error != nil {
+			t.Fatal(m.Error)
+		}
+	}
+	for n := range 3*maxWatches + 1 { // one more is no error
+		if m := subscribe(1000+n, "unsubscribe"); m.Error != nil {
+			t.Fatal(m.Error)
+		}
+	}
+}
