@@ -34,7 +34,7 @@ var rooms = map[string][]string{
 	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors"},
 	"tools":         {root, "messages"},
 	"mcp":           {root, "messages", "bus", "tools"},
-	"execserver":    {root, "messages", "bus", "ptyio"},
+	"execserver":    {root, "messages", "bus", "ptyio", "tools"},
 	"cmd/demo":      {root, "messages"},
 	"examples":      {root, "messages"},
 	"cmd/execbus":   {anyRoom},

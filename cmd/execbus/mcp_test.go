@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 20 * time.Second
+
+// running is execbus in a process of its own.
+type running struct {
+	t      *testing.T
+	c      *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	errors strings.Builder
+}
+
+func launch(t *testing.T, arguments ...string) *running {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t: t, c: exec.Command(self, arguments...)}
+	r.c.Dir, r.c.Env, r.c.Stderr = t.TempDir(), append(os.Environ(), roleVariable+"=execbus", "HOME="+t.TempDir()), &r.errors
+	r.c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if r.in, err = r.c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.out = bufio.NewScanner(out)
+	if err := r.c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if r.c.ProcessState == nil {
+			_ = r.c.Process.Kill()
+			_ = r.c.Wait()
+		}
+	})
+	return r
+}
+
+func (r *running) send(line string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// line is the next line on standard output.
+func (r *running) line() string {
+	r.t.Helper()
+	if !r.out.Scan() {
+		r.t.Fatalf("there is no more output: %v %s", r.out.Err(), r.errors.String())
+	}
+	return r.out.Text()
+}
+
+// answer is the answer to a request; every line until then has to be a message.
+func (r *running) answer(id string) string {
+	r.t.Helper()
+	for {
+		line := r.line()
+		var m struct {
+			Version string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Version != "2.0" {
+			r.t.Fatalf("%q is not the protocol", line)
+		}
+		if string(m.ID) == id {
+			return line
+		}
+	}
+}
+
+// wait waits for the end and returns the exit code.
+func (r *running) wait() int {
+	r.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- r.c.Wait() }()
+	select {
+	case err := <-done:
+		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+			r.t.Fatal(err)
+		}
+		return r.c.ProcessState.ExitCode()
+	case <-time.After(patience):
+		r.t.Fatal("it does not end")
+		return 0
+	}
+}
+
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// sleeper starts a command that would go on, and returns the pid that it wrote to a file.
+func (r *running) sleeper() int {
+	r.t.Helper()
+	file := filepath.Join(r.t.TempDir(), "pid")
+	r.send(hello)
+	r.answer("1")
+	r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"trap '' TERM; echo $$ > ` + file + `; while :; do sleep 0.1; done","yield_time_ms":250}}}`)
+	r.answer("2")
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if content, _ := os.ReadFile(file); strings.HasSuffix(string(content), "\n") {
+			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	r.t.Fatal("the command does not run")
+	return 0
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// The server ends with its input and after a signal, and a command that ignores SIGTERM ends with it.
+func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(r *running) error{
+		"input":   func(r *running) error { return r.in.Close() },
+		"SIGTERM": func(r *running) error { return r.c.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":  func(r *running) error { return r.c.Process.Signal(syscall.SIGINT) },
+		"SIGHUP":  func(r *running) error { return r.c.Process.Signal(syscall.SIGHUP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := launch(t, "mcp", "--no-login-shell")
+			pid := r.sleeper()
+			if err := end(r); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.wait(); code != 0 || r.errors.Len() > 0 {
+				t.Errorf("exit code %d, %s", code, r.errors.String())
+			}
+			if alive(pid) {
+				t.Error("the command lives")
+			}
+		})
+	}
+}
+
+// With --with-parent the server ends with whoever started it, although its input is still open; otherwise it does not.
+func TestMCPEndsWithItsParentIfToldTo(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, told := range []bool{true, false} {
+		flag := ""
+		if told {
+			flag = "--with-parent"
+		}
+		dir := t.TempDir()
+		input, output := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+		for _, path := range []string{input, output} {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := os.OpenFile(input, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := os.OpenFile(output, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		launcher := exec.Command("sh", "-c", `"$1" mcp $2 < "$3" > "$4" & echo $!; read x`, "sh", self, flag, input, output)
+		launcher.Env = append(os.Environ(), roleVariable+"=execbus", "HOME="+dir)
+		keep, err := launcher.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := launcher.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := launcher.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(said).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(out)
+		speak := func() {
+			if _, err := in.WriteString(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := answers.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		speak() // it serves
+		_ = keep.Close()
+		_ = launcher.Wait()
+		if !told {
+			speak() // it still does
+			_ = in.Close()
+			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		}
+		for deadline := time.Now().Add(patience); alive(pid); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the server lives")
+			}
+		}
+		_, _ = in.Close(), out.Close()
+	}
+}
+
+func TestMCPOverHTTP(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		flags  []string
+		bearer string // empty: the one that is told
+	}{{[]string{"--token-file", token}, "Bearer secret"}, {nil, ""}, {[]string{"--no-auth"}, "none"}} {
+		r := launch(t, append([]string{"mcp", "--http", "127.0.0.1:0"}, test.flags...)...)
+		url := r.line()
+		if test.bearer == "" {
+			test.bearer = strings.TrimPrefix(r.line(), "Authorization: ")
+		}
+		for bearer, want := range map[string]int{test.bearer: 200, "Bearer wrong": 401} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(hello))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header = http.Header{"Authorization": {bearer}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+			if test.bearer == "none" {
+				want = 200
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%v with %s: %d", test.flags, bearer, response.StatusCode)
+			}
+		}
+		if err := r.c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := r.wait(); code != 0 {
+			t.Errorf("exit code %d, %s", code, r.errors.String())
+		}
+	}
+}
+
+func TestMCPIsMisused(t *testing.T) {
+	for _, test := range []struct {
+		line, says string
+		code       int
+	}{
+		{"mcp now", `"now"`, exitMisused},
+		{"mcp --aproval never", "there is no flag --aproval; did you mean --approval?", exitMisused},
+		{"mcp --approval sometimes", "sometimes", exitMisused},
+		{"mcp --sandbox everything", "everything", exitMisused},
+		{"mcp --sandbox {\"type\":\"read-only\",\"x\":1}", `unknown field "x"`, exitMisused},
+		{"mcp --rules /does/not/exist", "no such file", exitMisused},
+		{"mcp --no-auth", "--http", exitMisused},
+		{"mcp --http 127.0.0.1:0 --detach", "--http", exitMisused},
+		{"mcp --http 127.0.0.1:0 --no-auth --token-file x", "contradict", exitMisused},
+		{"mcp --http 127.0.0.1:0 --token-file /does/not/exist", "no such file", exitFailed},
+		{"mcp --http nonsense", "nonsense", exitFailed},
+		{"mcp --http 0.0.0.0:0 --no-auth", "loopback", exitFailed},
+		{"mcp --rules bad.rules", "bad.rules:2", exitFailed},
+	} {
+		out, errors, code := program(t, strings.Fields(test.line)...)
+		if code != test.code || out != "" || !strings.Contains(errors, test.says) {
+			t.Errorf("%s: exit code %d, %q, %s", test.line, code, out, errors)
+		}
+	}
+}
