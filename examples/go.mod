@@ -2,7 +2,10 @@ module github.com/execbus/execbus/examples
 
 go 1.26.0
 
-require github.com/execbus/execbus v0.0.0
+require (
+	github.com/coder/websocket v1.8.15
+	github.com/execbus/execbus v0.0.0
+)
 
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect

@@ -1,0 +1,199 @@
+// Command webterm shows one program in any number of browsers. Each viewer reads the output at its own speed, from the
+// beginning: a late one sees what the others see, and a slow one delays nobody.
+//
+//	webterm [-listen 127.0.0.1:8080] [COMMAND [ARGUMENT]...]
+//
+// Whoever can open the page types into the program: listen on the loopback only, or put a login in front.
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+
+	"github.com/coder/websocket"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+//go:embed index.html xterm
+var files embed.FS
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8080", "the address of the page")
+	flag.Parse()
+	argv := flag.Args()
+	if len(argv) == 0 {
+		argv = []string{"bash"}
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt)
+	listener, err := net.Listen("tcp", *listen)
+	if err == nil {
+		fmt.Printf("http://%s\n", listener.Addr())
+		err = serve(ctx, listener, argv)
+	}
+	if err != nil {
+		log.Fatal("webterm: ", err)
+	}
+}
+
+// serve runs a program and its page until the program or the context ends.
+func serve(ctx context.Context, listener net.Listener, argv []string) (err error) {
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Shutdown(context.WithoutCancel(ctx))) }()
+	session, err := rt.OpenSession(execbus.SessionOptions{})
+	if err != nil {
+		return err
+	}
+	process, err := session.Start(ctx, messages.ExecCommand{Argv: argv, TTY: true, Size: messages.Size{Rows: 24, Cols: 80},
+		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"TERM": "xterm-256color"}}})
+	if err != nil {
+		return err
+	}
+	w := &webterm{process: process, size: messages.Size{Rows: 24, Cols: 80}, viewers: map[chan messages.Size]bool{}}
+	pages := http.NewServeMux()
+	pages.Handle("/", http.FileServerFS(files))
+	pages.HandleFunc("/terminal", w.view)
+	server := &http.Server{Handler: pages}
+	go func() {
+		_, _ = process.Wait(ctx)
+		_ = server.Close()
+	}()
+	if err = server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// webterm is a program and those who look at it. A browser sends keys in binary messages and its size in text messages, and
+// gets output and sizes likewise.
+type webterm struct {
+	process *execbus.Process
+
+	mu      sync.Mutex // viewers come and go in goroutines of the HTTP server
+	size    messages.Size
+	viewers map[chan messages.Size]bool
+}
+
+func (w *webterm) view(response http.ResponseWriter, request *http.Request) {
+	socket, err := websocket.Accept(response, request, nil) // from our own page only
+	if err != nil {
+		return
+	}
+	defer socket.CloseNow()
+	socket.SetReadLimit(64 << 10)
+	ctx, cancel := context.WithCancel(request.Context())
+	defer cancel()
+	sizes := make(chan messages.Size, 1) // the newest counts
+	defer w.come(sizes)()
+	tell := func(size messages.Size) {
+		text, _ := json.Marshal(size)
+		_ = socket.Write(ctx, websocket.MessageText, text)
+	}
+	tell(<-sizes) // before the output
+	go func() {
+		for {
+			select {
+			case size := <-sizes:
+				tell(size)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		defer cancel()
+		w.input(ctx, socket)
+	}()
+	if w.output(ctx, socket) == nil {
+		_ = socket.Close(websocket.StatusNormalClosure, "the program has ended")
+	}
+}
+
+// output sends everything from the first byte on. What a slow viewer could not be told is a gap, after which a full-screen
+// program is asked to draw everything again.
+func (w *webterm) output(ctx context.Context, socket *websocket.Conn) error {
+	for event, err := range w.process.Follow(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			err = socket.Write(ctx, websocket.MessageBinary, e.Bytes)
+		case messages.Gap: // the terminal is reset
+			err = socket.Write(ctx, websocket.MessageBinary, fmt.Appendf(nil, "\x1bc[%s]\r\n", e))
+			w.resize(ctx, messages.Size{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// input passes keys on. A program that does not read makes its browser wait.
+func (w *webterm) input(ctx context.Context, socket *websocket.Conn) {
+	for {
+		kind, data, err := socket.Read(ctx)
+		var size messages.Size
+		if err == nil && kind == websocket.MessageBinary {
+			_, err = w.process.Write(data)
+		}
+		if err != nil {
+			return
+		}
+		if kind == websocket.MessageText && json.Unmarshal(data, &size) == nil && size.Rows > 0 && size.Cols > 0 {
+			w.resize(ctx, size)
+		}
+	}
+}
+
+// resize gives the terminal, and all who look at it, the size of the window that was changed last. Without a size the
+// program only sees its window change and come back: then it draws everything again.
+func (w *webterm) resize(ctx context.Context, size messages.Size) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if size == (messages.Size{}) {
+		size = w.size
+		_ = w.process.Resize(ctx, messages.Size{Rows: size.Rows, Cols: size.Cols + 1})
+	}
+	w.size, _ = size, w.process.Resize(ctx, size)
+	for sizes := range w.viewers {
+		newest(sizes, size)
+	}
+}
+
+// come adds a viewer, who is told the size. The function that it returns removes it.
+func (w *webterm) come(sizes chan messages.Size) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.viewers[sizes] = true
+	newest(sizes, w.size)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.viewers, sizes)
+	}
+}
+
+// newest replaces what has not been read.
+func newest(sizes chan messages.Size, size messages.Size) {
+	select {
+	case <-sizes:
+	default:
+	}
+	sizes <- size
+}
