@@ -99,13 +99,20 @@
 //	approved_for_session            and equal ones are not asked about; see Session.Grants and Session.Revoke
 //	approved_execpolicy_amendment   and what begins with the same words is allowed, in every session
 //	denied                          the command is rejected with a text for the model
-//	abort                           the same, and the host should stop the turn
+//	abort                           the same, and the host should stop the turn: the owner's other questions are rejected, too
 //
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. A command
 // that its sandbox stops during the call that asked for it may run again without one, if the plan or a person says so; an
 // answer then has the output of the last attempt, and the events and the transcript that of all. How much of a sandbox policy
 // must be enforced, SessionOptions.LeastAssurance says; package sandbox tells what can be. [Session.UpdateEnvironment] changes
 // the policies for later commands.
+//
+// # Turns
+//
+// A command may have an Owner: a label for a turn, a subagent, or whatever else asks for commands and may be stopped.
+// [Session.EndOwner] takes its waiting calls back, withdraws its questions and ends its commands. Where a person answers a question
+// with abort, the owner's other open questions are rejected, too, and its waiting calls are taken back; what runs goes on until the
+// host ends it.
 //
 // # Ids and records
 //

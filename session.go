@@ -185,6 +185,14 @@ func (s *Session) TerminateAll(ctx context.Context) error {
 	return err
 }
 
+// EndOwner ends what belongs to an owner, such as a turn: its waiting calls get an error that matches messages.ErrCancelled at once,
+// its questions are withdrawn, and its commands are ended with their trees (cause: terminated by owner). It returns when they
+// have ended. Later commands may have the same owner. An empty owner has nothing.
+func (s *Session) EndOwner(ctx context.Context, owner string) error {
+	_, err := ask[actors.Done](ctx, s, actors.EndOwner{Owner: owner})
+	return err
+}
+
 // List describes the processes that have not ended, ordered by id.
 func (s *Session) List(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{})

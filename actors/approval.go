@@ -219,6 +219,9 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		return
 	}
 	a.finish(q, v)
+	if d.Kind == messages.DecisionAborted {
+		a.abort(q, source)
+	}
 	a.review()
 }
 

@@ -49,7 +49,7 @@ func (p *process) consult(denial *messages.Denial) {
 	p.run.hold()
 	d := p.decision
 	p.silence, p.consulted = make(silence, 1), time.Now()
-	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin(), p.silence})
+	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin(), p.silence, p.order.Owner})
 }
 
 // releaseAsker lets the clock of the call that asked for the command go on.

@@ -12,6 +12,9 @@ type (
 	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about;
 	// it does not wait for later ones.
 	TerminateAll struct{ By messages.TerminatedBy }
+	// EndOwner ends all processes that an owner has when it comes, and takes its waiting calls back. It is answered with Done
+	// when they have ended. An empty owner has none.
+	EndOwner struct{ Owner string }
 	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
 	// messages.Processes.
 	ListProcesses struct{ Records bool }

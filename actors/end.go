@@ -115,14 +115,18 @@ type sweep struct {
 }
 
 func (v *supervisor) terminateAll(by messages.TerminatedBy) {
-	if by == "" {
-		by = messages.TerminatedByUser
-	}
+	v.sweep(cmp.Or(by, messages.TerminatedByUser), func(*entry) bool { return true })
+}
+
+// sweep ends some of the processes for the caller at hand.
+func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
-		v.endsNow(e)
-		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
-		s.left[e] = true
+		if wanted(e) {
+			v.endsNow(e)
+			v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
+			s.left[e] = true
+		}
 	}
 	s.call = v.note(&openCall{asker: v.ctx.Sender()}).call
 	v.sweeps = append(v.sweeps, s)

@@ -41,7 +41,7 @@ type entry struct {
 
 func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 	now := time.Now()
-	return &entry{actor: actor, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Label: o.label(), TTY: o.TTY,
+	return &entry{actor: actor, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 

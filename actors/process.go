@@ -97,6 +97,8 @@ func (p *process) handle(message any) {
 		p.request(m)
 	case cancelCall:
 		p.cancel(m.call)
+	case letCallsGo:
+		p.letCallsGo()
 	case deadline:
 		p.expired(m.call)
 	case pause:

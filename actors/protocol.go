@@ -40,6 +40,8 @@ type (
 	// pause and resume hold and release the clocks of all calls.
 	pause  struct{}
 	resume struct{}
+	// letCallsGo takes back the calls that wait. What runs goes on.
+	letCallsGo struct{}
 	// retire says that nothing more will be routed to this process.
 	retire struct{}
 )
@@ -72,6 +74,7 @@ type (
 		denial   *messages.Denial // of the attempt before, when this is about another
 		origin   messages.Origin
 		silence  silence
+		owner    string
 	}
 	// withdraw says that a process does not want to know any more.
 	withdraw struct{ id messages.ProcessID }

@@ -82,6 +82,8 @@ func (v *supervisor) handle(message any) {
 		v.terminate(m)
 	case TerminateAll:
 		v.terminateAll(m.By)
+	case EndOwner:
+		v.endOwner(m.Owner)
 	case CloseSession:
 		v.closing = true
 		v.terminateAll(m.By)
@@ -141,6 +143,8 @@ func (v *supervisor) internal(message any) {
 		v.withdraw(m.id)
 	case verdict:
 		v.verdict(m)
+	case turnAborted:
+		v.letOwnedGo(m.owner)
 	case childEvent:
 		v.childEvent(m)
 	case unborn:

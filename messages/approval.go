@@ -18,7 +18,9 @@ const (
 	DecisionApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // and allow what begins like it, from now on
 	DecisionDenied             DecisionKind = "denied"                        // the command is rejected; the model goes on
 	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
-	DecisionAborted            DecisionKind = "abort"                         // the command is rejected, and the host stops the turn
+	// DecisionAborted rejects the command, and the host stops the turn: the open questions of the same owner are rejected with it, and
+	// its waiting calls are taken back, so that no further question of the turn is put. What runs goes on.
+	DecisionAborted DecisionKind = "abort"
 )
 
 // Approves reports whether the command may run.
@@ -40,6 +42,8 @@ type Decision struct {
 // Choice is an answer that is offered, with what it would remember.
 type Choice struct {
 	Kind DecisionKind `json:"kind"`
+	// Sentence says what the answer does, for a button or a menu.
+	Sentence string `json:"sentence"`
 	// Remembers says exactly what would not be asked about again; empty if nothing is remembered.
 	Remembers string `json:"remembers,omitempty"`
 }

@@ -31,6 +31,7 @@ const (
 type ProcessInfo struct {
 	Process  ProcessID    `json:"process"`
 	Call     CallID       `json:"call,omitempty"`
+	Owner    string       `json:"owner,omitempty"`
 	Label    string       `json:"label"` // the script, or the arguments as a shell would read them: the first 4 KiB
 	Dir      string       `json:"dir"`
 	TTY      bool         `json:"tty"`

@@ -44,6 +44,8 @@ func onBehalf(by TerminatedBy, limit Limit) string {
 		return "because its session was closed"
 	case TerminatedByShutdown:
 		return "because the host was shutting down"
+	case TerminatedByOwner:
+		return "because what it belonged to was ended"
 	case TerminatedByTimeout:
 		return "because its time was over"
 	case TerminatedByLimit:

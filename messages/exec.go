@@ -9,6 +9,9 @@ type ExecCommand struct {
 	CommandPolicy
 	// Call is the caller's name for this call; events carry it. It may be empty.
 	Call CallID `json:"call,omitempty"`
+	// Owner is a label for what the command belongs to, such as a turn or a subagent: see Session.EndOwner, and DecisionAborted.
+	// Commands without one belong to nothing together.
+	Owner string `json:"owner,omitempty"`
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of the environment.
 	Argv []string `json:"argv,omitempty"`
 	// Argv0, if not empty, is what the program sees as its own name.

@@ -7,6 +7,7 @@ import "time"
 type RunCommand struct {
 	CommandPolicy
 	Call        CallID             `json:"call,omitempty"`
+	Owner       string             `json:"owner,omitempty"` // see ExecCommand
 	Argv        []string           `json:"argv,omitempty"`
 	Script      string             `json:"script,omitempty"` // see ExecCommand
 	Shell       string             `json:"shell,omitempty"`

@@ -30,6 +30,7 @@ const (
 	TerminatedByShutdown     TerminatedBy = "shutdown"
 	TerminatedByTimeout      TerminatedBy = "timeout"
 	TerminatedByLimit        TerminatedBy = "limit"
+	TerminatedByOwner        TerminatedBy = "owner"
 )
 
 // OnLeaderExit declares what becomes of background children when the leader exits.

@@ -65,7 +65,7 @@ func (q Question) weight() int {
 	weight := texts(q.Display, q.Program, q.Dir, q.Reason) + len(q.ID) + len(q.OnDeadline) + list(q.Argv) +
 		list(q.Environment) + list(q.Amendment) + q.Additional.weight() + cap(q.Choices)*int(unsafe.Sizeof(Choice{}))
 	for _, c := range q.Choices {
-		weight += len(c.Kind) + len(c.Remembers)
+		weight += len(c.Kind) + len(c.Sentence) + len(c.Remembers)
 	}
 	weight += cap(q.Segments) * int(unsafe.Sizeof(Segment{}))
 	for _, s := range q.Segments {

@@ -10,15 +10,28 @@ import (
 // Choices are the answers that a person is offered to the question that a plan leads to, each with what exactly it would
 // remember. File is where rules are written; empty: nowhere.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
-	once := messages.Choice{Kind: messages.DecisionApproved}
+	once := choice(messages.DecisionApproved, "")
 	if plan.OnDenial == Retry {
 		once.Remembers = "for this run only: if the sandbox stops it, it runs again without one"
 	}
-	choices := []messages.Choice{once, {Kind: messages.DecisionApprovedForSession, Remembers: remembered(request, plan)}}
+	choices := []messages.Choice{once, choice(messages.DecisionApprovedForSession, remembered(request, plan))}
 	if len(plan.Amendment) > 0 {
-		choices = append(choices, messages.Choice{Kind: messages.DecisionApprovedWithRule, Remembers: RuleRemembers(plan.Amendment, file)})
+		choices = append(choices, choice(messages.DecisionApprovedWithRule, RuleRemembers(plan.Amendment, file)))
 	}
-	return append(choices, messages.Choice{Kind: messages.DecisionDenied}, messages.Choice{Kind: messages.DecisionAborted})
+	return append(choices, choice(messages.DecisionDenied, ""), choice(messages.DecisionAborted, ""))
+}
+
+// sentences say what the answers do.
+var sentences = map[messages.DecisionKind]string{
+	messages.DecisionApproved:           "Run it this once.",
+	messages.DecisionApprovedForSession: "Run it, and do not ask about it again in this session.",
+	messages.DecisionApprovedWithRule:   "Run it, and allow whatever begins with the same words from now on.",
+	messages.DecisionDenied:             "Do not run it, and tell the model why.",
+	messages.DecisionAborted:            "Do not run it, and stop the turn.",
+}
+
+func choice(kind messages.DecisionKind, remembers string) messages.Choice {
+	return messages.Choice{Kind: kind, Sentence: sentences[kind], Remembers: remembers}
 }
 
 // RuleRemembers says what an allow rule for a prefix does.
