@@ -17,6 +17,9 @@
 // be pairs; where they are times, other programs on the machine are measured with us, and a miss counts only where there
 // are none. Rows whose limit is "-" are for information.
 //
+// A pair that takes more than three minutes hangs, and its case is not measured. A signal (SIGINT, SIGTERM, SIGHUP) ends the run
+// within ten seconds; the table then has what was measured.
+//
 // # What the numbers mean
 //
 // spawn-pty-*: /bin/true on a PTY. Bare is creack/pty: pty.Start, Read until the end, Close, Wait. Ours is from the call of
@@ -34,6 +37,18 @@
 // turns. exec-64 is 64 of each way at once, in goroutines, to the last of them: as many as a session may have by default.
 // Every pair has a new session, and after each turn its list of processes must be empty, so that the next one finds all
 // slots free.
+//
+// exec-beside: exec-result in a runtime where so many interactive shells live in another session ("ours"), in turn with a runtime
+// that has none ("bare"). With -quick it is a tenth of them.
+//
+// exec-watched: exec-result with so many subscribers of everything, each with a goroutine that reads ("ours"), in turn with a
+// runtime that has one ("bare").
+//
+// first: Start, OpenSession and the first Exec, which starts the warden, in a fresh process for each sample; three for each pair.
+//
+// rest: the resident memory, a second later, of a process that has run 2,000 commands one after the other through a Session,
+// and of its warden; and of a process of the same code that has done it with os/exec, for information. A run is made for every
+// third pair asked for.
 //
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor, from there to the process,
 // and the answer comes straight back. Judged is the median.
@@ -83,7 +98,7 @@
 // own; up to 100 were started at once. "rss" is what the resident memory of the host (all mappings, by the kernel's exact
 // count) has grown by for each shell, after warming up with shells that were ended. Judged are the threads of the host, which
 // is somebody else's program; those of the warden, a process of ours, stand beside them for information, as does its resident
-// memory. There are no pairs: a run is made for every third pair asked for.
+// memory. There are no pairs: a run is made for every third pair asked for. "end of all" is a call of Session.Close, with the grace that commands have by default.
 //
 // # What you may not assume
 //

@@ -34,7 +34,8 @@ func echoCases() []benchCase {
 	return []benchCase{
 		echo("echo", "17 bytes to cat on a raw PTY and back, a child of the warden",
 			metric{judge: atMost, limit: 1.4}, metric{judge: atMost, limit: 2}, openChildEcho),
-		echo("echo-session", "the same through Session.Write and a lossless subscription", metric{}, metric{}, openSessionEcho),
+		echo("echo-session", "the same through Session.Write and a lossless subscription",
+			metric{judge: atMost, limit: 1.5}, metric{}, openSessionEcho),
 	}
 }
 

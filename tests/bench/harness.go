@@ -93,10 +93,14 @@ func (h *harness) collect(ctx context.Context, take func(ctx context.Context, pa
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		b, o, err := take(ctx, pair)
+		both, err := bounded(ctx, pairWait, func() (s [2][]float64, err error) {
+			s[0], s[1], err = take(ctx, pair)
+			return s, err
+		})
 		if err != nil {
 			return nil, err
 		}
+		b, o := both[0], both[1]
 		if pair == 0 {
 			bare, ours, ratios = make([][]float64, len(o)), make([][]float64, len(o)), make([][]float64, len(o))
 		}
@@ -112,6 +116,46 @@ func (h *harness) collect(ctx context.Context, take func(ctx context.Context, pa
 			low: slices.Min(ratios[m]), high: slices.Max(ratios[m])}
 	}
 	return values, nil
+}
+
+// Bounds of what a hanging program, or a read that nothing wakes, may take.
+const (
+	pairWait = 3 * time.Minute
+	caseWait = time.Hour
+	// endWait is how long a case may take to end what it has begun when the run is interrupted.
+	endWait = 10 * time.Second
+)
+
+// bounded does something in a goroutine, which is left alone if it takes too long: a blocking read of a terminal, as the bare
+// ways make it, cannot be ended from here.
+func bounded[T any](ctx context.Context, most time.Duration, do func() (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := do()
+		done <- outcome{result, err}
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	var interrupted <-chan time.Time
+	cancelled := ctx.Done()
+	for {
+		select {
+		case o := <-done:
+			return o.result, o.err
+		case <-cancelled:
+			cancelled, interrupted = nil, time.After(endWait)
+		case <-interrupted:
+			var nothing T
+			return nothing, fmt.Errorf("it did not end within %s of the interruption", endWait)
+		case <-timer.C:
+			var nothing T
+			return nothing, fmt.Errorf("it hangs: it did not come to its end in %s", most)
+		}
+	}
 }
 
 func lastOf(ratios [][]float64) string {

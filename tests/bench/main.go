@@ -107,6 +107,7 @@ func all() []benchCase {
 	cases = append(cases, confinedCases()...)
 	cases = append(cases, heapCases()...)
 	cases = append(cases, execCases()...)
+	cases = append(cases, besideCase(), watchedCase(), firstCase(), restCase())
 	cases = append(cases, askCase(), planCase(), publishCase())
 	cases = append(cases, deliveryCases()...)
 	cases = append(cases, echoCases()...)
@@ -131,7 +132,7 @@ func measure(ctx context.Context, h *harness, cases []benchCase) *result {
 	r.Machine.print(h.progress)
 	for _, c := range cases {
 		h.say("%s: %s", c.name, c.about)
-		values, err := c.run(ctx, h)
+		values, err := bounded(ctx, caseWait, func() ([]value, error) { return c.run(ctx, h) })
 		if ctx.Err() != nil {
 			err = errors.New("interrupted")
 		}

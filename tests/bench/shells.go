@@ -37,6 +37,7 @@ func shellsCase() benchCase {
 			{name: "rss of the warden", unit: kibibytes},
 			{name: "rss of the warden for each", unit: kibibytes},
 			{name: "descriptors of the host for each", unit: pieces},
+			{name: "end of all", unit: milliseconds, judge: valueMost, limit: 700},
 		}, run: measureShells}
 }
 
@@ -49,14 +50,17 @@ type footprint struct {
 }
 
 // shellsAnswer is the helper's result.
-type shellsAnswer struct{ Before, After footprint }
+type shellsAnswer struct {
+	Before, After footprint
+	End           float64 // ms from the request to end all to the end of the last tree
+}
 
 func measureShells(ctx context.Context, h *harness) ([]value, error) {
 	count := h.some(fullShells, quickShells)
 	if err := roomForShells(count); err != nil {
 		return nil, err
 	}
-	var rss, threads, wardenThreads, warden, perShell, descriptors []float64
+	var rss, threads, wardenThreads, warden, perShell, descriptors, ends []float64
 	for round := range max(h.pairs/3, 1) {
 		helper, err := startHelper(ctx, "shells", "0", "")
 		if err != nil {
@@ -77,8 +81,9 @@ func measureShells(ctx context.Context, h *harness) ([]value, error) {
 		warden = append(warden, float64(a.After.Warden))
 		perShell = append(perShell, each(a.Before.Warden, a.After.Warden))
 		descriptors = append(descriptors, each(a.Before.Descriptors, a.After.Descriptors))
+		ends = append(ends, a.End)
 	}
-	return []value{single(rss), single(threads), single(wardenThreads), single(warden), single(perShell), single(descriptors)}, nil
+	return []value{single(rss), single(threads), single(wardenThreads), single(warden), single(perShell), single(descriptors), single(ends)}, nil
 }
 
 // roomForShells looks at the limits that a machine may set too low for this.
@@ -128,7 +133,12 @@ func hostShells(ctx context.Context, runtime *execbus.Runtime, count int) (a she
 	if _, err := openShells(ctx, session, count); err != nil {
 		return a, err
 	}
-	a.After, err = takeFootprint(ctx)
+	if a.After, err = takeFootprint(ctx); err != nil {
+		return a, err
+	}
+	began := time.Now()
+	err = session.Close(ctx)
+	a.End = micros(time.Since(began)) / 1e3
 	return a, err
 }
 

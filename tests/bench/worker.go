@@ -80,6 +80,12 @@ func work(args []string, out, progress io.Writer) int {
 		err = writeFlood(number, os.Stdout)
 	case "heap":
 		err = holdHeap(number, args[2] == "direct", out)
+	case "first":
+		err = answerFirst(out)
+	case "rest":
+		err = answerRest(out)
+	case "bare":
+		err = answerBare(out)
 	case "shells":
 		err = answerShells(out)
 	case "memory":
