@@ -286,10 +286,10 @@ func TestIdleKeptChildrenCostNothing(t *testing.T) {
 			time.Sleep(200 * time.Millisecond) // until all have settled
 			before, begin := cpu(watched), time.Now()
 			time.Sleep(time.Second)
-			// A hundredth of a processor; looking at them ten times a second took a third.
+			// Looking at them ten times a second took a third of a processor. Beside the direct spawner there is this test.
 			used, passed := cpu(watched)-before, time.Since(begin)
 			t.Logf("50 idle kept trees used %v in %v", used, passed)
-			if used > passed/100 {
+			if most := map[bool]time.Duration{false: passed / 1000, true: passed / 100}[direct]; used > most {
 				t.Error("which is too much")
 			}
 		})

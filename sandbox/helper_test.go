@@ -252,6 +252,9 @@ func saySpawn() {
 	if os.Getenv("DENIED") == "pidfds" {
 		deny(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)
 	}
+	if os.Getenv("DROPS") != "" {
+		must(syscall.Setresuid(os.Getuid(), os.Getuid(), os.Getuid()))
+	}
 	exe, err := os.Readlink("/proc/self/exe")
 	fmt.Println("executes", exe, err)
 	spawner, err := sandbox.New(sandbox.Options{Direct: os.Getenv("SPAWNER") == "direct", Warden: os.Getenv("WARDEN"),
@@ -259,6 +262,9 @@ func saySpawn() {
 	must(err)
 	record := newRecorder()
 	l := bash(false, cmp.Or(os.Getenv("SCRIPT"), "true"))
+	if argv := os.Getenv("ARGV"); argv != "" {
+		l.Argv = strings.Fields(argv)
+	}
 	l.Events = record.receive
 	_, err = spawner.Spawn(context.Background(), l)
 	fmt.Println("error:", err)

@@ -113,6 +113,30 @@ func TestAHostThatWouldGetRightsByBeingExecutedHasNoWarden(t *testing.T) {
 	}
 }
 
+func TestCommandsDoNotRegainWhatASetUIDHostHasDropped(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a program that becomes root")
+	}
+	folder, err := os.MkdirTemp("/tmp", "execbus-test") // where an ordinary user can look
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "setuid")
+	copyFile(t, self(t), path)
+	if err := errors.Join(os.Chmod(path, 0o755|os.ModeSetuid), os.Chmod(folder, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	ordinary := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", path}
+	const script = "ARGV=grep Uid /proc/self/status" // a shell would drop by itself what it may
+	if out := says(t, ordinary, script); !strings.Contains(out, `Uid:\t65534\t0\t0\t0`) {
+		t.Skip("set-uid programs do not become root here: ", out)
+	}
+	if out := says(t, ordinary, script, "DROPS=1"); !strings.Contains(out, `Uid:\t65534\t65534\t65534\t65534`) {
+		t.Errorf("it says %s", out)
+	}
+}
+
 func TestNothingIsStartedWhereProcIsThatOfStrangers(t *testing.T) {
 	in := []string{"unshare", "--pid", "--fork"}
 	if os.Geteuid() != 0 {

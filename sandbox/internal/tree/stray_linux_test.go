@@ -52,9 +52,11 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 	}
 }
 
-func TestWhatOutlivedAllItsTreesIsKilled(t *testing.T) {
+// adopt makes a forest of a subreaper that has one orphan: a child of this thread.
+func adopt(t *testing.T) (*Forest, *exec.Cmd) {
+	t.Helper()
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
 	f := NewForest()
 	f.subreaper, f.marker, f.children = true, &Marker{}, childrenFiles{}
 	f.children.add(unix.Gettid())
@@ -62,6 +64,24 @@ func TestWhatOutlivedAllItsTreesIsKilled(t *testing.T) {
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return f, orphan
+}
+
+func TestTheEndOfAForestKillsWhatIsLeftBelowIt(t *testing.T) {
+	f, orphan := adopt(t)
+	f.survivors[orphan.Process.Pid] = struct{}{} // so that it is no tree's and is not killed before
+	if left := f.EndAll(0); len(left) > 0 {
+		t.Error(left)
+	}
+	if p, err := readProcess(orphan.Process.Pid); err == nil && !p.dead() {
+		t.Error("it lives")
+	}
+	_ = orphan.Process.Kill()
+	_ = orphan.Wait()
+}
+
+func TestWhatOutlivedAllItsTreesIsKilled(t *testing.T) {
+	f, orphan := adopt(t)
 	f.trees[1] = &Tree{forest: f, pid: 1}
 	f.ReapOrphans()
 	if p, err := readProcess(orphan.Process.Pid); err != nil || p.dead() {
