@@ -49,7 +49,7 @@ func beCrowded() {
 					return
 				default:
 				}
-				stranger := exec.Command("sleep", fmt.Sprintf("0.%03d", rand.IntN(20)))
+				stranger := exec.Command("sh", "-c", fmt.Sprintf(`trap "" TERM; exec sleep 0.%03d`, rand.IntN(20)))
 				if stranger.Start() != nil {
 					continue // there is no number left
 				}
@@ -81,13 +81,17 @@ func beCrowded() {
 
 // cycle starts a command of which parts die at any moment, while it is signalled and ended.
 func cycle(spawner ptyio.Spawner) bool {
-	record := newRecorder()
+	record, grace := newRecorder(), time.Duration(rand.IntN(2))*5*time.Millisecond
 	l := launch(false, "sh", "-c", []string{
 		`(setsid sleep 0.005 &); sleep 0.003 & :`,
 		`(setsid sleep 1000 &); exec sleep 0.002`,
 		`sleep 0.001 & sleep 0.002 & sleep 1000`,
 		`(setsid sh -c "sleep 0.002 & exit" &); sleep 0.001`,
 	}[rand.IntN(4)])
+	if rand.IntN(4) == 0 { // what ignores SIGTERM gets SIGHUP a second time, when its number may be another's
+		l = launch(true, "sh", "-c", `trap "" TERM HUP; sleep 0.01 & sleep 0.012 & sleep 0.015 & wait; exec sleep 1`)
+		grace = 60 * time.Millisecond
+	}
 	l.Events = record.receive
 	child, err := spawner.Spawn(context.Background(), l)
 	if err != nil {
@@ -96,7 +100,7 @@ func cycle(spawner ptyio.Spawner) bool {
 	time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // any moment is a good one
 	_ = child.Signal(syscall.SIGTERM, []ptyio.Scope{ptyio.Foreground, ptyio.Tree}[rand.IntN(2)])
 	time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
-	child.EndTree(time.Duration(rand.IntN(2)) * 5 * time.Millisecond)
+	child.EndTree(grace)
 	if report := record.untilTheEnd(); !clean(report) {
 		fmt.Printf("report: %+v\n", report)
 	}
