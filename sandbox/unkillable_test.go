@@ -68,8 +68,8 @@ func stays(report messages.TreeReport, pid int) bool {
 func TestWhatTheKernelDoesNotKillIsNamed(t *testing.T) {
 	for _, what := range []string{"leader", "daemon"} {
 		t.Run(what, func(t *testing.T) {
-			freezer := newIce(t)
 			t.Parallel()
+			freezer := newIce(t)
 			spawner := newSpawner(t, sandbox.Options{})
 			token := newToken()
 			child, record := run(t, spawner, bash(false, `(setsid sleep $1 </dev/null >/dev/null 2>&1 &); sleep $1 & read x`, token))
@@ -97,8 +97,8 @@ func TestWhatTheKernelDoesNotKillIsNamed(t *testing.T) {
 }
 
 func TestTheHostsDeathEndsAllButWhatTheKernelDoesNotKill(t *testing.T) {
+	t.Parallel() // what freezes may be new in /proc/self/cgroup, for which wardens are replaced, and it takes seconds
 	freezer := newIce(t)
-	t.Parallel()
 	state, token := t.TempDir(), newToken()
 	host, _ := startHost(t, "host", "SHAPE=0", "TTY=pipes", "TOKEN="+token, "STATE="+state,
 		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); (setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); sleep "+token+"; true")
