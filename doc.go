@@ -212,6 +212,37 @@
 // comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner has its processes. One that somebody waits for is in use;
 // any other may be ended to make room, like every process of a session.
 //
+// # Guarantees
+//
+//   - A call that waits for output answers when the leader has exited and its output is here, or when its yield time is
+//     over, whichever comes first. It does not wait for background children; the answer says how many there are and whether
+//     they are being ended.
+//   - A cancelled call takes nothing: what was decided before the cancellation is still the call's result. No call kills a
+//     process by being cancelled, except a run to the end, where that is what cancelling means.
+//   - Each process that began has exactly one end, with its cause and the status as the kernel reported it. A killed process
+//     is never reported as exited with 0. The text of a result says in one line whether the process runs, how it exited,
+//     or who ended it and why.
+//   - Numbers that a call leaves out are nil. Zero is zero, what is above a bound is brought down to it, and what is
+//     negative is refused by name.
+//   - An error's sentence ends with what anyone can do about it, and names nothing that only an embedder knows.
+//   - Each call has a clock of its own and answers at its yield, whatever else waits. A write that the process does not
+//     take answers then, too: it says how much was taken, the rest is offered on until its patience is over, and a later
+//     answer says what became of it. A write that waits for output goes out when the waiting write before it has its
+//     answer; what is cancelled before its turn is never sent. ^C, ^\ and ^Z alone wait for nothing.
+//   - Any number of readers read and wait for the same output, each from a place of its own, and take nothing from anybody.
+//     What was dropped before a reader came to it is an error, or, if it asks for that, a number.
+//   - A session has at most 64 processes by default and a runtime 1,024. At a session's limit a new command takes the place
+//     of the least recently used process that nobody waits on, and that is not among the 8 most recently used. That process
+//     is ended, with a grace of at most 2 s, when the command outlives the call that asked for it: up to 8 commands are
+//     above the limit until then, and one that is over by then has cost nobody anything. If there is none to take the place
+//     of, the command is refused with the ids that are in use.
+//   - What a command leaves behind and is being ended holds back one later command of the session until it is gone, for at
+//     most 1 s, so that this one does not find it alive.
+//   - Ended processes are remembered: at most 64, 16 MiB and 10 minutes in a session, and 64 MiB in a runtime. Their output
+//     can be read for so long.
+//   - A host's own approver, spawner, logger or instruments that panic or never return fail what they were asked for, and
+//     nothing else; a child of such a spawner that does not end is abandoned, once, and named.
+//
 // # What you may not assume
 //
 // That a command is confined: it runs with all rights of the host. That what was approved is all that happens: a plan looks at

@@ -106,6 +106,26 @@
 // what runs, command by command, those that are asked about first, each with the reason and with host names that are not
 // what they look like.
 //
+// # Guarantees
+//
+//   - A command that is rejected is never started, and has no ExecStarted. Each decision is an event, a log record and a
+//     count, with its source: rule, cache, policy, user, deadline or absence.
+//   - A session puts one question at a time. Equal ones that wait are one, unless only listeners to single calls could
+//     answer. Each that is put is resolved once, whoever dies meanwhile; a second answer gets an error. At most 256 wait.
+//   - With nobody to ask a command is rejected at once, and the error says what to configure. Nobody means: no approver, and
+//     no subscriber that names the event. If the last one goes, the questions that wait are rejected within 250 ms or so.
+//   - A question holds the clock of the call that asked for the command, and of no other call. The command has no slot yet,
+//     so it costs no running process its own.
+//   - What asks is replaced once if it crashes, without what was approved for the session, and an ExecNotice says so.
+//   - A session remembers at most 1,024 approvals. A rule that a person makes holds in every session before the command goes
+//     on.
+//   - The program that was looked at for the plan is the one that runs, whatever becomes of PATH meanwhile. One that was not
+//     there then is not asked about and does not run. The content of programs, and what they and scripts start in turn, are
+//     not looked at again. A script's shell looks for names itself: they are believed only where PATH leads to the system's
+//     directories, past none that commands can write to.
+//   - An approval for the session of a command with closed input does not cover it with open input, such as a terminal's.
+//   - A question shows each command of a script with the reason why it is asked about: at most 10, and how many more.
+//
 // # What you may not assume
 //
 // That a command which runs without a question is harmless: it is as harmless as the sandbox makes it. Under DFA, EXT, an

@@ -100,6 +100,34 @@
 //   - Turns: a flooding child waits at most a millisecond for each batch; a turn comes back with Looked or Release, or at the
 //     end of the stream.
 //
+// # Guarantees
+//
+//   - A spawn returns when the program runs, or with a typed error and nothing left behind.
+//
+//   - A child gets exactly the environment that its launch names and, from the warden, exactly the descriptors. Arguments
+//     and environment together: at most 6 MiB. Descriptors: at most 32, with numbers up to 255.
+//
+//   - Writes go out whole and in order. At most 1 MiB waits for a child; a write over that is refused as a whole. What is
+//     not taken by its deadline is discarded and counted. A line too long for a terminal in line mode (over 4,095 bytes) is
+//     refused, because the kernel would silently drop its end.
+//
+//   - "Taken" means that the terminal or pipe has the bytes, not that the program has read them.
+//
+//   - A process has at most 4 buffers of 64 KiB in the host at once. When they are in use the reader stops, and the kernel
+//     makes the child wait. A flood slows the process that floods. Several floods take turns, and rest between them, so that
+//     a keystroke's echo beside them is not kept waiting; together they then come to hundreds of megabytes a second.
+//
+//   - For the next answer, 1 MiB of unread output is kept: the first and the last half. What is dropped between is counted
+//     exactly. For reading again, the first 512 KiB and the last 1 MiB (at most 50,000 chunks) are kept; a read outside says
+//     what there is. So a flood that nobody reads costs the host 2.5 MiB, and Go's heap may grow to twice what lives in it:
+//     the host bounds that with GOGC or GOMEMLIMIT.
+//
+//   - Events carry at most 8,192 bytes each, cut between UTF-8 characters. The beginning of a character waits 20 ms at most
+//     for its end. Bytes that are not UTF-8 pass unchanged.
+//
+//   - The leader's exit and the end of the output are two events. After the exit the reader waits for the end of the output
+//     for at most 50 ms while it holds credit: a background child that keeps the terminal open cannot hold back the answer.
+//
 // # What you may not assume
 //
 // That taken bytes were read: once nobody has a terminal open, it takes everything and keeps nothing.

@@ -186,7 +186,7 @@ func TestTheReadmesProgramRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	output, err := goTool(t, "run", file).CombinedOutput()
-	for _, fact := range []string{"code(3) 1 being ended <nil>", `output "hi\n"`, "exited code(3) background processes ended: 1"} {
+	for _, fact := range []string{`output "hi\n"`, "exited, code(3) - background processes ended: 1"} {
 		if !strings.Contains(string(output), fact) {
 			t.Errorf("its output has no %q", fact)
 		}

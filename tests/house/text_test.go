@@ -16,6 +16,9 @@ const maxLines = 400
 // maxColumns bounds the lines of the README.
 const maxColumns = 120
 
+// readmeLines bounds the README: it is read in one go, and the package docs have the rest.
+const readmeLines = 249
+
 // marks must not be anywhere. They are spelt so that this file has none.
 var marks = []struct {
 	pattern *regexp.Regexp
@@ -36,6 +39,9 @@ func checkText(repository fs.FS) ([]string, error) {
 		lines := strings.Split(strings.TrimSuffix(file.text, "\n"), "\n")
 		if path.Ext(file.name) == ".go" && !strings.HasSuffix(file.name, "_test.go") && len(lines) > maxLines {
 			complaints = append(complaints, fmt.Sprintf("%s has %d lines, more than %d: split it", file.name, len(lines), maxLines))
+		}
+		if file.name == "README.md" && len(lines) > readmeLines {
+			complaints = append(complaints, fmt.Sprintf("README.md has %d lines, more than %d: move some to a package doc", len(lines), readmeLines))
 		}
 		for i, line := range lines {
 			for _, mark := range marks {
@@ -61,10 +67,10 @@ func TestLongAndUnfinishedFilesAreFound(t *testing.T) {
 		"a/todo.go":        "package a\n// TO" + "DO: finish\nvar TO" + "DOs, AXX" + "X int\n",
 		"a/todo_test.go":   "package a // FIX" + "ME\n",
 		".ci/run":          "mktemp x.XXXX" + "XX # XX" + "X\n",
-		"README.md":        "See ../" + "shared/DESIGN" + ".md.\n" + strings.Repeat("ä", maxColumns+1) + "\n" + strings.Repeat("ä", maxColumns),
+		"README.md":        "See ../" + "shared/DESIGN" + ".md.\n" + strings.Repeat("ä", maxColumns+1) + "\n" + strings.Repeat("ä", maxColumns) + strings.Repeat("\n.", readmeLines-2),
 		".git/description": "TO" + "DO\n",
 		"built":            "\x00 TO" + "DO\n",
 		"go.sum":           "h1:+XX" + "X/=\n",
 	}, "a/long.go has 401 lines", "a/todo.go:2: \"TO"+"DO\"", "a/todo_test.go:1: \"FIX"+"ME\"", ".ci/run:1: \"XX"+"X\"",
-		"README.md:1: \"../"+"shared\"", "README.md:1: \"DESIGN"+".md\"", "README.md:2: 121 columns")
+		"README.md:1: \"../"+"shared\"", "README.md:1: \"DESIGN"+".md\"", "README.md:2: 121 columns", "README.md has 250 lines")
 }
