@@ -60,7 +60,8 @@
 // keeps. Both take nothing from anybody, and any number of callers may do so at once.
 //
 // [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
-// (10 s by default, exit code 124), and at most 1 MiB of each stream.
+// (10 s by default, exit code 124), and at most 1 MiB of each stream. [Session.RunStreams] gives it an input and writes all of its
+// output as it comes.
 //
 // # Processes
 //

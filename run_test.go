@@ -207,7 +207,7 @@ func TestAFullRunKeepsEverythingAndHasNoTimeout(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	const stdout, stderr = messages.MaxRunOutput + 1000, 2 * messages.MaxRunOutput
 	command := runs("sleep 0.05; " + flood(stdout, stderr))
-	command.Full, command.Timeout = true, new(time.Millisecond)
+	command.Full, command.Timeout = true, new(time.Duration) // zero is none
 	result := run(t, session, command)
 	if result.ExitCode != 0 || result.TimedOut || result.Omitted != 0 || len(result.Stdout) != stdout || len(result.Stderr) != stderr {
 		t.Errorf("%d and %d bytes of %d and %d were kept: %v, timed out %v", len(result.Stdout), len(result.Stderr), stdout, stderr,

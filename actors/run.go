@@ -24,10 +24,14 @@ type run struct {
 func newRun(m *messages.RunCommand) *run {
 	r := &run{limit: messages.MaxRunOutput, full: m.Full, timeout: m.Timeout}
 	switch {
-	case m.Full:
-		r.limit, r.timeout = messages.MaxFullOutput, nil
-	case m.Timeout == nil && !m.NoTimeout:
+	case r.timeout != nil && *r.timeout > 0:
+	case m.Full, m.NoTimeout:
+		r.timeout = nil
+	default:
 		r.timeout = new(messages.DefaultRunTimeout10s)
+	}
+	if m.Full {
+		r.limit = messages.MaxFullOutput
 	}
 	return r
 }

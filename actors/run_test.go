@@ -85,7 +85,7 @@ func TestARunIsBoundedUnlessItIsFull(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	const all = 3 << 20
-	run := messages.RunCommand{Script: "head -c 3145728 /dev/zero; echo err >&2", Shell: "sh", Timeout: new(time.Nanosecond), Full: true}
+	run := messages.RunCommand{Script: "head -c 3145728 /dev/zero; echo err >&2", Shell: "sh", Timeout: new(time.Duration), Full: true}
 	full := must[*messages.RunResult](h, s.supervisor, run)
 	if len(full.Stdout) != all || full.Omitted != 0 || full.TimedOut || len(full.Aggregated) != all+4 {
 		t.Errorf("full: %d, %d omitted, %d aggregated", len(full.Stdout), full.Omitted, len(full.Aggregated))

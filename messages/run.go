@@ -2,7 +2,7 @@ package messages
 
 import "time"
 
-// RunCommand asks for one command to be run to its end, with stdout and stderr apart and no input. It is answered once,
+// RunCommand asks for one command to be run to its end, with stdout and stderr apart. It is answered once,
 // with a *RunResult, or with an *Error if it could not be run. What it leaves running in the background is ended with it.
 type RunCommand struct {
 	CommandPolicy
@@ -14,13 +14,15 @@ type RunCommand struct {
 	Login       *bool              `json:"login,omitempty"`
 	Dir         string             `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
-	// Timeout kills the tree when it is over; nil means DefaultRunTimeout10s. NoTimeout means none; Timeout must then be nil.
+	// OpenStdin gives it an input that can be written to; otherwise it reads end-of-file.
+	OpenStdin bool `json:"openStdin,omitempty"`
+	// Timeout kills the tree when it is over. Nil and zero mean DefaultRunTimeout10s, or none with Full. NoTimeout means none;
+	// Timeout must then be nil.
 	Timeout   *time.Duration `json:"timeoutNs,omitempty"`
 	NoTimeout bool           `json:"noTimeout,omitempty"`
 	// Limits bound what the command may use, beside the session's.
 	Limits Limits `json:"limits,omitzero"`
-	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, joins them whole in Aggregated, and ignores
-	// Timeout.
+	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, and joins them whole in Aggregated.
 	Full bool `json:"full,omitempty"`
 }
 

@@ -1,0 +1,90 @@
+package execbus
+
+import (
+	"cmp"
+	"context"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+)
+
+// Streams are what [Session.RunStreams] connects a command with. A nil Stdin is an empty input; a nil Stdout or Stderr drops what the
+// command says there, which the result keeps the beginning of. The two may be the same writer: they are written to in one goroutine.
+type Streams struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// RunStreams is [Session.Run] with an input and with all of the output, however much that is. The command waits for a writer that is
+// slow, and its timeout goes on meanwhile. When it returns everything was written. A writer that fails ends the command, and its
+// error is returned beside the result. What an attempt said before its sandbox stopped it is written, too.
+//
+// Stdin is read in a goroutine, which is not waited for: a reader that never returns keeps it. A Stdin that fails ends the input.
+func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, streams Streams) (*messages.RunResult, error) {
+	if command.Call == "" {
+		command.Call = messages.CallID("run-" + uuid.NewString())
+	}
+	command.OpenStdin = streams.Stdin != nil
+	events, err := s.Events(Watch{Name: "run", Calls: []messages.CallID{command.Call}, Lossless: true,
+		Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindOutputDelta, messages.KindExecEnded}})
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	written := make(chan error, 1)
+	go func() { written <- s.carry(events, streams, cancel) }()
+	result, err := s.Run(ctx, command)
+	if result == nil { // it has never run, and nothing is published
+		events.Close()
+		<-written
+		return nil, err
+	}
+	return result, <-written
+}
+
+// carry connects a command with its streams until it has ended. After an error it cancels the command, and goes on reading: that
+// could not end otherwise.
+func (s *Session) carry(events *bus.Subscription, streams Streams, cancel func()) (failed error) {
+	var process messages.ProcessID
+	for event, err := range events.All(context.Background()) {
+		if err != nil {
+			return cmp.Or(failed, err)
+		}
+		if process != 0 && event.From().Process != process { // another one of a call with the same name
+			continue
+		}
+		switch e := event.(type) {
+		case messages.ExecStarted:
+			process = e.Process
+			if streams.Stdin != nil {
+				go s.feed(process, streams.Stdin)
+			}
+		case messages.OutputDelta:
+			to := streams.Stdout
+			if e.Stream == messages.StreamStderr {
+				to = streams.Stderr
+			}
+			if to == nil || failed != nil {
+				continue
+			}
+			if _, failed = to.Write(e.Bytes); failed != nil {
+				cancel()
+			}
+		case messages.ExecEnded:
+			return failed
+		}
+	}
+	return failed
+}
+
+// feed copies an input and ends it. A process that has ended takes no more, which is no error of its run.
+func (s *Session) feed(process messages.ProcessID, input io.Reader) {
+	p := &Process{session: s, id: process}
+	_, _ = io.Copy(p, input)
+	_ = p.CloseStdin(context.Background())
+}

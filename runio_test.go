@@ -1,0 +1,111 @@
+package execbus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+func TestARunIsConnectedWithStreams(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	input := noise(700_000) // more than a result keeps of a stream
+	var stdout, stderr bytes.Buffer
+	command := runs("tee >(wc -c >&2)")
+	command.NoTimeout = true
+	result, err := session.RunStreams(patient(t), command, execbus.Streams{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
+	if err != nil || result.ExitCode != 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if stdout.String() != input || strings.TrimSpace(stderr.String()) != "4788895" {
+		t.Errorf("%d of %d bytes came back, and stderr is %q", stdout.Len(), len(input), stderr.String())
+	}
+	if len(result.Stdout) != messages.MaxRunOutput || result.Omitted != int64(len(input)-messages.MaxRunOutput) {
+		t.Errorf("the result has %d bytes and omits %d", len(result.Stdout), result.Omitted)
+	}
+	stdout.Reset()
+	result, err = session.RunStreams(patient(t), runs("cat; echo out; echo err >&2; exit 3"), execbus.Streams{Stdout: &stdout, Stderr: &stdout})
+	if err != nil || result.ExitCode != 3 || len(stdout.String()) != len("out\nerr\n") {
+		t.Errorf("%+v, %v: %q", result, err, stdout.String())
+	}
+	result, err = session.RunStreams(patient(t), messages.RunCommand{Argv: []string{"no-such-program"}}, execbus.Streams{Stdout: &stdout})
+	if wantError(t, err, messages.ErrNoSuchProgram); result != nil {
+		t.Errorf("%+v", result)
+	}
+	_, err = session.RunStreams(patient(t), messages.RunCommand{}, execbus.Streams{})
+	wantError(t, err, messages.ErrInvalidRequest)
+}
+
+// gatedWriter takes nothing before it is opened.
+type gatedWriter struct {
+	bytes.Buffer
+	open chan struct{}
+}
+
+func (w *gatedWriter) Write(p []byte) (int, error) {
+	<-w.open
+	return w.Buffer.Write(p)
+}
+
+func TestACommandWaitsForAWriter(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	w := &gatedWriter{open: make(chan struct{})}
+	done := make(chan error, 1)
+	command := runs("seq 1000000")
+	command.NoTimeout, command.Call = true, "slow"
+	exits := watch(t, session, execbus.Watch{Calls: []messages.CallID{"slow"}, Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited}})
+	go func() { done <- errorOf(session.RunStreams(patient(t), command, execbus.Streams{Stdout: w})) }()
+	started := await[messages.ExecStarted](t, exits, nil)
+	eventually(t, "it has filled what there is", func() bool {
+		page, err := session.Read(patient(t), messages.ReadOutput{Process: started.Process, Tail: 1})
+		return err == nil && page.Total > 0
+	})
+	if _, ok, _ := exits.TryNext(); ok {
+		t.Error("it has exited, and nobody has read")
+	}
+	close(w.open)
+	if err := <-done; err != nil || w.String() != noise(1_000_000) {
+		t.Errorf("%d bytes, %v", w.Len(), err)
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestAWriterThatFailsEndsItsCommand(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	broken := errors.New("the disk is full")
+	command := runs("while :; do echo x; done")
+	command.NoTimeout = true
+	result, err := session.RunStreams(patient(t), command, execbus.Streams{Stdout: brokenWriter{broken}})
+	if !errors.Is(err, broken) || result == nil || !result.Cancelled {
+		t.Errorf("%+v, %v", result, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	go cancel()
+	if result, err := session.RunStreams(ctx, runs("cat"), execbus.Streams{Stdin: reader}); result != nil && !result.Cancelled || result == nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestAFullRunHasTheTimeoutThatItAsksFor(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	command := runs("echo begun; sleep 1000")
+	command.Full, command.Timeout = true, new(300*time.Millisecond)
+	if result, err := session.Run(patient(t), command); err != nil || !result.TimedOut || result.ExitCode != messages.ExitCodeRunTimedOut {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
