@@ -34,7 +34,8 @@ func (c *child) onExited(status messages.ExitStatus, lost error) {
 	if c.dead {
 		return
 	}
-	c.launch.Events(Exited{Status: status, Lost: lost})
+	c.disarm()
+	c.launch.Events(Exited{Status: status, Lost: lost, Limit: c.limit()})
 	c.countDrained()
 	close(c.exited)
 	c.wake()

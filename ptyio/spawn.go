@@ -35,6 +35,8 @@ type Start struct {
 	Exited     func(status messages.ExitStatus, lost error)
 	Background func(count int)
 	TreeEnded  func(messages.TreeReport)
+	// Reached says, before Exited, that the tree has reached a limit, and ends it. Output and wall time are counted here.
+	Reached func(messages.Limit)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. One
@@ -60,7 +62,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	start := prepare(launch, program)
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
-	start.Exited, start.Background, start.TreeEnded = c.onExited, c.onBackground, c.onTreeEnded
+	start.Exited, start.Background, start.TreeEnded, start.Reached = c.onExited, c.onBackground, c.onTreeEnded, c.reach
 	opening.take()
 	theirs, err := c.open(&start)
 	opening.give(1)
@@ -75,6 +77,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 		return nil, err
 	}
 	launch.Events(Spawned{Child: c, Enforced: c.leader.Enforced()})
+	c.clock()
 	close(c.spawned)
 	c.read()
 	return c, nil

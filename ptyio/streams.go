@@ -27,6 +27,8 @@ type child struct {
 	abandoned chan struct{}
 	abandon   sync.Once
 
+	bounds bounds
+
 	// What has not drained yet, the leader's exit included, and the streams that are open. Whoever brings one to zero
 	// delivers the event. A message would need a goroutine to receive it.
 	undrained, opened atomic.Int32
@@ -141,6 +143,11 @@ func (s *stream) try(fd uintptr) bool {
 
 func (s *stream) deliver() {
 	s.since += s.n
+	if s.n = s.child.allowed(s.n); s.n == 0 {
+		buffers.Put(s.buffer)
+		s.credits <- struct{}{}
+		return
+	}
 	b := &batch{stream: s, buffer: s.buffer}
 	if s.pace.floods() {
 		b.turn = s.takeTurn()

@@ -29,8 +29,8 @@ func TestALimitThatNobodyEnforcesIsRefusedAsForetold(t *testing.T) {
 				t.Errorf("%v was foretold, and then %v", foretold, err)
 			}
 		}
-		for _, limits := range []messages.Limits{{OutputBytes: 1}, {CPUTime: 1}, {WallTime: 1}, {MemoryBytes: 1}, {Processes: 1}, {OpenFiles: 1}} {
-			refused(func(l *ptyio.Launch) { l.Limits = limits })
+		if _, err := spawner.Can(ptyio.Launch{Limits: messages.Limits{Processes: 1}}); err != nil { // there are no control groups
+			refused(func(l *ptyio.Launch) { l.Limits.Processes = 1 })
 		}
 	})
 }

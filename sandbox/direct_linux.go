@@ -57,6 +57,20 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return c
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+	bounds, err := bind(&start)
+	if err != nil {
+		return nil, err
+	}
+	leader, err := d.start(ctx, start, bounds)
+	if err != nil {
+		bounds.remove()
+		return nil, err
+	}
+	bounds.watch()
+	return leader, nil
+}
+
+func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -71,16 +85,16 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	var leader *tree.Tree
 	err = wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) error {
 		last := len(fds) - 1
-		leader, err = d.fork(start, fds[:last], e.alone(fds[last]))
+		leader, err = d.fork(start, fds[:last], bounds, e.alone(fds[last]))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return directLeader{leader, e}, nil
+	return directLeader{leader, enforcedFor(e, start.Limits)}, nil
 }
 
-func (d *direct) fork(start ptyio.Start, fds []int, confine []birth.Step) (*tree.Tree, error) {
+func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, confine []birth.Step) (*tree.Tree, error) {
 	files := make([]uintptr, max(len(fds), d.leaks))
 	for i := range files {
 		files[i] = ^uintptr(0)
@@ -93,6 +107,7 @@ func (d *direct) fork(start ptyio.Start, fds []int, confine []birth.Step) (*tree
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: confine,
+		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
 		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,
 		Ended: func(report tree.Report) {
@@ -111,6 +126,13 @@ func (d *direct) fork(start ptyio.Start, fds []int, confine []birth.Step) (*tree
 	}
 	go t.Watch()
 	return t, nil
+}
+
+func descriptors(files []*os.File) (fds []uintptr) {
+	for _, file := range files {
+		fds = append(fds, file.Fd())
+	}
+	return fds
 }
 
 // Resolver implements ptyio.Spawner.
@@ -138,7 +160,7 @@ func (d *direct) Close() error {
 
 type directLeader struct {
 	*tree.Tree
-	enclosure *enclosure // nil for none
+	enforced *messages.Enforcement // nil where nothing was to be
 }
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }
@@ -161,4 +183,4 @@ func errNotKilled() error {
 }
 
 // Enforced implements ptyio.Leader.
-func (l directLeader) Enforced() *messages.Enforcement { return l.enclosure.enforces() }
+func (l directLeader) Enforced() *messages.Enforcement { return l.enforced }

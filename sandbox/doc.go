@@ -70,6 +70,16 @@
 // The processor must be amd64 or arm64, and Linux 5.13 or newer with Landlock; otherwise Can says what is missing. A newborn that
 // the kernel does not let share our memory, as under some emulators, cannot be confined, and its start fails.
 //
+// # Limits
+//
+// A tree that reaches one of its limits is ended, and its leader's exit names the limit. Output and wall time are counted here.
+// Processes (threads count as well), memory and CPU time are a control group's: one of version 2 where a group is delegated that
+// hands its controllers down, else those of version 1 below which this process may make some. Where there is none, memory and
+// CPU time are limits of each process, which is reported as missing, and a launch with a limit for processes is refused. The
+// number of open files is each process's, and ends nothing: the process is refused a further one.
+//
+// A limit of a control group is looked at every 20 ms. Groups that a dead host has left are removed by the next one, before it
+// makes its first.
 // # The end of a tree, in full
 //
 // A *tree* is the leader, the process that was started, with all its descendants.

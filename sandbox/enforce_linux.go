@@ -24,19 +24,18 @@ func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (pty
 
 // can says what would be enforced for a launch, or why it is refused.
 func can(launch ptyio.Launch) (messages.Enforcement, error) {
-	if set := launch.Limits.Set(); len(set) > 0 {
-		return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
-			Detail: "nothing here can enforce it; leave the limit out"}
-	}
 	if launch.Sandbox == nil {
-		return messages.Enforcement{Level: messages.AssuranceNone}, nil
+		return limitsHeld(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
 	e, ok := launch.Sandbox.(*enclosure)
 	if !ok {
 		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
 			Detail: "it was made by something else than what starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
 	}
-	return e.enforced, e.refused
+	if e.refused != nil {
+		return e.enforced, e.refused
+	}
+	return limitsHeld(e.enforced, launch.Limits)
 }
 
 // enforcement is the strongest there is, unless that is less than what is accepted.

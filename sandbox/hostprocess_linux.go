@@ -71,8 +71,22 @@ func (p *wardenProcess) alive() bool {
 	return !p.dead
 }
 
-// start asks for one leader and waits for the answer.
+// start asks for one leader, within its limits, and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
+	bounds, err := bind(&spec)
+	if err != nil {
+		return nil, err
+	}
+	leader, err := p.request(ctx, spec, bounds)
+	if err != nil {
+		bounds.remove()
+		return nil, err
+	}
+	bounds.watch()
+	return leader, nil
+}
+
+func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
 	select {
 	case <-p.ready:
 	case <-p.gone:
@@ -81,7 +95,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		return nil, ctx.Err()
 	}
 	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
-	request, files := startRequest(spec)
+	request, files := startRequest(spec, bounds)
 	e, rules, done, err := enter(spec)
 	if err != nil {
 		return nil, err
@@ -95,7 +109,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		files = append(files, rules)
 		request.Files = len(files)
 	}
-	l.enforced = e.enforces()
+	l.enforced = enforcedFor(e, spec.Limits)
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil
 	p.mu.Lock()
 	if p.dead || p.closing {
@@ -174,7 +188,7 @@ func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 }
 
 // startRequest names each file once, however many of the child's descriptors it becomes.
-func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
+func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 	request := &wire.Start{Program: spec.Program, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, TTY: spec.TTY,
 		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files)), Ruleset: -1}
 	var files []*os.File
@@ -191,6 +205,11 @@ func startRequest(spec ptyio.Start) (*wire.Start, []*os.File) {
 			files = append(files, file)
 		}
 		request.FDs[i] = position
+	}
+	request.Rlimits = bounds.rlimits()
+	for _, file := range bounds.join() {
+		request.Groups = append(request.Groups, len(files))
+		files = append(files, file)
 	}
 	request.Files = len(files)
 	return request, files

@@ -46,11 +46,8 @@ func (*seatbelted) Release() {}
 
 // Can implements ptyio.Spawner.
 func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
-	if set := launch.Limits.Set(); len(set) > 0 {
-		return messages.Enforcement{}, unsupported("limit "+string(set[0]), "nothing here can enforce it; leave the limit out")
-	}
 	if launch.Sandbox == nil {
-		return messages.Enforcement{Level: messages.AssuranceNone}, nil
+		return limitsHeld(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
 	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
 		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
@@ -59,7 +56,7 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
 			", and the sandbox here is not known to do that; accept confined")
 	}
-	return seatbeltEnforces, nil
+	return limitsHeld(seatbeltEnforces, launch.Limits)
 }
 
 // seatbeltEnforces claims less than the profile says, because the profile has not been tried on macOS.

@@ -18,11 +18,10 @@ func TestARootThatIsReplaced(t *testing.T) {
 		t.Skipf("skipped: nothing can be confined here: %s", why)
 	}
 	for name, replace := range map[string]func(*scene) error{
-		"by a link":           func(s *scene) error { return os.Symlink(s.Out, s.Work) },
-		"by a directory":      func(s *scene) error { return os.Mkdir(s.Work, 0o755) },
-		"by the one outside":  func(s *scene) error { return os.Rename(s.Out, s.Work) },
-		"by nothing":          func(*scene) error { return nil },
-		"by a link to itself": func(s *scene) error { return os.Symlink(s.Work+".old", s.Work) },
+		"by a link":          func(s *scene) error { return os.Symlink(s.Out, s.Work) },
+		"by a directory":     func(s *scene) error { return os.Mkdir(s.Work, 0o755) },
+		"by the one outside": func(s *scene) error { return os.Rename(s.Out, s.Work) },
+		"by nothing":         func(*scene) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stage(t, attack{})

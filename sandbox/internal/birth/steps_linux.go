@@ -52,6 +52,11 @@ func (s Step) Showing(secret [2]uint32) Step {
 	return s
 }
 
+// Join makes the process a member of a control group: of the one whose cgroup.procs the descriptor is.
+func Join(fd int) Step {
+	return step("control group", unix.SYS_WRITE, number(fd), text("0"), number(1))
+}
+
 // Try is a step that may fail. syscall.ForkExec leaves it out.
 func Try(s Step) Step {
 	s.call.rule = mayFail

@@ -64,6 +64,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		return nil, syscall.ENOSYS
 	}
 	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files, spec.Confine = "", nil, nil, "", nil, nil // they may be large
+	spec.Groups, spec.Rlimits = nil, nil
 	f.enter(t, spec, newborn)
 	return t, nil
 }
@@ -87,10 +88,17 @@ func (s Spec) steps() []birth.Step {
 	for i, fd := range s.Files {
 		files[i] = int(fd)
 	}
-	steps := append([]birth.Step{birth.Setsid()}, s.Confine...)
+	steps := []birth.Step{birth.Setsid()}
+	for _, group := range s.Groups { // before the descriptors are where the program expects its own
+		steps = append(steps, birth.Join(int(group)))
+	}
+	steps = append(steps, s.Confine...)
 	steps = append(steps, birth.Files(files)...)
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))
+	}
+	for _, limit := range s.Rlimits {
+		steps = append(steps, birth.Rlimit(limit.Resource, limit.Soft, limit.Hard))
 	}
 	if s.Dir != "" {
 		steps = append(steps, birth.Chdir(s.Dir)) // it may hang: after the descriptors

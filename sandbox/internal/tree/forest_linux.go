@@ -111,6 +111,9 @@ type Spec struct {
 	// calls Begin.
 	Confine []birth.Step
 	Nursery *birth.Nursery
+	// Groups are the cgroup.procs files of control groups that the leader joins, and Rlimits its limits.
+	Groups  []uintptr
+	Rlimits []Rlimit
 	Exited  func(Status)
 	Left    func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended   func(Report)

@@ -29,3 +29,9 @@ type Survivor struct {
 	PID       int
 	Name, Why string
 }
+
+// Rlimit is a limit of the kernel for one process, which its children inherit.
+type Rlimit struct {
+	Resource   int
+	Soft, Hard uint64
+}

@@ -295,17 +295,12 @@ func (w *warden) bear(s start) {
 		w.fail(s.id, err)
 		return
 	}
-	files := make([]uintptr, len(s.spec.FDs))
-	for i, position := range s.spec.FDs {
-		files[i] = ^uintptr(0)
-		if position >= 0 && position < len(s.files) {
-			files[i] = uintptr(s.files[position])
-		}
-	}
+	files := placed(s.spec.FDs, s.files)
 	id, level := s.id, s.spec.Level // what follows lives as long as the tree, and must not keep the request
 	t, err := w.forest.Begin(tree.Spec{
 		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
 		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace, Confine: steps, Nursery: nursery,
+		Groups: placed(s.spec.Groups, s.files), Rlimits: s.spec.Rlimits,
 		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
 		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
@@ -326,6 +321,18 @@ func (w *warden) bear(s start) {
 	}
 	_ = w.conn.Flush()
 	go w.born(id, t, level, false)
+}
+
+// placed finds the files at some positions among those that came along; ^0 stands for none.
+func placed(positions, files []int) []uintptr {
+	all := make([]uintptr, len(positions))
+	for i, position := range positions {
+		all[i] = ^uintptr(0)
+		if position >= 0 && position < len(files) {
+			all[i] = uintptr(files[position])
+		}
+	}
+	return all
 }
 
 // born answers a start when its program has been executed. The answer can wait if another one comes soon.

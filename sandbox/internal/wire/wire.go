@@ -40,6 +40,9 @@ type Start struct {
 	// Files counts the descriptors sent along. FDs maps the child's numbers, from 0 on, to their positions; -1 is closed.
 	Files int
 	FDs   []int
+	// Groups are the positions of the files by which the leader joins control groups, and Rlimits its limits.
+	Groups  []int
+	Rlimits []tree.Rlimit
 	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
 	Plan  uint64
 	Level confine.Level
@@ -129,6 +132,8 @@ func (m *Start) code(c *coder) {
 	number(c, &m.Grace)
 	number(c, &m.Files)
 	list(c, &m.FDs, number)
+	list(c, &m.Groups, number)
+	list(c, &m.Rlimits, rlimit)
 	number(c, &m.Plan)
 	number(c, &m.Level)
 	number(c, &m.Ruleset)
@@ -148,6 +153,12 @@ func place(c *coder, p *confine.Place) {
 	number(c, &p.Inode)
 	flag(c, &p.Directory)
 	number(c, &p.File)
+}
+
+func rlimit(c *coder, l *tree.Rlimit) {
+	number(c, &l.Resource)
+	number(c, &l.Soft)
+	number(c, &l.Hard)
 }
 
 func (m *Reply) code(c *coder) {

@@ -1,0 +1,80 @@
+package ptyio
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// bounds are the limits that are held here, whoever starts the child, and what is known of the others.
+type bounds struct {
+	output  atomic.Int64 // counted by the readers of two streams
+	wall    *time.Timer  // nil without a limit
+	reached atomic.Pointer[messages.Limit]
+	once    sync.Once
+}
+
+// clock starts the clock, and disarm stops it.
+func (c *child) clock() {
+	if most := c.launch.Limits.WallTime; most > 0 {
+		c.bounds.wall = time.AfterFunc(most, func() { c.reach(messages.LimitWallTime) })
+	}
+}
+
+func (c *child) disarm() {
+	if c.bounds.wall != nil {
+		c.bounds.wall.Stop()
+	}
+}
+
+// reach ends the tree because it has reached a limit. The first one counts, and none after the leader's exit. One that has
+// used up its time may still clean up; the others have had too much already.
+func (c *child) reach(limit messages.Limit) {
+	<-c.spawned
+	c.bounds.once.Do(func() {
+		c.bounds.reached.Store(&limit)
+		if c.dead || c.over() {
+			return
+		}
+		grace := time.Duration(0)
+		if limit == messages.LimitWallTime {
+			grace = DefaultGrace
+			if c.launch.Grace != nil {
+				grace = max(*c.launch.Grace, 0)
+			}
+		}
+		c.leader.EndTree(grace)
+	})
+}
+
+// limit is the limit that the child had reached when its leader exited.
+func (c *child) limit() (limit messages.Limit) {
+	c.bounds.once.Do(func() {}) // none after this
+	if reached := c.bounds.reached.Load(); reached != nil {
+		limit = *reached
+	}
+	return limit
+}
+
+// allowed is how much of a batch of output may be delivered: all, but for what comes after the limit while the leader lives.
+func (c *child) allowed(n int) int {
+	most := c.launch.Limits.OutputBytes
+	if most <= 0 {
+		return n
+	}
+	select {
+	case <-c.exited:
+		if limit := c.bounds.reached.Load(); limit == nil || *limit != messages.LimitOutput {
+			return n
+		}
+	default:
+	}
+	before := c.bounds.output.Add(int64(n)) - int64(n)
+	if before+int64(n) <= most {
+		return n
+	}
+	go c.reach(messages.LimitOutput) // which waits for the start
+	return int(max(0, most-before))
+}

@@ -1,0 +1,56 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/sandbox/internal/tree"
+)
+
+// prefix is that of all our groups. Pid namespace, pid and start of the host follow, and a number.
+const prefix = "execbus-"
+
+// mine is the beginning of the names of this process's groups.
+func mine() string {
+	begun, _ := tree.Begun(os.Getpid())
+	return fmt.Sprintf("%s%s-%d-%d-", prefix, numbers(), os.Getpid(), begun)
+}
+
+// numbers names the pid namespace, without which a pid means nothing.
+func numbers() string {
+	link, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+}
+
+// sweep removes the groups of hosts that are dead. What lives in them has outlived its warden and is killed.
+func sweep(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if orphaned(entry.Name()) {
+			remove(filepath.Join(dir, entry.Name()), time.Now().Add(removeWait))
+		}
+	}
+}
+
+// orphaned reports whether a name is that of a group whose host was of our namespace and is dead.
+func orphaned(name string) bool {
+	rest, ours := strings.CutPrefix(name, prefix+numbers()+"-")
+	fields := strings.Split(rest, "-")
+	if !ours || len(fields) != 3 {
+		return false
+	}
+	pid, err := strconv.Atoi(fields[0])
+	begun, err2 := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil || err2 != nil {
+		return false
+	}
+	now, err := tree.Begun(pid)
+	return err != nil || now != begun
+}

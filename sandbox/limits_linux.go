@@ -1,0 +1,186 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/cgroup"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+)
+
+// limitPoll is how often a control group is asked whether it has reached a limit.
+const limitPoll = 20 * time.Millisecond
+
+// bounds are the limits of one tree that the kernel holds. A nil one holds none. What is on the bytes and the clock is
+// ptyio's.
+type bounds struct {
+	limits  messages.Limits
+	group   *cgroup.Group // nil for none
+	reached func(messages.Limit)
+	over    chan struct{}
+}
+
+// bind makes the bounds of a start, and has it tell of them. Where the start fails they have to be given up.
+func bind(start *ptyio.Start) (*bounds, error) {
+	l := start.Limits
+	grouped := cgroup.Limits{Processes: l.Processes, Memory: l.MemoryBytes, CPU: l.CPUTime}
+	if grouped == (cgroup.Limits{}) && l.OpenFiles == 0 {
+		return nil, nil
+	}
+	b := &bounds{limits: l, reached: start.Reached, over: make(chan struct{})}
+	if grouped.Enforceable() {
+		group, err := cgroup.Make(grouped)
+		if err != nil {
+			return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limits",
+				Detail: fmt.Sprintf("no control group can be made for them: %v; leave the limits out", err)}
+		}
+		b.group = group
+	}
+	exited, ended := start.Exited, start.TreeEnded
+	start.Exited = func(status messages.ExitStatus, lost error) {
+		if limit := b.saw(status); limit != "" {
+			b.reached(limit)
+		}
+		exited(status, lost)
+	}
+	start.TreeEnded = func(report messages.TreeReport) {
+		close(b.over)
+		go func() { // what remains of the dead may hold the group for a moment
+			b.remove()
+			ended(report)
+		}()
+	}
+	return b, nil
+}
+
+func (b *bounds) holds(l cgroup.Limit) bool { return b.group != nil && b.group.Holds(l) }
+
+// join are the files by which the leader becomes a member of its group.
+func (b *bounds) join() []*os.File {
+	if b == nil || b.group == nil {
+		return nil
+	}
+	return b.group.Join()
+}
+
+// rlimits are what the leader sets for itself, and its children inherit: for those limits that no group holds, each process
+// may use as much.
+func (b *bounds) rlimits() (all []tree.Rlimit) {
+	if b == nil {
+		return nil
+	}
+	set := func(resource int, soft, hard uint64) {
+		all = append(all, tree.Rlimit{Resource: resource, Soft: soft, Hard: hard})
+	}
+	if n := uint64(b.limits.OpenFiles); n > 0 {
+		set(unix.RLIMIT_NOFILE, n, n)
+	}
+	if b.limits.CPUTime > 0 && !b.holds(cgroup.CPU) {
+		seconds := uint64((b.limits.CPUTime + time.Second - 1) / time.Second)
+		set(unix.RLIMIT_CPU, seconds, seconds+1)
+	}
+	if n := uint64(b.limits.MemoryBytes); n > 0 && !b.holds(cgroup.Memory) {
+		set(unix.RLIMIT_DATA, n, n)
+	}
+	return all
+}
+
+// watch looks, until the tree is over, whether the group has reached a limit. It is called when the leader lives.
+func (b *bounds) watch() {
+	if b == nil || b.group == nil {
+		return
+	}
+	go func() {
+		tick := time.NewTicker(limitPoll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-b.over:
+				return
+			case <-tick.C:
+			}
+			if limit := b.grouped(); limit != "" {
+				b.reached(limit)
+				return
+			}
+		}
+	}()
+}
+
+// saw is the limit that has ended a leader which exited so.
+func (b *bounds) saw(status messages.ExitStatus) messages.Limit {
+	if status == messages.StatusSignaled(unix.SIGXCPU) && b.limits.CPUTime > 0 {
+		return messages.LimitCPUTime
+	}
+	return b.grouped()
+}
+
+func (b *bounds) grouped() messages.Limit {
+	if b.group == nil {
+		return ""
+	}
+	return map[cgroup.Limit]messages.Limit{cgroup.Processes: messages.LimitProcesses, cgroup.Memory: messages.LimitMemory,
+		cgroup.CPU: messages.LimitCPUTime}[b.group.Reached()]
+}
+
+// remove gives the bounds up. It may be called for nil.
+func (b *bounds) remove() {
+	if b != nil && b.group != nil {
+		b.group.Remove()
+	}
+}
+
+// limitsHeld adds to what is enforced for a launch how its limits are, or says which one cannot be.
+func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
+	if l.Processes > 0 && !cgroup.Enforces(cgroup.Processes) {
+		return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
+			Detail: "it needs a control group, and none can be made here; delegate one, as systemd-run --user -p Delegate=yes does, or leave the limit out"}
+	}
+	e.Mechanisms, e.Missing = slices.Clone(e.Mechanisms), slices.Clone(e.Missing)
+	const groups, each = "control groups", "limits of each process"
+	for _, bound := range []struct {
+		limit cgroup.Limit
+		set   bool
+		what  string
+	}{{cgroup.Processes, l.Processes > 0, ""}, {cgroup.Memory, l.MemoryBytes > 0, "memory"}, {cgroup.CPU, l.CPUTime > 0, "CPU time"}} {
+		switch {
+		case !bound.set:
+		case cgroup.Enforces(bound.limit):
+			e.Mechanisms = appendOnce(e.Mechanisms, groups)
+		default:
+			e.Mechanisms = appendOnce(e.Mechanisms, each)
+			e.Missing = append(e.Missing, messages.Missing{What: "a limit for the " + bound.what + " of all processes together",
+				Why: "no control group can be made here; each process may use as much"})
+		}
+	}
+	if l.OpenFiles > 0 {
+		e.Mechanisms = appendOnce(e.Mechanisms, each)
+	}
+	return e, nil
+}
+
+// enforcedFor is what is enforced for a start; nil where nothing was to be.
+func enforcedFor(e *enclosure, l messages.Limits) *messages.Enforcement {
+	base := e.enforces()
+	if l == (messages.Limits{}) {
+		return base
+	}
+	if base == nil {
+		base = &messages.Enforcement{Level: messages.AssuranceNone}
+	}
+	held, _ := limitsHeld(*base, l)
+	return &held
+}
+
+func appendOnce(list []string, word string) []string {
+	if slices.Contains(list, word) {
+		return list
+	}
+	return append(list, word)
+}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package sandbox
+
+import "github.com/execbus/execbus/messages"
+
+// limitsHeld refuses the limits that the kernel would have to hold; those on the bytes and the clock are ptyio's.
+func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
+	l.OutputBytes, l.WallTime = 0, 0
+	if set := l.Set(); len(set) > 0 {
+		return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]),
+			Detail: "nothing here can enforce it; leave the limit out"}
+	}
+	return e, nil
+}
