@@ -50,6 +50,10 @@
 // and of its warden; and of a process of the same code that has done it with os/exec, for information. A run is made for every
 // third pair asked for.
 //
+// mcp-exec: the script "true" in a shell that is no login shell. Bare is Session.Exec in this process; ours is the tool
+// exec_command of a server for MCP in a process of its own, on its standard input and output. Judged is how much more it
+// takes at the median.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor, from there to the process,
 // and the answer comes straight back. Judged is the median.
 //
