@@ -51,7 +51,7 @@
 // third pair asked for.
 //
 // mcp-exec: the script "true" in a shell that is no login shell. Bare is Session.Exec in this process; ours is the tool
-// exec_command of a server for MCP in a process of its own, on its standard input and output. Judged is how much more it
+// exec_command of "execbus mcp", which is built for it, on its standard input and output. Judged is how much more it
 // takes at the median.
 //
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor, from there to the process,

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/mcp"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -32,7 +32,12 @@ func compareMCP(ctx context.Context, h *harness) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := startMCP(ctx)
+	server, remove, err := buildExecbus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	client, err := startMCP(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +71,23 @@ type mcpClient struct {
 	id  int
 }
 
-func startMCP(ctx context.Context) (*mcpClient, error) {
-	self, err := os.Executable()
+// buildExecbus builds the server. It is no part of this program, whose memory others measure.
+func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	c := &mcpClient{cmd: exec.CommandContext(ctx, self, workerFlag, "mcp", "0", "0")}
+	remove = func() { _ = os.RemoveAll(dir) }
+	path = filepath.Join(dir, "execbus")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/execbus/execbus/cmd/execbus").CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("execbus cannot be built: %w\n%s", err, out)
+	}
+	return path, remove, nil
+}
+
+func startMCP(ctx context.Context, server string) (_ *mcpClient, err error) {
+	c := &mcpClient{cmd: exec.CommandContext(ctx, server, "mcp", "--dir", "/")}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -118,18 +134,4 @@ func (c *mcpClient) ask(method, params string) error {
 		return fmt.Errorf("the answer is %s", line)
 	}
 	return nil
-}
-
-// serveMCP is the life of the server.
-func serveMCP() error {
-	runtime, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		return err
-	}
-	defer shutDown(runtime)
-	server, err := mcp.NewServer(runtime, mcp.Options{Session: execbus.SessionOptions{Dir: "/"}})
-	if err != nil {
-		return err
-	}
-	return server.ServeStream(context.Background(), os.Stdin, os.Stdout)
 }

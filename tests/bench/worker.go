@@ -76,8 +76,6 @@ func work(args []string, out, progress io.Writer) int {
 		return exitUsage
 	}
 	switch args[0] {
-	case "mcp":
-		err = serveMCP()
 	case "flood":
 		err = writeFlood(number, os.Stdout)
 	case "heap":
