@@ -1,19 +1,16 @@
 package actors
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
-	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -141,61 +138,6 @@ func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	call := s.call(shell("echo 1"))
-	s.answer(messages.DecisionApprovedForSession)
-	call.result()
-	wantCode(t, s.exec(shell("echo 1")), 0)
-	granted := s.grants()
-	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
-		t.Fatalf("the grants are %+v", granted)
-	}
-	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
-	_, err := ask[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
-	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
-	call = s.call(shell("echo 1"))
-	s.answer(messages.DecisionApproved)
-	call.result()
-	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache, messages.DecidedByPerson)
-	s.nothingLeft()
-}
-
-func TestAGrantExpires(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	call := s.call(shell("echo 1"))
-	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedForSession, Expires: 20 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	call.result()
-	awaitThat(t, "the grant has expired", func() bool { return len(s.grants()) == 0 })
-	call = s.call(shell("echo 1"))
-	s.answer(messages.DecisionDenied)
-	_, err := call.reply()
-	wantError(t, "after the grant", err, messages.ErrRejected)
-}
-
-func TestTheOldestGrantIsForgotten(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	pid, err := h.system.Spawn("grants", func(ctx *kernel.Context) {
-		if _, ok := ctx.Message().(string); !ok {
-			return
-		}
-		var g grants
-		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
-		}
-		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // anew
-		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := must[[]bool](h, pid, "go"); slices.Contains(got, false) {
-		t.Errorf("%v", got)
-	}
-}
-
 func TestAnswersThatDoNotApprove(t *testing.T) {
 	for _, c := range []struct {
 		decision messages.Decision
@@ -267,197 +209,6 @@ func TestAQuestionHasOneAnswer(t *testing.T) {
 	s.nothingLeft()
 }
 
-func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
-	p := always()
-	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p} // its probe gets all events, and does not count
-	began := time.Now()
-	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
-	took := time.Since(began)
-	e := wantError(t, "nobody", err, messages.ErrRejected)
-	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") || took > 50*time.Millisecond {
-		t.Errorf("%v after %v", e, took)
-	}
-	s.decidedBy(messages.DecidedByAbsence)
-	s.neverStarted()
-	s.nothingLeft()
-}
-
-func TestAQuestionIsRejectedWhenTheLastListenerLeaves(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
-	s.waits(2)
-	s.ears.Close()
-	for _, call := range []waiting{one, two} {
-		_, err := call.reply()
-		wantError(t, "nobody any more", err, messages.ErrRejected)
-	}
-	s.nothingLeft()
-}
-
-func TestAQuestionHasADeadline(t *testing.T) {
-	for kind, want := range map[messages.DecisionKind]error{
-		"": messages.ErrRejected, messages.DecisionDenied: messages.ErrRejected, messages.DecisionAborted: messages.ErrAborted, messages.DecisionApproved: nil,
-	} {
-		s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.ApprovalDeadline, c.OnDeadline = 30*time.Millisecond, kind })
-		_, err := s.call(shell("echo 1")).reply()
-		if want == nil && err != nil || want != nil && !errors.Is(err, want) {
-			t.Errorf("on deadline %q: %v", kind, err)
-		}
-		q := s.question()
-		if q.Deadline.Sub(q.Since) < 20*time.Millisecond || q.OnDeadline == "" {
-			t.Errorf("the question says %v, %q", q.Deadline, q.OnDeadline)
-		}
-		resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil)
-		if resolved.Source != messages.DecidedByDeadline || resolved.Decision != q.OnDeadline || kind == "" && resolved.Decision != messages.DecisionTimedOut {
-			t.Errorf("resolved: %+v", resolved)
-		}
-		wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}), messages.ErrAlreadyResolved)
-		s.nothingLeft()
-	}
-}
-
-// approvers are those that give no answer.
-var speechless = map[string]Approver{
-	"an error": func(context.Context, messages.Question) (messages.Decision, error) {
-		return messages.Decision{}, errors.New("no idea")
-	},
-	"a panic":   func(context.Context, messages.Question) (messages.Decision, error) { panic("no idea") },
-	"no answer": func(context.Context, messages.Question) (messages.Decision, error) { return messages.Decision{}, nil },
-	"no end": func(context.Context, messages.Question) (messages.Decision, error) {
-		goruntime.Goexit()
-		panic("unreachable")
-	},
-	"no amendment": func(context.Context, messages.Question) (messages.Decision, error) {
-		return messages.Decision{Kind: messages.DecisionApprovedWithRule}, nil
-	},
-}
-
-func TestAnApproverThatDoesNotAnswer(t *testing.T) {
-	for name, approver := range speechless {
-		t.Run(name, func(t *testing.T) {
-			p := always()
-			s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) { c.Approver = approver }), planner: p}
-			_, err := s.call(shell("echo 1")).reply()
-			if e := wantError(t, "no answer", err, messages.ErrRejected); !strings.Contains(e.Detail, "did not answer") {
-				t.Errorf("rejected with %v", e)
-			}
-			s.listen() // then somebody else can
-			call := s.call(shell("echo 1"))
-			s.question()
-			s.answer(messages.DecisionApproved)
-			wantCode(t, call.result(), 0)
-			s.nothingLeft()
-		})
-	}
-}
-
-func TestAnApproverAnswers(t *testing.T) {
-	seen := make(chan messages.Question, 1)
-	p := always()
-	s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
-		c.Approver = func(_ context.Context, q messages.Question) (messages.Decision, error) {
-			seen <- q
-			return messages.Decision{Kind: messages.DecisionApproved}, nil
-		}
-	})}
-	command := shell("echo 1")
-	command.Justification, command.SandboxPermissions = "I want it", messages.PermissionsRequireEscalated
-	command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{"B": "2", "A": "1"}}
-	wantCode(t, s.exec(command), 0)
-	q := <-seen
-	if !slices.Equal(q.Argv, command.Argv) || q.Dir != s.dir || q.Reason != "because" || !slices.Equal(q.Environment, []string{"A=1", "B=2"}) {
-		t.Errorf("the question is %+v", q)
-	}
-	s.nothingLeft()
-}
-
-func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
-	for name, end := range map[string]func(s *asker, call waiting, q messages.Question){
-		"answered": func(s *asker, _ waiting, q messages.Question) {
-			s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved})
-		},
-		"taken back": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
-		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
-		"closed": func(s *asker, _ waiting, _ messages.Question) {
-			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked, left := make(chan messages.Question, 1), make(chan struct{})
-			p := always()
-			s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
-				c.Approver = func(ctx context.Context, q messages.Question) (messages.Decision, error) {
-					asked <- q
-					<-ctx.Done()
-					close(left)
-					return messages.Decision{Kind: messages.DecisionApproved}, nil
-				}
-			})}
-			call := s.call(shell("echo 1"))
-			end(s, call, <-asked)
-			<-left
-			_, err := call.reply()
-			if (err == nil) != (name == "answered") {
-				t.Errorf("%v", err)
-			}
-			s.answeredOnce()
-		})
-	}
-}
-
-func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	for name, take := range map[string]func(waiting){
-		"cancel":        func(call waiting) { call.cancel() },
-		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
-		"terminate all": func(waiting) { must[Done](s.host, s.supervisor, TerminateAll{}) },
-	} {
-		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
-			call := s.call(command)
-			q := s.question()
-			if listed := s.list(); len(listed) != 1 || listed[0].State != messages.StateAwaitingApproval {
-				t.Errorf("listed as %+v", listed)
-			}
-			take(call)
-			reply, err := call.reply()
-			if result, run := reply.(*messages.RunResult); err == nil && !(run && result.Cancelled) {
-				t.Errorf("%s: answered with %v", name, reply)
-			}
-			if resolved := probe.Expect[messages.ApprovalResolved](s.events, patience, nil); resolved.Decision != "" || resolved.Question != q.ID {
-				t.Errorf("%s: %+v", name, resolved)
-			}
-			wantError(t, "too late", s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}), messages.ErrAlreadyResolved)
-		}
-	}
-	s.neverStarted()
-	s.nothingLeft()
-}
-
-func TestOneOfSeveralAskersMayGo(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	one, two := s.call(shell("echo 1")), s.call(shell("echo 1"))
-	awaitThat(t, "both have asked", func() bool { return s.planner.made.Load() >= 4 })
-	one.cancel()
-	_, err := one.reply()
-	wantError(t, "the one that goes", err, messages.ErrCancelled)
-	s.answer(messages.DecisionApproved)
-	wantCode(t, two.result(), 0)
-	s.nothingLeft()
-}
-
-func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	var call waiting
-	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
-	s.question()
-	s.system.Send(pid, planned{&decision{plan: policy.Plan{Decision: policy.Run}}}) // ignored: it has a plan
-	s.system.Send(pid, childEvent{event: nil})                                      // ignored
-	s.system.Send(pid, deliberate{})
-	_, err := call.reply()
-	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
-	s.nothingLeft()
-}
-
 func TestTheApprovalActorCrashes(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
@@ -483,23 +234,6 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
 	s.answeredOnce()
 	s.neverStarted()
-}
-
-func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	one := s.call(shell("echo 1"))
-	q := s.question()
-	untrusted := messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that the two are not merged
-	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
-	two := s.call(shell("echo 1"))
-	s.waits(2)
-	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {
-		t.Fatal(err)
-	}
-	wantCode(t, one.result(), 0)
-	wantCode(t, two.result(), 0)
-	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache)
-	s.nothingLeft()
 }
 
 func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
@@ -556,24 +290,6 @@ func TestTooManyQuestions(t *testing.T) {
 	s.nothingLeft()
 }
 
-func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
-	s := newAsker(t, always(), hostOptions{}, nil)
-	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
-	s.waits(2)
-	began := time.Now()
-	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it took %v", took)
-	}
-	for _, call := range []waiting{one, two} {
-		if _, err := call.reply(); err == nil {
-			t.Error("a command ran")
-		}
-	}
-	s.answeredOnce()
-	s.neverStarted()
-}
-
 // TestClosedSessionsHoldNoMemory: what outlives them, such as the keeper of the rules, must not hold on to them.
 func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
@@ -596,35 +312,6 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	}
 }
 
-func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
-	planning, goOn := make(chan struct{}), make(chan struct{})
-	s := &asker{talk: newHost(t, hostOptions{plan: func(policy.Request, policy.Snapshot) policy.Plan {
-		planning <- struct{}{}
-		<-goOn
-		return policy.Plan{Decision: policy.Ask}
-	}}).open(nil)}
-	s.listen()
-	for _, noWait := range []bool{false, true} {
-		command := shell("echo 1")
-		command.NoWait = noWait
-		call := s.call(command)
-		<-planning
-		call.cancel()
-		s.list() // the supervisor has passed it on
-		goOn <- struct{}{}
-		_, err := call.reply()
-		wantError(t, "taken back", err, messages.ErrCancelled)
-		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseAborted {
-			t.Errorf("ended as %+v", end.EndRecord)
-		}
-	}
-	s.neverStarted()
-	s.nothingLeft()
-	if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 0 {
-		t.Errorf("%d questions were put", len(put))
-	}
-}
-
 func TestAQuestionShowsTheNameThatAProgramIsTold(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	for argv0, want := range map[string]string{
@@ -639,41 +326,4 @@ func TestAQuestionShowsTheNameThatAProgramIsTold(t *testing.T) {
 		_, err := call.reply()
 		wantError(t, "denied", err, messages.ErrRejected)
 	}
-}
-
-func TestWhoListensToOneCallIsAskedAboutThatCall(t *testing.T) {
-	p := always()
-	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p}
-	listen := func(call messages.CallID) *bus.Subscription {
-		ears, err := s.bus.Subscribe(bus.Filter{Calls: []messages.CallID{call}, Kinds: []messages.EventKind{messages.KindApprovalRequested}},
-			bus.SubscribeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(ears.Close)
-		return ears
-	}
-	one, two := listen("one"), listen("two")
-	command := shell("echo 1")
-	command.Call = "one"
-	first := s.call(command)
-	s.question()
-	command.Call = "two"
-	second := s.call(command)
-	awaitThat(t, "both have asked", func() bool { return s.planner.made.Load() >= 4 })
-	first.cancel()
-	first.reply()
-	one.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for event, err := range two.All(ctx) {
-		if asked, ok := event.(messages.ApprovalRequested); ok {
-			s.decide(asked.ID, messages.Decision{Kind: messages.DecisionApproved})
-			break
-		} else if err != nil {
-			t.Fatal("the one who listens to the second call is not asked")
-		}
-	}
-	wantCode(t, second.result(), 0)
-	s.nothingLeft()
 }

@@ -1,0 +1,85 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	call := s.call(shell("echo 1"))
+	s.answer(messages.DecisionApprovedForSession)
+	call.result()
+	wantCode(t, s.exec(shell("echo 1")), 0)
+	granted := s.grants()
+	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
+		t.Fatalf("the grants are %+v", granted)
+	}
+	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	_, err := ask[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
+	call = s.call(shell("echo 1"))
+	s.answer(messages.DecisionApproved)
+	call.result()
+	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache, messages.DecidedByPerson)
+	s.nothingLeft()
+}
+
+func TestAGrantExpires(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	call := s.call(shell("echo 1"))
+	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedForSession, Expires: 20 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	call.result()
+	awaitThat(t, "the grant has expired", func() bool { return len(s.grants()) == 0 })
+	call = s.call(shell("echo 1"))
+	s.answer(messages.DecisionDenied)
+	_, err := call.reply()
+	wantError(t, "after the grant", err, messages.ErrRejected)
+}
+
+func TestTheOldestGrantIsForgotten(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	pid, err := h.system.Spawn("grants", func(ctx *kernel.Context) {
+		if _, ok := ctx.Message().(string); !ok {
+			return
+		}
+		var g grants
+		for n := range maxGrants + 1 {
+			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
+		}
+		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // anew
+		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := must[[]bool](h, pid, "go"); slices.Contains(got, false) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
+	s := newAsker(t, always(), hostOptions{}, nil)
+	one := s.call(shell("echo 1"))
+	q := s.question()
+	untrusted := messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that the two are not merged
+	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	two := s.call(shell("echo 1"))
+	s.waits(2)
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, one.result(), 0)
+	wantCode(t, two.result(), 0)
+	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache)
+	s.nothingLeft()
+}

@@ -1,0 +1,149 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// talk is a session with a probe that gets its events.
+type talk struct {
+	*host
+	supervisor *kernel.PID
+	id         messages.SessionID
+	events     *probe.Probe
+}
+
+// open opens a session; change may be nil.
+func (h *host) open(change func(*SessionConfig)) *talk {
+	h.t.Helper()
+	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: h.dir, Base: os.Environ(),
+		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
+		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
+	if change != nil {
+		change(&config)
+	}
+	s := &talk{host: h, id: config.Session, events: probe.New(h.t)}
+	follow(h.t, h.bus, s.id, s.events.Receive)
+	s.supervisor = must[*kernel.PID](h, h.runtime, OpenSession{config})
+	return s
+}
+
+// waiting is a call under way.
+type waiting struct {
+	*talk
+	*kernel.Call
+}
+
+// call sends a request and returns at once. Requests of one goroutine arrive in order.
+func (s *talk) call(message any) waiting {
+	c := waiting{s, s.system.Call(s.supervisor, message)}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// reply is the answer, which must come.
+func (w waiting) reply() (any, error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	reply, err := w.Wait(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		w.t.Fatal("the call was not answered")
+	}
+	return reply, err
+}
+
+func (w waiting) result() *messages.Result {
+	w.t.Helper()
+	reply, err := w.reply()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return reply.(*messages.Result)
+}
+
+// answered reports whether the answer is here within d.
+func (w waiting) answered(d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	_, err := w.Wait(ctx)
+	return !errors.Is(err, context.DeadlineExceeded)
+}
+
+func (w waiting) cancel() { w.system.Send(w.supervisor, CancelWait{Waiter: w.PID().Id}) }
+
+func (s *talk) exec(command messages.ExecCommand) *messages.Result {
+	s.t.Helper()
+	return must[*messages.Result](s.host, s.supervisor, command)
+}
+
+func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
+	s.t.Helper()
+	return must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
+}
+
+// typed sends input and does not wait for output.
+func (s *talk) typed(id messages.ProcessID, text string) {
+	s.t.Helper()
+	must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text), UntilTaken: true})
+}
+
+func (s *talk) list() messages.Processes {
+	s.t.Helper()
+	return must[messages.Processes](s.host, s.supervisor, ListProcesses{})
+}
+
+func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
+	return ask[*messages.EndRecord](s.host, s.supervisor, messages.Terminate{Process: id})
+}
+
+// said waits until a process's output contains text.
+func (s *talk) said(id messages.ProcessID, text string) {
+	s.t.Helper()
+	if !strings.Contains(s.events.Output(id), text) {
+		probe.Expect(s.events, patience, func(messages.OutputDelta) bool { return strings.Contains(s.events.Output(id), text) })
+	}
+}
+
+func (s *talk) ended(id messages.ProcessID) messages.ExecEnded {
+	s.t.Helper()
+	return probe.Expect(s.events, patience, func(e messages.ExecEnded) bool { return e.Process == id })
+}
+
+// endsOf is every end of a process that was published.
+func (s *talk) endsOf(id messages.ProcessID) []messages.ExecEnded {
+	return probe.Of(s.events, func(e messages.ExecEnded) bool { return e.Process == id })
+}
+
+// quick is a command whose call answers as soon as the program runs.
+func quick(script string) messages.ExecCommand {
+	return messages.ExecCommand{Argv: []string{"bash", "-c", script}, NoWait: true}
+}
+
+// shell is a command whose call waits for its end.
+func shell(script string) messages.ExecCommand {
+	return messages.ExecCommand{Argv: []string{"bash", "-c", script}, Yield: new(messages.MaxYield)}
+}
+
+// onTerminal puts a command on a terminal.
+func onTerminal(command messages.ExecCommand) messages.ExecCommand {
+	command.TTY = true
+	return command
+}
+
+// interactive is a shell that reads commands from a terminal and says nothing by itself.
+func interactive() messages.ExecCommand {
+	return messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true, NoWait: true,
+		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "", "HISTFILE": "/dev/null"}}}
+}
+
+// idle lives until it is ended.
+const idle = "exec sleep 1000"
