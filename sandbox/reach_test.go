@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
@@ -74,18 +75,13 @@ func reached(t *testing.T, spawner ptyio.Spawner, e ptyio.Enclosure, host string
 
 // busy keeps the processors busy until the function that it returns is called.
 func busy() (stop func()) {
-	over := make(chan struct{})
+	var over atomic.Bool
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 			}
 		})
 	}
-	return func() { close(over); all.Wait() }
+	return func() { over.Store(true); all.Wait() }
 }
