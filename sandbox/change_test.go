@@ -198,6 +198,7 @@ func TestCommandsAreAsTheHostIsWhenTheyStart(t *testing.T) {
 
 // Without Refresh a change of what gives no rights is seen after a second.
 func TestWhatGivesNoRightsIsReadAgain(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	out, err := changed([]string{self(t)}, "CHANGE=umask", "SCRIPT=umask", "LATER=0027")
 	if err != nil || !strings.HasSuffix(out, "the first warden has ended\n") {
 		t.Errorf("%v %s", err, out)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestWherePidfdsAreDeniedTreesAreEndedAndLessIsClaimed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	token := newToken()
 	out := says(t, []string{self(t)}, "DENIED=pidfds", "SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &); sleep 0.2")
 	if strings.Contains(out, "no seccomp") {

@@ -108,6 +108,7 @@ func cycle(spawner ptyio.Spawner) bool {
 }
 
 func TestNoStrangerIsHitWhereNumbersComeAgainAtOnce(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cycles := 300
 	if *full {
 		cycles = 100_000

@@ -34,6 +34,8 @@ const roleVariable = "EXECBUS_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
+		flag.Parse()
+		must(flag.Set("test.parallel", "12")) // what is parallel waits most of the time
 		goleak.VerifyTestMain(m)
 	case "host":
 		beHost()

@@ -329,6 +329,7 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 }
 
 func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	state, token := t.TempDir(), newToken()
 	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state,
 		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &) ; trap '' TERM HUP PIPE; while :; do kill -STOP $PPID; done")

@@ -24,6 +24,7 @@ import (
 )
 
 func TestACommandThatStopsItsWardenEndsAllTheSame(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	spawner, lost := lossy(t)
 	for _, tty := range []bool{false, true} {
 		token := newToken()
@@ -104,6 +105,7 @@ func stopWarden(t *testing.T, below int) int {
 }
 
 func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	spawner, _ := lossyAndHasty(t)
 	token := newToken()
 	child, record := run(t, spawner, shapes[5].launch(false, token))

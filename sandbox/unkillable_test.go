@@ -66,6 +66,7 @@ func stays(report messages.TreeReport, pid int) bool {
 }
 
 func TestWhatTheKernelDoesNotKillIsNamed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, what := range []string{"leader", "daemon"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
