@@ -29,7 +29,7 @@ func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
 	return begin[messages.Questions](ctx, s, actors.ListQuestions{})
 }
 
-// Decide answers a question. Anybody may, whoever saw it first. When it returns without an error the answer holds. Errors:
+// Decide answers a question. Anybody may, also one who did not see it first. When it returns without an error the answer holds. Errors:
 // messages.ErrAlreadyResolved, ErrUnknownQuestion, and ErrInvalidRequest, which leaves the question open.
 func (s *Session) Decide(ctx context.Context, decide messages.Decide) error {
 	_, err := begin[actors.Done](ctx, s, decide.Clone())

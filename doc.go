@@ -91,7 +91,7 @@
 // rule files in Options.Rules, and from what is known of the command. A plan says run, ask or reject. With the zero options
 // only what is known to be dangerous, such as a forced rm, is asked about.
 //
-// A question goes to SessionOptions.Approver, and to whoever watches messages.KindApprovalRequested by name and answers
+// A question goes to SessionOptions.Approver, and to all who watch messages.KindApprovalRequested by name and answers
 // with [Session.Decide]; the first answer counts. With neither, or if the last one goes, the command is rejected at once. A
 // session puts one question at a time; [Session.Questions] lists what waits. Yields and the timeout of a run do not go on
 // while a question is open. A question waits for ever unless SessionOptions.ApprovalDeadline says otherwise.

@@ -30,7 +30,7 @@ func ExampleApproverFunc() {
 	// code(0)
 }
 
-// Whoever watches for questions by name may answer them, and so may anybody else.
+// A watcher for questions by name may answer them, and so may anybody else.
 func ExampleSession_Decide() {
 	ctx := context.Background()
 	session := must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}))

@@ -73,7 +73,7 @@ func (h *hostHandler) get() slog.Handler {
 type hostLevel struct {
 	out *outlet
 	age time.Duration // how long an answer of the host's is believed
-	// Whoever logs looks at these, in any goroutine and without waiting.
+	// Callers that log look at these, in any goroutine and without waiting.
 	asked atomic.Int64 // when, in Unix nanoseconds
 	least atomic.Int64
 }

@@ -268,7 +268,7 @@ func TestTheSessionsLimitIsItsOwn(t *testing.T) {
 	}
 }
 
-// Whoever waits for a process that is terminated learns why it is gone, and so does who asks later.
+// A caller that waits for a process that is terminated learns why it is gone, and so does one that asks later.
 func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})

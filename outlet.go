@@ -14,7 +14,7 @@ const outletQueue = 1024
 const outletRest = 2 * time.Millisecond
 
 // outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
-// order. Whoever submits never waits: what finds the queue full is dropped, and after a panic everything is. Code that
+// order. Submitting never waits: what finds the queue full is dropped, and after a panic everything is. Code that
 // blocks for ever keeps that one goroutine.
 type outlet struct {
 	queue  chan func()

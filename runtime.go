@@ -167,7 +167,7 @@ func (r *Runtime) recovered(report messages.TreeReport) {
 	r.around.Logger.Warn("a runtime that was killed had left processes", "ended", report.Ended, "survivors", report.Survivors)
 }
 
-// notice tells whoever runs the host.
+// notice tells the people who run the host.
 func (r *Runtime) notice(text string) {
 	r.around.Logger.Warn(text)
 	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()}, Text: text})

@@ -243,7 +243,7 @@ type Watch struct {
 	// Name says in errors whose subscription it is, so that one that was too slow can be found; empty means the session's id.
 	Name string
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
-	// reading stops the process, and with it whoever waits for its end: close the subscription when nobody reads it any more.
+	// reading stops the process, and with it all who wait for its end: close the subscription when nobody reads it any more.
 	Lossless bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// TestACommandWhoseProgramCannotBeReachedCanBeTerminated: its file is under a write lease, so that whoever opens it waits.
+// TestACommandWhoseProgramCannotBeReachedCanBeTerminated: its file is under a write lease, so that a process that opens it waits.
 func TestACommandWhoseProgramCannotBeReachedCanBeTerminated(t *testing.T) {
 	both(t, func(t *testing.T, session *execbus.Session) {
 		program := filepath.Join(t.TempDir(), "program")

@@ -137,7 +137,7 @@ func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
 	}
 	wantStatus(t, s, messages.StatusSignaled(15))
 	if status, known := s.Status(); !known || status != messages.StatusSignaled(15) {
-		t.Errorf("whoever has waited finds %v, %v", status, known)
+		t.Errorf("one that has waited finds %v, %v", status, known)
 	}
 }
 

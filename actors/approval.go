@@ -130,7 +130,7 @@ func (a *approval) consulted(c consult) {
 	a.next()
 }
 
-// tell gives whoever consulted a verdict. Nothing more is said about them.
+// tell gives the actor that consulted a verdict. Nothing more is said about them.
 func (a *approval) tell(c consult, v verdict) {
 	v.id = c.id
 	c.silence.begin()
@@ -143,7 +143,7 @@ func (a *approval) plan(c consult) policy.Plan {
 	return a.makePlan(c.request, c.snapshot)
 }
 
-// equal finds a question whose answer is an answer to c, too. Who listens to one call only would not be asked about another.
+// equal finds a question whose answer is an answer to c, too. A listener to one call only would not be asked about another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
 		first := q.first()

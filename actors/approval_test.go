@@ -61,7 +61,7 @@ func TestADifferenceIsAQuestionOfItsOwn(t *testing.T) {
 	if put := s.question(); put.ID != first.ID {
 		t.Errorf("%s was put, and %s is the first", put.ID, first.ID)
 	}
-	// Nothing else is put before the first is answered; but whoever knows of it may answer the second.
+	// Nothing else is put before the first is answered; but anybody who knows of the second may answer it.
 	if err := s.decide(second.ID, messages.Decision{Kind: messages.DecisionDenied, Rejection: "not that one"}); err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func cancelledError(id messages.ProcessID) *messages.Error {
 		Detail: "the call was cancelled and nothing was taken"}
 }
 
-// answerExit answers those who wait for the leader's exit. Of those who want output, whoever came after the exit was told
+// answerExit answers those who wait for the leader's exit. Of those who want output, one that came after the exit was told
 // waits for the end.
 func (p *process) answerExit() {
 	for _, c := range slices.Clone(p.calls) {

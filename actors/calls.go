@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// calls are the open calls of a session: whoever waits for an answer of which somebody else has to think.
+// calls are the open calls of a session: those for whose answers somebody else has to think.
 type calls struct {
 	last  callID
 	table map[callID]*openCall
@@ -77,7 +77,7 @@ func (v *supervisor) reply(id callID, answer any) {
 	}
 }
 
-// cancel takes the calls of one asker back. Whoever has to answer them does so at once.
+// cancel takes the calls of one asker back. They are answered at once.
 func (v *supervisor) cancel(m CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
 		switch c := v.calls.table[id]; {

@@ -32,7 +32,7 @@ func (v *supervisor) startApproval() {
 	v.asking.starts++
 }
 
-// approvalCrashed goes on with another, or without one. Whoever waits for an answer is refused, and so is without one what
+// approvalCrashed goes on with another, or without one. A command that waits for an answer is refused, and so is without one what
 // would have to be asked. The crashed actor has answered what it could.
 func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 	v.asking.actor = nil

@@ -168,7 +168,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		h := newHost(t, hostOptions{})
 		s := h.open(nil)
-		for range 8 { // whoever comes first, the actor's end or its crash: there is one end
+		for range 8 { // the actor's end or its crash may come first: there is one end
 			var id messages.ProcessID
 			actor := h.newActor(func() { id = cat(s) })
 			must[Done](h, s.supervisor, messages.CloseStdin{Process: id})

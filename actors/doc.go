@@ -63,11 +63,11 @@
 //	  │                  │◀──── verdict ─────│                     │
 //	  │◀──── verdict ────│                   │                     │
 //
-// The supervisor is on the way so that whoever dies is answered for: a crashed approval actor's verdicts are rejections, and
+// The supervisor is on the way so that an actor that dies is answered for: a crashed approval actor's verdicts are rejections, and
 // the end of a process that is asked about is published behind the end of its question.
 //
 // Rules are values. The one that keeps them hands new ones to the runtime's actor, which sends them to every session before
-// the answer goes on its way: whoever has seen the answer finds them in force.
+// the answer goes on its way: a caller that has seen the answer finds them in force.
 //
 // # The end
 //

@@ -48,7 +48,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	delete(v.entries, id)
 	delete(v.endings, e)
 	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
-	v.leaveSlots(e, told.Cause)                                                                               // whoever learns of the end must find the slot free
+	v.leaveSlots(e, told.Cause)                                                                               // those who learn of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
 		v.bus.Publish(execEnded(v.origin(e), end, left.output))

@@ -187,7 +187,7 @@ func unended(pid int, argv []string) messages.TreeReport {
 // abandonedOnce is a host's own child. Both actors that are told of its birth may have to let go of it.
 type abandonedOnce struct {
 	ptyio.Child
-	first chan struct{} // room for one: whoever comes first lets go
+	first chan struct{} // room for one: the one that comes first lets go
 }
 
 func (a abandonedOnce) Abandon() {

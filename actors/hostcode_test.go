@@ -238,7 +238,7 @@ func TestAResolverThatNeverAnswersCostsSoManyGoroutines(t *testing.T) {
 	})
 }
 
-// A spawner may tell of a child and then fail. The child lives, so whoever takes over from a crashed actor must know it.
+// A spawner may tell of a child and then fail. The child lives, so the actor that takes over from a crashed one must know it.
 func TestAChildOfASpawnerThatFailedIsNotForgotten(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)

@@ -118,7 +118,7 @@ func TestAKeyDiscardsNothingWhereTheTerminalWouldNot(t *testing.T) {
 	s.said(id, "held")
 }
 
-// newGate is a named pipe; open lets whoever reads from it go on.
+// newGate is a named pipe; open lets its reader go on.
 func newGate(t testing.TB) (path string, open func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "gate")

@@ -148,7 +148,7 @@ type (
 
 // Between a supervisor and its approval actor.
 type (
-	// verdict answers a consult. Withdrawn ones are answered, too, so that whoever asked knows that all is said.
+	// verdict answers a consult. Withdrawn ones are answered, too, so that the asker knows that all is said.
 	verdict struct {
 		id       messages.ProcessID
 		plan     policy.Plan // as it is now
@@ -255,8 +255,8 @@ func (w will) execute(record *messages.EndRecord, out output) {
 }
 
 // silence is where a process whose session crashes meets the approval actor, which tells of the process, too: the end must
-// be the last event. It has room for one, and whoever comes first puts something in: the process its last word, or the
-// approval actor, which will say nothing more, nil. Whoever comes second says the word.
+// be the last event. It has room for one, and the one that comes first puts something in: the process its last word, or the
+// approval actor, which will say nothing more, nil. The one that comes second says the word.
 type silence chan func()
 
 // then says word now if there is silence, and leaves it to the approval actor otherwise.

@@ -38,7 +38,7 @@ type runtime struct {
 	waiting  waitingStarts
 	keeper   *kernel.PID   // of the rules
 	rules    newRules      // the newest, for sessions to come
-	closing  []*kernel.PID // who waits for the end; not nil: nothing new is opened
+	closing  []*kernel.PID // those that wait for the end; not nil: nothing new is opened
 }
 
 // StartRuntime starts the runtime actor in a system.

@@ -252,7 +252,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
 	must[messages.Processes](h, s.supervisor, ListProcesses{})
-	for range 3 { // whoever is refused costs nobody
+	for range 3 { // a command that is refused costs nobody
 		_, err := ask[any](h, s.supervisor, quick(idle))
 		wantError(t, "one too many", err, messages.ErrLimitReached)
 	}

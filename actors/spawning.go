@@ -16,7 +16,7 @@ type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
 	callOff context.CancelFunc
-	// fate has room for one: whoever comes first, the goroutine that has returned or the actor that gives up, puts it in.
+	// fate has room for one: the one that comes first, the goroutine that has returned or the actor that gives up, puts it in.
 	fate chan struct{}
 }
 

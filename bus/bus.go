@@ -22,7 +22,7 @@ type Bus struct {
 
 	// directory knows the open subscriptions; nil once the bus is closed. Publishers load it and take no lock.
 	directory atomic.Pointer[directory]
-	// change is held while directory is replaced. A message would not do: who subscribes must be in the directory, and who
+	// change is held while directory is replaced. A message would not do: a subscriber must be in the directory, and one that
 	// closes out of it, when the call returns.
 	change sync.Mutex
 

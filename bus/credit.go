@@ -17,7 +17,7 @@ type Credit struct {
 }
 
 // NewCredit makes a credit that the caller holds. release must not be nil. It runs on the goroutine that gives back the
-// last hold: a publisher, a reader in Next, or whoever closes a subscription or the bus. It must not block; it runs
+// last hold: a publisher, a reader in Next, or the closer of a subscription or of the bus. It must not block; it runs
 // without any lock of the bus held and may call the bus.
 func NewCredit(release func()) *Credit {
 	c := &Credit{release: release}

@@ -11,7 +11,7 @@ import (
 // those of other sessions. Publishers read it without a lock: a change makes a new directory. To keep that cheap where
 // there are thousands of sessions they stand on shelves, and a change copies the map of one shelf for each session named.
 //
-// A list never changes within its length, so one that is being walked stays as it was. Appending in place is safe: whoever
+// A list never changes within its length, so one that is being walked stays as it was. Appending in place is safe: a reader that
 // walks the old list does not look behind its length, and only lists of the newest directory are ever appended to.
 type directory struct {
 	everywhere []route // of subscriptions that name no session

@@ -96,7 +96,7 @@ func TestTryNextDoesNotWait(t *testing.T) {
 	try(0, messages.ErrClosed)
 }
 
-// Who takes an event without waiting leaves the others to those who wait.
+// A reader that takes an event without waiting leaves the others to those that wait.
 func TestTryNextPassesTheWakeUpOn(t *testing.T) {
 	s := subscribe(t, newBus(t), Filter{}, SubscribeOptions{})
 	for i := range 2 { // published, and a reader who then gave up has taken the wake-up

@@ -1,6 +1,6 @@
 package bus
 
-// ring is a first-in-first-out queue that grows by doubling and reuses its memory. Whoever pushes enforces the bound.
+// ring is a first-in-first-out queue that grows by doubling and reuses its memory. The caller that pushes enforces the bound.
 type ring[T any] struct {
 	slots []T // length is zero or a power of two
 	head  int

@@ -68,12 +68,12 @@ var (
 )
 
 // Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
-// time each event goes to one of them, and whoever asks for the next event speaks for all.
+// time each event goes to one of them, and the reader that asks for the next event speaks for all.
 type Subscription struct {
 	bus    *Bus
 	name   string
 	filter Filter
-	listed bool // in the directory; belongs to whoever holds the bus's lock
+	listed bool // in the directory; belongs to the holder of the bus's lock
 
 	// A publisher takes this lock for the few instructions that put one event into the queue, and does not hand the event
 	// over as a message: a mailbox without a bound would defeat the bound, one with a bound would block the publisher.

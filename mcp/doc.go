@@ -52,6 +52,6 @@
 //
 // That a client tells the truth about the person in front of it: what approves is the client's answer.
 //
-// That clients of the protocol without sessions are apart from each other: they share processes and approvals, and whoever
-// has the token is one of them.
+// That clients of the protocol without sessions are apart from each other: they share processes and approvals, and
+// everybody who has the token is one of them.
 package mcp

@@ -19,7 +19,7 @@ const DefaultIdleTimeout = time.Hour
 
 // HTTPOptions of a handler.
 type HTTPOptions struct {
-	// Token is what each request must bring as "Authorization: Bearer TOKEN". Empty means that whoever reaches the handler may
+	// Token is what each request must bring as "Authorization: Bearer TOKEN". Empty means that everybody who reaches the handler may
 	// run commands.
 	Token string
 	// IdleTimeout ends the session of a client, with its processes, that sends nothing for so long; zero means

@@ -15,7 +15,7 @@ import (
 const maxParked = 64
 
 // parked are calls with a question that waits for the next request of the client. Each has a name that nobody can guess, and
-// whoever brings it takes the call. The lock is held to put one there or take it; a request, the end of patience and the
+// the request that brings it takes the call. The lock is held to put one there or take it; a request, the end of patience and the
 // end of the conversation may come at the same time, and exactly one of them gets it.
 type parked struct {
 	mu     sync.Mutex

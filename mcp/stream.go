@@ -107,7 +107,7 @@ func (s *stream) begun() {
 	}
 }
 
-// Write writes one message. An answer says that its call has had its place, whoever gave it.
+// Write writes one message. An answer says that its call has had its place.
 func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
 	if answer, is := message.(*jsonrpc.Response); is {
 		if t := s.turn.Load(); t != nil && t.id == answer.ID {

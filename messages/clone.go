@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The clones share nothing with what they are made of: whoever takes a request from somebody else keeps one, because its
+// The clones share nothing with what they are made of: a taker of somebody else's request keeps one, because its
 // owner may go on to use the lists, maps and pointers in it.
 
 // pointed is a pointer to a copy of what a pointer points to; nil stays nil.

@@ -8,7 +8,7 @@
 //
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
 // read them from any goroutine; a sender that wants to change one makes a new one. A request with lists, maps or pointers
-// has a Clone, for whoever takes it from somebody who may go on to use them.
+// has a Clone, for a taker whose giver may go on to use them.
 //
 // One family of messages lives in one file, named by its verb or noun:
 //
@@ -51,5 +51,5 @@
 // That zero means "not said": where a request has a pointer to a number, nil is what a caller has not said, and means the
 // usual; zero is zero. What is more than a bound allows is brought down to it, and what is negative is refused.
 //
-// That Error.Hint reaches whoever reads the error: it names the Go way, for the embedder. The sentence is complete without.
+// That Error.Hint reaches the reader of an error: it names the Go way, for the embedder. The sentence is complete without.
 package messages

@@ -72,7 +72,7 @@ func TestEveryFieldOfAnEventWeighs(t *testing.T) {
 	}
 }
 
-// Whoever has a method Kind is an event, and the tests of events must know it.
+// A type with a method Kind is an event, and the tests of events must know it.
 func TestNoEventIsUnknownToTheTests(t *testing.T) {
 	known := map[string]bool{}
 	for _, event := range events {

@@ -11,7 +11,7 @@ type Request struct {
 	// Argv0 is what the program is told its own name is, if that is not Argv[0]; empty: it is.
 	Argv0 string
 	// Program is the absolute path that Argv[0] was found under, symbolic links not followed, or NotFound; empty if nobody
-	// looked, and then a name is taken for what it usually is: whoever is going to run the command has to look. A shell or a
+	// looked, and then a name is taken for what it usually is: the runner of the command has to look. A shell or a
 	// known-safe program is only taken for one if it lies where the system keeps its own.
 	Program string
 	// Found is where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or NotFound.

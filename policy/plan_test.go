@@ -440,7 +440,7 @@ func TestMakePlanChangesNothing(t *testing.T) {
 		plan.Amendment[0] = "changed"
 	}
 	if again := MakePlan(request, under(untrusted, readOnly, rules)); slices.Contains(again.Amendment, "changed") {
-		t.Errorf("whoever has a plan can change the request: %q", again.Amendment)
+		t.Errorf("a holder of a plan can change the request: %q", again.Amendment)
 	}
 	if request.Argv[0] != "/bin/bash" || request.PrefixRule[0] != "cargo" {
 		t.Errorf("the request was changed: %+v", request)

@@ -14,8 +14,8 @@ type Spawner interface {
 	// block for as long as the kernel needs to execute the program; ctx bounds the wait, and a child that comes to life
 	// after ctx ended is ended again.
 	//
-	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later: whoever
-	// locks it to its thread must unlock it.
+	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later:
+	// a spawner that locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
 	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
 	Resolver() Resolver

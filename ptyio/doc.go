@@ -38,7 +38,7 @@
 // For a child that floods, by 64 KiB within 10 ms, the reader collects for up to half a millisecond before it hands
 // out a batch, because every batch wakes its receiver; others are never made to wait. And of all flooding children of the
 // process only half as many as it has processors have a batch out at a time that nobody has looked at, so that processors
-// pause, and whoever waits for a few bytes is served then. A receiver that is done with the bytes at once, but whose
+// pause, and a receiver that waits for a few bytes is served then. A receiver that is done with the bytes at once, but whose
 // credit others hold for longer, calls Looked before Release; without that, other floods wait for the Release, up to a
 // millisecond for each batch.
 //
@@ -48,7 +48,7 @@
 // # What is kept
 //
 // A process keeps one [OutputLog], and one [HeadTailBuffer] of what its polls have not taken yet. Both keep what they are
-// given and share it with each other and with whoever else has it; so a delta, of which its owner makes one copy of exact size,
+// given and share it with each other and with all that have it; so a delta, of which its owner makes one copy of exact size,
 // costs its bytes once. Nobody changes it any more; readers get copies. Every other reader brings a [Cursor], which takes
 // nothing from anybody; where the log has overtaken it, Next says how much it missed. Memory counts what is behind
 // the bytes: n bytes never cost more than 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 4

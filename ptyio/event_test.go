@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// TestOutputOfAHostsOwnSpawnerIsReleasedOnce, by whoever is first, and needs nobody.
+// TestOutputOfAHostsOwnSpawnerIsReleasedOnce, by the first that can, and needs nobody.
 func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 	var released atomic.Int32
 	returned := func(n int32) {

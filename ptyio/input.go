@@ -33,7 +33,7 @@ type inputItem struct {
 	rest      []byte // what is still to go out
 	taken     int
 	discarded bool // nothing more of it may go out
-	answered  bool // by whoever discarded it
+	answered  bool // by the one that discarded it
 	deadline  time.Time
 	done      func(taken int, err error)
 	finish    bool

@@ -61,7 +61,7 @@ func signalKeyOf(state *unix.Termios, b byte) (key signalKey, is bool) {
 }
 
 // overtake acts on a key that was typed behind input which nobody takes, as the terminal does when it comes to see one: what
-// was typed before is discarded. Whoever wrote it is told before the signal, so that what the program says to that comes
+// was typed before is discarded. Its writer is told before the signal, so that what the program says to that comes
 // later. The lock is held, so that nothing goes out meanwhile, and released here.
 func (in *input) overtake(item *inputItem, key signalKey) {
 	var discarded []*inputItem

@@ -16,7 +16,7 @@ func (in *input) put(item *inputItem) error {
 		return closedError(item.op())
 	}
 	in.mu.Lock()
-	if !item.discarded { // whoever discards it sets a deadline that is over
+	if !item.discarded { // what discards it sets a deadline that is over
 		_ = in.file.SetWriteDeadline(item.deadline)
 	}
 	in.mu.Unlock()
@@ -42,7 +42,7 @@ func (in *input) put(item *inputItem) error {
 }
 
 // attempt writes what is taken without waiting, and reports whether that was the last of it. The descriptor does not block;
-// so each write is made, and counted, under the lock: whoever holds that knows what has gone out, and that no more will.
+// so each write is made, and counted, under the lock: its holder knows what has gone out, and that no more will.
 func (in *input) attempt(fd int, item *inputItem) (over bool, err error) {
 	for {
 		n, err := in.writeOnce(fd, item)

@@ -130,7 +130,7 @@ func (r *rope) appendTo(dst []byte, i, j int) []byte {
 	return dst
 }
 
-// memory is what is held for the bytes, whoever else shares it: the segments and their list. Beyond the bytes it has what was
+// memory is what is held for the bytes, shared or not: the segments and their list. Beyond the bytes it has what was
 // dropped of the first segment, the room that append has left behind gathered bytes, and the list, which is at most four times
 // as long as it need be.
 func (r *rope) memory() int { return r.behind + segmentSize*cap(r.segments) }

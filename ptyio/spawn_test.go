@@ -271,7 +271,7 @@ func TestInheritedDescriptorsArriveAndOnlyThey(t *testing.T) {
 	})
 }
 
-// TestTheResolverFindsWhatTheSpawnerRuns, and whoever holds a child knows that he need not wait for it.
+// TestTheResolverFindsWhatTheSpawnerRuns, and the holder of a child need not wait for it.
 func TestTheResolverFindsWhatTheSpawnerRuns(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		l := launch(false, "planted")

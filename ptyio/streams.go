@@ -29,7 +29,7 @@ type child struct {
 
 	bounds bounds
 
-	// What has not drained yet, the leader's exit included, and the streams that are open. Whoever brings one to zero
+	// What has not drained yet, the leader's exit included, and the streams that are open. The one that brings one to zero
 	// delivers the event. A message would need a goroutine to receive it.
 	undrained, opened atomic.Int32
 }
@@ -102,7 +102,7 @@ func (s *stream) run() {
 		err := raw.Read(try)
 		if s.n > 0 {
 			s.deliver()
-			if s.n < moreRead { // whoever waits for a few bytes goes first; a look for more can wait
+			if s.n < moreRead { // a receiver that waits for a few bytes goes first; a look for more can wait
 				runtime.Gosched()
 			}
 		} else {
@@ -114,7 +114,7 @@ func (s *stream) run() {
 		case err != nil || s.n <= 0 && s.err != syscall.EAGAIN:
 			return
 		case s.looking && (s.n <= 0 || s.since >= kernelHolds):
-			if s.phase == ended { // whoever holds the other side open is none of ours
+			if s.phase == ended { // the process that holds the other side open is none of ours
 				return
 			}
 			s.reportDrained()
@@ -173,7 +173,7 @@ func (s *stream) takeCredit() bool {
 }
 
 // advance learns what became of the child, and reports whether anybody still cares for its output. The deadline is set
-// before the child is looked at and whoever changes the child sets it afterwards, so that no change is slept through.
+// before the child is looked at and a change of the child sets it afterwards, so that no change is slept through.
 func (s *stream) advance() bool {
 	for {
 		s.arm()

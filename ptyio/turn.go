@@ -11,7 +11,7 @@ import (
 const maxTurn = time.Millisecond
 
 // turns are for batches of flooding children: so many are looked at at once, half as many as there are processors. More
-// would keep every processor busy without a pause, and Go looks at its poller only in pauses, or after 10 ms: whoever
+// would keep every processor busy without a pause, and Go looks at its poller only in pauses, or after 10 ms: a process that
 // waits for a few bytes would wait that long.
 var turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
@@ -27,7 +27,7 @@ func (t *turn) giveBack() {
 
 // takeTurn waits for a turn and returns nil if there was none. A child that is abandoned waits for none.
 //
-// Who had to wait also rests: floods that together keep a processor busy all the time use up our share of it, and then the
+// A flood that had to wait also rests: floods that together keep a processor busy all the time use up our share of it, and then the
 // kernel lets the whole host wait, whatever it has to do. Eight floods still come to some 600 MB/s.
 func takeTurn(abandoned <-chan struct{}) *turn {
 	select {

@@ -54,7 +54,7 @@ func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclos
 	}
 	var e *enclosure
 	var err error
-	done, late := make(chan struct{}), make(chan struct{}, 1) // late has room for whoever comes first
+	done, late := make(chan struct{}), make(chan struct{}, 1) // late has room for the one that comes first
 	go func() {
 		defer close(done)
 		defer func() { <-lookups }()

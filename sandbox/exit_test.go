@@ -34,7 +34,7 @@ func TestSignalsAreTheKernels(t *testing.T) {
 		syscall.SIGWINCH: true, syscall.SIGSTOP: true, syscall.SIGTSTP: true, syscall.SIGTTIN: true, syscall.SIGTTOU: true}
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		for sig := syscall.Signal(1); sig < 32; sig++ {
-			if harmless[sig] || signal.Ignored(sig) { // by whoever started us, as nohup does; direct children inherit that
+			if harmless[sig] || signal.Ignored(sig) { // by our starter, as nohup does; direct children inherit that
 				continue
 			}
 			l := launch(tty, "sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$; sleep 1000", sig)) // bash ignores SIGQUIT

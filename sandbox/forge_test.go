@@ -167,7 +167,7 @@ func TestAWardenWithoutItsLimitsClaimsLess(t *testing.T) {
 	}
 }
 
-// Who may raise limits can take any mark, but is found out if it is older than the tree.
+// A process that may raise limits can take any mark, but is found out if it is older than the tree.
 func TestAPrivilegedForgerIsFoundOutByItsAge(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can raise limits")

@@ -93,7 +93,7 @@ func (c *Context) Spawn(prefix string, receive Receive) *PID {
 // once. A parent need not watch its children.
 func (c *Context) Watch(pid *PID) { c.lib.Watch(pid) }
 
-// Unwatch undoes Watch. Who watches something that outlives it must do so before it ends: nobody else does, and what is
+// Unwatch undoes Watch. A watcher of something that outlives it must do so before it ends: nobody else does, and what is
 // watched holds on to its watchers.
 func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
 

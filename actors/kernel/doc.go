@@ -29,10 +29,10 @@
 // It stops (Context.Stop, System.Shutdown), or it crashes: a panic in Receive, or in work started with Go, ends this one
 // actor and nothing else. Either way its children end before it, its timers are cancelled, and the context of its work
 // ends. One that crashes gets Crashing as its last message, to hand over what it owes; one that stops gets Stopping.
-// Its parent gets Crashed, if that is what happened, and Terminated; whoever watches gets Terminated. Nothing is
+// Its parent gets Crashed, if that is what happened, and Terminated; those that watch it get Terminated. Nothing is
 // restarted.
 //
-// No request is lost: whoever asked an actor that ended gets an error that matches messages.ErrClosed, or Unanswered if
+// No request is lost: a caller that asked an actor that ended gets an error that matches messages.ErrClosed, or Unanswered if
 // it is an actor itself. The one at whose message the actor crashed gets messages.ErrRuntimeFailure. A message that owns
 // something is a Discarder, and is told that it will not be delivered.
 //
@@ -56,5 +56,5 @@
 //   - That the order of messages from different senders means anything. From one sender to one actor they arrive in order.
 //   - That Shutdown waits for detached work: its goroutine, if it never returns, is lost, and a late result is discarded.
 //   - That every reply to a Call is taken or discarded: a second one is dropped, and so is one that nobody waits for.
-//   - That the logger may block: it is called by actors and by whoever sends. A panic of it is dropped.
+//   - That the logger may block: it is called by actors and by senders. A panic of it is dropped.
 package kernel

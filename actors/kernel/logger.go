@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// guard makes a logger whose panics are dropped. We log in deferred functions and in goroutines of whoever sends a
+// guard makes a logger whose panics are dropped. We log in deferred functions and in goroutines of any sender of a
 // message: a panic there would end the host.
 func guard(logger *slog.Logger) *slog.Logger { return slog.New(guarded{logger.Handler()}) }
 

@@ -13,7 +13,7 @@ import (
 type root struct {
 	children map[string]*PID
 	work     map[string]int
-	closing  []*PID // who waits for the end of everything; not nil: no new children
+	closing  []*PID // those that wait for the end of everything; not nil: no new children
 }
 
 // The messages of root.

@@ -93,7 +93,7 @@ func (h *host) beginPass(p *passage, ahead string) {
 	s.leave()
 	_ = h.terminal.raw()
 	if h.terminal.pasted {
-		s.raw([]byte(pasteOff)) // who wants the marks says so
+		s.raw([]byte(pasteOff)) // programs that want the marks say so
 	}
 	if j.redraw {
 		h.redraw(j)

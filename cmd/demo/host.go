@@ -24,7 +24,7 @@ type view interface {
 	close()
 }
 
-// host runs commands for whoever enters lines. Everything it knows belongs to its loop; goroutines tell it things.
+// host runs commands for a person who enters lines, or for a file of them. Everything it knows belongs to its loop; goroutines tell it things.
 type host struct {
 	rt       *execbus.Runtime
 	session  *execbus.Session

@@ -27,7 +27,7 @@ type keyboard struct {
 	end    func()                    // Ctrl-D on an empty line; nil: that ends the reading of lines
 	early  []byte                    // was typed for a job that wants each key
 	ahead  string                    // stood on the line when a job began to get every key
-	lineTo *job                      // who read when the line was begun
+	lineTo *job                      // the job that read when the line was begun
 
 	waiting []byte // that is read next
 	asked   *asked // nil: no question

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// line is one line of input. Whoever handles it calls done with its exit code.
+// line is one line of input. What handles it calls done with the exit code.
 type line struct {
 	text string
 	to   *job // who read when it was begun; nil: nobody

@@ -53,7 +53,7 @@ func (k *keyboard) through() {
 	for k.aim.pass == pass {
 		chunks := k.chunks
 		if leaving {
-			chunks = nil // it is for whoever is next
+			chunks = nil // it is for the next reader
 		}
 		select {
 		case k.aim = <-k.aims:

@@ -47,7 +47,7 @@ func steps() []step {
 		{"interrupt", "Ctrl-C reaches the program that runs, and the interpreter survives it", showInterrupt, 2},
 		{"flood", "more output than anybody wants is kept in bounds, and what was dropped is counted exactly", showFlood, 0},
 		{"omitted range", "what an answer left out can still be read, as far as it is remembered", showOmitted, 4},
-		{"slow subscriber", "who does not read loses output, learns exactly which, and slows nobody", showSlow, 0},
+		{"slow subscriber", "a subscriber that does not read loses output, learns exactly which, and slows nobody", showSlow, 0},
 		{"limit", "70 processes against the limit of 64: the ones used longest ago make room", showLimit, 0},
 		{"tree", "daemons that left their session and ignore SIGTERM are ended with their tree", showTree, 0},
 		{"question", "what is not known to be safe is asked about, and waits for the answer", showQuestion, 0},

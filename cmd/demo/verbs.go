@@ -50,7 +50,7 @@ func verbs() []verb {
 // panicVariable makes :panic crash the demo, for the test that looks at the terminal afterwards.
 const panicVariable = "EXECBUS_DEMO_TEST_PANIC"
 
-// badUsage is an error of whoever entered the line.
+// badUsage is an error in what was entered.
 type badUsage string
 
 func (b badUsage) Error() string { return string(b) }

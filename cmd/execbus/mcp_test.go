@@ -157,7 +157,7 @@ func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// With --with-parent the server ends with whoever started it, although its input is still open; otherwise it does not.
+// With --with-parent the server ends with its parent, although its input is still open; otherwise it does not.
 func TestMCPEndsWithItsParentIfToldTo(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

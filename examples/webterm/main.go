@@ -3,7 +3,7 @@
 //
 //	webterm [-listen 127.0.0.1:8080] [COMMAND [ARGUMENT]...]
 //
-// Whoever can open the page types into the program: listen on the loopback only, or put a login in front.
+// Everybody who can open the page types into the program: listen on the loopback only, or put a login in front.
 package main
 
 import (

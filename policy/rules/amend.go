@@ -110,7 +110,7 @@ func detailAt(err error) string {
 	return strings.TrimPrefix(at+": "+e.Detail, ": ")
 }
 
-// openLocked opens a file for this process alone. Who waited for the lock may find that the file has been replaced.
+// openLocked opens a file for this process alone. A process that waited for the lock may find that the file has been replaced.
 func openLocked(path string, wait time.Duration) (*os.File, error) {
 	give := time.NewTimer(wait)
 	defer give.Stop()

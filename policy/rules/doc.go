@@ -13,7 +13,7 @@
 //	prefix_rule(
 //		pattern = ["git", ["push", "pull"]],  # words; a list of words is a choice
 //		decision = "prompt",                  # allow (the default), prompt or forbidden
-//		justification = "talks to a server",  # told to whoever is asked or refused
+//		justification = "talks to a server",  # told to the person who is asked, or the caller that is refused
 //		match = ["git push origin", ["git", "pull"]],
 //		not_match = ["git status"],
 //	)
@@ -29,7 +29,7 @@
 // sbin, and /opt/homebrew/bin. So ./git is not what git is, unless somebody says so. The last host_executable of a name counts.
 // Examples are checked with the pattern alone: there, a path stands for its base name unless a list says otherwise.
 //
-// Network rules are checked and kept for whoever enforces them; nothing here does. Protocols are http, https (also
+// Network rules are checked and kept for an enforcer; nothing here does. Protocols are http, https (also
 // https_connect and http-connect), socks5_tcp and socks5_udp; deny is another word for forbidden.
 //
 // The language has if, for, def, comprehensions and f-strings with names, as in f"{tool}-lint". It has no load, while,

@@ -78,7 +78,7 @@ func (l Layer) files() ([]string, error) {
 }
 
 func loadFile(path string) (*Set, error) {
-	// Not to wait for whoever is to write into a named pipe.
+	// A named pipe would wait for its writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fileError(path, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// launches are attempts on whoever starts the command: by its environment, its directory, and what its paths lead to.
+// launches are attempts on the starter of the command: by its environment, its directory, and what its paths lead to.
 func launches() []attack {
 	pwned := func(s *scene) bool { _, err := os.Stat(s.Out + "/new"); return err == nil }
 	script := func(s *scene, names ...string) {

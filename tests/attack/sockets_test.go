@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// ear listens outside. Whoever reaches it has won.
+// ear listens outside. A process that reaches it has won.
 type ear chan struct{}
 
 // heard reports whether anybody came, soon.

@@ -149,7 +149,7 @@ func checkDependencies(repository fs.FS) ([]string, error) {
 func checkGoMod(mod goMod) []string {
 	var complaints []string
 	if mod.replaced {
-		complaints = append(complaints, "go.mod replaces a module: whoever depends on us would get another one than we test")
+		complaints = append(complaints, "go.mod replaces a module: those who depend on us would get another one than we test")
 	}
 	for _, name := range mod.direct {
 		if _, allowed := dependencies[name]; !allowed {

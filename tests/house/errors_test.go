@@ -163,7 +163,7 @@ func judge(file goFile, sentence ast.Expr, code string) (complaints []string) {
 	})
 	for _, f := range foreign {
 		if file.dir() == "tools" {
-			break // whoever reads these has called the tool by its words
+			break // a reader of these has called the tool by its words
 		}
 		if found := f.pattern.FindString(said); found != "" {
 			complaints = append(complaints, fmt.Sprintf("%s: %q %s: say it in plain words, and the Go way in Hint", file.at(sentence.Pos()), found, f.why))

@@ -25,7 +25,7 @@ type client struct {
 	closing atomic.Bool
 }
 
-// close closes the session. Whoever uses it meanwhile is told that it is closed.
+// close closes the session. A call that uses it meanwhile is told that it is closed.
 func (c *client) close(ctx context.Context) {
 	c.closing.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, endWait)

@@ -26,7 +26,7 @@
 //   - the newborn has no exit signal, which an execution changes to SIGCHLD. So who waits for children without __WALL does
 //     not see one that never executed, and we see whether one did.
 //
-// Who waits for a newborn is in an ordinary blocking system call: it costs a thread, but no place in the scheduler. A newborn
+// A thread that waits for a newborn is in an ordinary blocking system call: it costs a thread, but no place in the scheduler. A newborn
 // that hangs can be killed.
 //
 // No hook of the runtime is needed: between the blocking of the signals and their release there is nothing but the clone.

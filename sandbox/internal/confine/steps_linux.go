@@ -65,8 +65,8 @@ func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	return append(steps, birth.NoNewPrivs(), birth.Landlock(ruleset, 0), birth.Seccomp(seccomp.Filter(kind)))
 }
 
-// mayDropBounding reports whether this thread may empty the set of what an execution can give. Who may not needs not: without
-// new privileges an execution gives nothing.
+// mayDropBounding reports whether this thread may empty the set of what an execution can give. A thread that may not
+// needs not: without new privileges an execution gives nothing.
 func mayDropBounding() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

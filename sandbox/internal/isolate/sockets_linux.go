@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// knownSockets is what of the sockets of agents, daemons and displays there is and the plan does not list. Whoever reaches them
-// acts as the user, or as root, outside. A directory that holds a listed one is covered socket by socket.
+// knownSockets is what of the sockets of agents, daemons and displays there is and the plan does not list. A process that
+// reaches them acts as the user, or as root, outside. A directory that holds a listed one is covered socket by socket.
 func knownSockets(listed []confine.Place) (there []covered) {
 	within := func(dir string) bool {
 		return slices.ContainsFunc(listed, func(s confine.Place) bool { return strings.HasPrefix(s.Path, dir+"/") })

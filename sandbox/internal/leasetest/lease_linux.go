@@ -2,7 +2,7 @@
 //
 //	program, giveBack := leasetest.Leased(t, "/bin/true")
 //
-// Whoever opens or executes the program waits until the lease on it is given back, or the kernel ends it: after
+// A process that opens or executes the program waits until the lease on it is given back, or the kernel ends it: after
 // /proc/sys/fs/lease-break-time, 45 s by default.
 package leasetest
 

@@ -185,7 +185,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 // deny adds what may not be read, which need not exist.
 func (f *finder) deny(path string) error {
 	_, _, err := f.open(path, confine.Nothing)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // who may not reach it now may not later
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // one that may not reach it now may not later
 		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: filepath.Clean(path), Access: confine.Nothing, File: -1})
 		return nil
 	}

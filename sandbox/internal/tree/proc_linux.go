@@ -109,7 +109,7 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
-// exists reports whether there is a process of this number, whoever may see it.
+// exists reports whether there is a process of this number, even if it is hidden from us.
 func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
 
 // hiddenProcess stands for one of which nothing can be known.

@@ -84,7 +84,7 @@ func (t *Tree) Watch() {
 	} else if t.overAtOnce(status) {
 		return
 	}
-	runtime.Gosched() // whoever waits for the exit goes first; the walk takes a while
+	runtime.Gosched() // waiters for the exit go first; the walk takes a while
 	t.bury()
 	if t.deserted() {
 		close(t.counted)

@@ -88,7 +88,7 @@ func (c *Conn) Send(message Message, files ...*os.File) error {
 	})
 }
 
-// Later writes a message together with the next one. Who calls it knows that another comes soon.
+// Later writes a message together with the next one. Its caller knows that another comes soon.
 func (c *Conn) Later(message Message) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()

@@ -336,7 +336,7 @@ func (o *Outbox) send(w *waiting) {
 	}
 }
 
-// fail is for a broken connection: whoever reads it learns that, too, and answers what waits.
+// fail is for a broken connection: its reader learns that, too, and answers what waits.
 func (o *Outbox) fail() {
 	_ = o.conn.Close()
 	o.mu.Lock()
