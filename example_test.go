@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -12,11 +15,12 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// open opens a session for an example.
-func open() (session *execbus.Session, shut func()) {
-	session = must(onWarden().OpenSession(execbus.SessionOptions{Dir: "/", DeterministicIDs: true}))
+// open starts a runtime with a session, and shut ends both.
+func open(options execbus.SessionOptions) (session *execbus.Session, shut func()) {
+	rt := must(execbus.Start(execbus.Options{}))
+	session = must(rt.OpenSession(options))
 	return session, func() {
-		if err := session.Close(context.Background()); err != nil {
+		if err := rt.Shutdown(context.Background()); err != nil {
 			panic(err)
 		}
 	}
@@ -101,7 +105,7 @@ func ExampleRuntime_Stats() {
 }
 
 func ExampleSession_Exec() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	result, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"seq", "1", "1000"}, MaxOutputTokens: new(10)})
 	if err != nil {
@@ -135,7 +139,7 @@ func ExampleSession_Exec() {
 
 // An error says what happened, to what, and what to do, and matches a sentinel.
 func ExampleSession_Exec_error() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	_, err := session.Exec(context.Background(), messages.ExecCommand{Argv: []string{"/usr/bin/maek"}})
 	fmt.Println(errors.Is(err, messages.ErrNoSuchProgram))
@@ -146,7 +150,7 @@ func ExampleSession_Exec_error() {
 }
 
 func ExampleSession_Run() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	script := "echo to stdout; echo to stderr >&2; sleep 1000"
 	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(time.Second)}
@@ -159,7 +163,7 @@ func ExampleSession_Run() {
 }
 
 func ExampleSession_Write() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	command := messages.ExecCommand{Argv: []string{"tr", "a-z", "A-Z"}, OpenStdin: true, NoWait: true}
@@ -177,7 +181,7 @@ func ExampleSession_Write() {
 
 // A command that takes longer than its yield time lives on. NoTimeout waits for its end.
 func ExampleSession_Poll() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 1; echo done"}, Yield: new(messages.MinYield)}
@@ -196,7 +200,7 @@ func ExampleSession_Poll() {
 }
 
 func ExampleSession_Read() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	result := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"seq", "1", "1000"}}))
@@ -211,7 +215,7 @@ func ExampleSession_Read() {
 }
 
 func ExampleSession_Resize() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; stty size"}, TTY: true, NoWait: true}
@@ -226,7 +230,7 @@ func ExampleSession_Resize() {
 }
 
 func ExampleSession_Signal() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
@@ -240,7 +244,7 @@ func ExampleSession_Signal() {
 }
 
 func ExampleSession_CloseStdin() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true, NoWait: true}))
@@ -253,7 +257,7 @@ func ExampleSession_CloseStdin() {
 }
 
 func ExampleSession_Terminate() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
@@ -266,7 +270,7 @@ func ExampleSession_Terminate() {
 }
 
 func ExampleSession_TerminateAll() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	for range 3 {
@@ -280,7 +284,7 @@ func ExampleSession_TerminateAll() {
 }
 
 func ExampleSession_List() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
@@ -294,7 +298,7 @@ func ExampleSession_List() {
 }
 
 func ExampleSession_Records() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
@@ -306,7 +310,7 @@ func ExampleSession_Records() {
 }
 
 func ExampleSession_UpdateEnvironment() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	dir := "usr/bin" // relative to the directory so far
@@ -320,7 +324,7 @@ func ExampleSession_UpdateEnvironment() {
 }
 
 func ExampleSession_Events() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	events, err := session.Events(execbus.Watch{Calls: []messages.CallID{"greet"}, Lossless: true})
@@ -353,7 +357,7 @@ func ExampleSession_Events() {
 
 // While yields are paused no call is answered because its time is over.
 func ExampleSession_PauseYields() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	if err := session.PauseYields(ctx); err != nil {
@@ -369,7 +373,7 @@ func ExampleSession_PauseYields() {
 }
 
 func ExampleSession_Close() {
-	session, shut := open()
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
 	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
@@ -379,4 +383,250 @@ func ExampleSession_Close() {
 	// Output:
 	// <nil>
 	// true
+}
+
+// An approver answers in the place of a person. What was approved for the session is not asked about again.
+func ExampleApproverFunc() {
+	ctx := context.Background()
+	approver := execbus.ApproverFunc(func(_ context.Context, q messages.Question) (messages.Decision, error) {
+		fmt.Println("asked:", q.Display)
+		return messages.Decision{Kind: messages.DecisionApprovedForSession}, nil
+	})
+	session, shut := open(execbus.SessionOptions{Dir: "/", Approver: approver,
+		Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	defer shut()
+	for range 2 {
+		result := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "0"}}))
+		fmt.Println(result.Status)
+	}
+	// Output:
+	// asked: sleep 0
+	// code(0)
+	// code(0)
+}
+
+// A watcher for questions by name may answer them, and so may anybody else.
+func ExampleSession_Decide() {
+	ctx := context.Background()
+	session, shut := open(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	defer shut()
+	questions := must(session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}))
+	defer questions.Close()
+	go func() {
+		for event := range questions.All(ctx) {
+			if asked, ok := event.(messages.ApprovalRequested); ok {
+				_ = session.Decide(ctx, messages.Decide{Question: asked.ID, Decision: messages.Decision{Kind: messages.DecisionDenied, Rejection: "not on a Friday"}})
+			}
+		}
+	}()
+	_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "0"}})
+	rejection := err.(*messages.Error)
+	fmt.Println(rejection.Code, rejection.Detail)
+	// Output: rejected not on a Friday
+}
+
+func ExampleSession_Questions() {
+	ctx := context.Background()
+	session, shut := open(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	defer shut()
+	events := must(session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}}))
+	defer events.Close()
+	ended := make(chan *messages.Result)
+	go func() { ended <- must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "0"}})) }()
+	must(events.Next(ctx)) // it has been put
+	for _, q := range must(session.Questions(ctx)) {
+		fmt.Println(q.Display, "in", q.Dir)
+		fmt.Println(session.Decide(ctx, messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionApproved}}))
+	}
+	fmt.Println((<-ended).Status)
+	// Output:
+	// sleep 0 in /
+	// <nil>
+	// code(0)
+}
+
+// A revoked grant is asked about again.
+func ExampleSession_Revoke() {
+	ctx := context.Background()
+	asked := 0
+	session, shut := open(execbus.SessionOptions{Dir: "/", Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
+		Approver: execbus.ApproverFunc(func(context.Context, messages.Question) (messages.Decision, error) {
+			asked++
+			return messages.Decision{Kind: messages.DecisionApprovedForSession}, nil
+		})})
+	defer shut()
+	command := messages.ExecCommand{Argv: []string{"sleep", "0"}}
+	must(session.Exec(ctx, command))
+	for _, grant := range must(session.Grants(ctx)) {
+		fmt.Println(grant.Display, session.Revoke(ctx, messages.RevokeGrant{Grant: grant.ID}))
+	}
+	must(session.Exec(ctx, command))
+	fmt.Println("asked", asked, "times")
+	// Output:
+	// sleep 0 <nil>
+	// asked 2 times
+}
+
+// A rule file with an error keeps the others in force.
+func ExampleRuntime_RuleErrors() {
+	ctx := context.Background()
+	dir := must(os.MkdirTemp("", "rules"))
+	defer func() { _ = os.RemoveAll(dir) }()
+	_ = os.WriteFile(filepath.Join(dir, "a.rules"), []byte(`prefix_rule(pattern=["sleep"], decision="forbidden")`), 0o600)
+	_ = os.WriteFile(filepath.Join(dir, "b.rules"), []byte("prefix_rule("), 0o600)
+	rt := must(execbus.Start(execbus.Options{Rules: []execbus.RuleLayer{{Dir: dir, Trusted: true}}}))
+	defer func() { _ = rt.Shutdown(ctx) }()
+	fmt.Println("files with errors:", len(rt.RuleErrors()))
+
+	session := must(rt.OpenSession(execbus.SessionOptions{}))
+	_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "0"}})
+	fmt.Println(err.(*messages.Error).Detail)
+	// Output:
+	// files with errors: 1
+	// `sleep 0` rejected: a rule of the policy forbids commands that begin with `sleep`
+}
+
+// Policies change for later commands.
+func ExampleExecutor_UpdateEnvironment() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	err := session.Executor().UpdateEnvironment(ctx, messages.UpdateEnvironment{Approval: &messages.ApprovalPolicy{Mode: messages.ApproveNever}})
+	fmt.Println(err)
+	_, err = session.Exec(ctx, messages.ExecCommand{Argv: []string{"rm", "-rf", "./no-such-directory"}})
+	fmt.Println(err.(*messages.Error).Code)
+	// Output:
+	// <nil>
+	// rejected
+}
+
+func ExampleSession_Start() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	p, err := session.Start(ctx, messages.ExecCommand{Argv: []string{"sort"}, OpenStdin: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := io.Copy(p, strings.NewReader("pear\napple\n")); err != nil {
+		fmt.Println(err)
+	}
+	if err := p.CloseStdin(ctx); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(p.Wait(ctx))
+	result, err := p.Poll(ctx, messages.Poll{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s", result.Output)
+	// Output:
+	// code(0) <nil>
+	// apple
+	// pear
+}
+
+func ExampleProcess_Follow() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	p, err := session.Start(ctx, messages.ExecCommand{Script: "echo 1; echo 2 >&2; read line; echo $line", OpenStdin: true, Login: new(false)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Fprintln(p, "3")
+	all := map[messages.Stream]string{}
+	for event, err := range p.Follow(ctx, 0) { // from the first byte, however late this begins
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			all[e.Stream] += string(e.Bytes)
+		case messages.Gap:
+			fmt.Println(e) // this loop was too slow
+		}
+	}
+	fmt.Printf("%q %q\n", all[messages.StreamStdout], all[messages.StreamStderr])
+	// Output:
+	// "1\n3\n" "2\n"
+}
+
+func ExampleSession_Process() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	result, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(time.Duration)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := session.Process(ctx, result.Process)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p.Status())
+	fmt.Println(p.Terminate(ctx))
+	fmt.Println(p.Status())
+	// Output:
+	// none false
+	// terminated by user, signal(15) <nil>
+	// signal(15) true
+}
+
+func ExampleSession_Executor() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	process, err := session.Executor().Spawn(ctx, execbus.SpawnRequest{ProcessID: "cat-1", Dir: "/",
+		Argv: []string{"bash", "-c", `read line; echo "$GREETING $line"; exit 3`}, Env: map[string]string{"GREETING": "hello"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Fprintln(process, "world")
+	for event, err := range process.Follow(ctx, 0) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if delta, ok := event.(messages.OutputDelta); ok { // otherwise messages.Gap
+			fmt.Printf("%s: %s", delta.Stream, delta.Bytes)
+		}
+	}
+	fmt.Println(process.Wait(ctx))
+	// Output:
+	// stdout: hello world
+	// code(3) <nil>
+}
+
+func ExampleSession_Wait() {
+	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
+	defer shut()
+	ctx := context.Background()
+	var both messages.AwaitExit
+	for _, script := range []string{"exit 1", "exit 2"} {
+		started, err := session.Exec(ctx, messages.ExecCommand{Script: script, NoWait: true})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		both.Processes = append(both.Processes, started.Process)
+	}
+	exits, err := session.Wait(ctx, both)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, exit := range exits {
+		fmt.Println(exit.Status)
+	}
+	// Unordered output:
+	// code(1)
+	// code(2)
 }
