@@ -111,7 +111,7 @@
 //   - A command that is rejected is never started, and has no ExecStarted. Each decision is an event, a log record and a
 //     count, with its source: rule, cache, policy, user, deadline or absence.
 //   - A session puts one question at a time. Equal ones that wait are one, unless only listeners to single calls could
-//     answer. Each that is put is resolved once, whoever dies meanwhile; a second answer gets an error. At most 256 wait.
+//     answer. Each that is put is resolved once, even if something dies meanwhile; a second answer gets an error. At most 256 wait.
 //   - With nobody to ask a command is rejected at once, and the error says what to configure. Nobody means: no approver, and
 //     no subscriber that names the event. If the last one goes, the questions that wait are rejected within 250 ms or so.
 //   - A question holds the clock of the call that asked for the command, and of no other call. The command has no slot yet,
