@@ -172,7 +172,7 @@ func TestWhatIsEnforcedIsForetoldAndTold(t *testing.T) {
 }
 
 func TestWhatDemandsMoreThanThereIsIsRefused(t *testing.T) {
-	spawner := newSpawner(t, sandbox.Options{})
+	spawner := newSpawner(t, sandbox.Options{WithoutNamespaces: true})
 	dir := t.TempDir()
 	enclose(t, spawner, workspace(dir))
 	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
@@ -307,7 +307,7 @@ func TestAdditionalPermissionsAreForOneCommand(t *testing.T) {
 }
 
 func TestAnEnclosureOfSomebodyElseIsRefused(t *testing.T) {
-	spawner := newSpawner(t, sandbox.Options{})
+	spawner := newSpawner(t, sandbox.Options{WithoutNamespaces: true})
 	l := launch(false, "true")
 	l.Sandbox = ptyio.Enclosed(workspace("/"))
 	if _, err := spawner.Can(l); !errors.Is(err, messages.ErrInvalidRequest) {
@@ -316,7 +316,7 @@ func TestAnEnclosureOfSomebodyElseIsRefused(t *testing.T) {
 }
 
 func TestAConfinedTerminalIsTheOnlyOne(t *testing.T) {
-	spawner := newSpawner(t, sandbox.Options{})
+	spawner := newSpawner(t, sandbox.Options{WithoutNamespaces: true})
 	e := enclose(t, spawner, workspace(t.TempDir()))
 	other, r := run(t, spawner, launch(true, "sh", "-c", "tty; exec sleep 1000"))
 	r.awaitOutput(t, "/dev/pts/")

@@ -15,6 +15,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -82,6 +83,10 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 		return nil, err
 	}
 	defer done()
+	if e.level() == confine.Isolated { // its enclosure was made when there was to be a warden
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
+			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
+	}
 	var leader *tree.Tree
 	err = wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) error {
 		last := len(fds) - 1
@@ -94,7 +99,7 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	return directLeader{leader, enforcedFor(e, start.Limits)}, nil
 }
 
-func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, confine []birth.Step) (*tree.Tree, error) {
+func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
 	files := make([]uintptr, max(len(fds), d.leaks))
 	for i := range files {
 		files[i] = ^uintptr(0)
@@ -106,7 +111,7 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, confine []bi
 	defer unblocked()()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
-		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: confine,
+		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
 		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
 		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
 		Left:   start.Background,

@@ -67,6 +67,11 @@
 // kind of filter. Such a thread is never in a Landlock domain: a process in the same one could reach it. The direct spawner
 // keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
 //
+// An isolated command is not the warden's child. The warden forks without executing anything; that copy becomes process 1 of new
+// namespaces, makes the mounts, bears the command, gives its memory back, and reaps. It runs no Go: see internal/birth. Nobody
+// leaves its namespace, so killing it ends the tree, and the report is airtight. The network namespace belongs to the plan and is
+// shared; see internal/isolate. The direct spawner isolates nothing, and Options.WithoutNamespaces has no spawner do it.
+//
 // The processor must be amd64 or arm64, and Linux 5.13 or newer with Landlock; otherwise Can says what is missing. A newborn that
 // the kernel does not let share our memory, as under some emulators, cannot be confined, and its start fails.
 //
@@ -130,6 +135,17 @@
 //     policy lists are within reach.
 //   - No capabilities, no new privileges, no signals to other processes (version 6 of Landlock), and none of the system
 //     calls that are doors past all this.
+//
+// Isolated is all that, and a view of the machine of its own (Linux 5.12 and user namespaces):
+//
+//   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
+//     in them are read-only. One that does not exist is an empty directory, which is removed when its policy is given up and no
+//     command needs it any more. What must not be read is covered.
+//   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a /proc that shows its own processes and is read-only.
+//   - Without the network: one that the commands under one policy share, so that a server which one has started answers to the
+//     next, and nothing else. Unix sockets only if the policy lists some; those of Docker, containerd, D-Bus, displays and of
+//     the agents of SSH and GnuPG are covered then unless they are listed.
+//   - A rename out of a directory that holds a protected name below the top of a root fails with EXDEV.
 //
 // What confined cannot do: protect .git, .agents, .codex and nested repositories inside of a writable root, or
 // deny reads, for which a session has to accept it by name; hide other processes; and, below the writable roots of

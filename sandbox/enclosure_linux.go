@@ -21,6 +21,7 @@ type enclosure struct {
 	confinement ptyio.Confinement
 	found       *places.Found
 	readable    *places.Readable
+	unisolated  string // why nothing is isolated, whatever the kernel can; empty if it is
 	enforced    messages.Enforcement
 	refused     error // why it is not enforced
 
@@ -32,17 +33,27 @@ type enclosure struct {
 	numbers  map[*wardenProcess]uint64 // under which wardens know it
 }
 
+// needsWarden is why some spawners isolate nothing.
+const needsWarden = "it needs a warden, and commands are started without one"
+
 // lookups bounds the looks at file systems that do not answer: each takes a thread that nobody can end.
 var lookups = make(chan struct{}, 64)
 
 // Enclose implements ptyio.Spawner.
-func (*wardens) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c) })
+func (w *wardens) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	unisolated := ""
+	switch {
+	case w.options.WithoutNamespaces:
+		unisolated = "this host has chosen to make no namespaces"
+	case w.options.Warden == "" && cannotExecute() != "":
+		unisolated = needsWarden
+	}
+	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, unisolated) })
 }
 
 // Enclose implements ptyio.Spawner.
 func (*direct) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c) })
+	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, needsWarden) })
 }
 
 // enclose waits for a look until ctx ends; then what comes of it is released.
@@ -83,22 +94,22 @@ func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclos
 	return e, nil
 }
 
-func newEnclosure(c ptyio.Confinement) (*enclosure, error) {
+func newEnclosure(c ptyio.Confinement, unisolated string) (*enclosure, error) {
 	c.Policy = c.Policy.Clone()
 	found, err := places.Find(c, places.DefaultBounds)
 	if err != nil {
 		return nil, err
 	}
-	return finishEnclosure(c, found)
+	return finishEnclosure(c, found, unisolated)
 }
 
-func finishEnclosure(c ptyio.Confinement, found *places.Found) (*enclosure, error) {
+func finishEnclosure(c ptyio.Confinement, found *places.Found, unisolated string) (*enclosure, error) {
 	readable, err := places.Everything()
 	if err != nil {
 		found.Close()
 		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
 	}
-	e := &enclosure{confinement: c, found: found, readable: readable, numbers: map[*wardenProcess]uint64{}}
+	e := &enclosure{confinement: c, found: found, unisolated: unisolated, readable: readable, numbers: map[*wardenProcess]uint64{}}
 	e.enforced, e.refused = e.enforcement()
 	return e, nil
 }
@@ -123,7 +134,7 @@ func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissio
 		if err != nil {
 			return nil, err
 		}
-		return finishEnclosure(c, found)
+		return finishEnclosure(c, found, e.unisolated)
 	})
 }
 
@@ -173,7 +184,8 @@ func (e *enclosure) close() {
 	e.found.Close()
 }
 
-// enter is what a start needs of its enclosure, until done. There is no rule set where nothing is to be enforced.
+// enter is what a start needs of its enclosure, until done. There is a rule set only for what is confined: what is isolated makes its
+// own, inside.
 func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err error) {
 	e, is := start.Sandbox.(*enclosure)
 	if !is || e.enforced.Level == messages.AssuranceNone {
@@ -181,6 +193,9 @@ func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err er
 	}
 	if err := e.use(); err != nil {
 		return nil, nil, nil, err
+	}
+	if e.enforced.Level == messages.AssuranceIsolated {
+		return e, nil, e.unuse, nil
 	}
 	var terminal *os.File
 	if start.TTY {
@@ -197,6 +212,17 @@ func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err er
 		}
 		e.unuse()
 	}, nil
+}
+
+// level is how much the warden enforces.
+func (e *enclosure) level() confine.Level {
+	switch {
+	case e == nil || e.enforced.Level == messages.AssuranceNone:
+		return confine.None
+	case e.enforced.Level == messages.AssuranceIsolated:
+		return confine.Isolated
+	}
+	return confine.Confined
 }
 
 // enforces is what is enforced for its commands; nil without an enclosure.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
 )
 
 // spawn refuses what cannot be enforced before it looks for the program.
@@ -40,11 +43,15 @@ func can(launch ptyio.Launch) (messages.Enforcement, error) {
 
 // enforcement is the strongest there is, unless that is less than what is accepted.
 func (e *enclosure) enforcement() (messages.Enforcement, error) {
-	best := messages.Enforcement{Level: messages.AssuranceNone, Missing: []messages.Missing{noNamespaces}}
+	isolation := e.unisolatable()
+	if isolation == nil {
+		return e.isolated(), nil
+	}
+	best := messages.Enforcement{Level: messages.AssuranceNone, Missing: []messages.Missing{*isolation}}
 	if why := unconfinable(); why != nil {
 		best.Missing = append(best.Missing, *why)
 	} else {
-		best = e.confined(noNamespaces)
+		best = e.confined(*isolation)
 	}
 	least, because := e.least()
 	if best.Level.AtLeast(least) {
@@ -53,8 +60,48 @@ func (e *enclosure) enforcement() (messages.Enforcement, error) {
 	return messages.Enforcement{}, e.tooLittle(best, least, because)
 }
 
-// noNamespaces is why nothing is isolated.
-var noNamespaces = messages.Missing{What: "isolation", Why: "this build makes no namespaces"}
+// unisolatable is why nothing can be isolated; nil if it can.
+func (e *enclosure) unisolatable() *messages.Missing {
+	if e.unisolated != "" {
+		return &messages.Missing{What: "isolation", Why: e.unisolated}
+	}
+	if errno := confine.Filters(); errno != 0 {
+		return failedStep("isolation", "seccomp", "seccomp", errno)
+	}
+	probe := isolate.Probe
+	if e.found.Plan.Network {
+		probe = isolate.ProbeShared
+	}
+	err := probe()
+	if err == nil {
+		return nil
+	}
+	missing := &messages.Missing{What: "isolation", Why: "the kernel refuses namespaces: " + err.Error()}
+	if failed, is := errors.AsType[*birth.Error](err); is {
+		missing.Why = "the kernel refuses a step of it: " + failed.Step
+		missing.Step, missing.Errno = failed.Step, int(failed.Errno)
+		if failed.Errno != 0 {
+			missing.Why += ": " + failed.Errno.Error()
+		}
+	}
+	return missing
+}
+
+// isolated is everything, but for what this kernel lacks.
+func (e *enclosure) isolated() messages.Enforcement {
+	kernel := confine.Kernel()
+	r := messages.Enforcement{Level: messages.AssuranceIsolated, LandlockABI: kernel.ABI,
+		Mechanisms: []string{"namespaces", "landlock", "seccomp", "no_new_privs", "capabilities"}}
+	if kernel.ABI == 0 {
+		r.Mechanisms = slices.Delete(r.Mechanisms, 1, 2)
+		r.Missing = append(r.Missing, *failedStep("a second restriction of files", "Landlock", "landlock_create_ruleset", kernel.Errno))
+	}
+	if err := isolate.ProbeProc(); err != nil {
+		r.Missing = append(r.Missing, messages.Missing{What: "hiding of other processes' names", Why: "the kernel gives no /proc of its own: " + err.Error()})
+	}
+	r.Missing = append(r.Missing, e.found.Gaps...)
+	return r
+}
 
 // unconfinable is why nothing can be confined; nil if it can.
 func unconfinable() *messages.Missing {

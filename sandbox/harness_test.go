@@ -23,7 +23,7 @@ func both(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner, tty bool)
 	for _, direct := range []bool{false, true} {
 		for _, tty := range []bool{false, true} {
 			t.Run(spawnerName(direct)+"/"+streamsName(tty), func(t *testing.T) {
-				test(t, newSpawner(t, sandbox.Options{Direct: direct}), tty)
+				test(t, newSpawner(t, sandbox.Options{Direct: direct, WithoutNamespaces: true}), tty)
 			})
 		}
 	}

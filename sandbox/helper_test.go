@@ -67,6 +67,10 @@ func TestMain(m *testing.M) {
 		forge()
 	case "crowded":
 		beCrowded()
+	case "isolated":
+		beIsolated()
+	case "refused":
+		beRefused()
 	case "again":
 		executeAgain()
 	default:

@@ -101,11 +101,13 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 		return nil, err
 	}
 	defer done()
-	if rules != nil {
+	if request.Level = e.level(); request.Level != confine.None {
 		if request.Plan, err = p.number(ctx, e); err != nil {
 			return nil, err
 		}
-		request.Level, request.Ruleset = confine.Confined, len(files)
+	}
+	if rules != nil {
+		request.Ruleset = len(files)
 		files = append(files, rules)
 		request.Files = len(files)
 	}

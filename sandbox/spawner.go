@@ -14,6 +14,9 @@ type Options struct {
 	// Warden is the executable that becomes the warden; empty means this process's own. It must have been built with the
 	// same version of this package.
 	Warden string
+	// WithoutNamespaces confines commands, and does not isolate them, also where that is possible: for hosts whose commands must
+	// see the host's processes, and for tests.
+	WithoutNamespaces bool
 	// WardenEnvironment says what of this process's environment the warden gets for its start: all of it by default. Nothing
 	// of it ever reaches a command.
 	WardenEnvironment messages.EnvironmentPolicy

@@ -73,6 +73,12 @@ func handled(abi int, network bool) (attr ruleset, size uintptr) {
 	return attr, size
 }
 
+// Handled is the landlock_ruleset_attr of a domain that leaves the network alone, in words and as long as this ABI knows it.
+func Handled(abi int) []uint64 {
+	attr, size := handled(abi, true)
+	return []uint64{attr.files, attr.network, attr.scoped}[:size/8]
+}
+
 // ruleset is landlock_ruleset_attr.
 type ruleset struct{ files, network, scoped uint64 }
 

@@ -37,7 +37,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 			for b.Loop() {
 				n, err := birth.BeginFamily(Family(Launch{Plan: plan, Files: []int{-1, -1, -1}, Report: report[1], Network: variant.network,
-					Program: "/bin/true", Argv: []string{"true"}, Filter: variant.filter, Landlock: landlock()}))
+					Program: "/bin/true", Argv: []string{"true"}, Filter: variant.filter}))
 				if err == nil {
 					err = n.Wait()
 				}

@@ -17,8 +17,12 @@
 // # What is covered
 //
 // /dev holds null, zero, full, random, urandom, tty, the command's terminal as console, its own pts and shm. /proc is that of the
-// pid namespace, read-only, and files of the kernel in it are covered. Where unix sockets are allowed, those of agents, daemons and displays that are
-// known by name are covered, unless the plan lists them.
+// pid namespace, read-only and without what the command may not trace, which is process 1; files of the kernel in it are covered.
+// Where unix sockets are allowed, those of agents, daemons and displays that are known by name are covered, unless the plan lists
+// them.
+//
+// The directories around a protected place, up to the writable one, are mounts of their own, so that they cannot be moved away with
+// it. A rename from one into another fails with EXDEV, as between two disks.
 //
 // # What you may not assume
 //

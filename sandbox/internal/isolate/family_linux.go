@@ -10,39 +10,48 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
 // Launch is what an isolated command is started with. Descriptors are those of this process.
 type Launch struct {
 	Plan  *confine.Plan
 	Files []int // the command's, from 0 on; -1 is closed
+	// Groups are the cgroup.procs files of the control groups that all of it joins.
+	Groups []int
 	// Report is the end of a pipe for birth.Records.
 	Report   int
-	Terminal string   // the path of its controlling terminal, which is descriptor 0; empty for none
+	TTY      bool     // descriptor 0 becomes the controlling terminal
+	Terminal string   // where that is found by its name; empty if it is not
 	Network  *Network // where it may not use the host's; nil where it may
 	Dir      string
+	OwnProc  bool   // fail where the kernel refuses a /proc of its own
 	Program  string // empty for a command that ends at once
 	Argv     []string
 	Env      []string
 	Limits   []birth.Step
 	Filter   []unix.SockFilter
-	Landlock Landlock
 }
 
-// Landlock is the second fence around files, which are rules like those of the mounts. The zero value is none.
-type Landlock struct {
-	Ruleset []uint64 // landlock_ruleset_attr, as long as the kernel knows it
-	// The rights of directories that can be read, of those that can be written, and of a directory of devices.
-	Read, Write, Devices uint64
+// KindOf is the filter for a plan.
+func KindOf(p *confine.Plan) seccomp.Kind {
+	k := seccomp.Kind{Network: seccomp.Private, Unix: len(p.Sockets) > 0, Root: os.Geteuid() == 0}
+	if p.Network {
+		k.Network = seccomp.On
+	}
+	return k
 }
 
 // Family is the launch as a list of steps. All but the sockets and the devices of this machine are looked at by the kernel alone.
 func Family(l Launch) birth.Family {
 	f := birth.Family{Report: max(len(l.Files), 3), Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
-	if l.Network != nil {
-		f.Join = l.Network.join()
+	for _, group := range l.Groups {
+		f.Join = append(f.Join, birth.Join(group))
 	}
-	s := &space{plan: l.Plan}
+	if l.Network != nil {
+		f.Join = append(f.Join, l.Network.join()...)
+	}
+	s := &space{plan: l.Plan, ownProc: l.OwnProc}
 	s.descriptors(l.Files, l.Report, f.Report)
 	s.identity()
 	s.add(birth.DeathSignal(syscall.SIGKILL)[0],
@@ -50,14 +59,14 @@ func Family(l Launch) birth.Family {
 		birth.Call("reach the parent", unix.SYS_WRITE, birth.Number(f.Report), birth.Words(0, 0), birth.Number(16)))
 	s.build(l.Terminal)
 	var domain []birth.Step
-	if l.Landlock.Ruleset != nil {
-		domain = []birth.Step{birth.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, s.rules(l.Landlock).Word(0), birth.Number(0))}
+	if abi := confine.Kernel().ABI; abi > 0 {
+		domain = []birth.Step{birth.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, s.rules(abi).Word(0), birth.Number(0))}
 	}
 	s.add(birth.Prctl("become undumpable", unix.PR_SET_DUMPABLE, 0))
 	f.First = s.steps
 
 	f.Command = []birth.Step{birth.Setsid()}
-	if l.Terminal != "" {
+	if l.TTY {
 		f.Command = append(f.Command, birth.ControllingTTY(0))
 	}
 	if l.Dir != "" {
@@ -101,35 +110,6 @@ func (b *builder) identity() {
 			birth.Call("close "+file.name, unix.SYS_CLOSE, fd.Word(0)))
 	}
 }
-
-// rules makes a Landlock rule set that says what the mounts say.
-func (s *space) rules(l Landlock) (ruleset *birth.Memory) {
-	ruleset = birth.NewMemory(0)
-	s.add(birth.Call("landlock rule set", unix.SYS_LANDLOCK_CREATE_RULESET, birth.Words(l.Ruleset...),
-		birth.Number(8*len(l.Ruleset)), birth.Number(0)).Keep(ruleset, 0))
-	below := func(what string, rights uint64, path string) {
-		rule := birth.NewMemory(rights, 0) // landlock_path_beneath_attr, whose end the kernel does not read
-		s.add(birth.Call(what, unix.SYS_OPENAT, here(), birth.Text(path), birth.Number(unix.O_PATH|unix.O_CLOEXEC)).Keep(rule, 1),
-			birth.Call(what, unix.SYS_LANDLOCK_ADD_RULE, ruleset.Word(0), birth.Number(unix.LANDLOCK_RULE_PATH_BENEATH), rule.At(0), birth.Number(0)))
-	}
-	below("landlock: read", l.Read, "/")
-	below("landlock: devices", l.Devices, "/dev")
-	below("landlock: shared memory", l.Write, "/dev/shm")
-	for _, place := range s.plan.Places {
-		if place.Access == confine.Write {
-			rights := l.Write
-			if !place.Directory {
-				rights &= forFiles
-			}
-			below("landlock: "+place.Path, rights, place.Path)
-		}
-	}
-	return ruleset
-}
-
-// forFiles are the rights that a rule about a file may give.
-const forFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
-	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 // Reports makes the pipe of a launch: the end that is read here, and the descriptor for Launch.Report, which is to be closed when
 // the birth has begun.

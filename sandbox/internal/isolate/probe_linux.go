@@ -13,15 +13,18 @@ import (
 
 // Probe isolates a command that does nothing, with a network of its own, once, and says which step failed: a *birth.Error. A kernel
 // may refuse any of them, and some systems let the first ones pass.
-var Probe = sync.OnceValue(func() error { return probe(true) })
+var Probe = sync.OnceValue(func() error { return probe(true, false) })
 
 // ProbeShared is the like for a command on the host's network.
-var ProbeShared = sync.OnceValue(func() error { return probe(false) })
+var ProbeShared = sync.OnceValue(func() error { return probe(false, false) })
 
-func probe(own bool) error {
+// ProbeProc is the like, and fails also where the host's /proc would stay.
+var ProbeProc = sync.OnceValue(func() error { return probe(false, true) })
+
+func probe(own, strict bool) error {
 	runtime.LockOSThread() // the command dies with the thread
 	defer runtime.UnlockOSThread()
-	launch := Launch{Plan: &confine.Plan{Network: !own}, Filter: seccomp.Filter(seccomp.Kind{Network: seccomp.Private})}
+	launch := Launch{Plan: &confine.Plan{Network: !own}, OwnProc: strict, Filter: seccomp.Filter(seccomp.Kind{Network: seccomp.Private})}
 	if own {
 		network, err := NewNetwork()
 		if err != nil {

@@ -28,6 +28,8 @@ type space struct {
 	blank    *birth.Memory            // a file system with what covers are made of
 	dev, shm *birth.Memory
 	proc     *birth.Memory
+	ownProc  bool // and nothing else
+	fastened map[string]bool
 }
 
 func here() birth.Operand { return birth.Number(unix.AT_FDCWD) }
@@ -48,7 +50,7 @@ func (s *space) build(terminal string) {
 		attributes = harmless
 	}
 	s.set("make the root read-only", here(), "/", attributes, unix.AT_RECURSIVE, unix.MS_PRIVATE)
-	s.add(attached("mount /proc", s.proc, here(), "/proc").MayFail())
+	s.add(s.proper(attached("mount /proc", s.proc, here(), "/proc")))
 	s.blanks()
 	s.devices(nodes)
 	s.cover(present(kernelFiles))
@@ -73,11 +75,19 @@ func (s *space) takeWritable() {
 // newProc is /proc of the new pid namespace. Where the kernel refuses it the old one stays.
 func (s *space) newProc() *birth.Memory {
 	from := len(s.steps)
-	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC)
+	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC, "hidepid", "ptraceable") // which process 1 is not
 	for i := from; i < len(s.steps); i++ {
-		s.steps[i] = s.steps[i].MayFail()
+		s.steps[i] = s.proper(s.steps[i])
 	}
 	return proc
+}
+
+// proper is a step for a new /proc, which may fail unless nothing else will do.
+func (s *space) proper(step birth.Step) birth.Step {
+	if s.ownProc {
+		return step
+	}
+	return step.MayFail()
 }
 
 // Names in the file system of covers.
@@ -125,6 +135,9 @@ func (s *space) places() {
 	places := slices.Clone(s.plan.Places)
 	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
 	for _, place := range places {
+		if place.Access != confine.Write {
+			s.fasten(filepath.Dir(place.Path))
+		}
 		switch {
 		case place.Path == "/": // it is what was not made read-only
 		case place.Access == confine.Write:
@@ -148,6 +161,25 @@ func (s *space) places() {
 	if len(s.plan.Sockets) > 0 {
 		s.cover(knownSockets(s.plan.Sockets))
 	}
+}
+
+// fasten keeps a directory where something is protected, and those around it, in their places: they become mounts of their own, which
+// cannot be moved away with what is in them.
+func (s *space) fasten(dir string) {
+	if s.fastened[dir] || dir == "/" || !Writable(s.plan, dir) {
+		return
+	}
+	s.fasten(filepath.Dir(dir))
+	if s.writable[dir] != nil { // it is one already
+		return
+	}
+	if s.fastened == nil {
+		s.fastened = map[string]bool{}
+	}
+	s.fastened[dir] = true
+	what := "fasten " + dir
+	at := s.open(what, dir)
+	s.attach(what, s.clone(what, at.Word(0), ""), at.Word(0), "")
 }
 
 // inWritable reports whether the most specific place around a path can be written.

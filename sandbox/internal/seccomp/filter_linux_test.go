@@ -254,6 +254,7 @@ func TestWhatAFilterDenies(t *testing.T) {
 		{"datagrams, listed", listed, native(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_DGRAM), 0},
 		{"tcp, private", private, native(unix.SYS_SOCKET, unix.AF_INET6, stream), 0},
 		{"netlink, private", private, native(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW), 0},
+		{"audit, private", private, native(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), unix.EPERM},
 		{"unix, private", private, native(unix.SYS_SOCKET, unix.AF_UNIX, stream), unix.EPERM},
 		{"tcp, on", on, native(unix.SYS_SOCKET, unix.AF_INET, stream), 0},
 		{"unix, on", on, native(unix.SYS_SOCKET, unix.AF_UNIX, stream), unix.EPERM},

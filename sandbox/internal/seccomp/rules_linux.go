@@ -172,6 +172,7 @@ func sockets(k Kind) []Rule {
 	}
 	rules := []Rule{
 		deny("socket of a family", unix.SYS_SOCKET, others...),
+		deny("netlink but for routes", unix.SYS_SOCKET, is(0, unix.AF_NETLINK), isNot(2, unix.NETLINK_ROUTE)),
 		deny("socketpair of a family", unix.SYS_SOCKETPAIR, isNot(0, unix.AF_UNIX)),
 	}
 	if !k.Unix {

@@ -46,6 +46,14 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	return t, nil
 }
 
+// Undisturbed calls a function that has children which are no leaders, and reaps them. Otherwise they would be taken for what trees
+// have left.
+func (f *Forest) Undisturbed(bear func() error) error {
+	f.forking.Lock()
+	defer f.forking.Unlock()
+	return bear()
+}
+
 // found notes who the leader is: the first child of process 1, which does not reap before it is released.
 func (i *isolated) found(first int) {
 	if children, err := childrenOf(first); err == nil && len(children) > 0 {

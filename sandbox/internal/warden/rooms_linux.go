@@ -17,12 +17,14 @@ import (
 type rooms struct {
 	plans     map[uint64]*registered
 	nurseries map[seccomp.Kind]*birth.Nursery
+	filters   map[seccomp.Kind][]unix.SockFilter // of isolated commands
 }
 
 // registered is a plan with its descriptors.
 type registered struct {
 	plan  confine.Plan
 	files []int
+	cell  cell
 }
 
 // register takes a plan over. The host keeps their number in bounds: see package wire.
@@ -30,11 +32,19 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	r.plans[id] = &registered{plan, files}
+	r.plans[id] = &registered{plan: plan, files: files}
 }
 
 func (r *rooms) withdraw(id uint64) {
 	if p := r.plans[id]; p != nil {
+		if p.cell.making() {
+			p.cell.withdrawn = true
+			return
+		}
+		go p.cell.tidy(true) // a file system may not answer
+		if p.cell.network != nil {
+			p.cell.network.Close()
+		}
 		for _, fd := range p.files {
 			_ = unix.Close(fd)
 		}
@@ -73,4 +83,23 @@ func (r *rooms) nursery(kind seccomp.Kind) (*birth.Nursery, error) {
 	}
 	r.nurseries[kind] = n
 	return n, nil
+}
+
+func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
+	filter := r.filters[kind]
+	if filter == nil {
+		filter = seccomp.Filter(kind)
+		if r.filters == nil {
+			r.filters = map[seccomp.Kind][]unix.SockFilter{}
+		}
+		r.filters[kind] = filter
+	}
+	return filter
+}
+
+// close removes what commands have left that nobody will use any more. It is called when all have ended.
+func (r *rooms) close() {
+	for _, p := range r.plans {
+		p.cell.tidy(true)
+	}
 }

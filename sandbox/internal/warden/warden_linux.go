@@ -95,6 +95,7 @@ type start struct {
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
+	prepared *prepared
 	files    []int
 }
 
@@ -227,7 +228,9 @@ func reap(forest *tree.Forest) {
 }
 
 func (w *warden) end() error {
-	if left := w.forest.EndAll(grace); len(left) > 0 {
+	left := w.forest.EndAll(grace)
+	w.rooms.close()
+	if len(left) > 0 {
 		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
 	}
 	return nil
@@ -246,7 +249,7 @@ func (w *warden) serve() {
 				w.fail(request.ID, err)
 				continue
 			}
-			w.starts <- start{request.ID, request.Start, request.Register, request.Withdraw, files}
+			w.starts <- start{id: request.ID, spec: request.Start, register: request.Register, withdraw: request.Withdraw, files: files}
 			continue
 		}
 		w.mu.Lock()
@@ -280,6 +283,10 @@ func (w *warden) handle(s start) {
 		w.rooms.register(s.id, s.register.Plan, s.files)
 	case s.withdraw != nil:
 		w.rooms.withdraw(s.id)
+	case s.prepared != nil:
+		w.prepare(s.prepared)
+	case s.spec.Level == confine.Isolated:
+		w.isolate(s)
 	default:
 		w.bear(s)
 	}
@@ -289,38 +296,53 @@ func (w *warden) handle(s start) {
 func (w *warden) bear(s start) {
 	steps, nursery, err := w.rooms.confine(s.spec, s.files)
 	if err != nil {
-		for _, fd := range s.files {
-			_ = unix.Close(fd)
-		}
-		w.fail(s.id, err)
+		w.refuse(s, err)
 		return
 	}
-	files := placed(s.spec.FDs, s.files)
-	id, level := s.id, s.spec.Level // what follows lives as long as the tree, and must not keep the request
-	t, err := w.forest.Begin(tree.Spec{
-		Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Dir: s.spec.Dir, Files: files,
-		TTY: s.spec.TTY, Keep: s.spec.Keep, Grace: s.spec.Grace, Confine: steps, Nursery: nursery,
-		Groups: placed(s.spec.Groups, s.files), Rlimits: s.spec.Rlimits,
+	spec := w.spec(s.id, s.spec)
+	spec.Files, spec.Groups, spec.Rlimits = placed(s.spec.FDs, s.files), placed(s.spec.Groups, s.files), s.spec.Rlimits
+	spec.Program, spec.Argv, spec.Env, spec.Dir = s.spec.Program, s.spec.Argv, s.spec.Env, s.spec.Dir
+	spec.Confine, spec.Nursery = steps, nursery
+	t, err := w.forest.Begin(spec)
+	if err != nil {
+		w.refuse(s, err)
+		return
+	}
+	w.begun(newborn{s, t, func() {}})
+}
+
+// spec is what is said of every leader. It lives as long as the tree, and must not keep the request.
+func (w *warden) spec(id uint64, s *wire.Start) tree.Spec {
+	return tree.Spec{
+		TTY: s.TTY, Keep: s.Keep, Grace: s.Grace,
 		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
 		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
 		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
 		Over: func(status tree.Status, report tree.Report) {
 			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
 		},
-	})
-	for _, fd := range s.files { // at once: while we hold a terminal open its output has no end
+	}
+}
+
+// newborn is a leader that is being born. Failed is called where nothing becomes of it.
+type newborn struct {
+	start  start
+	tree   *tree.Tree
+	failed func()
+}
+
+// begun waits for a birth, but not for long.
+func (w *warden) begun(n newborn) {
+	for _, fd := range n.start.files { // at once: while we hold a terminal open its output has no end
 		_ = unix.Close(fd)
 	}
-	if err != nil {
-		w.fail(id, err)
-		return
-	}
-	if t.Prompt(prompt) {
-		w.born(id, t, level, len(w.starts) > 0)
+	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
+	if n.tree.Prompt(prompt) {
+		w.born(n, len(w.starts) > 0)
 		return
 	}
 	_ = w.conn.Flush()
-	go w.born(id, t, level, false)
+	go w.born(n, false)
 }
 
 // placed finds the files at some positions among those that came along; ^0 stands for none.
@@ -336,20 +358,22 @@ func placed(positions, files []int) []uintptr {
 }
 
 // born answers a start when its program has been executed. The answer can wait if another one comes soon.
-func (w *warden) born(id uint64, t *tree.Tree, level confine.Level, soon bool) {
-	if err := t.Executed(); err != nil {
+func (w *warden) born(n newborn, soon bool) {
+	id := n.start.id
+	if err := n.tree.Executed(); err != nil {
+		n.failed()
 		w.fail(id, err)
 		return
 	}
 	w.mu.Lock()
-	w.trees[id] = t
+	w.trees[id] = n.tree
 	w.mu.Unlock()
 	say := w.conn.Later
 	if !soon {
 		say = func(reply wire.Message) error { return w.conn.Send(reply) }
 	}
-	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: t.PID(), Mark: uint64(t.Mark()), Level: level}})
-	go t.Watch()
+	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}})
+	go n.tree.Watch()
 }
 
 func (w *warden) ended(last wire.Reply) {
