@@ -1,7 +1,6 @@
 package denial
 
 import (
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -57,11 +56,11 @@ func worth(d *messages.Denial) int {
 
 // judge tells what one line proves.
 func (f Facts) judge(line string) *messages.Denial {
-	refused := refusals.MatchString(line)
+	refused := refusals().MatchString(line)
 	switch {
-	case elsewhere.MatchString(line):
+	case elsewhere().MatchString(line):
 		return nil
-	case !refused && !f.Rules.Network && unreachable.MatchString(line):
+	case !refused && !f.Rules.Network && unreachable().MatchString(line):
 		return f.unconnected(line)
 	case !refused:
 		return mentioned(line)
@@ -92,10 +91,10 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 		}
 		if rule, grant, deep := f.Rules.unwritable(named.path); rule != "" {
 			return &messages.Denial{Operation: write.String(), Path: named.path, Rule: rule, Grant: writable(grant),
-				FromText: o == unclear || deep && !readOnly.MatchString(line)}
+				FromText: o == unclear || deep && !readOnly().MatchString(line)}
 		}
 		// A read-only file system where writing is allowed: the path is relative to another directory.
-		unsure = unsure || named.relative && readOnly.MatchString(line)
+		unsure = unsure || named.relative && readOnly().MatchString(line)
 	}
 	if unsure {
 		return &messages.Denial{Operation: o.String(), FromText: true}
@@ -106,7 +105,7 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 // unconnected is the denial of the network. The network is no grant for a socket of another program.
 func (f Facts) unconnected(line string) *messages.Denial {
 	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
-	if loopback.MatchString(d.Address) && !refusals.MatchString(line) {
+	if loopback().MatchString(d.Address) && !refusals().MatchString(line) {
 		return nil // there is one, and nobody listens
 	}
 	if !strings.HasPrefix(d.Address, "/") {
@@ -115,12 +114,12 @@ func (f Facts) unconnected(line string) *messages.Denial {
 	return d
 }
 
-var loopback = regexp.MustCompile(`^(127\.|localhost|\[?::1)`)
+var loopback = lazily(`^(127\.|localhost|\[?::1)`)
 
 // mentioned is a guess from a line that speaks of a sandbox, other than in the name of a file.
 func mentioned(line string) *messages.Denial {
-	rest := absolute.ReplaceAllString(quoted.ReplaceAllString(line, " "), " ")
-	if !mentions.MatchString(rest) {
+	rest := absolute().ReplaceAllString(quoted().ReplaceAllString(line, " "), " ")
+	if !mentions().MatchString(rest) {
 		return nil
 	}
 	return &messages.Denial{FromText: true}

@@ -23,35 +23,35 @@ func (o operation) String() string {
 }
 
 // readOnly is what only a write is answered with.
-var readOnly = regexp.MustCompile(`(?i)read-only file ?system|\bEROFS\b|failed to write file`)
+var readOnly = lazily(`(?i)read-only file ?system|\bEROFS\b|failed to write file`)
 
 // hints are what lines say about an operation, the strongest first.
 var hints = []struct {
 	operation operation
-	pattern   *regexp.Regexp
+	pattern   func() *regexp.Regexp
 }{
 	{write, readOnly},
-	{network, regexp.MustCompile(`(?i)\bsockets?\b|\bconnect\b|connect to|\bbind\b|\blisten|\bsendto\b|\bsendmsg\b|\bresolve|\bdial (tcp|udp|unix)|urlopen|` +
+	{network, lazily(`(?i)\bsockets?\b|\bconnect\b|connect to|\bbind\b|\blisten|\bsendto\b|\bsendmsg\b|\bresolve|\bdial (tcp|udp|unix)|urlopen|` +
 		`\bgetaddrinfo|daemon|immediate connect fail`)},
-	{privileged, regexp.MustCompile(`(?i)\bptrace|process_vm|\bunshare|\bmount(ing)?\b|\bumount|\bkill\b|\bsetns|\bnsenter|\breboot|\bkeyctl|` +
+	{privileged, lazily(`(?i)\bptrace|process_vm|\bunshare|\bmount(ing)?\b|\bumount|\bkill\b|\bsetns|\bnsenter|\breboot|\bkeyctl|` +
 		`\badd_key|\bbpf\b|perf_event|\bchroot|\bsethostname|sysctl|user namespace|new namespace|uid map|insmod|\bmodprobe|` +
 		`\bsettimeofday|\bio_uring|\brenice|setpriority|\bmlock|\bTIOCSTI`)},
-	{write, regexp.MustCompile(`(?i)\bcreat|\btouch|\bremov(e|ing)\b|\bdelet(e|ing)|\bunlink|\brm(dir)?\b|\bmkdir|\bmkdtemp|\bmkfifo|\bmknod|\bmov(e|ing)\b|` +
+	{write, lazily(`(?i)\bcreat|\btouch|\bremov(e|ing)\b|\bdelet(e|ing)|\bunlink|\brm(dir)?\b|\bmkdir|\bmkdtemp|\bmkfifo|\bmknod|\bmov(e|ing)\b|` +
 		`\brename|\blink\b|\bsymlink|\bln\b|\bwrit(e|able|ing)\b|\btruncat|\bchmod|changing permissions|\bchown|changing ownership|changing group|` +
 		`setting times|\bpreserving|\butime|\block\b|cannot make|\bsav(e|ing)\b|\bupdat(e|ing)|\binstall|\bappend|\bxattr|setting attribute|` +
 		`\btee:|\bcopy_?file|\btar: .*cannot open|output file|\bunpack|\bsymlinkat|\bopen temp`)},
-	{read, regexp.MustCompile(`(?i)\bcannot access|for reading|\breading\b|cannot open directory|\bopendir|\bscandir|\breaddir|\blstat|\bstat\b|\breadlink|` +
+	{read, lazily(`(?i)\bcannot access|for reading|\breading\b|cannot open directory|\bopendir|\bscandir|\breaddir|\blstat|\bstat\b|\breadlink|` +
 		`\b(cat|head|tail|ls|wc|stat|less|diff|find|[ezf]?grep|sort|cmp|file|du|od|xxd|md5sum|sha256sum|cd|source): |: cd: |can't cd|\bls: `)},
 }
 
 // operationOf reads from a line what was tried.
 func operationOf(line string, status messages.ExitStatus) operation {
-	if code, _ := status.Code(); code == 126 && !readOnly.MatchString(line) { // a shell could not execute a program
+	if code, _ := status.Code(); code == 126 && !readOnly().MatchString(line) { // a shell could not execute a program
 		return run
 	}
-	line = absolute.ReplaceAllString(quoted.ReplaceAllString(line, "''"), " ") // names of files say nothing
+	line = absolute().ReplaceAllString(quoted().ReplaceAllString(line, "''"), " ") // names of files say nothing
 	for _, hint := range hints {
-		if hint.pattern.MatchString(line) {
+		if hint.pattern().MatchString(line) {
 			return hint.operation
 		}
 	}

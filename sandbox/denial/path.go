@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]|“([^”]+)”")
+	quoted = lazily("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]|“([^”]+)”")
 	// absolute is a path in running text. The text before it must not be a part of it, as in https://.
-	absolute = regexp.MustCompile(`(?:^|[\s(=:,\[])((?:\.{0,2}|~)/[^\s:;,"'()\]]*)`)
+	absolute = lazily(`(?:^|[\s(=:,\[])((?:\.{0,2}|~)/[^\s:;,"'()\]]*)`)
 	// speaker is what a program says in front of everything: its name, and where in a script it is.
-	speaker = regexp.MustCompile(`^(?:[\w./+-]+|\[[^\]]+\]): (?:line \d+: |\d+: )?`)
+	speaker = lazily(`^(?:[\w./+-]+|\[[^\]]+\]): (?:line \d+: |\d+: )?`)
 	// answer is where the kernel's answer begins.
-	answer = regexp.MustCompile(`(?i)[:(]?\s*\(?(\[errno \d+\] )?(E(PERM|ACCES|ROFS)\b.*|operation not permitted|permission denied|read-only file system)`)
+	answer = lazily(`(?i)[:(]?\s*\(?(\[errno \d+\] )?(E(PERM|ACCES|ROFS)\b.*|operation not permitted|permission denied|read-only file system)`)
 )
 
 // named is a path that a line names.
@@ -41,12 +41,12 @@ func paths(line, dir string) []named {
 		found = append(found, named{filepath.Clean(path), relative})
 	}
 	text := line
-	at := answer.FindStringIndex(line)
+	at := answer().FindStringIndex(line)
 	spoken := at == nil || strings.Contains(strings.TrimSpace(line[:at[0]]), ": ")
 	if spoken { // else what stands there is all there is
-		text = speaker.ReplaceAllString(line, "")
+		text = speaker().ReplaceAllString(line, "")
 	}
-	quotes := quoted.FindAllStringSubmatch(text, -1)
+	quotes := quoted().FindAllStringSubmatch(text, -1)
 	for i := len(quotes) - 1; i >= 0; i-- { // of "move 'a' to 'b'" the last
 		for _, name := range quotes[i][1:] {
 			if strings.HasPrefix(name, "/") || !strings.ContainsAny(name, " \t") {
@@ -54,8 +54,8 @@ func paths(line, dir string) []named {
 			}
 		}
 	}
-	bare := quoted.ReplaceAllString(text, "''")
-	for _, match := range absolute.FindAllStringSubmatch(bare, -1) {
+	bare := quoted().ReplaceAllString(text, "''")
+	for _, match := range absolute().FindAllStringSubmatch(bare, -1) {
 		add(match[1])
 	}
 	if len(found) > 0 {
@@ -70,7 +70,7 @@ func paths(line, dir string) []named {
 // beforeAnswer is the relative path right before the kernel's answer: "bash: line 1: file: Permission denied". A single word
 // is one only after a program's name.
 func beforeAnswer(text string, spoken bool) string {
-	at := answer.FindStringIndex(text)
+	at := answer().FindStringIndex(text)
 	if at == nil {
 		return ""
 	}
@@ -78,33 +78,33 @@ func beforeAnswer(text string, spoken bool) string {
 	for i := len(parts) - 1; i >= 0; i-- {
 		part := strings.TrimSpace(strings.TrimSuffix(parts[i], ":"))
 		word := part[strings.LastIndexByte(part, ' ')+1:]
-		if fileName.MatchString(word) && (word == part && spoken || strings.ContainsAny(word, "./")) {
+		if fileName().MatchString(word) && (word == part && spoken || strings.ContainsAny(word, "./")) {
 			return word
 		}
 	}
 	return ""
 }
 
-var fileName = regexp.MustCompile(`^[\w.@+/-]+$`)
+var fileName = lazily(`^[\w.@+/-]+$`)
 
 // addresses are where a line names a host or a socket, the likeliest first.
-var addresses = []*regexp.Regexp{
-	regexp.MustCompile(`unix:(?://)?(/[^\s:'"]+)`),
-	regexp.MustCompile(`/dev/(?:tcp|udp)/([\w.-]+)`),
-	regexp.MustCompile(`(?i)resolve (?:host(?:name| address)?)?:? ?['"‘]?([A-Za-z0-9][\w.-]*)`),
-	regexp.MustCompile(`(?i)lookup ([A-Za-z0-9][\w.-]*)`),
-	regexp.MustCompile(`(?i)getaddrinfo \w+ ([A-Za-z0-9][\w.-]*)`),
-	regexp.MustCompile(`(?i)dial (?:tcp|udp)\d? (\[?[\w.:-]+\]?:\d+)`),
-	regexp.MustCompile(`(?i)connect \w+ ([\w.-]+:\d+)`),
-	regexp.MustCompile(`(?i)(?:connect(?:ing)?|connect fail|connection) (?:to|for) (?:host |address )?['"]?([\w.-]+(?: port \d+|:\d+)?)`),
-	regexp.MustCompile(`\b(\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?)\b`),
-	regexp.MustCompile(`\w+://(?:[^@/\s]*@)?([\w.-]+(?::\d+)?)`),
+var addresses = []func() *regexp.Regexp{
+	lazily(`unix:(?://)?(/[^\s:'"]+)`),
+	lazily(`/dev/(?:tcp|udp)/([\w.-]+)`),
+	lazily(`(?i)resolve (?:host(?:name| address)?)?:? ?['"‘]?([A-Za-z0-9][\w.-]*)`),
+	lazily(`(?i)lookup ([A-Za-z0-9][\w.-]*)`),
+	lazily(`(?i)getaddrinfo \w+ ([A-Za-z0-9][\w.-]*)`),
+	lazily(`(?i)dial (?:tcp|udp)\d? (\[?[\w.:-]+\]?:\d+)`),
+	lazily(`(?i)connect \w+ ([\w.-]+:\d+)`),
+	lazily(`(?i)(?:connect(?:ing)?|connect fail|connection) (?:to|for) (?:host |address )?['"]?([\w.-]+(?: port \d+|:\d+)?)`),
+	lazily(`\b(\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?)\b`),
+	lazily(`\w+://(?:[^@/\s]*@)?([\w.-]+(?::\d+)?)`),
 }
 
 // address is the host or socket that a line names; empty if it names none.
 func address(line string) string {
 	for _, pattern := range addresses {
-		if match := pattern.FindStringSubmatch(line); match != nil {
+		if match := pattern().FindStringSubmatch(line); match != nil {
 			return strings.Replace(strings.TrimRight(match[1], ".:"), " port ", ":", 1)
 		}
 	}

@@ -2,20 +2,19 @@ package denial
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 )
 
 // refusals are what the kernel's answers are called, and mentions what speaks of a sandbox by name.
 var (
-	refusals = regexp.MustCompile(`(?i)operation not permitted|permission denied|read-only file system|failed to write file|` +
+	refusals = lazily(`(?i)operation not permitted|permission denied|read-only file system|failed to write file|` +
 		`\b(connect|listen|bind|send) (EPERM|EACCES)\b`)
-	mentions = regexp.MustCompile(`(?i)seccomp|sandbox|landlock`)
+	mentions = lazily(`(?i)seccomp|sandbox|landlock`)
 	// unreachable is what a command says that has no network.
-	unreachable = regexp.MustCompile(`(?i)(could not|couldn't|unable to|failed to) resolve|name resolution|name or service not known|` +
+	unreachable = lazily(`(?i)(could not|couldn't|unable to|failed to) resolve|name resolution|name or service not known|` +
 		`network is unreachable|\bENETUNREACH\b|\bEAI_AGAIN\b|no such host|address family not supported|failed to connect to`)
 	// elsewhere is who else refuses: another machine, a database.
-	elsewhere = regexp.MustCompile(`(?i)permission denied \((publickey|password|keyboard-interactive|gssapi|hostbased)|` +
+	elsewhere = lazily(`(?i)permission denied \((publickey|password|keyboard-interactive|gssapi|hostbased)|` +
 		`permission denied, please try again|permission denied (for|to) (table|relation|schema|database|view|sequence|function|column|role|user|set role)`)
 )
 
@@ -38,7 +37,7 @@ func telling(output []byte) []string {
 			continue
 		}
 		line = line[max(0, at-maxLine/2):min(len(line), at+maxLine/2)]
-		text := strings.TrimRight(escapes.ReplaceAllString(string(line), ""), "\r ")
+		text := strings.TrimRight(escapes().ReplaceAllString(string(line), ""), "\r ")
 		if len(first) < maxLines/2 {
 			first = append(first, text)
 			continue
@@ -52,7 +51,7 @@ func telling(output []byte) []string {
 }
 
 // escapes are what colours a terminal.
-var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var escapes = lazily("\x1b\\[[0-9;]*[A-Za-z]")
 
 // suspicious is where in a line a word stands that may tell of a refusal; negative where none does.
 func suspicious(line []byte) int {
