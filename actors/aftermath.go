@@ -6,9 +6,6 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// maxAftermath is how long a tree that is being ended holds back a later start, from when its ending began.
-const maxAftermath = time.Second
-
 // aftermath is a tree that is being ended. The next command must not find it alive: it holds back one start that comes
 // after its ending began, until it is gone.
 type aftermath struct {
@@ -32,7 +29,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 	}
 	for other := range v.endings {
 		a := &other.aftermath
-		left := maxAftermath - time.Since(a.began)
+		left := v.aftermath - time.Since(a.began)
 		if a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
 			delete(v.endings, other)
 			continue

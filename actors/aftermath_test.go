@@ -31,7 +31,8 @@ func TestWhatIsBeingEndedIsNotFoundAliveByTheNextCommand(t *testing.T) {
 }
 
 func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
-	h := newHost(t, hostOptions{})
+	const aftermath = 300 * time.Millisecond
+	h := newHost(t, hostOptions{aftermath: aftermath})
 	s := h.open(nil)
 	stubborn := leaves("")
 	stubborn.Grace = new(time.Hour)
@@ -42,7 +43,7 @@ func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
 	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") || second.answered(0) {
 		t.Errorf("the one behind the one that is held back: %q", got.Output)
 	}
-	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < maxAftermath {
+	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < aftermath {
 		t.Errorf("the one that is held back: %q after %v", got.Output, time.Since(began))
 	}
 	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)}); err != nil {

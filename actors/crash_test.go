@@ -290,12 +290,11 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, NoTimeout: true}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
 			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true}),
-			s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}),
 		}
-		for n := range 2 {
+		for n := range 2 { // before an ending holds one of them back
 			s.said(id+messages.ProcessID(n+1), "deaf")
 		}
-		calls = append(calls, s.call(TerminateAll{}))
+		calls = append(calls, s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}), s.call(TerminateAll{}))
 		crashSupervisor(s)
 		calls = append(calls, s.call(ListProcesses{}))
 		for i, call := range calls {

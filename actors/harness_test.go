@@ -78,6 +78,8 @@ type hostOptions struct {
 	file   string                                            // for amendments
 	// patience with foreign code; zero fields are the defaults
 	patience Patience
+	// aftermath is how long a tree that is being ended holds back a later start; zero is the default
+	aftermath time.Duration
 }
 
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
@@ -96,7 +98,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file, Patience: o.patience})
+		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file, Patience: o.patience, Aftermath: o.aftermath})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ type Surroundings struct {
 	Plan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for what ended processes of all sessions have said; zero means DefaultRecordBytes.
 	RecordBytes int64
+	// Aftermath is how long a tree that is being ended holds back a later start, from when its ending began; zero means
+	// DefaultAftermath.
+	Aftermath time.Duration
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
 
@@ -40,6 +43,9 @@ const maxAsked = 64
 
 // DefaultRecordBytes is Surroundings.RecordBytes where none is named.
 const DefaultRecordBytes = 64 << 20
+
+// DefaultAftermath is Surroundings.Aftermath where none is named.
+const DefaultAftermath = time.Second
 
 // Patience is how long a host's own code may take before the runtime goes on without it.
 type Patience struct {
@@ -54,6 +60,7 @@ func (s Surroundings) withDefaults() Surroundings {
 		s.Plan = policy.MakePlan
 	}
 	s.RecordBytes = cmp.Or(s.RecordBytes, DefaultRecordBytes)
+	s.Aftermath = cmp.Or(s.Aftermath, DefaultAftermath)
 	s.asked = make(chan struct{}, maxAsked)
 	s.Patience.Spawn = cmp.Or(s.Patience.Spawn, 10*time.Second)
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
@@ -73,12 +80,13 @@ type surroundings struct {
 	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
 	ruleFile  string // where a rule that a person makes is written
 	patience  Patience
+	aftermath time.Duration
 	asked     chan struct{}
 }
 
 func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surroundings {
 	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
-		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, asked: s.asked}
+		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }
 
 // SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
