@@ -30,6 +30,7 @@ type enclosure struct {
 	released bool
 	users    int                       // starts under way
 	plain    *os.File                  // the rule set of launches without a terminal, once there was one
+	spare    *os.File                  // one for the next launch on a terminal, which adds its own
 	numbers  map[*wardenProcess]uint64 // under which wardens know it
 }
 
@@ -177,8 +178,10 @@ func (e *enclosure) close() {
 	for p, number := range e.numbers {
 		p.withdraw(number)
 	}
-	if e.plain != nil {
-		_ = e.plain.Close()
+	for _, rules := range []*os.File{e.plain, e.spare} {
+		if rules != nil {
+			_ = rules.Close()
+		}
 	}
 	e.readable.Release()
 	e.found.Close()
@@ -207,10 +210,15 @@ func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err er
 		return nil, nil, nil, err
 	}
 	return e, rules, func() {
-		if own {
-			_ = rules.Close()
+		if !own {
+			e.unuse()
+			return
 		}
-		e.unuse()
+		_ = rules.Close()
+		go func() {
+			defer e.unuse()
+			e.prepare()
+		}()
 	}, nil
 }
 
@@ -248,21 +256,54 @@ func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err err
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.plain == nil {
-			e.plain, err = e.newRuleset(nil)
+			e.plain, err = e.newRuleset()
 		}
 		return e.plain, false, err
 	}
-	err = control(terminal, func(fd int) error {
-		file, err = e.newRuleset([]confine.Allowed{{FD: fd, Rights: confine.UseDevice}})
-		return err
+	e.mu.Lock()
+	file, e.spare = e.spare, nil
+	e.mu.Unlock()
+	if file == nil {
+		if file, err = e.newRuleset(); err != nil {
+			return nil, false, err
+		}
+	}
+	err = wire.Hold([]*os.File{file, terminal}, func(fds []int) error {
+		return confine.Allow(fds[0], confine.Allowed{FD: fds[1], Rights: confine.UseDevice})
 	})
-	return file, true, err
+	if err != nil {
+		_ = file.Close()
+		return nil, false, &ptyio.StepError{Step: "landlock rules", Errno: errnoOf(err)}
+	}
+	return file, true, nil
 }
 
-// newRuleset makes a rule set of what everybody can use, what this plan allows, and more.
-func (e *enclosure) newRuleset(more []confine.Allowed) (file *os.File, err error) {
+// prepare makes a rule set for the next launch on a terminal, unless there is one: it takes a twentieth of a start. It is called
+// while the enclosure is in use.
+func (e *enclosure) prepare() {
+	e.mu.Lock()
+	wanted := e.spare == nil && !e.released
+	e.mu.Unlock()
+	if !wanted {
+		return
+	}
+	file, err := e.newRuleset()
+	if err != nil {
+		return // the launch will say so
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spare != nil {
+		_ = file.Close()
+		return
+	}
+	e.spare = file
+}
+
+// newRuleset makes a rule set of what everybody can use, and what this plan allows.
+func (e *enclosure) newRuleset() (file *os.File, err error) {
 	plan := e.found.Plan
-	rules := slices.Concat(e.readable.Rules, more)
+	rules := slices.Clone(e.readable.Rules)
 	err = wire.Hold(e.found.Files, func(fds []int) error {
 		for _, p := range plan.Places {
 			switch {
@@ -291,9 +332,4 @@ func errnoOf(err error) unix.Errno {
 		return errno
 	}
 	return unix.EIO
-}
-
-// control calls a function with a descriptor that cannot be closed until it returns.
-func control(file *os.File, use func(fd int) error) error {
-	return wire.Hold([]*os.File{file}, func(fds []int) error { return use(fds[0]) })
 }

@@ -112,7 +112,8 @@ func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
 		return -1, errno
 	}
 	for _, rule := range rules {
-		if err := allow(int(made), rule, attr.files); err != nil {
+		rule.Rights &= Rights(attr.files)
+		if err := Allow(int(made), rule); err != nil {
 			_ = unix.Close(int(made))
 			return -1, err
 		}
@@ -120,13 +121,15 @@ func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
 	return int(made), nil
 }
 
-func allow(ruleset int, rule Allowed, known uint64) error {
+// Allow adds a rule, of rights that the rule set is about; what a kernel does not know of them is left out.
+func Allow(ruleset int, rule Allowed) error {
+	attr, _ := handled(Kernel().ABI, false)
 	var beneath struct { // which is packed, and so ends after 12 bytes
 		rights uint64
 		parent int32
 		_      int32
 	}
-	beneath.rights, beneath.parent = uint64(rule.Rights)&known, int32(rule.FD)
+	beneath.rights, beneath.parent = uint64(rule.Rights)&attr.files, int32(rule.FD)
 	if beneath.rights == 0 {
 		return nil
 	}
