@@ -71,7 +71,7 @@ func ExampleRuntime_Shutdown() {
 	ctx := context.Background()
 	rt := must(execbus.Start(execbus.Options{}))
 	session := must(rt.OpenSession(execbus.SessionOptions{}))
-	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 
 	fmt.Println("shutdown:", rt.Shutdown(ctx))
 	fmt.Println("again:", rt.Shutdown(ctx))
@@ -90,7 +90,7 @@ func ExampleRuntime_Stats() {
 	session := must(rt.OpenSession(execbus.SessionOptions{}))
 	must(session.Run(ctx, messages.RunCommand{Argv: []string{"true"}}))
 	must(session.Run(ctx, messages.RunCommand{Argv: []string{"false"}}))
-	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 	if err := session.Close(ctx); err != nil {
 		fmt.Println(err)
 	}
@@ -274,7 +274,7 @@ func ExampleSession_TerminateAll() {
 	defer shut()
 	ctx := context.Background()
 	for range 3 {
-		must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+		must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 	}
 	fmt.Println(session.TerminateAll(ctx))
 	fmt.Println(len(must(session.List(ctx))), "processes")
@@ -287,7 +287,7 @@ func ExampleSession_List() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"bash", "-c", "read line"}, TTY: true, Dir: "usr", NoWait: true}))
 	for _, p := range must(session.List(ctx)) {
 		fmt.Printf("%d %s: %s in %s, terminal: %v\n", p.Process, p.State, p.Label, p.Dir, p.TTY)
@@ -376,7 +376,7 @@ func ExampleSession_Close() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 	fmt.Println(session.Close(ctx))
 	_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"true"}})
 	fmt.Println(errors.Is(err, messages.ErrClosed))

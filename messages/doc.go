@@ -49,7 +49,7 @@
 // with an *Error that names the field.
 //
 // That zero means "not said": where a request has a pointer to a number, nil is what a caller has not said, and means the
-// usual; zero is zero. What is more than a bound allows is brought down to it, and what is negative is refused.
+// usual; zero is zero, but for the timeout of a run. What is more than a bound allows is brought down to it, and what is negative is refused.
 //
 // That Error.Hint reaches the reader of an error: it names the Go way, for the embedder. The sentence is complete without.
 package messages
