@@ -139,8 +139,8 @@
 // Isolated is all that, and a view of the machine of its own (Linux 5.12 and user namespaces):
 //
 //   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
-//     in them are read-only. One that does not exist is an empty directory, which is removed when its policy is given up and no
-//     command needs it any more. What must not be read is covered.
+//     in them are read-only. One that does not exist is a socket that nobody listens on, also outside, which is removed when its
+//     policy is given up and no command needs it any more. What must not be read is covered.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a /proc that shows its own processes and is read-only.
 //   - Without the network: one that the commands under one policy share, so that a server which one has started answers to the
 //     next, and nothing else. Unix sockets only if the policy lists some; those of Docker, containerd, D-Bus, displays and of

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// desk is a directory that confined commands can write, with their home, caches and temporary files in it.
+// desk is a directory that the commands can write, with their home, caches and temporary files in it.
 type desk struct {
 	t       *testing.T
 	dir     string
@@ -24,20 +24,29 @@ type desk struct {
 	cache   string // of the compiler; empty for none
 }
 
-func newDesk(t *testing.T, programs ...string) *desk {
+// desks runs a test where commands are confined, and where they are isolated.
+func desks(t *testing.T, test func(t *testing.T, d *desk), programs ...string) {
+	t.Helper()
+	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
+		t.Run(string(level), func(t *testing.T) { test(t, newDesk(t, level, programs...)) })
+	}
+}
+
+func newDesk(t *testing.T, level messages.Assurance, programs ...string) *desk {
 	t.Helper()
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("skipped: %v", err)
 		}
 	}
-	d := &desk{t: t, dir: t.TempDir(), spawner: newSpawner(t, sandbox.Options{})}
+	d := &desk{t: t, dir: t.TempDir(), spawner: newSpawner(t, sandbox.Options{WithoutNamespaces: level == messages.AssuranceConfined})}
 	for _, name := range []string{"home", "tmp", "work"} {
 		if err := os.Mkdir(filepath.Join(d.dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := workspace(d.dir)
+	c.Least = level
 	if out, err := exec.Command("go", "env", "GOCACHE").Output(); err == nil { // a full one
 		d.cache = strings.TrimSpace(string(out))
 		c.Policy.WritableRoots = []string{d.cache}
@@ -88,74 +97,80 @@ func (d *desk) write(name, text string) {
 	}
 }
 
-func TestGoWorksConfined(t *testing.T) {
-	d := newDesk(t, "go")
-	d.write("go.mod", "module m\n\ngo 1.20\n")
-	d.write("main.go", "package main\n\nfunc main() { println(answer()) }\n\nfunc answer() int { return 42 }\n")
-	d.write("main_test.go", "package main\n\nimport \"testing\"\n\nfunc TestAnswer(t *testing.T) {\n\tif answer() != 42 {\n\t\tt.Fatal()\n\t}\n}\n")
-	if said := d.does("go build -o m . && ./m && go test ."); !strings.Contains(said, "42") || !strings.Contains(said, "ok") {
-		t.Error(said)
-	}
+func TestGoWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.write("go.mod", "module m\n\ngo 1.20\n")
+		d.write("main.go", "package main\n\nfunc main() { println(answer()) }\n\nfunc answer() int { return 42 }\n")
+		d.write("main_test.go", "package main\n\nimport \"testing\"\n\nfunc TestAnswer(t *testing.T) {\n\tif answer() != 42 {\n\t\tt.Fatal()\n\t}\n}\n")
+		if said := d.does("go build -o m . && ./m && go test ."); !strings.Contains(said, "42") || !strings.Contains(said, "ok") {
+			t.Error(said)
+		}
+	}, "go")
 }
 
-func TestGitWorksConfined(t *testing.T) {
-	d := newDesk(t, "git")
-	d.write("file", "one\n")
-	said := d.does(`git init -q . && git config user.email a@b && git config user.name n && git add file && git commit -qm first
+func TestGitWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.write("file", "one\n")
+		said := d.does(`git init -q . && git config user.email a@b && git config user.name n && git add file && git commit -qm first
 		echo two >>file; git status --short; git diff | tail -1; git log --oneline | cat`)
-	if !strings.Contains(said, " M file") || !strings.Contains(said, "+two") || !strings.Contains(said, "first") {
-		t.Error(said)
-	}
+		if !strings.Contains(said, " M file") || !strings.Contains(said, "+two") || !strings.Contains(said, "first") {
+			t.Error(said)
+		}
+	}, "git")
 }
 
-func TestMakeWorksConfined(t *testing.T) {
-	d := newDesk(t, "make")
-	d.write("Makefile", "all: a b\na b:\n\techo made $@ > $@\n")
-	if said := d.does("make -s -j2 && cat a b"); said != "made a\nmade b\n" {
-		t.Error(said)
-	}
+func TestMakeWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.write("Makefile", "all: a b\na b:\n\techo made $@ > $@\n")
+		if said := d.does("make -s -j2 && cat a b"); said != "made a\nmade b\n" {
+			t.Error(said)
+		}
+	}, "make")
 }
 
-func TestMktempWorksConfined(t *testing.T) {
-	d := newDesk(t, "mktemp")
-	if said := d.does(`f=$(mktemp); g=$(mktemp -d); echo x >"$f"; echo y >"$g/y"; cat "$f" "$g/y"; rm -r "$f" "$g"; unset TMPDIR; mktemp 2>/dev/null || echo refused`); said != "x\ny\nrefused\n" {
-		t.Error(said)
-	}
+func TestMktempWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		if said := d.does(`f=$(mktemp); g=$(mktemp -d); echo x >"$f"; echo y >"$g/y"; cat "$f" "$g/y"; rm -r "$f" "$g"; unset TMPDIR; mktemp 2>/dev/null || echo refused`); said != "x\ny\nrefused\n" {
+			t.Error(said)
+		}
+	}, "mktemp")
 }
 
-func TestJobControlWorksConfined(t *testing.T) {
-	d := newDesk(t, "bash", "sleep")
-	child, r := run(t, d.spawner, d.launch(true, "bash", "--norc", "--noprofile", "-i"))
-	typed := func(text, answer string) {
-		t.Helper()
-		child.Write([]byte(text), time.Time{}, func(int, error) {})
-		r.awaitOutput(t, answer)
-	}
-	r.awaitOutput(t, "ready> ")
-	// What the job says shows that it is in the foreground by then.
-	typed("bash -c 'trap \"echo con''tinued\" CONT; trap \"echo inter''rupted; exit\" INT; echo $((40+2)); while :; do read -t 1; done'\n", "42")
-	typed("\x1a", "Stopped")
-	typed("fg\n", "continued")
-	typed("\x03", "interrupted")
-	typed("sleep 1000 & jobs -r | wc -l; echo $((1000+1))\n", "1001")
-	typed("kill %1; wait; echo $((2000+2))\n", "2002")
-	typed("echo writ''ten >/dev/tty; exit $((3+4))\n", "written")
-	r.awaitEnd(t)
-	if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(7) {
-		t.Errorf("%v: %v", exit.Status, r)
-	}
+func TestJobControlWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		child, r := run(t, d.spawner, d.launch(true, "bash", "--norc", "--noprofile", "-i"))
+		typed := func(text, answer string) {
+			t.Helper()
+			child.Write([]byte(text), time.Time{}, func(int, error) {})
+			r.awaitOutput(t, answer)
+		}
+		r.awaitOutput(t, "ready> ")
+		// What the job says shows that it is in the foreground by then.
+		typed("bash -c 'trap \"echo con''tinued\" CONT; trap \"echo inter''rupted; exit\" INT; echo $((40+2)); while :; do read -t 1; done'\n", "42")
+		typed("\x1a", "Stopped")
+		typed("fg\n", "continued")
+		typed("\x03", "interrupted")
+		typed("sleep 1000 & jobs -r | wc -l; echo $((1000+1))\n", "1001")
+		typed("kill %1; wait; echo $((2000+2))\n", "2002")
+		typed("echo writ''ten >/dev/tty; exit $((3+4))\n", "written")
+		r.awaitEnd(t)
+		if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(7) {
+			t.Errorf("%v: %v", exit.Status, r)
+		}
+	}, "bash", "sleep")
 }
 
-func TestAFullScreenProgramWorksConfined(t *testing.T) {
-	d := newDesk(t, "less")
-	d.write("text", strings.Repeat("a line\n", 200))
-	child, r := run(t, d.spawner, d.launch(true, "less", "text"))
-	r.awaitOutput(t, "a line")
-	child.Write([]byte("G"), time.Time{}, func(int, error) {})
-	r.awaitOutput(t, "(END)")
-	child.Write([]byte("q"), time.Time{}, func(int, error) {})
-	r.awaitEnd(t)
-	if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(0) {
-		t.Errorf("%v: %v", exit.Status, r)
-	}
+func TestAFullScreenProgramWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.write("text", strings.Repeat("a line\n", 200))
+		child, r := run(t, d.spawner, d.launch(true, "less", "text"))
+		r.awaitOutput(t, "a line")
+		child.Write([]byte("G"), time.Time{}, func(int, error) {})
+		r.awaitOutput(t, "(END)")
+		child.Write([]byte("q"), time.Time{}, func(int, error) {})
+		r.awaitEnd(t)
+		if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(0) {
+			t.Errorf("%v: %v", exit.Status, r)
+		}
+	}, "less")
 }

@@ -10,21 +10,31 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// confinedCases compare a confined command with one that is not, both through the same warden.
+// confinedCases compare a command in a sandbox with one in none, both through the same warden.
 func confinedCases() []benchCase {
 	confined := func(name, about string, tty bool) benchCase {
 		return benchCase{name: name, about: about, metrics: []metric{{unit: microseconds, judge: atMost, limit: 1.1}},
-			run: func(ctx context.Context, h *harness) ([]value, error) { return compareConfined(ctx, h, tty) }}
+			run: func(ctx context.Context, h *harness) ([]value, error) {
+				return compareConfined(ctx, h, tty, sandbox.Options{WithoutNamespaces: true}, messages.SandboxPolicy{})
+			}}
+	}
+	isolated := func(name, about string, network bool, limit float64) benchCase {
+		return benchCase{name: name, about: about, metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}},
+			run: func(ctx context.Context, h *harness) ([]value, error) {
+				return compareConfined(ctx, h, false, sandbox.Options{}, messages.SandboxPolicy{NetworkAccess: network})
+			}}
 	}
 	return []benchCase{
+		isolated("spawn-isolated", "/bin/true on pipes, isolated with the host's network, against plain through the same warden", true, 3.5),
+		isolated("spawn-isolated-net", "/bin/true on pipes, isolated with a network namespace, against plain through the same warden", false, 4.5),
 		confined("spawn-pty-confined", "/bin/true on a PTY, confined, against plain through the same warden", true),
 		confined("spawn-pipes-confined", "/bin/true on pipes, confined, against plain through the same warden", false),
 	}
 }
 
 // compareConfined lets both ways alternate.
-func compareConfined(ctx context.Context, h *harness, tty bool) ([]value, error) {
-	plain, err := newSpawns(sandbox.Options{}, tty)
+func compareConfined(ctx context.Context, h *harness, tty bool, options sandbox.Options, policy messages.SandboxPolicy) ([]value, error) {
+	plain, err := newSpawns(options, tty)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +45,12 @@ func compareConfined(ctx context.Context, h *harness, tty bool) ([]value, error)
 	}
 	defer os.RemoveAll(dir)
 	confined := *plain
-	confined.sandbox, err = plain.spawner.Enclose(ctx, ptyio.Confinement{Dir: dir, Least: messages.AssuranceConfined,
-		Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true}})
+	least := messages.AssuranceIsolated
+	if options.WithoutNamespaces {
+		least = messages.AssuranceConfined
+	}
+	policy.Type, policy.ExcludeSlashTmp, policy.ExcludeTmpdirEnvVar = messages.SandboxWorkspaceWrite, true, true
+	confined.sandbox, err = plain.spawner.Enclose(ctx, ptyio.Confinement{Dir: dir, Least: least, Policy: policy})
 	if err != nil {
 		return nil, err
 	}

@@ -1,77 +1,74 @@
 package isolate
 
 import (
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// Placeholders are the empty directories that stand for protected names which do not exist: a mount needs something to cover, so
-// that nothing can be created there. Each of us holds a shared lock on those that it uses, which the kernel gives up when it dies;
-// who gives up the last one removes the directory. One that is left behind after all is taken over by the next one that needs it:
-// it is empty and has the sticky bit, which nobody else gives to such a directory.
-type Placeholders struct{ held []placeholder }
-
-type placeholder struct {
-	path string
-	lock *os.File
+// Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created there.
+// They are sockets that nobody listens on, for all look past these: git takes an empty file for a broken repository, and go an empty
+// directory. Each of us holds a shared lock on the directories that they are in, which the kernel gives up when it dies; who gives up
+// the last one removes them. One that is left behind after all is taken over by the next one that needs it.
+type Placeholders struct {
+	paths []string
+	locks map[string]*os.File // by directory
 }
 
-// Hold makes what a plan needs. It may block for as long as the file systems do. After an error nothing is held.
-func Hold(plan *confine.Plan) (*Placeholders, error) {
-	p := &Placeholders{}
-	for _, place := range plan.Places {
-		if place.Access == confine.Write || !Writable(plan, filepath.Dir(place.Path)) {
+// Hold makes what a plan needs, and a plan for which that is enough: it names what somebody else has made there since. It may block
+// for as long as the file systems do. After an error nothing is held.
+func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
+	p := &Placeholders{locks: map[string]*os.File{}}
+	plan.Places = slices.Clone(plan.Places)
+	for i, place := range plan.Places {
+		if place.Access == confine.Write || place.Directory || !Writable(&plan, filepath.Dir(place.Path)) ||
+			place.Inode != 0 && !isPlaceholder(place.Path) {
 			continue
 		}
-		var err error
-		switch {
-		case place.Inode == 0:
-			err = p.hold(place.Path, true)
-		case place.Directory && abandoned(place.Path):
-			err = p.hold(place.Path, false)
-		}
+		found, err := p.hold(place)
 		if err != nil {
 			p.Release()
-			return nil, err
+			return nil, plan, err
 		}
+		plan.Places[i] = found
 	}
-	return p, nil
+	return p, plan, nil
 }
 
-// hold locks a placeholder. What somebody else has made there meanwhile is covered and stays.
-func (p *Placeholders) hold(path string, create bool) error {
-	for {
-		if create {
-			if err := unix.Mkdir(path, unix.S_ISVTX|0o755); err != nil && err != unix.EEXIST {
-				return &os.PathError{Op: "mkdir", Path: path, Err: err}
-			}
-		}
-		lock, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+// hold sees to it that there is something at a place, and says what.
+func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
+	dir := filepath.Dir(place.Path)
+	if p.locks[dir] == nil {
+		lock, err := os.Open(dir)
 		if err != nil {
-			if os.IsNotExist(err) && create {
-				continue // it was removed by who held it last
-			}
-			return ignoreMissing(err)
+			return place, err
 		}
-		err = flock(lock, unix.LOCK_SH)
-		switch {
-		case err != nil:
+		if err := flock(lock, unix.LOCK_SH); err != nil {
 			_ = lock.Close()
-			return err
-		case !same(lock, path): // it was removed before we had the lock
-			_ = lock.Close()
-		case isPlaceholder(lock):
-			p.held = append(p.held, placeholder{path, lock})
-			return nil
-		default:
-			return lock.Close()
+			return place, err
 		}
+		p.locks[dir] = lock
 	}
+	err := unix.Mknod(place.Path, unix.S_IFSOCK|0o600, 0)
+	if err != nil && err != unix.EEXIST {
+		return place, &os.PathError{Op: "mknod", Path: place.Path, Err: err}
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(place.Path, &stat); err != nil {
+		return place, err
+	}
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		p.paths = append(p.paths, place.Path)
+	case unix.S_IFLNK:
+		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
+	}
+	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	return place, nil
 }
 
 func flock(file *os.File, how int) error {
@@ -82,53 +79,22 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// ignoreMissing is for a placeholder that was removed meanwhile.
-func ignoreMissing(err error) error {
-	if os.IsNotExist(err) {
-		return nil
-	}
-	return err
+func isPlaceholder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
-// same reports whether a path still leads to an open directory.
-func same(file *os.File, path string) bool {
-	ours, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(ours, there)
-}
-
-// abandoned reports whether a directory is a placeholder.
-func abandoned(path string) bool {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	return isPlaceholder(file)
-}
-
-func isPlaceholder(file *os.File) bool {
-	info, err := file.Stat()
-	if err != nil || !info.IsDir() || info.Mode()&os.ModeSticky == 0 {
-		return false
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return false
-	}
-	names, err := file.Readdirnames(1)
-	return len(names) == 0 && err == io.EOF
-}
-
-// Release removes those that nobody else holds. What is not empty any more stays.
+// Release removes those in directories of which nobody else holds any.
 func (p *Placeholders) Release() {
-	for _, held := range p.held {
-		if flock(held.lock, unix.LOCK_EX|unix.LOCK_NB) == nil && same(held.lock, held.path) && isPlaceholder(held.lock) {
-			_ = os.Remove(held.path)
+	for dir, lock := range p.locks {
+		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			for _, path := range p.paths {
+				if filepath.Dir(path) == dir && isPlaceholder(path) {
+					_ = os.Remove(path)
+				}
+			}
 		}
-		_ = held.lock.Close()
+		_ = lock.Close()
 	}
-	p.held = nil
+	p.paths, p.locks = nil, nil
 }

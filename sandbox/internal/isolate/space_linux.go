@@ -94,7 +94,6 @@ func (s *space) proper(step birth.Step) birth.Step {
 const (
 	blankFile      = "file"      // cannot be read
 	blankDirectory = "directory" // cannot be listed
-	emptyDirectory = "empty"     // can be listed
 )
 
 // blanks makes what covers are clones of. It is mounted where /dev will hide it: a clone has to come from what is mounted.
@@ -102,7 +101,6 @@ func (s *space) blanks() {
 	s.blank = s.fresh("tmpfs", harmless|unix.MOUNT_ATTR_NOEXEC, "mode", "755", "size", "4k", "nr_inodes", "8")
 	s.file(s.blank, blankFile, 0)
 	s.directory(s.blank, blankDirectory, 0)
-	s.directory(s.blank, emptyDirectory, 0o555)
 	s.attach("mount covers", s.blank, here(), "/dev")
 	s.set("make covers read-only", s.blank.Word(0), "", readOnly, 0, 0)
 }
@@ -143,10 +141,7 @@ func (s *space) places() {
 		case place.Access == confine.Write:
 			what := "writable " + place.Path
 			s.attach(what, s.writable[place.Path], s.open(what, place.Path).Word(0), "")
-		case place.Inode == 0:
-			if s.inWritable(place.Path) {
-				s.coverWith(emptyDirectory, "protected "+place.Path, place.Path)
-			}
+		case place.Inode == 0: // nobody can make it where nothing can be written; elsewhere Hold has put something there
 		case place.Access == confine.Read:
 			what := "protected " + place.Path
 			at := s.open(what, place.Path)
@@ -181,9 +176,6 @@ func (s *space) fasten(dir string) {
 	at := s.open(what, dir)
 	s.attach(what, s.clone(what, at.Word(0), ""), at.Word(0), "")
 }
-
-// inWritable reports whether the most specific place around a path can be written.
-func (s *space) inWritable(path string) bool { return Writable(s.plan, filepath.Dir(path)) }
 
 // Writable reports whether a path can be written under a plan.
 func Writable(plan *confine.Plan, path string) bool {

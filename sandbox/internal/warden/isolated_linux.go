@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
@@ -77,9 +78,10 @@ func (c *cell) tidy(forsaken bool) {
 
 // prepared is what came of the making of placeholders.
 type prepared struct {
-	plan uint64
-	held *isolate.Placeholders
-	err  error
+	number uint64
+	plan   confine.Plan
+	held   *isolate.Placeholders
+	err    error
 }
 
 // isolate begins a leader that is isolated. The first one of a plan waits until its placeholders have been made, and those behind it.
@@ -95,8 +97,8 @@ func (w *warden) isolate(s start) {
 		c.waiting = append(c.waiting, s)
 		plan, number := p.plan, s.spec.Plan
 		go func() { // their file system may not answer
-			held, err := isolate.Hold(&plan)
-			w.starts <- start{prepared: &prepared{number, held, err}}
+			held, plan, err := isolate.Hold(plan)
+			w.starts <- start{prepared: &prepared{number, plan, held, err}}
 		}()
 		return
 	}
@@ -119,11 +121,12 @@ func (w *warden) isolate(s start) {
 
 // prepare goes on with the starts that have waited.
 func (w *warden) prepare(done *prepared) {
-	p := w.rooms.plans[done.plan] // it is not withdrawn before this
+	p := w.rooms.plans[done.number] // it is not withdrawn before this
 	waiting := p.cell.waiting
 	p.cell.waiting = nil
 	p.cell.asked = done.err == nil
 	p.cell.hold(done.held)
+	p.plan = done.plan
 	for _, s := range waiting {
 		if done.err != nil {
 			errno, _ := errors.AsType[syscall.Errno](done.err)
@@ -133,7 +136,7 @@ func (w *warden) prepare(done *prepared) {
 		w.isolate(s)
 	}
 	if p.cell.withdrawn {
-		w.rooms.withdraw(done.plan)
+		w.rooms.withdraw(done.number)
 	}
 }
 
