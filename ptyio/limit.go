@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// bounds are the limits that are held here, the caller that starts the child, and what is known of the others.
+// bounds are the limits that are held here, however the child was started, and what is known of the others.
 type bounds struct {
 	output  atomic.Int64 // counted by the readers of two streams
 	wall    *time.Timer  // nil without a limit

@@ -25,22 +25,37 @@ type ttyState struct {
 const (
 	watchPeriod = 150 * time.Millisecond
 	watchPause  = 20 * time.Millisecond // between two looks, however much the command says
+	watchTries  = 15                    // before the command gets every key because nobody may look
 	promptDelay = 500 * time.Millisecond
 )
 
 // watch looks at the terminal of the command in front as long as it is that, and tells the loop what has changed.
 func (h *host) watch(j *job, leader int) {
 	away := j.away // another one if it comes back
-	p := newProbe(leader)
-	h.tell(func() { j.probe = p })
+	var p *probe
 	var last ttyState
+	unknown := 0
 	for told := false; ; {
+		if p == nil {
+			if p = newProbe(leader); p != nil {
+				h.tell(func() { j.probe = p; h.reprompt() })
+			}
+		}
 		state := ttyState{}
 		if p != nil {
 			state = p.look()
 		}
-		if !state.known && !living(leader) {
+		if state.known {
+			unknown = 0
+		} else if unknown++; !living(leader) {
 			return // its end is told by an event
+		} else if unknown < watchTries { // one that begins or ends lets nobody look for a moment
+			select {
+			case <-away:
+				return
+			case <-time.After(watchPause):
+			}
+			continue
 		}
 		asked := false
 		select {
@@ -52,8 +67,8 @@ func (h *host) watch(j *job, leader int) {
 			h.tell(func() { h.looked(j, state, asked) })
 			told, last = true, state
 		}
-		if p == nil {
-			return
+		if !state.known {
+			return // it gets every key
 		}
 		select {
 		case <-away:
@@ -168,6 +183,7 @@ func (h *host) reprompt() {
 	}
 	a := aim{prompt: prompt, job: h.front, dir: h.dir, columns: int(h.terminal.size().Cols)}
 	if j := h.front; j != nil && j.id != 0 {
+		a.probe = j.probe
 		switch since := time.Since(j.began); {
 		case j.state.reading:
 			a.prompt, a.reads = h.asks(j), true

@@ -181,7 +181,7 @@ func TestVimInTmux(t *testing.T) {
 	p.enter(`"$DEMO"`)
 	p.expect(`^demo>$`)
 	file := filepath.Join(t.TempDir(), "file")
-	p.enter("TERM=screen vim -u NONE -i NONE " + file)
+	p.enter("vim -u NONE -i NONE " + file)
 	p.expect(`(?s)\n~\n~\n~.*"` + file) // it has the whole screen
 	p.keys("i", "h", "e", "l", "l", "o", "Escape")
 	p.expect(`^hello\n~`)

@@ -24,7 +24,7 @@ type job struct {
 	began       time.Time
 
 	// What is known of its terminal; see front.go and attach.go.
-	probe  *probe // set before the job is part of an aim
+	probe  *probe
 	state  ttyState
 	fed    bool               // it got a line, and has not been looked at since
 	alt    bool               // it is on the alternate screen

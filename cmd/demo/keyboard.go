@@ -145,10 +145,10 @@ func (k *keyboard) take(chunk []byte) {
 // secret keeps keys for a job that hides them or wants each of them, and of which the loop may not know that yet.
 func (k *keyboard) secret(chunk []byte) bool {
 	j := k.aim.job
-	if j == nil || j.probe == nil || k.hurry == nil {
+	if j == nil || k.aim.probe == nil || k.hurry == nil {
 		return false
 	}
-	if modes := j.probe.modes(); !modes.hidden && !modes.raw {
+	if modes := k.aim.probe.modes(); !modes.hidden && !modes.raw {
 		k.early = nil
 		return false
 	}

@@ -74,7 +74,11 @@ func (h *host) keyboard(asks <-chan *asked) *keyboard {
 	h.keys = &keyboard{chunks: typed(), asks: asks, out: os.Stdout, aims: make(chan aim, 1),
 		aim: aim{prompt: prompt, dir: h.dir, columns: int(h.terminal.size().Cols)},
 		hurry: func(j *job) {
-			h.tell(func() { h.looked(j, j.probe.look(), true) })
+			h.tell(func() {
+				if state := j.probe.look(); state.known {
+					h.looked(j, state, true)
+				}
+			})
 		},
 		submit: func(text string, j *job) { h.tell(func() { h.submitted(fromMarks(text), j) }) },
 		back: func() {

@@ -20,25 +20,21 @@ type probe struct {
 	path   string // of the terminal
 }
 
-// newProbe finds the terminal of a leader. It is nil where nobody may look.
+// newProbe finds the terminal of a leader. It is nil if there is none.
 func newProbe(leader int) *probe {
 	_, device, _, known := terminalOf(leader)
 	major, minor := unix.Major(device), unix.Minor(device)
 	if !known || major < 136 || major > 143 { // Unix98 pseudo-terminals
 		return nil
 	}
-	p := &probe{leader, fmt.Sprintf("/dev/pts/%d", (major-136)*256+minor)}
-	if _, readable := p.reads(); !p.look().known || !readable {
-		return nil
-	}
-	return p
+	return &probe{leader, fmt.Sprintf("/dev/pts/%d", (major-136)*256+minor)}
 }
 
 // look says how the terminal is set up and whether a program reads it.
 func (p *probe) look() ttyState {
 	s := p.modes()
 	if s.known && s.reading { // nothing waits to be read
-		s.reading, _ = p.reads()
+		s.reading, s.known = p.reads()
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 // aim is where keys go while there is no question.
 type aim struct {
 	prompt  string
+	probe   *probe      // of the job; nil: there is nothing to look at
 	job     *job        // in front; nil: none
 	reads   bool        // the job gets the line
 	dir     string      // where commands run
