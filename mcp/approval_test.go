@@ -33,7 +33,7 @@ func says(decision, reason string) func(*sdk.ElicitParams) *sdk.ElicitResult {
 }
 
 // kinds are the choices of a form, and titles what they are called.
-func choices(t *testing.T, params *sdk.ElicitParams) (kinds, titles []string) {
+func choices(t *testing.T, params *sdk.ElicitParams, version string) (kinds, titles []string) {
 	t.Helper()
 	encoded, err := json.Marshal(params.RequestedSchema)
 	if err != nil {
@@ -52,6 +52,9 @@ func choices(t *testing.T, params *sdk.ElicitParams) (kinds, titles []string) {
 		t.Error(err)
 	}
 	d := schema.Properties.Decision
+	if titled := len(d.OneOf) > 0; titled != (version >= titledChoices) || titled == (len(d.Enum) > 0) {
+		t.Errorf("that is not the form of version %s: %s", version, encoded)
+	}
 	for _, one := range d.OneOf {
 		kinds, titles = append(kinds, one.Const), append(titles, one.Title)
 	}
@@ -64,7 +67,7 @@ func TestThePersonIsAskedInEveryProtocolVersion(t *testing.T) {
 			var asked atomic.Int32
 			client := person(func(params *sdk.ElicitParams) *sdk.ElicitResult {
 				asked.Add(1)
-				kinds, titles := choices(t, params)
+				kinds, titles := choices(t, params, version)
 				for _, kind := range []string{"approved", "approved_for_session", "denied", "abort"} {
 					if !slices.Contains(kinds, kind) {
 						t.Errorf("%s is no choice of %v", kind, kinds)

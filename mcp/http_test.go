@@ -81,7 +81,10 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() { // a call that waits does not keep the session
 		defer close(waiting)
-		_, _ = one.CallTool(context.Background(), &sdk.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": "exec sleep 60", "yield_time_ms": 30000}})
+		result, err := one.CallTool(context.Background(), &sdk.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": "exec sleep 60", "yield_time_ms": 30000}})
+		if err == nil && !strings.Contains(textOf(result), "terminated") && !strings.Contains(textOf(result), "closed") {
+			t.Errorf("it was not answered because of the end: %s", textOf(result))
+		}
 	}()
 	eventually(t, "the call waits", func() bool { return strings.Contains(textOf(call(t, one, "list_processes", nil)), "Processes: 2") })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, nil)
