@@ -222,3 +222,17 @@ func TestAnyOtherCallThatIsTakenBackEndsNothing(t *testing.T) {
 		t.Error(left, err)
 	}
 }
+
+// When Begin has returned the session knows of the call: who asks then finds its command.
+func TestBeginReturnsWhenTheCallHasItsPlace(t *testing.T) {
+	set, session := open(t)
+	for range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := set.Begin(ctx, tools.Request{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"exec sleep 60"}`)})
+		if known, err := session.List(t.Context()); err != nil || len(known) != 1 {
+			t.Errorf("the session knows of %d processes, %v", len(known), err)
+		}
+		cancel()
+		c.Answer()
+	}
+}
