@@ -82,14 +82,18 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
 			Enforced: a.enforced})
 	}
-	if c := p.asker(); c != nil && c.kind == startCall {
-		p.ctx.Send(p.supervisor, yielded{p.id})
-		p.finish(c)
-	}
 	if p.ending.wanted { // while the spawner was at work
 		p.endTree(p.grace(messages.Terminate{}))
 	}
 	p.sendHeld()
+}
+
+// answerStart answers a call that waited for the start only.
+func (p *process) answerStart() {
+	if c := p.asker(); c != nil && c.kind == startCall {
+		p.ctx.Send(p.supervisor, yielded{p.id})
+		p.finish(c)
+	}
 }
 
 // learn notes what a child reports. It reports whether that was news: a host's own spawner may say things twice.

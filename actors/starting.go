@@ -47,6 +47,7 @@ func (s *starting) receive(p *process, message any) bool {
 		}
 		p.born(spawned, m.pid)
 		p.advance(&running{})
+		p.answerStart() // a caller with the answer finds the process listed as running
 		p.catchUp()
 	default:
 		return false
