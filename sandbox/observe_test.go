@@ -79,19 +79,18 @@ func orphans(token string) []seenProcess {
 	})
 }
 
-// wardenAbove finds the warden a process descends from.
+// wardenAbove finds the warden a process descends from. A process that is being executed may itself still look like one.
 func wardenAbove(pid int) int {
-	for pid > 1 {
+	for {
 		p, ok := look(pid)
-		if !ok {
+		if !ok || p.parent <= 1 {
 			return 0
 		}
-		if p.isWarden() {
-			return pid
+		if parent, _ := look(p.parent); parent.isWarden() {
+			return p.parent
 		}
 		pid = p.parent
 	}
-	return 0
 }
 
 // zombies counts the dead children of a process that it has not reaped.
