@@ -29,7 +29,7 @@ func TestNoConfinedCommandReachesTheWardenOrTheHost(t *testing.T) {
 	const beside = 8
 	for direct, starts := range map[bool]int{false: 1000, true: 200} { // the direct spawner keeps no threads that bear
 		t.Run(spawnerName(direct), func(t *testing.T) {
-			spawner := newSpawner(t, sandbox.Options{Direct: direct})
+			spawner := newSpawner(t, sandbox.Options{Direct: direct, WithoutNamespaces: true})
 			writes := workspace(t.TempDir())
 			online := workspace(t.TempDir())
 			online.Policy.NetworkAccess = true
