@@ -19,10 +19,19 @@ func needsProbe(t *testing.T) {
 	}
 }
 
+// stay is sit with so long a yield that no command leaves the front by itself, however slow the machine is.
+func stay(t *testing.T, variables ...string) *seat {
+	t.Helper()
+	s := open(t, 24, 100)
+	s.begin(variables, "-yield", "30s")
+	s.expect("demo> ")
+	return s
+}
+
 func TestTheCommandThatReadsGetsTheLine(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
-	s := sit(t)
+	s := stay(t)
 	s.send("printf 'na''me? '; read n; echo \"hi <$n>\"\r")
 	id := s.expect(`\[(\d+)\] name\? `)[1] // the prompt says who gets it
 	s.send("echo Bob; exit\r")
@@ -39,7 +48,7 @@ func TestTheCommandThatReadsGetsTheLine(t *testing.T) {
 func TestAPasswordIsNotShown(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
-	s := sit(t)
+	s := stay(t)
 	s.send("stty -echo; printf 'Pass''word: '; read p; stty echo; echo; echo \"len ${#p}\"\r")
 	s.expect(`\[\d+\] gets what you type, and it is not shown`)
 	s.expect(`Password: `)
@@ -62,7 +71,7 @@ func TestAPasswordIsNotShown(t *testing.T) {
 func TestLinesTypedAheadWait(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
-	s := sit(t)
+	s := stay(t)
 	gate := filepath.Join(t.TempDir(), "gate")
 	s.send("until [ -e " + gate + " ]; do sleep 0.02; done; read n; echo \"got <$n>\"\recho for the reader\recho th''en\r")
 	s.expect(`2 lines wait \(Ctrl-Z runs them\)`)
@@ -79,7 +88,7 @@ func TestLinesTypedAheadWait(t *testing.T) {
 func TestAnAnswerIsNoCommand(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
-	s := sit(t)
+	s := stay(t)
 	gone := filepath.Join(t.TempDir(), "gone")
 	s.send("(until [ -e " + gone + " ]; do sleep 0.02; done; kill $$) & read n\r")
 	s.expect(`reads> `)
@@ -101,7 +110,7 @@ func TestAnAnswerIsNoCommand(t *testing.T) {
 func TestCtrlDEndsTheInputOfTheReader(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
-	s := sit(t)
+	s := stay(t)
 	s.send("cat; echo th''rough\r")
 	s.expect(`reads> `)
 	s.send("a line\r")
@@ -122,7 +131,7 @@ func TestAProgramThatWantsEachKeyGetsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := sit(t)
+			s := stay(t)
 			s.send(begin + "dd bs=1 count=1 2>/dev/null | od -c; echo key''ed; dd bs=1 count=1 2>/dev/null | od -c; stty sane\r")
 			id := s.expect(`\[(\d+)\] gets every key\. Ctrl-\] brings you back here`)[1]
 			s.send("\x03")
@@ -147,7 +156,7 @@ func TestAProgramThatWantsEachKeyGetsIt(t *testing.T) {
 
 func TestForegroundOfNothing(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send(":fg 12345\r")
 	s.expect(`12345 does not run; :ps lists what does`)
 	s.send("\x1a")
@@ -204,7 +213,7 @@ func TestVimInTmux(t *testing.T) {
 
 func TestLastingChanges(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	dir := t.TempDir()
 	s.send("cd " + dir + "\rpwd\r") // the second line waits for the first
 	s.expect(`in ` + dir + "\n")
@@ -235,7 +244,7 @@ func TestAProfileTakesAChangeBack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, ".profile"), []byte("WORD=always; export WORD\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := sit(t, "HOME="+home, "SHELL=/bin/sh")
+	s := stay(t, "HOME="+home, "SHELL=/bin/sh")
 	s.send("export WORD=new\r")
 	s.expect(`WORD does not last: the profile of your shell, which each line's shell reads, sets it to always`)
 	s.send(":quit\r")
@@ -254,7 +263,7 @@ func TestLastingChangesInAFile(t *testing.T) {
 
 func TestAPastedLoopIsOneCommand(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	if !strings.Contains(s.shown(), pasteOn) {
 		t.Error("the terminal does not mark what is pasted")
 	}
@@ -273,7 +282,7 @@ func TestAPastedLoopIsOneCommand(t *testing.T) {
 
 func TestTabAndSearch(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	dir := t.TempDir()
 	for _, name := range []string{"first-file", "first-other"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
