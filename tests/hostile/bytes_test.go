@@ -234,13 +234,10 @@ func TestInputThatIsNeverRead(t *testing.T) {
 // offer writes and says what was taken and why not all of it.
 func (p *program) offer(input []byte, patience time.Duration) (int, messages.ErrorCode) {
 	result, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: input, UntilTaken: true, Patience: new(patience)})
-	if err != nil {
+	if result == nil {
 		return 0, codeOf(err)
 	}
-	if result.InputErr != nil {
-		return result.Taken, result.InputErr.Code
-	}
-	return result.Taken, ""
+	return result.Taken, codeOf(err)
 }
 
 func TestDeathDuringAWrite(t *testing.T) {
