@@ -1,6 +1,8 @@
 // Command execbus is execbus on the command line.
 //
 //	execbus mcp                                               serve the tools to clients of the Model Context Protocol
+//	execbus run --sandbox read-only -- ls                     run one command in a sandbox
+//	execbus doctor                                            what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    which rule decides about a command, and why
 //	execbus warden                                            where this program is, for Options.Warden
 //	execbus version                                           which execbus this is
@@ -34,6 +36,8 @@ type subcommand struct {
 // commands are all there are, in the order of the help.
 var commands = []subcommand{
 	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
+	{"run", "run one command in a sandbox", runCommand},
+	{"doctor", "what can be enforced on this machine, and what to change", doctor},
 	{"policy check", "which rule decides about a command, and why", policyCheck},
 	{"warden", "where this program is, for Options.Warden", wardenPath},
 	{"version", "which execbus this is", version},

@@ -59,8 +59,8 @@ var dependencies = map[string]dependency{
 	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
 	"golang.org/x/term": {
-		reason: "the line editor of the demo; libraries with more take the terminal from the commands",
-		rooms:  []string{"cmd/demo"},
+		reason: "terminal modes, the demo's line editor; libraries with more take the terminal from commands",
+		rooms:  []string{"cmd/demo", "cmd/execbus"},
 	},
 	"go.uber.org/goleak": {
 		reason: "tests: no goroutine is left behind",

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// confinedHere skips where nothing can be confined.
+func confinedHere(t *testing.T) {
+	t.Helper()
+	if probed := sandbox.Probe(); probed.Level == messages.AssuranceNone {
+		t.Skipf("skipped: nothing can be confined here: %+v", probed)
+	}
+}
+
+// runs is "execbus run" with some arguments.
+func runs(t *testing.T, input string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(append([]string{"run"}, args...), streams{strings.NewReader(input), &out, &err})
+	return code, out.String(), err.String()
+}
+
+func TestRunPassesOnBytesAndTheExitCode(t *testing.T) {
+	confinedHere(t)
+	code, out, err := runs(t, "input", "--assurance", "confined", "--cd", t.TempDir(), "--", "sh", "-c", "cat; echo wrong >&2; exit 3")
+	if code != 3 || out != "input" || err != "wrong\n" {
+		t.Errorf("%d, %q, %q", code, out, err)
+	}
+	large := strings.Repeat("0123456789abcdef", 1<<17)
+	if code, out, err := runs(t, large, "--assurance", "confined", "--", "cat"); code != 0 || out != large {
+		t.Errorf("%d, %d bytes, %q", code, len(out), err)
+	}
+}
+
+func TestRunConfines(t *testing.T) {
+	confinedHere(t)
+	work, other := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", work)
+	for _, c := range []struct {
+		args    []string
+		path    string
+		written bool
+	}{
+		{nil, work + "/file", true},
+		{[]string{"--sandbox", "read-only"}, work + "/file", false},
+		{nil, filepath.Join("/var/tmp", filepath.Base(other)), false},
+		{[]string{"--writable", "/var/tmp"}, filepath.Join("/var/tmp", filepath.Base(other)), true},
+		{[]string{"--sandbox", "danger-full-access"}, filepath.Join("/var/tmp", filepath.Base(other)), true},
+	} {
+		args := append([]string{"--assurance", "confined", "--cd", work}, c.args...)
+		if len(c.args) > 1 && c.args[1] == "danger-full-access" {
+			args = args[2:]
+		}
+		code, _, err := runs(t, "", append(args, "--", "sh", "-c", "echo x > "+c.path)...)
+		_, missing := os.Stat(c.path)
+		_ = os.Remove(c.path)
+		if written := missing == nil; written != c.written || (code == 0) != c.written {
+			t.Errorf("%v, %s: %d, written %v: %s", c.args, c.path, code, written, err)
+		}
+	}
+}
+
+func TestRunRefusesAsShellsDo(t *testing.T) {
+	confinedHere(t)
+	work := t.TempDir()
+	script := work + "/script"
+	if err := os.WriteFile(script, []byte("no program"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code int
+		said string
+		args []string
+	}{
+		{127, "no such program", []string{"--assurance", "confined", "--cd", work, "--", "no-such-program"}},
+		{126, "permission", []string{"--assurance", "confined", "--cd", work, "--", script}},
+		{137, "", []string{"--assurance", "confined", "--cd", work, "--", "sh", "-c", "kill -9 $$"}},
+		{2, "policy", []string{"--sandbox", "cage", "--", "true"}},
+		{2, "limit", []string{"--limit", "speed=1", "--", "true"}},
+		{2, "value", []string{"--limit", "wall=1", "--", "true"}},
+		{2, "name a command", []string{"--network"}},
+		{1, "everything below /", []string{"--cd", "/", "--assurance", "confined", "--", "sh", "-c", "exit 1"}},
+	} {
+		if code, _, err := runs(t, "", c.args...); code != c.code || !strings.Contains(err, c.said) {
+			t.Errorf("%v: %d, %q", c.args, code, err)
+		}
+	}
+	if sandbox.Probe().Level != messages.AssuranceIsolated {
+		if code, _, err := runs(t, "", "--assurance", "isolated", "--", "true"); code != 125 || !strings.Contains(err, "--assurance confined") {
+			t.Errorf("%d, %q", code, err)
+		}
+	}
+}
+
+func TestRunUnderALimit(t *testing.T) {
+	confinedHere(t)
+	code, out, err := runs(t, "", "--assurance", "confined", "--cd", t.TempDir(), "--limit", "output=10", "--", "sh", "-c", "echo 0123456789abc; sleep 1000")
+	if code != 128+9 || out != "0123456789" || !strings.Contains(err, "limit output") {
+		t.Errorf("%d, %q, %q", code, out, err)
+	}
+	code, _, err = runs(t, "", "--assurance", "confined", "--cd", t.TempDir(), "--limit", "wall=50ms", "--", "sleep", "1000")
+	if code != 128+15 || !strings.Contains(err, "limit wall_time") {
+		t.Errorf("%d, %q", code, err)
+	}
+}
+
+func TestLimitsAreRead(t *testing.T) {
+	var l messages.Limits
+	for _, text := range []string{"output=10K", "memory=2G", "cpu=1m", "wall=1500ms", "processes=7", "files=8"} {
+		if err := setLimit(&l, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	want := messages.Limits{OutputBytes: 10 << 10, MemoryBytes: 2 << 30, CPUTime: time.Minute, WallTime: 1500 * time.Millisecond, Processes: 7, OpenFiles: 8}
+	if l != want {
+		t.Errorf("%+v", l)
+	}
+	for _, text := range []string{"", "output", "output=x", "memory=99999999999G", "processes=-1", "cpu=5"} {
+		if err := setLimit(&l, text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	began := time.Now()
+	var out, err bytes.Buffer
+	code := run([]string{"doctor", "--json"}, streams{strings.NewReader(""), &out, &err})
+	t.Logf("the first look took %v", time.Since(began))
+	var found sandbox.Probed
+	if e := json.Unmarshal(out.Bytes(), &found); e != nil || len(found.Mechanisms) == 0 || (code == 0) != (found.Level != messages.AssuranceNone) {
+		t.Fatalf("%d, %s, %v", code, out.String(), e)
+	}
+	out.Reset()
+	run([]string{"doctor"}, streams{strings.NewReader(""), &out, &err})
+	for _, m := range found.Mechanisms {
+		if !m.Works && (m.Why == "" || m.Change == "") {
+			t.Errorf("%+v does not say what to do", m)
+		}
+		if !strings.Contains(out.String(), m.Name) || !strings.Contains(out.String(), m.Why) {
+			t.Errorf("%s is not in\n%s", m.Name, out.String())
+		}
+	}
+}

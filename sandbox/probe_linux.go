@@ -1,0 +1,76 @@
+package sandbox
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/cgroup"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/places"
+)
+
+// Probe tries what can be enforced here, once; later calls return the same, which nobody may change. It is safe for concurrent use.
+func Probe() Probed { return probed() }
+
+var probed = sync.OnceValue(func() Probed {
+	p := Probed{Level: messages.AssuranceNone, Mechanisms: []Mechanism{probeNamespaces(), probeLandlock(), probeSeccomp()}}
+	switch {
+	case p.Mechanisms[0].Works:
+		p.Level = messages.AssuranceIsolated
+	case unconfinable() == nil:
+		p.Level = messages.AssuranceConfined
+	}
+	for _, limit := range []struct {
+		limit    cgroup.Limit
+		enforces string
+	}{{cgroup.Processes, "a limit for processes"}, {cgroup.Memory, "a limit for memory"}, {cgroup.CPU, "a limit for CPU time"}} {
+		p.Mechanisms = append(p.Mechanisms, probeGroup(limit.limit, limit.enforces))
+	}
+	return p
+})
+
+func probeNamespaces() Mechanism {
+	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
+	if why := (&enclosure{found: &places.Found{}}).unisolatable(); why != nil {
+		m.Why = why.Why
+		m.Change = "let this user make user namespaces (user.max_user_namespaces, AppArmor, the container's filter), or accept confined where that is enough"
+		return m
+	}
+	m.Works = true
+	return m
+}
+
+func probeLandlock() Mechanism {
+	m := Mechanism{Name: "landlock", Enforces: "what is written, signals to other processes"}
+	kernel := confine.Kernel()
+	switch {
+	case kernel.ABI == 0:
+		m.Why, m.Change = "the kernel refuses it: "+kernel.Errno.Error(), "use Linux 5.13 or newer with landlock among its security modules (lsm=landlock,…)"
+	case kernel.ABI < signals || kernel.SignalsUnsound:
+		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, which does not keep signals from other processes", kernel.ABI), "use Linux 6.12 or newer"
+	case kernel.ABI < unixSockets:
+		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, and unix sockets need %d: none can be used", kernel.ABI, unixSockets), "use a newer kernel if commands need them"
+	default:
+		m.Works = true
+	}
+	return m
+}
+
+func probeSeccomp() Mechanism {
+	m := Mechanism{Name: "seccomp", Enforces: "the network, doors into the kernel"}
+	if errno := confine.Filters(); errno != 0 {
+		m.Why, m.Change = "the kernel refuses filters: "+errno.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, on amd64 or arm64"
+		return m
+	}
+	m.Works = true
+	return m
+}
+
+func probeGroup(limit cgroup.Limit, enforces string) Mechanism {
+	m := Mechanism{Name: "control groups", Enforces: enforces, Works: cgroup.Enforces(limit)}
+	if !m.Works {
+		m.Why, m.Change = "this process may not make any", "delegate one, as systemd-run --user -p Delegate=yes does"
+	}
+	return m
+}
