@@ -139,3 +139,14 @@ func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 		t.Errorf("%v", failed)
 	}
 }
+
+// A start may have chosen a warden that dies and is replaced before it is asked.
+func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
+	p, _ := killedNewborn(t, 7)
+	p.ready = make(chan struct{})
+	close(p.ready)
+	p.dead, p.retired, p.closing = true, true, true
+	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {
+		t.Error(err)
+	}
+}

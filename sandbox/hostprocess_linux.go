@@ -114,13 +114,13 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	l.enforced = enforcedFor(e, spec.Limits)
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil
 	p.mu.Lock()
+	if p.retired { // first: it may be dead as well, and is closed when it is idle
+		p.mu.Unlock()
+		return nil, errRetired
+	}
 	if p.dead || p.closing {
 		p.mu.Unlock()
 		return nil, p.errGone()
-	}
-	if p.retired {
-		p.mu.Unlock()
-		return nil, errRetired
 	}
 	p.nextID++
 	l.id = p.nextID
