@@ -238,6 +238,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			s.exec(messages.ExecCommand{Argv: []string{"sh"}, NoWait: true}) // left to the shutdown
 			h.shutdown()
 			for _, started := range probe.Of[messages.ExecStarted](s.events, nil) {
+				awaitThat(t, "its end has reached the subscriber", func() bool { return len(s.endsOf(started.Process)) > 0 })
 				if ends := s.endsOf(started.Process); len(ends) != 1 {
 					t.Errorf("%d ends of %d", len(ends), started.Process)
 				}
