@@ -352,11 +352,9 @@ func TestACallerThatGivesUpIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	ears := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
-	quick := unknown()
-	quick.NoWait = true
 	for name, call := range map[string]func(context.Context) error{
 		"exec":  func(ctx context.Context) error { _, err := session.Exec(ctx, unknown()); return err },
-		"start": func(ctx context.Context) error { _, err := session.Exec(ctx, quick); return err },
+		"start": func(ctx context.Context) error { _, err := session.Start(ctx, unknown()); return err },
 		"spawn": func(ctx context.Context) error {
 			_, err := session.Executor().Spawn(ctx, execbus.SpawnRequest{Argv: unknown().Argv, Dir: "/"})
 			return err

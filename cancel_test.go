@@ -91,15 +91,15 @@ func TestAnEndedContextStartsNothing(t *testing.T) {
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the host is bored"))
 
-	for _, nowait := range []bool{false, true} {
-		command := bash("echo started")
-		command.NoWait = nowait
-		_, err := session.Exec(gone, command)
-		wantError(t, err, messages.ErrCancelled, "the host is bored")
-		_, err = session.Write(gone, messages.WriteStdin{Process: living, Bytes: []byte("x\n"), UntilTaken: nowait})
+	_, err := session.Exec(gone, bash("echo started"))
+	wantError(t, err, messages.ErrCancelled, "the host is bored")
+	_, err = session.Start(gone, bash("echo started"))
+	wantError(t, err, messages.ErrCancelled, "the host is bored")
+	for _, untilTaken := range []bool{false, true} {
+		_, err = session.Write(gone, messages.WriteStdin{Process: living, Bytes: []byte("x\n"), UntilTaken: untilTaken})
 		wantError(t, err, messages.ErrCancelled, "the host is bored")
 	}
-	_, err := session.Run(gone, messages.RunCommand{Argv: []string{"true"}})
+	_, err = session.Run(gone, messages.RunCommand{Argv: []string{"true"}})
 	wantError(t, err, messages.ErrCancelled, "the host is bored")
 	if ids := listed(t, session); len(ids) != 1 {
 		t.Errorf("the processes are %v, want %v only", ids, living)

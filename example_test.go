@@ -166,14 +166,14 @@ func ExampleSession_Write() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	command := messages.ExecCommand{Argv: []string{"tr", "a-z", "A-Z"}, OpenStdin: true, NoWait: true}
-	started := must(session.Exec(ctx, command))
-	result := must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: []byte("hello\n"), UntilTaken: true}))
+	command := messages.ExecCommand{Argv: []string{"tr", "a-z", "A-Z"}, OpenStdin: true}
+	started := must(session.Start(ctx, command))
+	result := must(session.Write(ctx, messages.WriteStdin{Process: started.ID(), Bytes: []byte("hello\n"), UntilTaken: true}))
 	fmt.Println("bytes taken:", result.Taken)
-	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
+	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.ID()}); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())
+	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.ID(), NoTimeout: true})).OutputText())
 	// Output:
 	// bytes taken: 6
 	// HELLO
@@ -218,12 +218,12 @@ func ExampleSession_Resize() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; stty size"}, TTY: true, NoWait: true}
-	started := must(session.Exec(ctx, command))
-	if err := session.Resize(ctx, messages.Resize{Process: started.Process, Size: messages.Size{Rows: 50, Cols: 132}}); err != nil {
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; stty size"}, TTY: true}
+	started := must(session.Start(ctx, command))
+	if err := session.Resize(ctx, messages.Resize{Process: started.ID(), Size: messages.Size{Rows: 50, Cols: 132}}); err != nil {
 		fmt.Println(err)
 	}
-	write := messages.WriteStdin{Process: started.Process, Bytes: []byte("go\n"), Yield: new(30 * time.Second)}
+	write := messages.WriteStdin{Process: started.ID(), Bytes: []byte("go\n"), Yield: new(30 * time.Second)}
 	lines := strings.Fields(must(session.Write(ctx, write)).OutputText())
 	fmt.Println(lines) // the terminal's echo comes first
 	// Output: [go 50 132]
@@ -233,11 +233,11 @@ func ExampleSession_Signal() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
-	if err := session.Signal(ctx, messages.Signal{Process: started.Process, Signal: syscall.SIGINT}); err != nil {
+	started := must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
+	if err := session.Signal(ctx, messages.Signal{Process: started.ID(), Signal: syscall.SIGINT}); err != nil {
 		fmt.Println(err)
 	}
-	result := must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true}))
+	result := must(session.Poll(ctx, messages.Poll{Process: started.ID(), NoTimeout: true}))
 	code, _ := result.Status.Code()
 	fmt.Println(result.Status, code)
 	// Output: signal(2) 130
@@ -247,12 +247,12 @@ func ExampleSession_CloseStdin() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true, NoWait: true}))
-	must(session.Write(ctx, messages.WriteStdin{Process: started.Process, Bytes: make([]byte, 100_000), UntilTaken: true}))
-	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.Process}); err != nil {
+	started := must(session.Start(ctx, messages.ExecCommand{Argv: []string{"wc", "-c"}, OpenStdin: true}))
+	must(session.Write(ctx, messages.WriteStdin{Process: started.ID(), Bytes: make([]byte, 100_000), UntilTaken: true}))
+	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: started.ID()}); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.Process, NoTimeout: true})).OutputText())
+	fmt.Print(must(session.Poll(ctx, messages.Poll{Process: started.ID(), NoTimeout: true})).OutputText())
 	// Output: 100000
 }
 
@@ -260,8 +260,8 @@ func ExampleSession_Terminate() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
-	end := must(session.Terminate(ctx, messages.Terminate{Process: started.Process}))
+	started := must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
+	end := must(session.Terminate(ctx, messages.Terminate{Process: started.ID()}))
 	fmt.Println(end)
 	fmt.Println("survivors:", end.Tree.Survivors)
 	// Output:
@@ -288,7 +288,7 @@ func ExampleSession_List() {
 	defer shut()
 	ctx := context.Background()
 	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
-	must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"bash", "-c", "read line"}, TTY: true, Dir: "usr", NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Argv: []string{"bash", "-c", "read line"}, TTY: true, Dir: "usr"}))
 	for _, p := range must(session.List(ctx)) {
 		fmt.Printf("%d %s: %s in %s, terminal: %v\n", p.Process, p.State, p.Label, p.Dir, p.TTY)
 	}
@@ -301,8 +301,8 @@ func ExampleSession_Records() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	started := must(session.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}))
-	must(session.Terminate(ctx, messages.Terminate{Process: started.Process}))
+	started := must(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
+	must(session.Terminate(ctx, messages.Terminate{Process: started.ID()}))
 	for _, p := range must(session.Records(ctx)) {
 		fmt.Printf("%d %s: %s, %v\n", p.Process, p.State, p.Label, p.End)
 	}
@@ -333,7 +333,7 @@ func ExampleSession_Events() {
 		return
 	}
 	defer events.Close()
-	must(session.Exec(ctx, messages.ExecCommand{Call: "greet", Argv: []string{"echo", "hello"}, NoWait: true}))
+	must(session.Start(ctx, messages.ExecCommand{Call: "greet", Argv: []string{"echo", "hello"}}))
 	for event, err := range events.All(ctx) {
 		if err != nil {
 			fmt.Println(err)
@@ -611,12 +611,12 @@ func ExampleSession_Wait() {
 	ctx := context.Background()
 	var both messages.AwaitExit
 	for _, script := range []string{"exit 1", "exit 2"} {
-		started, err := session.Exec(ctx, messages.ExecCommand{Script: script, NoWait: true})
+		started, err := session.Start(ctx, messages.ExecCommand{Script: script})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		both.Processes = append(both.Processes, started.Process)
+		both.Processes = append(both.Processes, started.ID())
 	}
 	exits, err := session.Wait(ctx, both)
 	if err != nil {

@@ -181,8 +181,7 @@ func exec(t testing.TB, session *execbus.Session, command messages.ExecCommand) 
 // launch starts a command and does not wait for anything.
 func launch(t testing.TB, session *execbus.Session, command messages.ExecCommand) messages.ProcessID {
 	t.Helper()
-	command.NoWait = true
-	return exec(t, session, command).Process
+	return start(t, session, command).ID()
 }
 
 // finish polls until the end and gives the result.

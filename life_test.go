@@ -194,12 +194,9 @@ func TestUseAfterClose(t *testing.T) {
 	}
 	ctx := patient(t)
 	for name, call := range map[string]func() error{
-		"Exec": func() error { _, err := session.Exec(ctx, bash("true")); return err },
-		"Exec without waiting": func() error {
-			_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"true"}, NoWait: true})
-			return err
-		},
-		"Run": func() error { _, err := session.Run(ctx, messages.RunCommand{Argv: []string{"true"}}); return err },
+		"Exec":  func() error { _, err := session.Exec(ctx, bash("true")); return err },
+		"Start": func() error { _, err := session.Start(ctx, bash("true")); return err },
+		"Run":   func() error { _, err := session.Run(ctx, messages.RunCommand{Argv: []string{"true"}}); return err },
 		"Write": func() error {
 			_, err := session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x")})
 			return err

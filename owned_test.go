@@ -52,7 +52,7 @@ func TestACommandHasItsFieldsToItself(t *testing.T) {
 	spawner := &remote{Spawner: newSpawner(t, true), hold: make(chan struct{})}
 	session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 	events := watch(t, session, execbus.Watch{})
-	command := messages.ExecCommand{Argv: []string{"bash", "-c", "echo $WORD"}, NoWait: true,
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "echo $WORD"},
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"WORD": "asked"}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error, 1)

@@ -42,13 +42,12 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	if command.Call == "" {
 		command.Call = messages.CallID("start-" + uuid.NewString())
 	}
-	command.NoWait = true
 	events, err := s.Events(Watch{Name: "start", Calls: []messages.CallID{command.Call},
 		Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited, messages.KindExecEnded}})
 	if err != nil {
 		return nil, err
 	}
-	started, err := s.Exec(ctx, command)
+	started, err := begin[*messages.Result](ctx, s, actors.StartCommand{ExecCommand: command.Clone()})
 	if err != nil {
 		events.Close()
 		s.takeBack(err)

@@ -98,7 +98,7 @@ func TestWhatIsStartedCanBeFollowedFromTheFirstByte(t *testing.T) {
 func TestAHandleTellsWhatItIs(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
-	p := start(t, session, messages.ExecCommand{Call: "c1", Script: "echo $$; read x; exit 3", TTY: true, NoWait: true})
+	p := start(t, session, messages.ExecCommand{Call: "c1", Script: "echo $$; read x; exit 3", TTY: true})
 	other := start(t, session, messages.ExecCommand{Call: "c1", Argv: []string{"sleep", "1000"}}) // names of calls may be used again
 	if got := follow(t, p, 0).await("\n"); strings.TrimSpace(got) != strconv.Itoa(p.PID()) {
 		t.Errorf("it says it is %q, and the handle %d", got, p.PID())

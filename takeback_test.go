@@ -85,7 +85,7 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 		"Write": func(ctx context.Context) error {
 			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), Yield: new(time.Minute)}))
 		},
-		"NoWait": func(ctx context.Context) error {
+		"Write until taken": func(ctx context.Context) error {
 			return errorOf(session.Write(ctx, messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true}))
 		},
 		"Poll": func(ctx context.Context) error {
@@ -212,10 +212,8 @@ func TestTheErrorOfACancelledStartNamesTheProcess(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
 	for i := range 40 {
-		command := bash("sleep 1000")
-		command.NoWait = i%4 != 0
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
-		result, err := session.Exec(ctx, command)
+		result, err := session.Exec(ctx, bash("sleep 1000"))
 		cancel()
 		var id messages.ProcessID
 		if err == nil {
@@ -239,11 +237,9 @@ func TestTheErrorOfACancelledStartNamesTheProcess(t *testing.T) {
 	session = openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 	t.Cleanup(sync.OnceFunc(func() { close(spawner.hold) }))
 	for i := range int32(4) {
-		command := bash("sleep 1000")
-		command.NoWait = i%2 == 0
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 1)
-		go func() { errs <- errorOf(session.Exec(ctx, command)) }()
+		go func() { errs <- errorOf(session.Exec(ctx, bash("sleep 1000"))) }()
 		eventually(t, "the spawner works", func() bool { return spawner.spawned.Load() == i+1 })
 		cancel()
 		err := <-errs

@@ -88,9 +88,7 @@ func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
 		return policy.Plan{Decision: policy.Ask}
 	}}).open(nil)}
 	s.listen()
-	for _, noWait := range []bool{false, true} {
-		command := shell("echo 1")
-		command.NoWait = noWait
+	for _, command := range []any{shell("echo 1"), quick("echo 1")} {
 		call := s.call(command)
 		<-planning
 		call.cancel()

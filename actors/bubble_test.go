@@ -149,8 +149,8 @@ func (b *bubble) open(change func(*SessionConfig)) *talk {
 }
 
 // does is a command of an imagined child; the call answers when it runs.
-func does(words ...string) messages.ExecCommand {
-	return messages.ExecCommand{Argv: words, NoWait: true}
+func does(words ...string) StartCommand {
+	return StartCommand{messages.ExecCommand{Argv: words}}
 }
 
 // only is the one living actor whose name contains part.

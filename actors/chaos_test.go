@@ -91,7 +91,7 @@ var words = [][]string{
 // rarely bounds how often a word is taken that costs all others something.
 var rarely = map[string]int{"foreign,spawn=hang": 150, "prompt,resolve=hang": 4, "prompt,resolve=panic": 4, "prompt,resolve=leave": 4}
 
-func (c *chaos) command() messages.ExecCommand {
+func (c *chaos) command() any {
 	var argv []string
 	for _, choice := range words {
 		word := choice[c.dice.IntN(len(choice))]
@@ -100,9 +100,12 @@ func (c *chaos) command() messages.ExecCommand {
 		}
 		argv = append(argv, word)
 	}
-	command := messages.ExecCommand{Argv: argv, OpenStdin: true, Yield: new(time.Duration(c.dice.IntN(3000)) * time.Millisecond), NoWait: c.dice.IntN(3) == 0}
+	command := messages.ExecCommand{Argv: argv, OpenStdin: true, Yield: new(time.Duration(c.dice.IntN(3000)) * time.Millisecond)}
 	if c.dice.IntN(4) == 0 {
 		command.OnLeaderExit = messages.LeaderExitKeepsTree
+	}
+	if c.dice.IntN(3) == 0 {
+		return StartCommand{command}
 	}
 	return command
 }

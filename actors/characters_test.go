@@ -99,7 +99,7 @@ func stdout(text string) ptyio.Output {
 func TestACharacterSplitBetweenTwoAnswersStaysWhole(t *testing.T) {
 	h, say := split(t)
 	s := h.open(nil)
-	id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, NoWait: true}).Process
+	id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}}}).Process
 	say(stdout("a日\xe6\x9c"))
 	s.said(id, "\xe6\x9c") // the rest is late, and readers of the stream get what there is
 	if got := s.write(id, "x"); string(got.Output) != "a日" {

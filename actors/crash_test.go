@@ -208,7 +208,7 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	h := newHost(t, o)
 	s := h.open(nil)
 	bystander := cat(s)
-	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, messages.ExecCommand{Argv: []string{"leave"}, NoWait: true},
+	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, StartCommand{messages.ExecCommand{Argv: []string{"leave"}}},
 		messages.RunCommand{Argv: []string{"leave"}, NoTimeout: true}} {
 		_, err := ask[any](h, s.supervisor, command)
 		wantError(t, "the initial call", err, messages.ErrSpawnFailed)

@@ -9,6 +9,9 @@ type (
 	CancelWait struct {
 		Waiter string // the name of the actor that waits for the answer
 	}
+	// StartCommand asks for one command to be run. It is answered once: with a *messages.Result when the program runs, which has no
+	// output, or with an error. Yield says nothing here.
+	StartCommand struct{ messages.ExecCommand }
 	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about;
 	// it does not wait for later ones.
 	TerminateAll struct{ By messages.TerminatedBy }

@@ -207,7 +207,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			}}
 			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
 			s := h.open(nil)
-			id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, TTY: true, NoWait: true}).Process
+			id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, TTY: true}}).Process
 			first := s.call(messages.Signal{Process: id, Signal: 15})
 			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 			cancelled.cancel()
@@ -235,7 +235,7 @@ func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
 			if n := inside.Load(); name == "blocks" && n > 2 { // the lane's, and the one that abandons
 				t.Errorf("%d goroutines are in the child", n)
 			}
-			s.exec(messages.ExecCommand{Argv: []string{"sh"}, NoWait: true}) // left to the shutdown
+			s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}}}) // left to the shutdown
 			h.shutdown()
 			for _, started := range probe.Of[messages.ExecStarted](s.events, nil) {
 				awaitThat(t, "its end has reached the subscriber", func() bool { return len(s.endsOf(started.Process)) > 0 })
@@ -278,7 +278,7 @@ func TestBytesForAForeignChildDoNotOvertakeEachOther(t *testing.T) {
 	}}
 	h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
 	s := h.open(nil)
-	id := s.exec(messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true, NoWait: true}).Process
+	id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true}}).Process
 	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("0"), Yield: new(messages.MinYield)})
 	if got := waits.result(); !got.Running || got.Taken != 0 || got.Pending != 1 {
 		t.Errorf("at its yield: %+v", got)

@@ -173,7 +173,7 @@ func request[T any](v *visitor, to *kernel.PID, message any) T {
 	return reply
 }
 
-func (v *visitor) exec(command messages.ExecCommand) *messages.Result {
+func (v *visitor) exec(command any) *messages.Result {
 	v.t.Helper()
 	return request[*messages.Result](v, v.pid, command)
 }
@@ -243,7 +243,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 // flood reads a flood from a position on, until it is over.
 func flood(t *testing.T, v *visitor) {
 	const all = 7_000_000
-	id := v.exec(messages.ExecCommand{Argv: []string{"flood"}, NoWait: true}).Process
+	id := v.exec(actors.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"flood"}}}).Process
 	var read, missed int64
 	for over := false; !over; {
 		at := read + missed

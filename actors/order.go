@@ -12,7 +12,8 @@ import (
 // order is a command as an actor keeps it.
 type order struct {
 	messages.ExecCommand
-	run *messages.RunCommand // set for a run to the end
+	start bool                 // the call waits for the program's start only
+	run   *messages.RunCommand // set for a run to the end
 }
 
 func orderOf(m *messages.RunCommand) order {

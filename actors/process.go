@@ -143,7 +143,7 @@ func (p *process) begin(from caller) {
 		p.run = newRun(p.order.run)
 		p.armRun()
 		p.output.sinks = append(p.output.sinks, p.run.keep)
-	case p.order.NoWait:
+	case p.order.start:
 		c.kind, c.clock.endless = startCall, true
 	default:
 		c.clock.left = messages.ExecYield(p.order.Yield)

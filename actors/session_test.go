@@ -142,9 +142,9 @@ func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(s.dir, "below"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		command := messages.ExecCommand{Call: "call-7", Script: idle, Dir: "below", NoWait: true}
+		command := StartCommand{messages.ExecCommand{Call: "call-7", Script: idle, Dir: "below"}}
 		id := s.exec(command).Process
-		words := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, NoWait: true}).Process
+		words := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sleep", "1000"}}}).Process
 		live := s.list()
 		if len(live) != 2 {
 			t.Fatalf("list: %+v", live)

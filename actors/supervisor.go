@@ -62,6 +62,8 @@ func (v *supervisor) handle(message any) {
 	case kernel.Terminated, kernel.WorkPanicked, kernel.WorkLeft: // of a look whose result says so
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
+	case StartCommand:
+		v.exec(order{ExecCommand: m.ExecCommand, start: true})
 	case messages.RunCommand:
 		v.exec(orderOf(&m))
 	case messages.WriteStdin:

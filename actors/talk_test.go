@@ -80,7 +80,7 @@ func (w waiting) answered(d time.Duration) bool {
 
 func (w waiting) cancel() { w.system.Send(w.supervisor, CancelWait{Waiter: w.PID().Id}) }
 
-func (s *talk) exec(command messages.ExecCommand) *messages.Result {
+func (s *talk) exec(command any) *messages.Result {
 	s.t.Helper()
 	return must[*messages.Result](s.host, s.supervisor, command)
 }
@@ -124,8 +124,8 @@ func (s *talk) endsOf(id messages.ProcessID) []messages.ExecEnded {
 }
 
 // quick is a command whose call answers as soon as the program runs.
-func quick(script string) messages.ExecCommand {
-	return messages.ExecCommand{Argv: []string{"bash", "-c", script}, NoWait: true}
+func quick(script string) StartCommand {
+	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "-c", script}}}
 }
 
 // shell is a command whose call waits for its end.
@@ -134,15 +134,20 @@ func shell(script string) messages.ExecCommand {
 }
 
 // onTerminal puts a command on a terminal.
-func onTerminal(command messages.ExecCommand) messages.ExecCommand {
-	command.TTY = true
+func onTerminal[C messages.ExecCommand | StartCommand](command C) C {
+	switch c := any(&command).(type) {
+	case *messages.ExecCommand:
+		c.TTY = true
+	case *StartCommand:
+		c.TTY = true
+	}
 	return command
 }
 
 // interactive is a shell that reads commands from a terminal and says nothing by itself.
-func interactive() messages.ExecCommand {
-	return messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true, NoWait: true,
-		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "", "HISTFILE": "/dev/null"}}}
+func interactive() StartCommand {
+	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true,
+		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "", "HISTFILE": "/dev/null"}}}}
 }
 
 // idle lives until it is ended.

@@ -42,8 +42,6 @@ type ExecCommand struct {
 	// Yield is how long the call waits for the end before it answers with what there is. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
-	// NoWait answers as soon as the program runs, and takes no output: for callers that follow the events.
-	NoWait bool `json:"noWait,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero lets none of it
 	// through. Of several bounds the tightest holds, the session's own among them. If both are nil, DefaultOutputTokens is one.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`

@@ -88,7 +88,6 @@ func equivalents() [][2]asked {
 	shell := []func(*messages.ExecCommand){
 		func(e *messages.ExecCommand) { e.Yield = new(time.Second) },
 		func(e *messages.ExecCommand) { e.MaxOutputTokens = new(17) },
-		func(e *messages.ExecCommand) { e.NoWait = true },
 		func(e *messages.ExecCommand) { e.Grace = new(time.Second) },
 		func(e *messages.ExecCommand) { e.Call = "another" },
 		func(e *messages.ExecCommand) { e.SandboxPermissions = messages.PermissionsUseDefault },

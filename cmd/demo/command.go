@@ -53,8 +53,8 @@ func (c *command) run(session *execbus.Session) int {
 	go func() {
 		defer c.terminal.restoreOnPanic()
 		request := messages.ExecCommand{Call: call, Argv: c.argv, TTY: c.terminal != nil, Size: c.terminal.size(),
-			OpenStdin: true, NoWait: true}
-		if _, err := c.session.Exec(ctx, request); err != nil {
+			OpenStdin: true}
+		if _, err := c.session.Start(ctx, request); err != nil {
 			c.failed <- err
 			if !errors.Is(err, messages.ErrRejected) { // whose events say more
 				events.Close()

@@ -50,19 +50,23 @@ func (h *host) start(script string, done func(code int)) {
 		away: make(chan struct{})}
 	h.jobs[j.call], h.front = j, j
 	request := messages.ExecCommand{Call: j.call, Script: script}
-	if h.terminal != nil {
-		request.TTY, request.Size, request.Yield = true, h.terminal.size(), new(h.yield)
-	} else {
-		request.NoWait = true // it is waited for by its events
+	if h.terminal == nil { // it is waited for by its events
+		go func() {
+			_, err := h.session.Start(ctx, request)
+			h.tell(func() { h.answered(j, false, err) })
+		}()
+		return
 	}
+	request.TTY, request.Size, request.Yield = true, h.terminal.size(), new(h.yield)
 	go func() {
 		result, err := h.session.Exec(ctx, request)
-		h.tell(func() { h.answered(j, result, err) })
+		h.tell(func() { h.answered(j, err == nil && result.Running, err) })
 	}()
 }
 
-// answered is the answer to the call that started a job. What the command said came as events.
-func (h *host) answered(j *job, result *messages.Result, err error) {
+// answered is the answer to the call that started a job, and whether its time is over before the job is. What the command said
+// came as events.
+func (h *host) answered(j *job, late bool, err error) {
 	switch {
 	case errors.Is(err, messages.ErrCancelled): // by toBack
 	case err != nil && h.jobs[j.call] == j:
@@ -79,7 +83,7 @@ func (h *host) answered(j *job, result *messages.Result, err error) {
 			h.view.fail(err)
 		}
 		h.finish(j, exitCodeOf(err))
-	case err == nil && result.Running && h.terminal != nil && j == h.front:
+	case late && j == h.front:
 		if !j.state.reading && !j.fed && h.passing == nil && len(h.waiting) == 0 {
 			h.toBack(j)
 		}

@@ -117,7 +117,7 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 	}
 	defer quick.Close()
 	s.say("Two subscribe to what seq 1 %d says. One reads at once, and lossless; the other reads nothing until it is over.", to)
-	if _, err := t.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: []string{"seq", "1", strconv.Itoa(to)}, NoWait: true}); err != nil {
+	if _, err := t.session.Start(ctx, messages.ExecCommand{Call: call, Argv: []string{"seq", "1", strconv.Itoa(to)}}); err != nil {
 		return err
 	}
 	all, err := listen(ctx, quick)

@@ -34,11 +34,11 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 	s.say("A session of its own. %d times: sleep 1000", tooMany)
 	var started []messages.ProcessID
 	for range tooMany {
-		result, err := session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"sleep", "1000"}, NoWait: true})
+		p, err := session.Start(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"sleep", "1000"}})
 		if err != nil {
 			return fmt.Errorf("after %d: %w", len(started), err)
 		}
-		started = append(started, result.Process)
+		started = append(started, p.ID())
 	}
 	for range tooMany - execbus.DefaultSessionMaxProcesses { // one makes room when the call for the other has been answered
 		if _, err := ends.Next(ctx); err != nil {

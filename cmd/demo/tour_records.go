@@ -89,11 +89,11 @@ func (l *ledger) close(ctx context.Context) (starts, ends map[name]int, causes m
 }
 
 func showRecords(ctx context.Context, t *tour, s *scene) error {
-	left, err := t.session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"sleep", "1000"}, NoWait: true})
+	left, err := t.session.Start(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"sleep", "1000"}})
 	if err != nil {
 		return err
 	}
-	s.say("One more is started and left alone: %d. Then everything is shut down.", left.Process)
+	s.say("One more is started and left alone: %d. Then everything is shut down.", left.ID())
 	stats, err := t.rt.Stats(ctx)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func showTree(ctx context.Context, t *tour, s *scene) error {
 	}
 	defer events.Close()
 	s.say("A script starts 3 daemons with setsid and a double fork, each with 3 children. All ignore SIGTERM.")
-	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: call, Argv: []string{"/bin/sh", "-c", daemons, name}, NoWait: true})
+	leader, err := t.session.Start(ctx, messages.ExecCommand{Call: call, Argv: []string{"/bin/sh", "-c", daemons, name}})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func showTree(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	s.check(children == daemonCount, "/proc has the leader and %d daemons, besides what they started", children)
-	record, err := t.session.Terminate(ctx, messages.Terminate{Process: result.Process})
+	record, err := t.session.Terminate(ctx, messages.Terminate{Process: leader.ID()})
 	if err != nil {
 		return err
 	}

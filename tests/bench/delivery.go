@@ -62,11 +62,11 @@ func measureDelivery(ctx context.Context, h *harness, follows follow) ([]value, 
 	argv := []string{self, workerFlag, "lines", strconv.Itoa(int(talkEvery / time.Millisecond)), ""}
 	var ids []messages.ProcessID
 	for range talkers {
-		result, err := session.Exec(ctx, messages.ExecCommand{Argv: argv, NoWait: true})
+		p, err := session.Start(ctx, messages.ExecCommand{Argv: argv})
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, result.Process)
+		ids = append(ids, p.ID())
 	}
 	lasts := time.Duration(h.some(3, 1)) * time.Second
 	var tails, medians, prints, rates []float64

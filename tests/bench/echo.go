@@ -229,11 +229,11 @@ func (e *sessionEcho) open(ctx context.Context) (err error) {
 	if e.events, err = e.session.Events(execbus.Watch{Calls: []messages.CallID{"echo"}, Lossless: true}); err != nil {
 		return err
 	}
-	result, err := e.session.Exec(ctx, messages.ExecCommand{Call: "echo", Argv: echoArgv, TTY: true, NoWait: true})
+	p, err := e.session.Start(ctx, messages.ExecCommand{Call: "echo", Argv: echoArgv, TTY: true})
 	if err != nil {
 		return err
 	}
-	e.process = result.Process
+	e.process = p.ID()
 	return e.await(ctx, []byte("R"))
 }
 

@@ -218,12 +218,12 @@ func sessionFloods(ctx context.Context, session *execbus.Session) (floods, error
 
 func (l *sessionLoad) start(ctx context.Context, count int) error {
 	for range count {
-		result, err := l.session.Exec(ctx, messages.ExecCommand{Argv: floodProgram, NoWait: true})
+		p, err := l.session.Start(ctx, messages.ExecCommand{Argv: floodProgram})
 		if err != nil {
 			l.end()
 			return err
 		}
-		l.ids = append(l.ids, result.Process)
+		l.ids = append(l.ids, p.ID())
 	}
 	return nil
 }

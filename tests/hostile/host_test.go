@@ -237,7 +237,7 @@ func (h *host) run(command messages.ExecCommand, blind bool) *program {
 }
 
 func (h *host) try(command messages.ExecCommand, blind bool) (*program, error) {
-	command.Call, command.NoWait = messages.CallID(newToken()), true
+	command.Call = messages.CallID(newToken())
 	following := execbus.Watch{Calls: []messages.CallID{command.Call}, Lossless: !h.lossy}
 	if blind {
 		following = execbus.Watch{Calls: following.Calls, Kinds: lifecycle}
@@ -246,12 +246,12 @@ func (h *host) try(command messages.ExecCommand, blind bool) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := h.Exec(h.ctx, command)
+	p, err := h.Start(h.ctx, command)
 	if err != nil {
 		events.subscription.Close()
 		return nil, err
 	}
-	return &program{h, result.Process, events}, nil
+	return &program{h, p.ID(), events}, nil
 }
 
 // bash is a command that runs a script with the token as $1.

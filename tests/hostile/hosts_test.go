@@ -45,18 +45,18 @@ func beHost() {
 		must(err)
 		var commands []messages.ExecCommand
 		for i, script := range ofHosts {
-			command := messages.ExecCommand{Argv: []string{"bash", "-c", script, "bash", token}, TTY: (i+round)%2 == 0, NoWait: true}
+			command := messages.ExecCommand{Argv: []string{"bash", "-c", script, "bash", token}, TTY: (i+round)%2 == 0}
 			if i%3 == 0 {
 				command.OnLeaderExit = messages.LeaderExitKeepsTree
 			}
 			commands = append(commands, command)
 		}
 		for role, argument := range map[string]string{"comet": "20000", "bomb": "5", "hydra": "100"} {
-			commands = append(commands, messages.ExecCommand{Argv: []string{self, token, argument}, TTY: round%2 == 0, NoWait: true,
+			commands = append(commands, messages.ExecCommand{Argv: []string{self, token, argument}, TTY: round%2 == 0,
 				Environment: &messages.EnvironmentPolicy{Set: map[string]string{roleVariable: role}}})
 		}
 		for _, command := range commands {
-			_, err := session.Exec(ctx, command)
+			_, err := session.Start(ctx, command)
 			must(err)
 			fmt.Println("started")
 		}

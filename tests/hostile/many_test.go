@@ -114,11 +114,9 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 				var err error
 				switch random.IntN(6) {
 				case 0, 1, 2:
-					var result *messages.Result
-					command := h.bash(random.IntN(2) == 0, scripts[random.IntN(len(scripts))])
-					command.NoWait = true
-					if result, err = h.Exec(h.ctx, command); err == nil {
-						id = result.Process
+					var p *execbus.Process
+					if p, err = h.Start(h.ctx, h.bash(random.IntN(2) == 0, scripts[random.IntN(len(scripts))])); err == nil {
+						id = p.ID()
 					}
 				case 3:
 					err = h.Signal(h.ctx, messages.Signal{Process: id, Signal: syscall.SIGCONT, Tree: true})
@@ -179,7 +177,7 @@ func TestTerminationDuringTheStart(t *testing.T) {
 		token := newToken()
 		asked := make(chan messages.ErrorCode)
 		go func() {
-			_, err := h.Exec(h.ctx, messages.ExecCommand{Argv: []string{"sleep", token}, NoWait: true})
+			_, err := h.Start(h.ctx, messages.ExecCommand{Argv: []string{"sleep", token}})
 			asked <- codeOf(err)
 		}()
 		var err error
@@ -200,5 +198,5 @@ func TestTerminationDuringTheStart(t *testing.T) {
 		}
 		outcomes[<-asked]++
 	}
-	note(t, "Exec was told %v; %d lived on after Terminate was answered", outcomes, late)
+	note(t, "Start was told %v; %d lived on after Terminate was answered", outcomes, late)
 }

@@ -145,10 +145,8 @@ type sabotage struct {
 	ends bool // the victim ends, because it was asked to
 }
 
-func askExec(h *host, _ *program) messages.ErrorCode {
-	command := h.bash(false, `sleep $1`)
-	command.NoWait = true
-	_, err := h.Exec(h.ctx, command)
+func askStart(h *host, _ *program) messages.ErrorCode {
+	_, err := h.Start(h.ctx, h.bash(false, `sleep $1`))
 	return codeOf(err)
 }
 
@@ -170,9 +168,9 @@ func askSession(h *host, _ *program) messages.ErrorCode {
 var sabotages = []sabotage{
 	{point: "Resolver", act: askSession, told: messages.ErrRuntimeFailure},
 	{point: "Environment", act: askSession, told: messages.ErrRuntimeFailure},
-	{point: "Spawn", act: askExec, told: messages.ErrRuntimeFailure},
-	{point: "Spawn's return", act: askExec}, // the child was there before
-	{point: "PID", act: askExec},
+	{point: "Spawn", act: askStart, told: messages.ErrRuntimeFailure},
+	{point: "Spawn's return", act: askStart}, // the child was there before
+	{point: "PID", act: askStart},
 	{point: "Write", act: askEcho, told: messages.ErrRuntimeFailure},
 	{point: "Release", act: askEcho},
 	{point: "CloseStdin", told: messages.ErrRuntimeFailure,
@@ -188,9 +186,9 @@ var sabotages = []sabotage{
 	}},
 	{point: "EndTree", act: askTerminate, ends: true}, // it is abandoned instead
 	{point: "count execbus.output", act: askEcho},
-	{point: "count execbus.processes.started", act: askExec},
+	{point: "count execbus.processes.started", act: askStart},
 	{point: "count execbus.processes.ended", act: askTerminate, ends: true},
-	{point: "log process started", act: askExec},
+	{point: "log process started", act: askStart},
 	{point: "log process ended", act: askTerminate, ends: true},
 	{point: "WithAttrs", act: askSessionAndExec},
 }

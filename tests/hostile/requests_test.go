@@ -142,11 +142,12 @@ func TestRequests(t *testing.T) {
 					skip(t, "root may do it")
 				}
 				for _, tty := range []bool{false, true} {
-					for _, noWait := range []bool{false, true} {
-						c.command.TTY, c.command.NoWait, c.command.OpenStdin = tty, noWait, noWait
-						_, err := h.Exec(h.ctx, c.command)
-						c.judge(t, err)
-					}
+					c.command.TTY, c.command.OpenStdin = tty, false
+					_, err := h.Exec(h.ctx, c.command)
+					c.judge(t, err)
+					c.command.OpenStdin = true
+					_, err = h.Start(h.ctx, c.command)
+					c.judge(t, err)
 				}
 				_, err := h.Run(h.ctx, messages.RunCommand{Argv: c.command.Argv, Script: c.command.Script, Shell: c.command.Shell,
 					Dir: c.command.Dir, Environment: c.command.Environment})
@@ -174,7 +175,7 @@ func (c request) judge(t *testing.T, err error) {
 	code := codeOf(err)
 	note(t, "%s", code)
 	if code != c.code || err == nil || !strings.Contains(err.Error(), c.says) {
-		t.Errorf("tty=%v, noWait=%v: %.300v; want %s that says %q", c.command.TTY, c.command.NoWait, err, c.code, c.says)
+		t.Errorf("tty=%v, input=%v: %.300v; want %s that says %q", c.command.TTY, c.command.OpenStdin, err, c.code, c.says)
 	}
 }
 

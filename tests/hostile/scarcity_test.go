@@ -70,11 +70,11 @@ func (h *poorHost) finish(format string, values ...any) {
 }
 
 func (h *poorHost) cat(tty bool) (messages.ProcessID, error) {
-	result, err := h.session.Exec(h.ctx, messages.ExecCommand{Argv: []string{"cat"}, TTY: tty, OpenStdin: true, NoWait: true})
+	p, err := h.session.Start(h.ctx, messages.ExecCommand{Argv: []string{"cat"}, TTY: tty, OpenStdin: true})
 	if err != nil {
 		return 0, err
 	}
-	return result.Process, nil
+	return p.ID(), nil
 }
 
 // check checks that a cat still does its work.

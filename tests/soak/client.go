@@ -94,28 +94,10 @@ type job struct {
 
 // exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
 func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.ErrorCode) (*job, *messages.Result) {
-	st.commands++
-	j := &job{step: st, call: messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))}
-	if w.output != nil {
-		j.account.flood = *w.output
-	}
-	command.Call = j.call
-	j.entry = st.client.ledger.expect(j.call, st.where(), w)
+	j := st.ordered(&command, w)
 	result, err := st.client.session.Exec(ctx, command)
-	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
-	if cancelled {
-		j.id = st.taken(j.call)
-	}
-	st.client.ledger.answered(j.entry, err, j.id != 0)
-	switch {
-	case cancelled:
-		st.host.tally.add("error: cancelled")
-		if j.id == 0 {
-			return nil, nil
-		}
-		return j, nil
-	case !st.typed("exec", err, append(allowed, messages.ErrLimitReached)...):
-		return nil, nil
+	if !j.accepted(ctx, "exec", err, allowed...) {
+		return j.known(), nil
 	}
 	if result.Call != j.call {
 		st.fault("exec: the answer is to the call %q, want %q", result.Call, j.call)
@@ -124,10 +106,50 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 	if !result.Running && result.Status.Kind == messages.ExitNone && !st.disturbed() && !st.client.closing.Load() {
 		st.fault("exec was answered after %v, and the process neither runs nor has it ended", result.WallTime)
 	}
-	if !command.NoWait {
-		j.took("exec", result)
-	}
+	j.took("exec", result)
 	return j, result
+}
+
+// start starts a command and takes no output. It returns nil if the command was refused, or cancelled before the session had it.
+func (st *step) start(command messages.ExecCommand, w want) *job {
+	j := st.ordered(&command, w)
+	process, err := st.client.session.Start(st.ctx, command)
+	if j.accepted(st.ctx, "start", err) {
+		j.id = process.ID()
+	}
+	return j.known()
+}
+
+// ordered gives a command its call, whose events the ledger expects from now on.
+func (st *step) ordered(command *messages.ExecCommand, w want) *job {
+	st.commands++
+	j := &job{step: st, call: messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))}
+	if w.output != nil {
+		j.account.flood = *w.output
+	}
+	command.Call = j.call
+	j.entry = st.client.ledger.expect(j.call, st.where(), w)
+	return j
+}
+
+// accepted notes how the call for a command was answered, and reports whether it was with a result. The process of a cancelled
+// one is looked for.
+func (j *job) accepted(ctx context.Context, op string, err error, allowed ...messages.ErrorCode) bool {
+	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
+	if cancelled {
+		j.id = j.taken(j.call)
+		j.host.tally.add("error: cancelled")
+	}
+	j.client.ledger.answered(j.entry, err, j.id != 0)
+	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
+}
+
+// known is the job if it has a process, and otherwise nil.
+func (j *job) known() *job {
+	if j.id == 0 {
+		return nil
+	}
+	return j
 }
 
 // taken finds the process of a cancelled call; 0 if the call was given up before the session had taken it. The session

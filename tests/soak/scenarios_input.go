@@ -51,8 +51,8 @@ func (st *step) talk() {
 }
 
 // write sends a line and returns what was said since.
-func (j *job) write(line string, noWait bool) []byte {
-	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), UntilTaken: noWait})
+func (j *job) write(line string, untilTaken bool) []byte {
+	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), UntilTaken: untilTaken})
 	if !j.typed("write", err, ofInput...) {
 		j.heard = false
 		return nil
@@ -64,7 +64,7 @@ func (j *job) write(line string, noWait bool) []byte {
 	if result.Running && result.Taken != len(line) && result.InputErr == nil {
 		j.fault("write: %d bytes of %d taken, and no reason", result.Taken, len(line))
 	}
-	if !noWait {
+	if !untilTaken {
 		j.took("write", result)
 	}
 	return result.Output
@@ -94,8 +94,8 @@ func (j *job) asMeant() bool {
 func (st *step) copy() {
 	code := st.code()
 	command := sh(false, fmt.Sprintf("cat; exit %d", code))
-	command.OpenStdin, command.NoWait = true, true
-	j, _ := st.exec(st.ctx, command, want{codes: []int{code}})
+	command.OpenStdin = true
+	j := st.start(command, want{codes: []int{code}})
 	if j == nil {
 		return
 	}
@@ -154,9 +154,13 @@ func (st *step) terminate() {
 		fmt.Sprintf("sleep 20 & sleep 20 & wait; exit %d", code),
 	}[st.dice.IntN(4)]
 	command := sh(st.coin(), script)
-	command.NoWait, command.Grace = st.coin(), new(st.millis(1, 300))
-	command.Yield = new(messages.MinYield)
-	j, _ := st.exec(st.ctx, command, want{codes: []int{code}})
+	command.Grace = new(st.millis(1, 300))
+	var j *job
+	if st.coin() {
+		j = st.start(command, want{codes: []int{code}})
+	} else {
+		j, _ = st.exec(st.ctx, quick(command), want{codes: []int{code}})
+	}
 	if j == nil {
 		return
 	}

@@ -74,9 +74,7 @@ func (st *step) cancel() {
 // kill kills leaders from outside, or their children.
 func (st *step) kill() {
 	code := st.code()
-	command := sh(st.coin(), fmt.Sprintf("sleep 20; exit %d", code))
-	command.NoWait = true
-	j, _ := st.exec(st.ctx, command, want{codes: []int{code}, struck: true})
+	j := st.start(sh(st.coin(), fmt.Sprintf("sleep 20; exit %d", code)), want{codes: []int{code}, struck: true})
 	if j == nil || !j.identify() {
 		return
 	}
@@ -106,9 +104,7 @@ func (st *step) prune() {
 		return
 	}
 	for range most + st.between(1, 3) {
-		command := sh(st.coin(), "sleep 20; exit 21")
-		command.NoWait = true
-		st.exec(st.ctx, command, want{codes: []int{21}})
+		st.start(sh(st.coin(), "sleep 20; exit 21"), want{codes: []int{21}})
 		st.list()
 	}
 	st.backToLimit()
@@ -226,9 +222,7 @@ func (st *step) executor() {
 
 // mistakes asks for what cannot be, and wants the right refusal.
 func (st *step) mistakes() {
-	command := sh(false, "sleep 20; exit 22")
-	command.NoWait = true
-	j, _ := st.exec(st.ctx, command, want{codes: []int{22}})
+	j := st.start(sh(false, "sleep 20; exit 22"), want{codes: []int{22}})
 	if j == nil || !j.identify() {
 		return
 	}

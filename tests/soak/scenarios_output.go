@@ -162,9 +162,7 @@ func (st *step) watch() {
 		}
 		readers.Go(func() { r.read(ctx, st, events) })
 	}
-	command := sh(tty, script)
-	command.NoWait = true
-	j, _ := st.exec(st.ctx, command, want{codes: []int{code}, output: &f})
+	j := st.start(sh(tty, script), want{codes: []int{code}, output: &f})
 	if j == nil || !j.awaitEnd() {
 		cancel() // perhaps no end comes that the readers could wait for
 	}
