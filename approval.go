@@ -11,8 +11,8 @@ import (
 // Approver answers questions about commands on a person's behalf.
 type Approver interface {
 	// Approve answers one question. It is called in a goroutine of its own, for one question of a session at a time, and
-	// must return when ctx ends: the question has then been answered by somebody else, or nobody wants to know any more. An
-	// error, a panic or an answer that is none rejects the command, unless a subscriber may still answer.
+	// must return when ctx ends: somebody else has then answered the question, or it was withdrawn. An
+	// error, a panic or an invalid answer rejects the command, unless a subscriber may still answer.
 	Approve(ctx context.Context, question messages.Question) (messages.Decision, error)
 }
 
@@ -24,24 +24,24 @@ func (f ApproverFunc) Approve(ctx context.Context, question messages.Question) (
 	return f(ctx, question)
 }
 
-// Questions lists what waits for an answer. The first is the one that is put to the user now; the others wait behind it.
+// Questions lists the questions that wait for an answer. The first is put to the user now; the others wait behind it.
 func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
 	return begin[messages.Questions](ctx, s, actors.ListQuestions{})
 }
 
-// Decide answers a question. Anybody may, also one who did not see it first. When it returns without an error the answer holds. Errors:
+// Decide answers a question. Any caller may, whoever was asked. The answer is in force when Decide returns without an error. Errors:
 // messages.ErrAlreadyResolved, ErrUnknownQuestion, and ErrInvalidRequest, which leaves the question open.
 func (s *Session) Decide(ctx context.Context, decide messages.Decide) error {
 	_, err := begin[actors.Done](ctx, s, decide.Clone())
 	return err
 }
 
-// Grants lists what was approved for the session, the oldest first.
+// Grants lists the approvals that hold for the session, the oldest first.
 func (s *Session) Grants(ctx context.Context) (messages.Grants, error) {
 	return begin[messages.Grants](ctx, s, actors.ListGrants{})
 }
 
-// Revoke forgets a grant: the next such command is asked about again. What runs already goes on.
+// Revoke forgets a grant: the next such command is asked about again. Running commands go on.
 func (s *Session) Revoke(ctx context.Context, revoke messages.RevokeGrant) error {
 	_, err := ask[actors.Done](ctx, s, revoke)
 	return err

@@ -2,12 +2,12 @@ package execbus
 
 import "context"
 
-// begunKey is the key of what WithBegun keeps in a context.
+// begunKey is the key under which WithBegun keeps its function in a context.
 type begunKey struct{}
 
-// WithBegun returns a context for one call of a session. The call runs begun as soon as it has its place: calls of which
-// one began before the other take effect in that order, however long each of them waits. A call that is refused before
-// that does not run it. It is for doors that must keep an order and not wait for the answers; it must return at once.
+// WithBegun returns a context for one call of a session. The call runs begun as soon as it has its place among the other calls:
+// a second call that is made after that takes effect after the first, however long each of them waits. A call that is refused
+// earlier does not run begun. Use it to keep an order of calls without waiting for their answers. begun must return at once.
 func WithBegun(ctx context.Context, begun func()) context.Context {
 	return context.WithValue(ctx, begunKey{}, begun)
 }

@@ -34,38 +34,42 @@
 //		fmt.Println(result.Text())
 //	}
 //
-// A [Runtime] is what a host has one of. A [Session] is one conversation of the host, with its own processes, limits and
-// working directory; a runtime holds any number. A process is one command that a session started. Each is owned by an actor
-// of its own, runs on a terminal or on pipes, and tells what happens to it on one bus. Requests, results, events and errors
-// are the types of package messages.
+// A host has one [Runtime]. A [Session] is one conversation of the host, with its own processes, limits and working
+// directory; a runtime holds any number. A process is one command that a session started. An actor of its own owns it, runs
+// it on a terminal or on pipes, and publishes what happens to it on a bus. Requests, results, events and errors are the
+// types of package messages.
 //
 // # Yields and polls
 //
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
-// process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has what came since the last one. Only the
-// end of the process ends a wait early, not output.
+// process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has the output since the last one. Output
+// does not end a wait early; the leader's exit does, without waiting for background children: the answer says how many there
+// are and whether they are being ended.
 //
 //	Exec               250 ms to 30 s, 10 s by default
 //	Write              250 ms to 30 s, 250 ms by default
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //
-// A yield is a pointer: nil means the default, and zero the least there is. All numbers that a caller may leave out are.
+// Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
+// nearest one; a negative number is refused by name.
 //
-// Each call has a clock of its own, and the first to answer takes what output there is. Input ends a poll that waits. A write
-// that waits for output is one step: its bytes go out, and its clock starts, when the waiting write before it has its
-// answer; other input keeps its place behind it. [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read]
-// never queue. [Session.PauseYields] stops the clocks of a session while, for example, a person is asked something.
+// Each call has its own clock, and the first call to answer takes the output that there is. Input ends a poll that waits. Writes
+// that wait for output take turns: the bytes of one go out, and its clock starts, when the waiting write before it has its
+// answer; other input keeps its place behind it. ^C, ^\ and ^Z, each written alone, wait for nothing. If the process does not take
+// all bytes of a write, the write still answers at its yield and says how many were taken. The rest is offered until its patience
+// is over, and a later answer says what became of it. [Session.Signal], [Session.Resize], [Session.Terminate] and
+// [Session.Read] never queue. [Session.PauseYields] stops the clocks of a session, for example while a person is asked something.
 //
-// [Session.Wait] waits for exits, of one process or of several, and [Session.Read] for output behind a place that the reader
-// keeps. Both take nothing from anybody, and any number of callers may do so at once.
+// [Session.Wait] waits for the exit of one process or of several, and [Session.Read] reads output from a position that the reader
+// keeps. Neither takes output from any other call, and any number of callers may use them at once.
 //
-// [Session.Run] is for commands that are not talked to: it runs one to its end, with stdout and stderr apart, a timeout
+// [Session.Run] is for commands that need no conversation: it runs one to its end, with stdout and stderr apart, a timeout
 // (10 s by default, exit code 124), and at most 1 MiB of each stream. [Session.RunStreams] gives it an input and writes all of its
 // output as it comes.
 //
 // # Processes
 //
-// [Session.Start] is for hosts that hold on to what they run. It returns when the program runs, with a [Process]:
+// [Session.Start] is for hosts that keep a handle on what they run. It returns a [Process] when the program runs:
 //
 //	p, err := session.Start(ctx, messages.ExecCommand{Argv: []string{"sort"}, OpenStdin: true})
 //	if err != nil {
@@ -80,62 +84,68 @@
 //	}
 //	status, err := p.Wait(ctx)
 //
-// The context bounds the start. The process is the session's and ends with it, or by [Process.Terminate]: os/exec's habit, to
-// kill a command when the context of its start ends, would end what a model wants to come back to. [Session.Process] gives a
-// handle on a process whose id is known. The requests that name a process, such as messages.Poll, are for callers that have ids
-// from elsewhere: from a model, for example.
+// The context bounds only the start. The process belongs to the session: it ends with the session or by [Process.Terminate]. This
+// differs from os/exec, which kills a command when the context of its start ends; a model wants to come back to its process.
+// [Session.Process] gives a handle on a process whose id is known. Requests that name a process, such as messages.Poll, are for
+// callers that got the id from elsewhere: from a model, for example.
 //
 // # Who may run what
 //
-// Every command gets a plan before it runs: package policy says how, from SessionOptions.Approval and Sandbox, from the
-// rule files in Options.Rules, and from what is known of the command. A plan says run, ask or reject. With the zero options
-// only what is known to be dangerous, such as a forced rm, is asked about.
+// Every command gets a plan before it runs: run, ask or reject. Package policy makes it from SessionOptions.Approval and Sandbox,
+// from the rule files in Options.Rules, and from what is known about the command. With the zero options a person is asked only
+// about commands that are known to be dangerous, such as a forced rm.
 //
-// A question goes to SessionOptions.Approver, and to all who watch messages.KindApprovalRequested by name and answers
-// with [Session.Decide]; the first answer counts. With neither, or if the last one goes, the command is rejected at once. A
-// session puts one question at a time; [Session.Questions] lists what waits. Yields and the timeout of a run do not go on
-// while a question is open. A question waits for ever unless SessionOptions.ApprovalDeadline says otherwise.
+// A question goes to SessionOptions.Approver, and to every subscriber that names messages.KindApprovalRequested and answers
+// with [Session.Decide]; the first answer counts. If there is neither, or the last of them goes, the command is rejected at once.
+// A session puts one question at a time; [Session.Questions] lists those that are open. The clocks of yields and of a run's
+// timeout stop while a question is open. A question waits for ever unless SessionOptions.ApprovalDeadline is set.
 //
-//	approved                        it runs, this once
-//	approved_for_session            and equal ones are not asked about; see Session.Grants and Session.Revoke
-//	approved_execpolicy_amendment   and what begins with the same words is allowed, in every session
+//	approved                        the command runs, this once
+//	approved_for_session            equal commands run, too, without a question; see Session.Grants and Session.Revoke
+//	approved_execpolicy_amendment   commands that begin with the same words are allowed, too, in every session
 //	denied                          the command is rejected with a text for the model
 //	abort                           the same, and the host should stop the turn: the owner's other questions are rejected, too
 //
-// A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. A command
-// that its sandbox stops during the call that asked for it may run again without one, if the plan or a person says so; an
-// answer then has the output of the last attempt, and the events and the transcript that of all. How much of a sandbox policy
-// must be enforced, SessionOptions.LeastAssurance says; package sandbox tells what can be. [Session.UpdateEnvironment] changes
-// the policies for later commands.
+// A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. If the sandbox
+// stops a command during the call that asked for it, the command may run again without one, where the plan or a person allows
+// that. The answer then has the output of the last attempt; the events and the transcript have that of all attempts.
+// SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
+// [Session.UpdateEnvironment] changes the policies for later commands.
 //
 // # Turns
 //
-// A command may have an Owner: a label for a turn, a subagent, or whatever else asks for commands and may be stopped.
-// [Session.EndOwner] takes its waiting calls back, withdraws its questions and ends its commands. Where a person answers a question
-// with abort, the owner's other open questions are rejected, too, and its waiting calls are taken back; what runs goes on until the
-// host ends it.
+// A command may have an Owner: a label for a turn, a subagent, or anything else that asks for commands and may be stopped.
+// [Session.EndOwner] takes its waiting calls back, withdraws its questions and ends its commands. If a person answers a question
+// with abort, the owner's other open questions are rejected, too, and its waiting calls are taken back; its running commands go
+// on until the host ends them.
 //
 // # Ids and records
 //
 // A process id is a number from 1000 to 99999, unique in its session and never the kernel's pid. A call id is the caller's
-// own name for the call that starts a process; events carry it, and it can be watched before the process has an id.
+// own name for the call that starts a process; events carry it, and a subscriber can watch it before the process has an id.
 //
 // The first poll after the end gets the rest of the output and the exit code. Later ones get an error that matches
 // messages.ErrProcessEnded and holds the record of the end. A session remembers its last 64 ended processes, with at most
-// 16 MiB of output, for 10 minutes: [Session.Records] lists them, [Session.Read] reads their output. Then their ids are
-// unknown, and may be given again.
+// 16 MiB of output (64 MiB in a runtime), for 10 minutes: [Session.Records] lists them, and [Session.Read] reads their output.
+// After that an id is unknown and may be given to another process.
 //
 // # Limits
 //
-// A session has at most 64 processes. One more ends the least recently used that no call waits for and that is not among
-// the 8 most recently used. Where there is none the new command is refused with messages.ErrLimitReached, which names
-// the ids in the way. From 60 on, each start publishes a warning. A runtime has at most 1,024 processes and ends none for
-// another: one more waits for 250 ms, in case one is just ending, and is then refused. [SessionOptions] and [Options] set
-// other limits.
+// A session has at most 64 processes. At that limit a new command takes the place of the least recently used process that no
+// call waits for and that is not among the 8 most recently used. That process is ended, with a grace of at most 2 s, once the
+// command has outlived the call that asked for it; until then up to 8 commands are above the limit, and a command that ends
+// earlier costs no other process its place. If there is no such process, the new command is refused with
+// messages.ErrLimitReached, which names the ids in use. From 60 processes on, each start publishes a warning. A runtime has at
+// most 1,024 processes and ends none for another: one more waits for 250 ms, in case one is just ending, and is then refused.
+// [SessionOptions] and [Options] set other limits.
 //
-// Of the output that no answer has taken yet the first and the last 512 KiB are kept, and what was dropped is counted; of
-// all output the first 512 KiB and the last 1 MiB can be read again. The text of a result is cut in the middle to 10,000
-// tokens of 4 bytes each, or to as many tokens and bytes as the call says.
+// While the background children of an ended command are being ended, one later command of the session waits for them, for at
+// most 1 s, so that it does not find them alive.
+//
+// Of the output that no answer has taken yet the first and the last 512 KiB are kept, and dropped bytes are counted; of
+// all output the first 512 KiB and the last 1 MiB can be read again. A reader that comes too late gets an error or, with SkipLost,
+// the number of bytes it missed. The text of a result is cut in the middle to 10,000 tokens of 4 bytes each, or to as many tokens
+// and bytes as the call says.
 //
 // # Events
 //
@@ -146,108 +156,80 @@
 // of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
-// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. One that has too many other events unread
-// ends with an error that says [Watch.Name]. TryNext asks for what is there and does not wait. A subscription ends with its
-// session, behind what is queued; Close drops what is queued, and End lets it be read. See package bus.
+// their place. With [Watch.Lossless] it loses nothing, and the process waits for it. A subscription with too many other unread
+// events ends with an error that names it; see [Watch.Name]. TryNext returns an event that is already there and does not wait. A
+// subscription ends with its session, after the queued events; Close drops those, and End lets them be read. See package bus.
 //
 // # Endings
 //
 // The leader is the program that was started; the tree is the leader with everything that it started in turn. When the
 // leader exits its background children are ended, too, unless the command said messages.LeaderExitKeepsTree; the process then goes on
 // until they have ended or are terminated. Ending a tree means SIGTERM, a grace of 500 ms, and SIGKILL until none is left.
-// The record tells the cause, the status as the kernel reported it, how many descendants were ended, and names what could
-// not be. [Session.Close] and [Runtime.Shutdown] end every process and return when that has come about. If the host dies
-// without them, its commands are ended for it (see package sandbox).
+// Each process that began has exactly one end. Its record has the cause, the status as the kernel reported it (a killed process
+// is never reported as exited with 0), the number of descendants that were ended, and the names of those that could not be.
+// [Session.Close] and [Runtime.Shutdown] end every process and return when all have ended. If the host dies before that, its
+// commands are ended for it (see package sandbox).
 //
 // # The warden
 //
 // On Linux the commands of a runtime descend from a small process, its warden: the host's own program, executed again by [Start] under
-// the name execbus-warden. That is how they are found and ended whatever they do, and whatever becomes of the host. It takes over
-// before main and before most initialisers: those of packages that are ready before ours (Go goes by import path) run in it, too.
-// So they run once more at each Start, and when a warden has died or the host's rights have changed. They run with the host's
-// environment, as Options.WardenEnvironment says, with GOMAXPROCS=1, "/" as the directory and no input or output. If one
-// panics, exits, or takes 10 s, Start fails with what it said. A host with initialisers that must not run twice, or that
-// cannot be executed again, names another program in Options.Warden: "execbus warden" says where one is.
+// the name execbus-warden. The warden finds and ends them whatever they do, and whatever becomes of the host. It takes over
+// before main and before most initialisers. Only those of packages that are initialised before execbus (Go orders them by import
+// path) run in it, too: once more at each Start, and again when a warden has died or the host's rights have changed. They run with
+// the host's environment as Options.WardenEnvironment changes it, GOMAXPROCS=1, "/" as the directory, and no input or output. If one
+// panics, exits, or takes 10 s, Start fails with its message. A host with initialisers that must not run twice, or that
+// cannot be executed again, names another program in Options.Warden; "execbus warden" prints the path of one.
 //
 // With Options.StateDir a warden notes what to look for if it and the host are killed together. The next runtime with the
-// same directory looks for that in the background, while it starts commands already, and ends it: Start does not wait,
-// Shutdown does.
+// same directory looks for those processes in the background and ends them, while it already starts commands. Start does not wait
+// for that; Shutdown does.
 //
 // # Environment
 //
-// Commands start from the environment of the machine on which they run as it was when the session opened: the host's, or what
-// the Resolver of Options.Spawner says. A messages.EnvironmentPolicy changes it. In place of what is
-// inherited every command gets TERM=dumb, NO_COLOR=1, COLORTERM=, PAGER=cat, GIT_PAGER=cat, GH_PAGER=cat, LANG=C.UTF-8,
+// Commands start from the environment of the machine on which they run, as it was when the session opened: the host's, or the one
+// that the Resolver of Options.Spawner returns. A messages.EnvironmentPolicy changes it. In place of inherited values
+// every command gets TERM=dumb, NO_COLOR=1, COLORTERM=, PAGER=cat, GIT_PAGER=cat, GH_PAGER=cat, LANG=C.UTF-8,
 // LC_CTYPE=C.UTF-8, LC_ALL=C.UTF-8 and EXECBUS=1, unless the policy sets them: a terminal that a person looks at wants a
 // real TERM. [Session.UpdateEnvironment] changes policy and directory for later commands; a command
-// can bring its own. Scripts run in a login shell unless the session or the command says no.
+// can bring its own. Scripts run in a login shell unless the session or the command forbids it.
 //
 // # Errors
 //
-// Every error is a *messages.Error. Its sentence says what happened, to what, and what anyone can do about it, whether a
-// person or a model reads it; its Hint, which is not part of the sentence, names the Go way. Its code matches one of the
-// sentinels of package messages with errors.Is. An exit code that is not zero is a result, not an error, and so is a run
+// Every error is a *messages.Error. Its sentence says what happened, to what, and what a person or a model can do about it; its
+// Hint, which is not part of the sentence, is for the embedder and names Go identifiers. errors.Is matches its code with the
+// sentinels of package messages. An exit code other than zero is a result, not an error, and so is a run
 // that timed out or was cancelled.
 //
 // # Contexts
 //
-// A context that ends takes the call back, whatever it waits for, and nothing else: the process is not ended and no output is
+// When its context ends, a call is taken back, whatever it waits for. Nothing else changes: the process lives on and no output is
 // lost. The call returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled;
-// its Subject is the process, so a caller that gives up on an Exec knows what it leaves behind. Run is the exception: there
+// its Subject is the process, so the caller of a cancelled Exec knows what still runs. Run is the exception: there
 // the context's end ends the command. Input that was sent is not taken back, but a write that waited for its turn sends
-// nothing. A context that has ended before the call starts nothing. What ends something (Terminate, Close, Shutdown) goes on
-// when its context ends.
+// nothing. A call whose context has already ended starts nothing. Terminate, Close and Shutdown go on when their context ends.
 //
 // # The host's own code
 //
-// Requests and options are copied: their lists, maps and buffers are the caller's again when a method has returned. What
-// comes back (results, events, questions) is shared by all who get it and must not be changed.
+// Requests and options are copied: their lists, maps and buffers are the caller's again when a method has returned. Results,
+// events and questions are shared by all who receive them and must not be changed.
 //
-// A logger, instruments, an approver, a spawner and its children are called in goroutines where nothing waits for them longer
-// than it has to, and their panics are caught. Records and measurements queue up to 1,024 of each kind; what does not fit is
-// dropped, and so is everything behind a panic. [Runtime.Stats] counts both. Code that never returns keeps a goroutine.
+// The host's logger, instruments, approver, spawner and children are called in goroutines of their own. Waits for them are bounded,
+// and their panics are caught: code that panics or never returns fails the call it was asked for, and nothing else. Logger and
+// instruments have a queue of 1,024 calls each; calls that do not fit are dropped, and after a panic all are. [Runtime.Stats] counts
+// the dropped calls. Code that never returns keeps a goroutine. A child of such a spawner that does not end is abandoned, and the
+// record names it as a survivor.
 //
 // # Executors
 //
-// [Session.Executor] is a narrower door, for callers that bring their own idea of sessions: exact environments, output as it
-// comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner has its processes. One that somebody waits for is in use;
-// any other may be ended to make room, like every process of a session.
-//
-// # Guarantees
-//
-//   - A call that waits for output answers when the leader has exited and its output is here, or when its yield time is
-//     over, whichever comes first. It does not wait for background children; the answer says how many there are and whether
-//     they are being ended.
-//   - A cancelled call takes nothing: what was decided before the cancellation is still the call's result. No call kills a
-//     process by being cancelled, except a run to the end, where that is what cancelling means.
-//   - Each process that began has exactly one end, with its cause and the status as the kernel reported it. A killed process
-//     is never reported as exited with 0. The text of a result says in one line whether the process runs, how it exited,
-//     or who ended it and why.
-//   - Numbers that a call leaves out are nil. Zero is zero, what is above a bound is brought down to it, and what is
-//     negative is refused by name.
-//   - An error's sentence ends with what anyone can do about it, and names nothing that only an embedder knows.
-//   - Each call has a clock of its own and answers at its yield, whatever else waits. A write that the process does not
-//     take answers then, too: it says how much was taken, the rest is offered on until its patience is over, and a later
-//     answer says what became of it. A write that waits for output goes out when the waiting write before it has its
-//     answer; what is cancelled before its turn is never sent. ^C, ^\ and ^Z alone wait for nothing.
-//   - Any number of readers read and wait for the same output, each from a place of its own, and take nothing from anybody.
-//     What was dropped before a reader came to it is an error, or, if it asks for that, a number.
-//   - A session has at most 64 processes by default and a runtime 1,024. At a session's limit a new command takes the place
-//     of the least recently used process that nobody waits on, and that is not among the 8 most recently used. That process
-//     is ended, with a grace of at most 2 s, when the command outlives the call that asked for it: up to 8 commands are
-//     above the limit until then, and one that is over by then has cost nobody anything. If there is none to take the place
-//     of, the command is refused with the ids that are in use.
-//   - What a command leaves behind and is being ended holds back one later command of the session until it is gone, for at
-//     most 1 s, so that this one does not find it alive.
-//   - Ended processes are remembered: at most 64, 16 MiB and 10 minutes in a session, and 64 MiB in a runtime. Their output
-//     can be read for so long.
-//   - A host's own approver, spawner, logger or instruments that panic or never return fail what they were asked for, and
-//     nothing else; a child of such a spawner that does not end is abandoned, once, and named.
+// [Session.Executor] is a narrower door, for callers with their own notion of sessions: exact environments, output as it
+// comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner runs its processes. A process that a
+// caller waits for is in use; any other may be ended to make room, like every process of a session.
 //
 // # What you may not assume
 //
-// That a command is confined: it runs with all rights of the host. That what was approved is all that happens: a plan looks at
-// the words of a command, not at what the program does with them.
+// That a command is confined: unless SessionOptions.Sandbox has a policy, it runs with all rights of the host.
+//
+// That a command does no more than was approved: a plan looks at the words of a command, not at what the program does with them.
 //
 // That arguments are quoted, or looked into: Argv goes to the program as it is, Script to the shell as it is.
 //
@@ -256,11 +238,11 @@
 // That "taken" input was read: it is in the terminal or the pipe. On a terminal in line mode a line of more than 4,095
 // bytes is refused.
 //
-// That output comes in the order in which it was written, where it came over two pipes: stdout and stderr are told apart,
-// and their order is that of reading.
+// That output from two pipes comes in the order in which it was written: stdout and stderr are told apart, and come in the order
+// in which they were read.
 //
-// That a lossless subscription may be left alone: nobody who waits for the end of its process, Shutdown included, is
-// answered before it is read or closed.
+// That a lossless subscription may be left unread: calls that wait for the end of its process, Shutdown included, are
+// answered only when it is read or closed.
 //
-// That an ended process is gone from [Session.List] when its exit is told: it stays until its tree and its output have ended.
+// That an ended process is gone from [Session.List] when its exit is published: it stays until its tree and its output have ended.
 package execbus

@@ -33,21 +33,21 @@ type SpawnRequest struct {
 	Env map[string]string
 	// TTY runs it on a terminal of 24 rows and 80 columns.
 	TTY bool
-	// Sandbox must be empty or SandboxNone, and Inherit empty: anything else is refused with an error that matches
+	// Sandbox must be empty or SandboxNone, and Inherit must be empty: any other value is refused with an error that matches
 	// messages.ErrUnsupported.
 	Sandbox SandboxKind
 	Inherit []ptyio.Inherited
 }
 
 // Executor starts processes for callers that know nothing of sessions, calls and yields: it is the narrow surface that a
-// local and a remote machine share. Where the processes run is decided by the runtime's Spawner.
+// local and a remote machine share. The runtime's Spawner decides where the processes run.
 type Executor struct{ session *Session }
 
 // Executor is the session's executor. Its processes are the session's: they count against its limits and end with it.
 func (s *Session) Executor() Executor { return Executor{s} }
 
-// Spawn starts a process and returns when its program runs. If ctx ends before, nothing is left behind. The process's Call is
-// the request's ProcessID, and its output is followed from byte 0: [Process.Follow].
+// Spawn starts a process and returns when its program runs. If ctx ends earlier, nothing is left behind. The process's Call is
+// the request's ProcessID; [Process.Follow] gives its output from byte 0.
 func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*Process, error) {
 	if err := request.check(); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*Process, er
 		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY, OpenStdin: true})
 }
 
-// UpdateEnvironment changes what later processes start from: policies, and the directory and environment of those that
-// bring none. A running process keeps what it was started with.
+// UpdateEnvironment changes the policies for later processes, and the directory and environment for those that
+// bring none. A running process keeps its own.
 func (e Executor) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
 	return e.session.UpdateEnvironment(ctx, update)
 }
@@ -72,7 +72,7 @@ func (r SpawnRequest) check() error {
 			Detail: "inherited file descriptors are not supported by this executor; pass data by input, file or socket"}
 	case !filepath.IsAbs(r.Dir):
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("the directory %q is not absolute; name it from the root on", r.Dir)}
+			Detail: fmt.Sprintf("the directory %q is not absolute; use an absolute path", r.Dir)}
 	default:
 		return nil
 	}

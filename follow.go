@@ -7,11 +7,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// followPage bounds what Follow has of a process's output at a time, in bytes.
+// followPage bounds the output that Follow holds at a time, in bytes.
 const followPage = 256 << 10
 
-// Follow gives the output from an offset on: first what is remembered, and then what comes, without a gap and nothing twice. It
-// ends behind the last byte when no more can come, and when ctx ends, with an error.
+// Follow gives the output from an offset on: first the remembered output and then the new, without a hole between them and nothing
+// twice. It ends after the last byte when no more can come, or with an error when ctx ends.
 //
 //	for event, err := range p.Follow(ctx, 0) {
 //		switch e := event.(type) {
@@ -22,13 +22,13 @@ const followPage = 256 << 10
 //		}
 //	}
 //
-// Events are messages.OutputDelta and messages.Gap, whose origins have no time. An offset may lie in the middle of what was one
-// event: then the first is the rest of it. A loop that is slower than the process never slows it, and holds 256 KiB at most: what
-// is forgotten meanwhile (see "Limits" in the package doc) is a Gap, whose count of events is an estimate.
+// Events are messages.OutputDelta and messages.Gap, whose origins have no time. An offset may lie inside of an event that was
+// published: the first event is then the rest of it. A loop that is slower than the process never slows it, and holds 256 KiB at
+// most. Output that is forgotten meanwhile (see "Limits" in the package doc) becomes a Gap, whose count of events is an estimate.
 //
-// It takes nothing from those who poll, any number may follow, and the process is in use meanwhile. It may begin after the end,
-// as long as the session remembers the process. Errors: messages.ErrCancelled, ErrUnknownProcess, ErrClosed when the session was
-// closed before everything was read, and ErrOutputUnretained for an offset behind the end.
+// Follow takes no output from callers that poll. Any number of callers may follow a process, and it is in use meanwhile. Follow may
+// begin after the end, as long as the session remembers the process. Errors: messages.ErrCancelled, ErrUnknownProcess, ErrClosed when
+// the session was closed before everything was read, and ErrOutputUnretained for an offset behind the end.
 func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Event, error] {
 	return func(yield func(messages.Event, error) bool) {
 		origin := messages.Origin{Session: p.session.id, Process: p.id, Call: p.call}
@@ -58,7 +58,7 @@ func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Eve
 	}
 }
 
-// gapOf is what was forgotten between a place, where chunk seq was the last before it, and the first chunk of a page.
+// gapOf is the forgotten output between an offset, just behind chunk seq, and the first chunk of a page.
 func gapOf(origin messages.Origin, at int64, seq uint64, page *messages.OutputPage) messages.Gap {
 	next := page.LastSeq + 1
 	if len(page.Chunks) > 0 {

@@ -15,15 +15,15 @@ import (
 
 // patience is how long the host's code may take; zero fields mean the defaults.
 type patience struct {
-	answer time.Duration // what Start and OpenSession have to know: 5 s
-	flush  time.Duration // what its logger and its instruments have not taken at Shutdown: 1 s
+	answer time.Duration // to answer Start and OpenSession: 5 s
+	flush  time.Duration // to take at Shutdown what is queued for its logger and its instruments: 1 s
 }
 
 func (p patience) withDefaults() patience {
 	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
 }
 
-// guarded calls code of the host in a goroutine of its own, which is left alone when ctx ends. A panic is an error.
+// guarded calls code of the host in a goroutine of its own and stops waiting for it when ctx ends. A panic is an error.
 func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -49,7 +49,7 @@ func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T
 	}
 }
 
-// asked is guarded for what is asked with a bound in time; what goes wrong is an error about subject.
+// asked is guarded with a bound in time; a failure is an error about subject.
 func asked[T any](patience time.Duration, op, subject string, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -79,14 +79,14 @@ func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
 	})
 }
 
-// environment is what commands start from on the machine where a spawner has its children.
+// environment is the environment that commands start from on the machine of a spawner's children.
 func environment(patience time.Duration, spawner ptyio.Spawner) ([]string, error) {
 	return asked(patience, "open session", "environment", func(ctx context.Context) ([]string, error) {
 		return spawner.Resolver().Environment(ctx)
 	})
 }
 
-// checkDir fails if there is no directory at an absolute path, on the machine where a spawner has its children.
+// checkDir fails if there is no directory at an absolute path on the machine of a spawner's children.
 func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) error {
 	if strings.ContainsRune(dir, 0) {
 		return nil // the supervisor refuses it
@@ -94,7 +94,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 	there, err := asked(patience, op, dir, func(ctx context.Context) (bool, error) { return spawner.Resolver().IsDir(ctx, dir) })
 	if err == nil && !there {
 		err = &messages.Error{Code: messages.ErrInvalidRequest, Op: op, Subject: dir,
-			Detail: "there is no such directory; make it, or name another one", Like: messages.LikeNotExist}
+			Detail: "there is no such directory; create it, or name another one", Like: messages.LikeNotExist}
 	}
 	return err
 }

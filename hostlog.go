@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// levelAge is hostLevel.age: a change of the host's level is noticed as late as that.
+// levelAge is hostLevel.age: a change of the host's level is noticed within that time.
 const levelAge = time.Second
 
 // hostLog is a handler in front of the host's, every method of which is called in an outlet.
@@ -21,7 +21,7 @@ type hostLog struct {
 // newHostLogger is a logger that never waits for the host's and does not panic.
 func newHostLogger(host *slog.Logger, out *outlet) *slog.Logger {
 	h := hostLog{out, &hostLevel{out: out, age: levelAge}, &hostHandler{make: host.Handler}}
-	h.level.least.Store(math.MinInt64) // until the host has been asked everything is passed on
+	h.level.least.Store(math.MinInt64) // everything is passed on until the host has been asked
 	h.level.ask(h.host)
 	return slog.New(h)
 }
@@ -36,7 +36,7 @@ func (h hostLog) Enabled(_ context.Context, level slog.Level) bool {
 func (h hostLog) Handle(ctx context.Context, record slog.Record) error {
 	h.out.submit(func() {
 		if host := h.host.get(); host.Enabled(ctx, record.Level) {
-			_ = host.Handle(ctx, record) // nobody is left to be told
+			_ = host.Handle(ctx, record) // no caller waits for the error
 		}
 	})
 	return nil
@@ -56,7 +56,7 @@ func (h hostLog) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// hostHandler is a handler of the host that is made when it is needed. It is touched in the outlet only.
+// hostHandler is a handler of the host that is made when it is needed. Only the outlet touches it.
 type hostHandler struct {
 	make func() slog.Handler
 	made slog.Handler
@@ -72,13 +72,13 @@ func (h *hostHandler) get() slog.Handler {
 // hostLevel is the least level that the host's handler wants.
 type hostLevel struct {
 	out *outlet
-	age time.Duration // how long an answer of the host's is believed
+	age time.Duration // how long an answer of the host counts
 	// Callers that log look at these, in any goroutine and without waiting.
 	asked atomic.Int64 // when, in Unix nanoseconds
 	least atomic.Int64
 }
 
-// ask asks the host's handler, not too often.
+// ask asks the host's handler, once per age at most.
 func (l *hostLevel) ask(host *hostHandler) {
 	now, last := time.Now().UnixNano(), l.asked.Load()
 	if now-last < int64(l.age) || !l.asked.CompareAndSwap(last, now) {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// writePiece is how much of a Write is offered to a process at a time, in bytes: a sixteenth of what may wait.
+	// writePiece is how much of a Write is offered to a process at a time, in bytes: a sixteenth of the queue.
 	writePiece = 64 << 10
-	// writeWait is how long a Write waits before it tries again where the writes of others have filled what may wait.
+	// writeWait is how long a Write waits before it tries again when the writes of other callers have filled the queue.
 	writeWait = 5 * time.Millisecond
 	// writePatience is for ever.
 	writePatience = 100 * 365 * 24 * time.Hour
@@ -21,18 +21,18 @@ const (
 var _ io.Writer = (*Process)(nil)
 
 // Write sends input, of any length, and returns when the process's terminal or pipe has taken it: an io.Writer, for io.Copy. It
-// blocks as long as the process does not read; what ends the process ends it, too. Where not everything was taken, n says how
-// much was, and the error why. [Session.Write] has a context, a bound for the wait, and an answer with output.
+// blocks as long as the process does not read; the end of the process ends it, too. If not all bytes were taken, n is the number
+// that were, and the error says why. [Session.Write] has a context, a bound for the wait, and an answer with output.
 //
-// A Write of at most 64 KiB stays in one piece; longer ones of several callers may mix. A terminal in line mode takes no line of
-// more than 4,095 bytes: messages.ErrLineTooLong.
+// A Write of at most 64 KiB stays in one piece; longer ones of several callers may be interleaved. A terminal in line mode takes
+// no line of more than 4,095 bytes: messages.ErrLineTooLong.
 func (p *Process) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		piece := b[n:min(n+writePiece, len(b))]
 		result, err := p.session.Write(context.Background(), messages.WriteStdin{Process: p.id, Bytes: piece,
 			UntilTaken: true, Patience: new(time.Duration(writePatience))})
 		if errors.Is(err, messages.ErrInputFull) {
-			// Nobody tells when there is room. The end of the process ends the wait, and the next try says so.
+			// Nothing reports that there is room. The end of the process ends the wait, and the next attempt reports it.
 			_, _ = p.session.Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.id}, For: new(time.Duration(writeWait))})
 			continue
 		}

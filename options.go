@@ -32,38 +32,36 @@ type SessionOptions struct {
 	Environment messages.EnvironmentPolicy
 	// NoLoginShell forbids login shells for scripts.
 	NoLoginShell bool
-	// LongestPoll is the most a poll may wait; zero means messages.DefaultMaxPoll, and less than messages.MinPoll that.
+	// LongestPoll is the most a poll may wait; zero means messages.DefaultMaxPoll, and anything below messages.MinPoll means MinPoll.
 	LongestPoll time.Duration
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
-	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultSessionMaxProcesses. When they are reached
-	// a new command takes the place of the least recently used process that nobody waits on and that is not among the
-	// ProtectedProcesses most recently used. That is ended when the command outlives the call that asked for it; until then
-	// up to 8 commands are above the limit. If there is none, the command is refused.
+	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultSessionMaxProcesses. At that limit
+	// a new command takes the place of the least recently used process that no call waits for and that is not among the
+	// ProtectedProcesses most recently used. That process is ended when the command outlives the call that asked for it; until
+	// then up to 8 commands are above the limit. If there is no such process, the command is refused.
 	MaxProcesses       int
 	ProtectedProcesses int // zero means DefaultSessionProtectedProcesses, negative none
-	// OnLeaderExit says what becomes of the background children of commands that do not say it themselves; the zero value
-	// ends them.
+	// OnLeaderExit says what becomes of background children where a command does not say; the zero value ends them.
 	OnLeaderExit messages.OnLeaderExit
-	// WarnProcesses is from how many processes on a ProcessWarning is published with each new one; zero means
+	// WarnProcesses is the number of processes from which each new one publishes a ProcessWarning; zero means
 	// DefaultSessionWarnProcesses.
 	WarnProcesses int
 	// Approval says when a person is asked before a command runs; the zero value is messages.ApproveOnRequest.
 	Approval messages.ApprovalPolicy
-	// Sandbox says what commands may do. Nil means danger-full-access. Where its paths lead is looked up when the session opens,
-	// and not again; workspace-write lets commands write in Dir as it is then.
+	// Sandbox says what commands may do. Nil means danger-full-access: no sandbox. Its paths are resolved once, when the session
+	// opens; workspace-write lets commands write in Dir as it is then.
 	Sandbox *messages.SandboxPolicy
-	// LeastAssurance is how much of the policy must be enforced; a command that would get less is refused. The strongest there
-	// is is used in any case. The zero value is explained at messages.Assurance.
+	// LeastAssurance is how much of the policy must be enforced; a command that would get less is refused. Every command gets the
+	// strongest enforcement that the machine has. The zero value is explained at messages.Assurance.
 	LeastAssurance messages.Assurance
-	// Limits bound what each command may use. One that cannot be enforced has every command refused.
+	// Limits bound what each command may use. If one of them cannot be enforced, every command is refused.
 	Limits messages.Limits
-	// Approver answers questions. Without one a subscriber that names messages.KindApprovalRequested in its Watch.Kinds is
-	// relied on, who answers with Session.Decide; without either, a command that needs an answer is rejected at once. With
-	// both, the first answer counts.
+	// Approver answers questions. A subscriber that names messages.KindApprovalRequested in its Watch.Kinds may answer them, too,
+	// with Session.Decide; the first answer counts. If there is neither, a command that needs an answer is rejected at once.
 	Approver Approver
-	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means for ever. Then it is answered
-	// with OnDeadline: denied (the default; reported as messages.DecisionTimedOut), aborted or approved.
+	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means for ever. After that OnDeadline
+	// is the answer: denied (the default; reported as messages.DecisionTimedOut), abort or approved.
 	ApprovalDeadline time.Duration
 	OnDeadline       messages.DecisionKind
 	// DeterministicIDs numbers processes from 1000 on instead of at random; for tests.
@@ -141,12 +139,12 @@ func absolute(dir string) (string, error) {
 	}
 	if err != nil {
 		return "", &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "SessionOptions.Dir",
-			Detail: fmt.Sprintf("%q cannot be made absolute: %v; name it from the root on", dir, err)}
+			Detail: fmt.Sprintf("%q cannot be made absolute: %v; use an absolute path", dir, err)}
 	}
 	return full, nil
 }
 
-// checkEnvironment finds what would make every command fail.
+// checkEnvironment finds an environment with which every command would fail.
 func checkEnvironment(base []string, policy messages.EnvironmentPolicy) error {
 	_, err := ptyio.BuildEnvironment(base, policy, nil)
 	if typed, ok := errors.AsType[*messages.Error](err); ok {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// outletQueue bounds what waits for one kind of the host's code.
+// outletQueue bounds the calls that wait for one kind of the host's code.
 const outletQueue = 1024
 
-// outletRest is how long an outlet collects what comes after it has done everything: to wake its goroutine for each count of
-// each command would cost commands more than the counting.
+// outletRest is how long an idle outlet collects calls before it makes them: waking its goroutine for each count of
+// each command would cost more than the counting.
 const outletRest = 2 * time.Millisecond
 
 // outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
-// order. Submitting never waits: what finds the queue full is dropped, and after a panic everything is. Code that
+// order. Submitting never waits: a call that finds the queue full is dropped, and after a panic all are. Code that
 // blocks for ever keeps that one goroutine.
 type outlet struct {
 	queue  chan func()
-	closed chan struct{} // no more is taken; what is in the queue is still done
+	closed chan struct{} // no more calls are taken; those in the queue are still made
 	ended  chan struct{} // the goroutine is gone
 
-	// What is only counted and looked at: a message for it would need a queue that may not be full.
+	// Atomics, because these are only counted and looked at: a message would need a queue that is never full.
 	broken  atomic.Bool
 	dropped atomic.Uint64
 }
@@ -32,14 +32,14 @@ func newOutlet() *outlet {
 	return o
 }
 
-// submit lets do be called soon, or drops and counts it.
+// submit queues do, or drops and counts it.
 func (o *outlet) submit(do func()) {
 	if !o.try(do) {
 		o.dropped.Add(1)
 	}
 }
 
-// try is submit for what is not worth counting.
+// try is submit without the count; it reports whether do was queued.
 func (o *outlet) try(do func()) bool {
 	if o.broken.Load() {
 		return false
@@ -79,7 +79,7 @@ func (o *outlet) run() {
 	}
 }
 
-// finish does what is left.
+// finish makes the calls that are left.
 func (o *outlet) finish() {
 	for {
 		select {
@@ -91,7 +91,7 @@ func (o *outlet) finish() {
 	}
 }
 
-// drop counts what is left as dropped.
+// drop counts the calls that are left as dropped.
 func (o *outlet) drop() {
 	o.broken.Store(true)
 	o.finish()
@@ -112,13 +112,13 @@ func (o *outlet) do(do func()) {
 	}
 }
 
-// close ends the outlet, which may be done once, and waits until what was submitted is done or ctx ends.
+// close ends the outlet and waits until the queued calls are made or ctx ends. It may be called once.
 func (o *outlet) close(ctx context.Context) {
 	close(o.closed)
 	select {
 	case <-o.ended:
 	case <-ctx.Done():
-		o.broken.Store(true) // the rest is dropped, should it ever go on
+		o.broken.Store(true) // if the code ever returns, the rest is dropped
 	}
 }
 

@@ -15,17 +15,17 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Process is a handle on one process of a session. Its methods are safe for concurrent use. Letting go of it does not end the
-// process, and holding it costs nothing once the process has ended.
+// Process is a handle on one process of a session. Its methods are safe for concurrent use. Dropping the handle does not end the
+// process, and keeping it costs nothing once the process has ended.
 type Process struct {
 	session *Session
 	id      messages.ProcessID
 	call    messages.CallID
 	pid     int
-	exit    *exitNote // nil: the session is asked
+	exit    *exitNote // nil: the handle asks the session
 }
 
-// exitNote is how the leader exited, for those who ask when the session has forgotten the process.
+// exitNote is how the leader exited, for callers that ask after the session has forgotten the process.
 type exitNote struct {
 	settle sync.Once
 	known  chan struct{} // closed when status and err are known
@@ -33,11 +33,11 @@ type exitNote struct {
 	err    error
 }
 
-// Start starts a command, if it may, and returns when its program runs. The process is the session's: it ends with the
-// session, by [Process.Terminate], or by itself.
+// Start starts a command, if the command may run, and returns when its program runs. The process belongs to the session: it ends
+// with the session, by [Process.Terminate], or by itself.
 //
-// The context bounds the start and nothing else, unlike that of exec.CommandContext: if it ends before the program runs,
-// nothing is left behind; later it has no effect. Yield and the bounds of a result's text say nothing here.
+// Unlike that of exec.CommandContext, the context bounds only the start: if it ends before the program runs,
+// nothing is left behind; later it has no effect. Start ignores the command's Yield and its bounds for a result's text.
 func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Process, error) {
 	if command.Call == "" {
 		command.Call = messages.CallID("start-" + uuid.NewString())
@@ -59,19 +59,19 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	return p, nil
 }
 
-// takeBack ends a process whose caller has given up before it knew it. The end is not waited for.
+// takeBack ends a process whose caller was cancelled before it learnt the id. It does not wait for the end.
 func (s *Session) takeBack(err error) {
 	typed, ok := errors.AsType[*messages.Error](err)
 	if !ok || typed.Code != messages.ErrCancelled {
 		return
 	}
-	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise nothing was begun
+	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise no process began
 		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.TerminatedByUser, Grace: new(time.Duration)}
 		s.runtime.system.Send(s.supervisor, terminate)
 	}
 }
 
-// born is the leader's pid. It was published before the start was answered.
+// born is the leader's pid, which was published before the start was answered.
 func (p *Process) born(events *bus.Subscription) int {
 	for {
 		event, ok, err := events.TryNext()
@@ -84,7 +84,7 @@ func (p *Process) born(events *bus.Subscription) int {
 	}
 }
 
-// watch learns the exit. It is no wait: a process is not in use because somebody may want to know later how it ended.
+// watch learns the exit. It does not count as a wait: a handle alone does not keep a process in use.
 func (p *Process) watch(events *bus.Subscription) {
 	defer events.Close()
 	for event, err := range events.All(context.Background()) {
@@ -92,7 +92,7 @@ func (p *Process) watch(events *bus.Subscription) {
 			p.exit.settled(p.id, messages.StatusNone(), err)
 			return
 		}
-		if event.From().Process != p.id { // another one of a call with the same name
+		if event.From().Process != p.id { // another process, of a call with the same name
 			continue
 		}
 		switch e := event.(type) {
@@ -117,7 +117,7 @@ func (n *exitNote) settled(id messages.ProcessID, status messages.ExitStatus, er
 	})
 }
 
-// lost is the error of a status that is none.
+// lost is the error for a status of the kind ExitNone; nil for any other.
 func lost(id messages.ProcessID, status messages.ExitStatus) error {
 	if status.Kind != messages.ExitNone {
 		return nil
@@ -145,7 +145,7 @@ func (p *Process) ID() messages.ProcessID { return p.id }
 // Call is the name of the call that started the process; its events carry it.
 func (p *Process) Call() messages.CallID { return p.call }
 
-// PID is the kernel's pid of the leader, where the spawner has it. It may be another process's when the leader has exited.
+// PID is the kernel's pid of the leader, zero if the spawner has none. After the leader's exit another process may get it.
 func (p *Process) PID() int { return p.pid }
 
 // Info describes the process, as long as the session remembers it.
@@ -153,7 +153,7 @@ func (p *Process) Info(ctx context.Context) (messages.ProcessInfo, error) {
 	return p.session.info(ctx, p.id)
 }
 
-// CloseStdin ends the input, behind what was written so far.
+// CloseStdin ends the input after the bytes that were written so far.
 func (p *Process) CloseStdin(ctx context.Context) error {
 	return p.session.CloseStdin(ctx, messages.CloseStdin{Process: p.id})
 }
@@ -168,21 +168,21 @@ func (p *Process) Signal(ctx context.Context, sig syscall.Signal) error {
 	return p.session.Signal(ctx, messages.Signal{Process: p.id, Signal: sig})
 }
 
-// Poll is [Session.Poll] of this process, whichever the request names.
+// Poll is [Session.Poll] for this process, whichever process the request names.
 func (p *Process) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
 	poll.Process = p.id
 	return p.session.Poll(ctx, poll)
 }
 
-// Read is [Session.Read] of this process, whichever the request names.
+// Read is [Session.Read] for this process, whichever process the request names.
 func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
 	read.Process = p.id
 	return p.session.Read(ctx, read)
 }
 
-// Terminate ends the process with its tree and waits until that has come about. A context that ends does not stop the
-// termination. A process that has ended is no error; the record is nil if the session has forgotten it or is closed.
-// [Session.Terminate] has a choice of the grace.
+// Terminate ends the process with its tree and waits until both have ended. A context that ends does not stop the
+// termination. A process that has already ended is not an error; the record is nil if the session has forgotten it or is closed.
+// [Session.Terminate] lets the caller choose the grace.
 func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 	record, err := p.session.Terminate(ctx, messages.Terminate{Process: p.id, By: messages.TerminatedByUser})
 	typed, ok := errors.AsType[*messages.Error](err)
@@ -195,8 +195,8 @@ func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 	return record, err
 }
 
-// Wait waits for the leader's exit, and any number of callers may. The process is in use meanwhile: it is not ended to make
-// room for another. A handle that [Session.Start] gave knows the exit for ever; one of [Session.Process] gets an error when the
+// Wait waits for the leader's exit. Any number of callers may wait. The process is in use meanwhile: it is not ended to make
+// room for another. A handle from [Session.Start] knows the exit for ever; one from [Session.Process] gets an error when the
 // session has forgotten the process.
 func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	if p.exit != nil && p.exit.isKnown() {
@@ -211,7 +211,7 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	case err == nil:
 		p.exit.settled(p.id, exits[0].Status, nil)
 	}
-	select { // any other error says that the process is forgotten, so its exit is known or about to be
+	select { // any other error means that the process is forgotten, so its exit is known or about to be
 	case <-p.exit.known:
 		return p.exit.status, p.exit.err
 	case <-ctx.Done():
@@ -219,8 +219,8 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	}
 }
 
-// Status is the leader's exit status, and false while it is not known to have exited. It is messages.StatusNone where the
-// kernel's word was lost; Wait then says why. It does not wait for the process.
+// Status is the leader's exit status, and false while the leader is not known to have exited. It is messages.StatusNone if the
+// kernel's report was lost; Wait then says why. Status does not wait for the process.
 func (p *Process) Status() (status messages.ExitStatus, exited bool) {
 	if p.exit != nil {
 		if p.exit.isKnown() {

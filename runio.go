@@ -11,18 +11,18 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Streams are what [Session.RunStreams] connects a command with. A nil Stdin is an empty input; a nil Stdout or Stderr drops what the
-// command says there, which the result keeps the beginning of. The two may be the same writer: they are written to in one goroutine.
+// Streams are what [Session.RunStreams] connects a command with. A nil Stdin is an empty input. A nil Stdout or Stderr drops that
+// output, of which the result still keeps the beginning. Both may be the same writer: one goroutine writes to them.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// RunStreams is [Session.Run] with an input and with all of the output, however much that is. The command waits for a writer that is
-// slow, and its timeout goes on meanwhile. When it returns everything was written. A writer that fails ends the command, and its
-// error is returned beside the result. What an attempt said before its sandbox stopped it is written, too.
+// RunStreams is [Session.Run] with an input and with all of the output, however much that is. The command waits for a slow
+// writer, and its timeout goes on meanwhile. RunStreams returns when all output is written. A writer that fails ends the command, and
+// its error is returned beside the result. The output of an attempt that its sandbox stopped is written, too.
 //
-// Stdin is read in a goroutine, which is not waited for: a reader that never returns keeps it. A Stdin that fails ends the input.
+// A goroutine reads Stdin, and RunStreams does not wait for it: a reader that never returns keeps it. If Stdin fails, the input ends.
 func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, streams Streams) (*messages.RunResult, error) {
 	if command.Call == "" {
 		command.Call = messages.CallID("run-" + uuid.NewString())
@@ -39,7 +39,7 @@ func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, s
 	written := make(chan error, 1)
 	go func() { written <- s.carry(events, streams, cancel) }()
 	result, err := s.Run(ctx, command)
-	if result == nil { // it has never run, and nothing is published
+	if result == nil { // the command has never run, and nothing is published
 		events.Close()
 		<-written
 		return nil, err
@@ -47,15 +47,15 @@ func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, s
 	return result, <-written
 }
 
-// carry connects a command with its streams until it has ended. After an error it cancels the command, and goes on reading: that
-// could not end otherwise.
+// carry connects a command with its streams until it has ended. After an error it cancels the command and goes on reading, because
+// the command could not end otherwise.
 func (s *Session) carry(events *bus.Subscription, streams Streams, cancel func()) (failed error) {
 	var process messages.ProcessID
 	for event, err := range events.All(context.Background()) {
 		if err != nil {
 			return cmp.Or(failed, err)
 		}
-		if process != 0 && event.From().Process != process { // another one of a call with the same name
+		if process != 0 && event.From().Process != process { // another process, of a call with the same name
 			continue
 		}
 		switch e := event.(type) {
@@ -82,7 +82,7 @@ func (s *Session) carry(events *bus.Subscription, streams Streams, cancel func()
 	return failed
 }
 
-// feed copies an input and ends it. A process that has ended takes no more, which is no error of its run.
+// feed copies an input and ends it. That an ended process takes no more is not an error of its run.
 func (s *Session) feed(process messages.ProcessID, input io.Reader) {
 	p := &Process{session: s, id: process}
 	_, _ = io.Copy(p, input)

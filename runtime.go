@@ -31,40 +31,40 @@ const (
 
 // Options of a runtime. The zero value is useful.
 type Options struct {
-	// Logger gets everything the runtime has to say: beginnings and ends of processes and decisions about them at the level
-	// Debug, refusals at Info, what could not be ended and failures of single processes at Warn, and at Error what took more
-	// with it: a dead warden, a crashed actor. Nil means that nothing is logged. Its handler is called in a goroutine of its
-	// own, in order, and nothing waits for it: where 1,024 records wait the next are dropped, and after a panic all are; see
-	// Stats. What it is enabled for is asked once a second. Shutdown gives it a second to take what waits.
+	// Logger gets all records of the runtime. Starts and ends of processes, and decisions about them, have the level
+	// Debug; refusals Info; survivors and failures of single processes Warn; failures that affect more, such as a dead
+	// warden or a crashed actor, Error. Nil means that nothing is logged. The handler is called in a goroutine of its
+	// own, in order, and nothing waits for it: when 1,024 records wait further ones are dropped, and after a panic all are; see
+	// Stats. The runtime asks once a second which levels are enabled. Shutdown gives the handler a second to take the waiting records.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
 	// StateDir is a directory in which the runtime notes what it would leave behind if it and its warden were killed
-	// together. The next runtime of the same user with the same directory ends that; see the README. Empty means that nobody
-	// does. It must be an absolute path that nobody else can write to, and is made if it does not exist.
+	// together. The next runtime of the same user with the same directory ends those processes; see package sandbox. If it is
+	// empty, they live on. It must be an absolute path that no other user can write to; the runtime creates it if it does not exist.
 	StateDir string
 	// Warden is the executable that becomes the warden, for hosts that cannot be executed again; it must import the same
-	// version of execbus. Empty means the host's own. WardenEnvironment says what of the host's environment it gets for its
-	// start, which never reaches a command.
+	// version of execbus. Empty means the host's own. WardenEnvironment says which part of the host's environment the warden
+	// starts with; that never reaches a command.
 	Warden            string
 	WardenEnvironment messages.EnvironmentPolicy
 	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeMaxProcesses.
 	MaxProcesses int
-	// Rules are where rule files are read, once, at the start: from low to high precedence. A file with an error says nothing
-	// and does not keep the others from being read: see Runtime.RuleErrors.
+	// Rules are the places of the rule files, from low to high precedence. They are read once, at the start. A file with an error
+	// has no effect, and the others are still read: see Runtime.RuleErrors.
 	Rules []rules.Layer
-	// AmendmentFile gets the rules that people make by their answers; it should lie in a directory of Rules, to be read the
-	// next time. If it is empty such rules last as long as the runtime.
+	// AmendmentFile gets the rules that people add by their answers. It should be in a directory of Rules, so that the next
+	// runtime reads it. If it is empty such rules last as long as the runtime.
 	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
-	// argument or a path. They are called like Logger, in another goroutine; spans begin and end there.
+	// argument or a path. They are called like Logger, in another goroutine, where spans begin and end.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
 	patience patience // tests set it
 }
 
-// withDefaults fills in what is left open.
+// withDefaults fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	if o.MaxProcesses < 0 {
 		return o, badOption("Options.MaxProcesses", o.MaxProcesses, "use a positive number, or 0 for the default")
@@ -96,19 +96,19 @@ type Runtime struct {
 	around actors.Surroundings
 	actor  *kernel.PID
 
-	patience      patience // with the host's code
+	patience      patience // for the host's code
 	logs, metrics *outlet
 
 	ruleErrors []error
 
 	freeing sync.Once
 	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
-	// spawnerErr is what the spawner said at its end.
+	// spawnerErr is the error of the spawner's Close.
 	spawnerErr error
 }
 
-// Start starts a runtime and, on Linux, its warden: see "The warden" in the package doc. It fails if the warden does not start, with
-// what that has said, so that no command's time runs out for it.
+// Start starts a runtime and, on Linux, its warden: see "The warden" in the package doc. If the warden does not start, Start fails
+// with the warden's output, so that no command has to wait and fail for it.
 func Start(options Options) (*Runtime, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *Runtime) start(options Options) error {
 			return err
 		}
 		if err := ready(r.around.Spawner); err != nil {
-			_ = closeSpawner(r.around.Spawner) // of a warden that has not started nothing is left
+			_ = closeSpawner(r.around.Spawner) // a warden that has not started leaves nothing behind
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ func (r *Runtime) start(options Options) error {
 	return nil
 }
 
-// RuleErrors says which rule files hold nothing because they could not be read or understood, with file and line. A host
-// should show it: a rule that forbids something may be in them.
+// RuleErrors lists the rule files without effect, because they could not be read or understood, with file and line. A host
+// should show them: such a file may hold a rule that forbids something.
 func (r *Runtime) RuleErrors() []error { return slices.Clone(r.ruleErrors) }
 
 func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
@@ -164,7 +164,7 @@ func (r *Runtime) wardenLost(lost sandbox.WardenLost) {
 }
 
 func (r *Runtime) recovered(report messages.TreeReport) {
-	r.around.Logger.Warn("a runtime that was killed had left processes", "ended", report.Ended, "survivors", report.Survivors)
+	r.around.Logger.Warn("a killed runtime had left processes behind", "ended", report.Ended, "survivors", report.Survivors)
 }
 
 // notice tells the people who run the host.
@@ -173,10 +173,10 @@ func (r *Runtime) notice(text string) {
 	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()}, Text: text})
 }
 
-// Refresh has the runtime look at what commands inherit from this process, which otherwise may be a second old: umask,
-// limits, niceness, affinity, cgroup, OOM score. What gives rights is looked at before each start: users, groups,
-// capabilities, no_new_privs, seccomp filters, root directory and namespaces. A spawner of the host's own is told if it has
-// a method Refresh.
+// Refresh makes the runtime look again at the attributes that commands inherit from this process: umask, limits, niceness,
+// affinity, cgroup, OOM score. Without it a command may get values that are up to a second old. Attributes that give rights
+// need no Refresh, because the runtime looks at them before each start: users, groups, capabilities, no_new_privs, seccomp
+// filters, root directory and namespaces. If a spawner of the host's own has a method Refresh, that is called.
 func (r *Runtime) Refresh() {
 	if spawner, ok := r.around.Spawner.(interface{ Refresh() }); ok {
 		spawner.Refresh()
@@ -187,23 +187,22 @@ func (r *Runtime) Refresh() {
 type Stats struct {
 	Sessions  int                       // open now
 	Processes int                       // live now
-	Started   uint64                    // have been let start
+	Started   uint64                    // were allowed to start
 	Ended     map[messages.Cause]uint64 // have ended, by cause
-	Records   int64                     // bytes of memory that all sessions have for what ended processes have said
-	Hanging   int                       // calls of the spawner that were given up and have not returned
+	Records   int64                     // bytes of memory behind the output of ended processes in all sessions
+	Hanging   int                       // abandoned calls of the spawner that have not returned
 	Bus       bus.Stats
 	Dropped   Dropped
 }
 
-// Dropped counts what the host's own code did not take, because it was too slow or has panicked.
+// Dropped counts the calls that the host's own code missed, because it was too slow or has panicked.
 type Dropped struct {
 	Logs      uint64 // records for Options.Logger
 	Telemetry uint64 // calls of instruments and spans
 }
 
-// Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; when the
-// closing of a session was answered all its ends are. After Shutdown there is an error, and still what the bus and the host's
-// own code have dropped.
+// Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; all ends of a
+// session are counted when its Close returns. After Shutdown it returns an error, and still the counts of the bus and of Dropped.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
 	return Stats{
@@ -213,10 +212,10 @@ func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	}, plain(ctx, err, r.actor, errShutDown)
 }
 
-// OpenSession opens a session. It asks the spawner's Resolver for the environment there, and whether the directory that
-// was named exists; without either it fails.
+// OpenSession opens a session. It asks the spawner's Resolver for the environment of the machine where commands run, and whether
+// the named directory exists there; it fails if it does not get the environment, or the directory does not exist.
 func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
-	named := options.Dir != "" // the host's own may mean nothing where commands run
+	named := options.Dir != "" // the host's own directory may not exist where commands run
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
@@ -256,14 +255,14 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 }
 
 // Shutdown ends all sessions, waits until every tree has ended, and frees everything; then the subscriptions end. If ctx
-// ends first, the end goes on, the error says what is left, and Shutdown may be called again. A call after the end does
-// nothing.
+// ends first, the shutdown goes on, the error says what is left, and Shutdown may be called again. Further calls after the
+// shutdown do nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
 	_, err := kernel.Ask[actors.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {
 		return unfinished(ctx, r.left(ctx))
 	}
-	// Any other error says that the actor has ended, by an earlier call or a crash.
+	// Any other error means that the actor has ended, by an earlier call or a crash.
 	if err := r.system.Shutdown(ctx); err != nil {
 		return err
 	}

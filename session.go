@@ -15,16 +15,16 @@ import (
 
 // Session is one conversation of the host. Its methods are safe for concurrent use.
 //
-// A context that ends takes a waiting call back and nothing else: the process lives on and no output is lost. Such a call
+// When its context ends, a waiting call is taken back and nothing else: the process lives on and no output is lost. Such a call
 // returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled and whose
-// Subject is the process. A context that has ended before the call starts nothing; what ends something is done even then.
+// Subject is the process. A call whose context has already ended starts nothing; a call that ends something still does so.
 //
 // Requests are copied: their lists, maps and buffers are the caller's again as soon as a method has returned.
 type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
 	supervisor *kernel.PID
-	// over says that no event comes any more. It is read by callers that wait for nothing, so there is nobody to send it to.
+	// over says that no event comes any more. It is an atomic because callers read it without a message to anybody.
 	over atomic.Bool
 }
 
@@ -44,7 +44,7 @@ var (
 		Hint: "call Start"}
 )
 
-// begin is ask for what a caller that has given up already does not want any more.
+// begin is ask for requests that must not be sent when the context has already ended.
 func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	if ctx.Err() != nil {
 		var none T
@@ -53,8 +53,8 @@ func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return ask[T](ctx, s, message)
 }
 
-// ask sends a request, which must share nothing with its caller's, and waits for its one answer. A context that ends takes
-// the call back, which answers it: with what was decided already, or else with whatever the call was about.
+// ask sends a request, which must share no memory with the caller's, and waits for its one answer. A context that ends takes
+// the call back, and that answers it, too: with its result if that was decided already, and otherwise with ErrCancelled.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	var none T
 	system := s.runtime.system
@@ -72,18 +72,17 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	typed, ok := reply.(T)
 	if !ok {
 		return none, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use session",
-			Detail: "the answer is not of the kind that was expected", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
+			Detail: "the answer has an unexpected type", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
 	}
 	return typed, nil
 }
 
-// cancelled says that a caller has given up.
+// cancelled is the error of a call whose context has ended.
 func cancelled(ctx context.Context) error {
 	return &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())}
 }
 
-// plain makes errors of contexts ours, says why a call was taken back, and names what is over instead of the actor that was
-// asked.
+// plain turns the error of a context into ours, says why a call was taken back, and replaces an actor's own "closed" by over.
 func plain(ctx context.Context, err error, asked *kernel.PID, over error) error {
 	if err == nil {
 		return nil
@@ -104,22 +103,22 @@ func plain(ctx context.Context, err error, asked *kernel.PID, over error) error 
 	return err
 }
 
-// Exec runs a command, if it may, and waits for its end or its yield time, whichever comes first. After the yield time the process
-// lives on and the result names it. An error means that it never ran, or, if it matches messages.ErrCancelled, that the call
-// was taken back: if it waited already, the process lives on and the error's Subject is its id.
+// Exec runs a command, if the command may run, and waits for its end or its yield time, whichever comes first. After the yield time
+// the process lives on and the result names it. An error means that the command never ran, or, if it matches messages.ErrCancelled,
+// that the call was taken back: if the process already ran it lives on, and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
 	return begin[*messages.Result](ctx, s, command.Clone())
 }
 
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
-// cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun makes one result of both.
+// cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun turns an error into a result.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
 	return begin[*messages.RunResult](ctx, s, command.Clone())
 }
 
 // Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. A context
-// that ends does not take back input that was sent; a write that waited for its turn sends nothing. With UntilTaken an input
-// that was not taken as a whole is an error beside the result, which says how much was.
+// that ends does not take back input that was sent; a write that waited for its turn sends nothing. With UntilTaken, if not all
+// bytes were taken, Write returns an error beside the result, which says how many were.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
 	result, err := begin[*messages.Result](ctx, s, input.Clone())
 	if err == nil && input.UntilTaken && result.InputErr != nil {
@@ -128,15 +127,15 @@ func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messag
 	return result, err
 }
 
-// Poll waits for output until the process ends or the yield time is over. The first poll after the end gets the rest and
-// the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
+// Poll collects output until the process ends or the yield time is over. The first poll after the end gets the rest of the output
+// and the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
 func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
 	return begin[*messages.Result](ctx, s, poll.Clone())
 }
 
 // Wait waits for the exit of leaders: of one process, of the first of several, or of all. It takes no output. A process that
-// somebody waits for is in use, so none is ended to make room for another. The result has those that have exited, in that
-// order; fewer than were asked for if the wait had a bound that is over. Any number of calls may wait for one process.
+// a call waits for is in use, so it is not ended to make room for another. The result has the processes that have exited, in the
+// order of their exits; it has fewer than the request names if the wait's bound is over. Any number of calls may wait for one process.
 func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.Exits, error) {
 	if len(wait.Processes) != 1 {
 		return begin[messages.Exits](ctx, s, wait.Clone())
@@ -148,14 +147,14 @@ func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.E
 	return messages.Exits{*exit}, nil
 }
 
-// Read reads remembered output, by offset, sequence or from the end, and waits for some if it is told to. Each reader keeps
-// its own place, and takes nothing from those who poll or from other readers. With SkipLost one that was too slow learns
+// Read reads remembered output, by offset, by sequence or from the end, and can wait for some. Each reader keeps
+// its own position, and takes nothing from calls that poll or from other readers. With SkipLost a reader that was too slow learns
 // exactly how much it missed.
 func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
 	return begin[*messages.OutputPage](ctx, s, read.Clone())
 }
 
-// CloseStdin ends the input of a process, behind what was written so far.
+// CloseStdin ends the input of a process after the bytes that were written so far.
 func (s *Session) CloseStdin(ctx context.Context, closing messages.CloseStdin) error {
 	_, err := ask[actors.Done](ctx, s, closing)
 	return err
@@ -173,21 +172,21 @@ func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
 	return err
 }
 
-// Terminate ends a process with its tree and waits until that has come about. A context that ends does not stop the
+// Terminate ends a process with its tree and waits until both have ended. A context that ends does not stop the
 // termination.
 func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (*messages.EndRecord, error) {
 	return ask[*messages.EndRecord](ctx, s, terminate.Clone())
 }
 
-// TerminateAll ends all processes that the session has now and waits until that has come about. Later ones go on.
+// TerminateAll ends all processes that the session has now and waits until they have ended. Later processes are not affected.
 func (s *Session) TerminateAll(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.TerminateAll{By: messages.TerminatedByUser})
 	return err
 }
 
-// EndOwner ends what belongs to an owner, such as a turn: its waiting calls get an error that matches messages.ErrCancelled at once,
-// its questions are withdrawn, and its commands are ended with their trees (cause: terminated by owner). It returns when they
-// have ended. Later commands may have the same owner. An empty owner has nothing.
+// EndOwner ends everything that belongs to an owner, such as a turn: its waiting calls get an error that matches
+// messages.ErrCancelled at once, its questions are withdrawn, and its commands are ended with their trees (cause: terminated by
+// owner). EndOwner returns when they have ended. Later commands may have the same owner. An empty owner owns nothing.
 func (s *Session) EndOwner(ctx context.Context, owner string) error {
 	_, err := ask[actors.Done](ctx, s, actors.EndOwner{Owner: owner})
 	return err
@@ -198,12 +197,13 @@ func (s *Session) List(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{})
 }
 
-// Records describes them and the ended ones that are remembered.
+// Records describes the processes of List and the ended ones that are remembered.
 func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{Records: true})
 }
 
-// UpdateEnvironment changes what later commands start from. A directory that does not exist is an error, and nothing is changed.
+// UpdateEnvironment changes directory, environment, policies and limits for later commands. A directory that does not exist is an
+// error, and then nothing is changed.
 func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
 	update = update.Clone()
 	if update.Dir != nil {
@@ -233,35 +233,35 @@ func (s *Session) ResumeYields(ctx context.Context) error {
 	return err
 }
 
-// Watch selects the events of a session that a subscription gets.
+// Watch selects the events of a session for a subscription.
 type Watch struct {
-	// Kinds, Processes and Calls select events; empty ones select all. A call is known before its process is. Notices of the
-	// runtime itself belong to no process and no call, and come to every session.
+	// Kinds, Processes and Calls select events; empty ones select all. A call's name is known before its process has an id. Notices
+	// of the runtime itself belong to no process and no call, and come to every session.
 	Kinds     []messages.EventKind
 	Processes []messages.ProcessID
 	Calls     []messages.CallID
-	// Name says in errors whose subscription it is, so that one that was too slow can be found; empty means the session's id.
+	// Name names the subscription in errors, so that one that was too slow can be found; empty means the session's id.
 	Name string
 	// Lossless makes a process wait for this subscriber instead of dropping output for it. A lossless subscriber that stops
-	// reading stops the process, and with it all who wait for its end: close the subscription when nobody reads it any more.
+	// reading stops the process, and with it every call that waits for its end: close a subscription that nobody reads any more.
 	Lossless bool
 }
 
 // Events opens a subscription to the session's events. Subscribe before Exec to miss nothing. The caller closes it, or it ends
-// with the session: what is queued then can still be read, and behind it comes an error that matches messages.ErrClosed. On a
-// closed session that is the error of Events.
+// with the session: queued events can then still be read, and after them comes an error that matches messages.ErrClosed. On a
+// closed session Events itself returns that error.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
 	events, err := s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: cmp.Or(watch.Name, string(s.id)), Lossless: watch.Lossless})
-	if err == nil && s.over.Load() { // looked at behind the subscription, which is not ended otherwise
+	if err == nil && s.over.Load() { // checked after subscribing: a session that ended earlier does not end this subscription
 		events.Close()
 		return nil, errSessionClosed
 	}
 	return events, err
 }
 
-// Close ends every process of the session, waits for that, and then ends the session. A context that ends does not stop
-// the closing. A call after the end does nothing.
+// Close ends every process of the session, waits for their ends, and then ends the session. A context that ends does not stop
+// the closing. Further calls do nothing.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.CloseSession{By: messages.TerminatedBySessionClose})
 	if errors.Is(err, messages.ErrClosed) {

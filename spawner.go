@@ -7,8 +7,8 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// What Options.Rules and Options.Spawner are made of, for hosts that bring their own. Packages policy and ptyio say what
-// these types promise.
+// These types make up Options.Rules and Options.Spawner, for hosts that bring their own. Packages policy and ptyio say what
+// they promise.
 type (
 	RuleLayer   = rules.Layer
 	Spawner     = ptyio.Spawner
@@ -22,6 +22,6 @@ type (
 	Enforcement = messages.Enforcement
 )
 
-// NewSpawner makes the platform's own spawner, for a host that puts another around it. If its warden dies nobody is told but
-// those whose commands it took along.
+// NewSpawner makes the platform's own spawner, for a host that wraps it in another. If its warden dies, only the owners of its
+// commands are told.
 func NewSpawner() (Spawner, error) { return sandbox.New(sandbox.Options{}) }
