@@ -204,7 +204,7 @@ func (o *order) ended(std streams, end messages.EndRecord) int {
 func refused(std streams, err error) int {
 	fmt.Fprintln(std.err, "execbus:", err)
 	switch {
-	case errors.Is(err, messages.ErrUnsupported):
+	case tooLittleAssurance(err):
 		fmt.Fprintln(std.err, `execbus: "execbus doctor" says what is missing; --assurance confined or --assurance none accept less`)
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return exitNoProgram
@@ -214,7 +214,14 @@ func refused(std streams, err error) int {
 	return exitRefused
 }
 
-// environment is the caller's own: the command is the caller's, too.
+// tooLittleAssurance reports whether a command was refused because its policy cannot be enforced as far as it must be. A limit
+// that cannot be enforced is refused under every level.
+func tooLittleAssurance(err error) bool {
+	refusal, ok := errors.AsType[*messages.Error](err)
+	return ok && refusal.Code == messages.ErrUnsupported && refusal.Subject == "sandbox"
+}
+
+// environment is the caller's own, because the command is the caller's, too.
 func environment() map[string]string {
 	all := map[string]string{}
 	for _, variable := range os.Environ() {

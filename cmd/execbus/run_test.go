@@ -101,6 +101,26 @@ func TestRunRefusesAsShellsDo(t *testing.T) {
 	}
 }
 
+func TestRunAdvisesLessAssuranceOnlyWhereItHelps(t *testing.T) {
+	said := func(subject string) string {
+		var err bytes.Buffer
+		refused(streams{err: &err}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: "it cannot be enforced"})
+		return err.String()
+	}
+	if !strings.Contains(said("sandbox"), "--assurance") || strings.Contains(said("limit processes"), "--assurance") {
+		t.Errorf("%q, %q", said("sandbox"), said("limit processes"))
+	}
+	for _, m := range sandbox.Probe().Mechanisms {
+		if m.Enforces == "a limit for processes" && m.Works {
+			t.Skip("processes can be limited here")
+		}
+	}
+	code, _, err := runs(t, "", "--assurance", "none", "--cd", t.TempDir(), "--limit", "processes=5", "--", "true")
+	if code != 125 || !strings.Contains(err, "leave the limit out") || strings.Contains(err, "--assurance") {
+		t.Errorf("%d, %q", code, err)
+	}
+}
+
 func TestRunUnderALimit(t *testing.T) {
 	confinedHere(t)
 	code, out, err := runs(t, "", "--assurance", "confined", "--cd", t.TempDir(), "--limit", "output=10", "--", "sh", "-c", "echo 0123456789abc; sleep 1000")
