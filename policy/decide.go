@@ -8,8 +8,8 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// MakePlan decides about one command. It is a pure function: it reads no file and starts nothing, and equal arguments have
-// equal plans as long as Granted answers the same.
+// MakePlan decides about one command. It is a pure function: it reads no file and starts nothing, and for equal arguments
+// it returns equal plans as long as Granted answers the same.
 func MakePlan(request Request, snapshot Snapshot) Plan {
 	if reason := refuse(request.CommandPolicy, snapshot.Approval); reason != "" {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
@@ -47,23 +47,23 @@ type maker struct {
 	rules      *rules.Set
 	understood command.Understanding
 	commands   []invoked
-	segments   []segment // what was found about each of the commands
+	segments   []segment // the verdict on each of the commands
 	dirs       []string  // where a script may be when it comes to a command
-	// altered says that the request changes what names and words mean, by variables or another argv[0]. Then what allow rules
-	// and the list of safe programs say is about something else than what would run.
+	// altered says that the request changes what names and words mean, by variables or another argv[0]. Allow rules and the
+	// list of safe programs then do not apply: they are about other programs than those that would run.
 	altered bool
 }
 
 // segment is one of the commands, judged.
 type segment struct {
 	verdict verdict
-	rule    *rules.Match // what decided; nil if no rule did
-	matched bool         // some rule matches, even if what it says does not count
+	rule    *rules.Match // the rule that decided; nil if none did
+	matched bool         // some rule matches, even if it does not count
 	danger  bool         // no rule decided, and it is dangerous
-	idle    bool         // it does nothing, and what the others do decides
+	idle    bool         // it does nothing, so the other segments decide
 }
 
-// verdict is what is found about one command, from the weakest to the strictest.
+// verdict is the judgement on one command, from the weakest to the strictest.
 type verdict int
 
 const (
@@ -88,8 +88,8 @@ func changes(e *messages.EnvironmentPolicy) bool {
 }
 
 // Matches are the rules that count for one command: those that match it, and the prompt and forbidden rules that match any
-// command inside of it, wherever it stands, as far as [command.Search] finds it. So what a rule has against git push also
-// holds for "if true; then git push & fi" and for "sudo git push"; what it has for it does not.
+// command inside of it that [command.Search] finds. So a prompt or forbidden rule for git push also holds for "if true;
+// then git push & fi" and for "sudo git push"; an allow rule does not.
 func Matches(set *rules.Set, words []string) []rules.Match {
 	if set == nil {
 		return nil
@@ -97,7 +97,7 @@ func Matches(set *rules.Set, words []string) []rules.Match {
 	return matching(set, words, command.Search(words))
 }
 
-// matching is Matches where the search has been made.
+// matching is Matches for a search that has been made.
 func matching(set *rules.Set, words []string, found command.Survey) []rules.Match {
 	matches := slices.Clip(set.Match(words))
 	for _, inner := range found.Commands[min(1, len(found.Commands)):] { // the first is the whole
@@ -106,7 +106,7 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 	return matches
 }
 
-// judgeAll judges the commands. Those that only steer the shell have no say where there are others.
+// judgeAll judges the commands. Those that only steer the shell do not count if there are others.
 func (m *maker) judgeAll() {
 	steering := 0
 	m.dirs = []string{m.request.Dir}
@@ -127,12 +127,12 @@ func (m *maker) judgeAll() {
 	}
 }
 
-// judge applies the rules to a command and, if they say nothing, what is known about programs.
+// judge applies the rules to a command. If no rule matches, it goes by what is known about programs.
 func (m *maker) judge(c invoked) segment {
 	found := command.Search(c.words)
 	matches := matching(m.rules, c.words, found)
 	if c.written != nil {
-		// What a rule has against the name holds for every path.
+		// A prompt or forbidden rule for the name holds for every path.
 		matches = append(matches, slices.DeleteFunc(m.rules.Match(c.written), allows)...)
 	}
 	s := segment{matched: len(matches) > 0}
@@ -148,7 +148,7 @@ func (m *maker) judge(c invoked) segment {
 	return s
 }
 
-// guess judges a command that no rule says anything about.
+// guess judges a command that no rule matches.
 func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 	mode := m.approval.Mode
 	widens := override(m.request.CommandPolicy) && m.sandbox.Confined()
@@ -157,7 +157,7 @@ func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 		return fine, false
 	case dangerous && mode == messages.ApproveNever:
 		return forbid, true
-	case dangerous, mode == messages.ApproveUntrusted, widens: // never and on-failure have refused what widens
+	case dangerous, mode == messages.ApproveUntrusted, widens: // a request for more was refused earlier under never and on-failure
 		return ask, dangerous
 	}
 	return fine, false
@@ -175,10 +175,10 @@ func (m *maker) safe(words []string) bool {
 	})
 }
 
-// decide combines the segments: the strictest decides.
+// decide combines the segments; the strictest decides.
 func (m *maker) decide() Plan {
 	plan := Plan{Decision: Run, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
-	var byRule, byGuess *segment // the first that asks
+	var byRule, byGuess *segment // the first segment that asks
 	bypass := true
 	for i := range m.segments {
 		s := &m.segments[i]
@@ -209,13 +209,13 @@ func (m *maker) decide() Plan {
 	} else if m.sandbox.Confined() && m.retries() {
 		plan.OnDenial = AskTo
 		if plan.Decision == Ask {
-			plan.OnDenial = Retry // the answer covers it
+			plan.OnDenial = Retry // the answer covers the second attempt too
 		}
 	}
 	return plan
 }
 
-// retries reports whether what the sandbox has stopped may run again without it.
+// retries reports whether a command that the sandbox has stopped may run again without it.
 func (m *maker) retries() bool {
 	switch m.approval.Mode {
 	case messages.ApproveUntrusted, messages.ApproveOnFailure:
@@ -233,7 +233,7 @@ func source(rule bool) messages.DecisionSource {
 	return messages.DecidedByPolicy
 }
 
-// verdict is the rule's decision as a verdict. What is no decision forbids.
+// verdictOf is the rule's decision as a verdict. An unknown decision forbids.
 func verdictOf(m rules.Match) verdict {
 	switch m.Decision {
 	case rules.Allow:

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Display is a command for a person's eyes: one line, quoted so that bash, in a UTF-8 locale, reads the same words. What
-// cannot be seen, or moves what can be seen, is escaped as in $'\u202e'. So are letters that look like Latin ones and stand
-// beside one, and in the name of the program everything that is not ASCII.
+// Display is a command for a person's eyes: one line, quoted so that bash, in a UTF-8 locale, reads the same words.
+// Characters that are invisible, or that move visible ones, are escaped as in $'\u202e'. So are letters that look like
+// Latin ones and stand beside one and, in the name of the program, all characters beyond ASCII.
 func Display(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {
@@ -22,7 +22,7 @@ func Display(argv []string) string {
 	return b.String()
 }
 
-// reserved are words that a shell does not take for a program where one is expected.
+// reserved are words that a shell does not take for a program where it expects one.
 var reserved = []string{"!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
 	"select", "then", "time", "until", "while", "{", "}"}
 
@@ -51,7 +51,7 @@ func displayWord(b *strings.Builder, word string, program bool) {
 	}
 }
 
-// plain reports whether a shell takes a character for itself wherever it stands in a word.
+// plain reports whether a shell takes a character literally wherever it stands in a word.
 func plain(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+=:,./-", r)
 }
@@ -67,14 +67,14 @@ func hidden(rest string, r, previous rune) bool {
 		return true
 	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 		return true
-	case unicode.IsMark(r): // one may stand on a letter; more, or on anything else, can cover what is there
+	case unicode.IsMark(r): // one mark may stand on a letter; further ones, or one on anything else, can cover other characters
 		return !unicode.IsLetter(previous)
 	}
 	next, _ := utf8.DecodeRuneInString(rest[utf8.RuneLen(r):])
 	return lookalike(r) && (latin(previous) || latin(next))
 }
 
-// lookalike reports whether a letter can be taken for a Latin one. Beside such a one it is not what it seems.
+// lookalike reports whether a letter can be mistaken for a Latin one when it stands beside one.
 func lookalike(r rune) bool {
 	return unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu) ||
 		r >= 0x250 && r < 0x2b0 || r >= 0xff00 && r < 0xff5f || r >= 0x1d400 && r < 0x1d800 // phonetic, wide, mathematical
@@ -122,7 +122,8 @@ func escaped(rest string, r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Visible is a text that somebody else wrote, such as a justification, as one line in which everything can be seen.
+// Visible turns a text that somebody else wrote, such as a justification, into one line in which every character can be
+// seen.
 func Visible(text string) string {
 	var b strings.Builder
 	previous := ' '

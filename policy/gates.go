@@ -12,7 +12,7 @@ func override(p messages.CommandPolicy) bool {
 	return p.SandboxPermissions != "" && p.SandboxPermissions != messages.PermissionsUseDefault
 }
 
-// CheckCommand finds what is wrong with the policy part of a command, before anything is decided about it. What is well
+// CheckCommand finds errors in the policy part of a command, before anything is decided about it. A request that is well
 // formed but not allowed under the approval policy is left to the plan, which rejects it.
 func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPolicy) error {
 	switch command.SandboxPermissions {
@@ -44,7 +44,7 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 	return nil
 }
 
-// checkPaths refuses patterns: a path means one place.
+// checkPaths refuses patterns, because a path stands for a single place.
 func checkPaths(files *messages.FileSystemPermissions) error {
 	if files == nil {
 		return nil
@@ -61,8 +61,9 @@ func invalid(subject, detail, hint string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
 }
 
-// gate says why a request for more than the sandbox allows is out of the question; empty if it is not. Whether it may run
-// without a sandbox is a question for a person where one may be asked; a wider sandbox can only be asked for under on-request.
+// gate says why a request for more than the sandbox allows is rejected without a question; it is empty if the request is
+// not. A person may be asked to let it run without a sandbox wherever the policy allows questions, but about a wider
+// sandbox only under on-request.
 func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	mode := messages.ApprovalMode(approval.String())
 	switch {
@@ -78,8 +79,8 @@ func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) stri
 		"command without them", approval)
 }
 
-// refuse says why a command is rejected before it is looked at; empty if it is not. A malformed one is rejected, too, in
-// case nobody has checked it.
+// refuse says why a command is rejected before it is judged; it is empty if the command is not. A malformed command is
+// rejected too, in case nobody has checked it.
 func refuse(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	if reason := gate(command, approval); reason != "" {
 		return reason

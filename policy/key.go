@@ -14,8 +14,8 @@ import (
 	"github.com/execbus/execbus/policy/command"
 )
 
-// exact is a text that stays itself in JSON. Bytes that are no UTF-8 would all become the same character otherwise, and
-// different commands would have one key.
+// exact is a text that JSON encodes without loss. Otherwise all bytes that are not UTF-8 would become the same character,
+// and different commands would have one key.
 type exact string
 
 // MarshalJSON implements json.Marshaler.
@@ -28,7 +28,7 @@ func (e exact) MarshalJSON() ([]byte, error) {
 	}{[]byte(e)})
 }
 
-// texts are strings that stay themselves in JSON. Almost always they do anyway, and then it is much faster.
+// texts are strings that JSON encodes without loss. Nearly always they need no encoding of ours, which is much faster.
 func texts(all []string) any {
 	if len(all) == 0 || !slices.ContainsFunc(all, func(text string) bool { return !utf8.ValidString(text) }) {
 		return all
@@ -40,21 +40,21 @@ func texts(all []string) any {
 	return result
 }
 
-// approved is what one approval for the session covers. Whatever is not in it may differ: the size of a terminal, yield
-// time, output limits, justification.
+// approved is what one approval for the session covers. Two commands may differ in anything else: the size of a terminal,
+// yield time, output limits, justification.
 type approved struct {
 	Command     any                         `json:"command"`
 	Argv0       exact                       `json:"argv0,omitempty"`
 	Dir         exact                       `json:"dir"`
-	Places      any                         `json:"places,omitempty"` // names of a script that lead elsewhere, and where
+	Places      any                         `json:"places,omitempty"` // names of a script that lead outside of the system's directories, and where
 	OpenInput   bool                        `json:"open_input,omitempty"`
 	Environment *environment                `json:"environment,omitempty"`
 	Permissions messages.SandboxPermissions `json:"sandbox_permissions,omitempty"`
 	Network     bool                        `json:"network,omitempty"`
 	Read        any                         `json:"read,omitempty"`
 	Write       any                         `json:"write,omitempty"`
-	// What the person was told would happen: an approval for a confined attempt does not cover one without a sandbox, nor one
-	// in a wider sandbox.
+	// Attempt and what follows are what the person was told would happen: an approval for a confined attempt covers neither
+	// one without a sandbox nor one in a wider sandbox.
 	Attempt  Attempt                 `json:"attempt"`
 	OnDenial OnDenial                `json:"on_denial"`
 	Sandbox  *messages.SandboxPolicy `json:"sandbox,omitempty"`
@@ -71,8 +71,8 @@ type environment struct {
 	Set         any              `json:"set,omitempty"` // names and values in turn
 }
 
-// granted reports whether the command was approved before. What may be written to is the more dangerous, so its approval
-// holds without that, too.
+// granted reports whether the command was approved before. A command with open input is the more dangerous one, so its
+// approval also covers the command with closed input.
 func (m *maker) granted(plan Plan, has func(key string) bool) bool {
 	if has == nil {
 		return false
@@ -115,12 +115,12 @@ func (m *maker) key(plan Plan, openInput bool) string {
 	return string(text)
 }
 
-// longKey is the length, in bytes, from which on a key is a hash: it is remembered with the grant, and commands may have
-// megabytes.
+// longKey is the length, in bytes, from which on a key is replaced by its hash: keys are kept with the grants, and commands
+// may have megabytes.
 const longKey = 4 << 10
 
-// canonical is the command without what does not matter. A program of somebody else's is known by its path. Variables and
-// another argv[0] mean something else to a shell than to the program in its script.
+// canonical is the command without irrelevant differences. A program outside of the system's directories is known by its
+// path. Variables and another argv[0] mean something else to a shell than to the program in its script.
 func (m *maker) canonical() []string {
 	switch {
 	case m.altered && m.understood.Script:
@@ -131,12 +131,13 @@ func (m *maker) canonical() []string {
 	return m.understood.Canonical
 }
 
-// single reports whether there is nothing but one command, with or without a shell around it.
+// single reports whether there is only one command, with or without a shell around it.
 func (m *maker) single() bool {
 	return len(m.commands) == 1 && len(m.understood.Commands) == 1 && slices.Equal(m.understood.Commands[0], m.understood.Canonical)
 }
 
-// elsewhere are the programs that a script finds outside of the system's directories, where canonical has their names.
+// elsewhere are the programs that a script finds outside of the system's directories. In canonical they have only their
+// names.
 func (m *maker) elsewhere() any {
 	if !m.understood.Script || m.single() && !m.altered {
 		return nil
@@ -167,7 +168,8 @@ func (m *maker) places(paths []string) any {
 	return texts(slices.Compact(result))
 }
 
-// tidy is a path without what does not matter. With ".." that depends on symbolic links, which nobody follows here.
+// tidy is a path without irrelevant differences. A ".." stays, because it depends on symbolic links, which are not followed
+// here.
 func tidy(path string) string {
 	if strings.Contains(path, "..") {
 		return path

@@ -11,8 +11,8 @@ import (
 // maxNames bounds how many names of one script are looked for.
 const maxNames = 64
 
-// Names are the names in a request's script that its shell will look for in PATH: what Request.Found is to tell. There are
-// none where the script is not understood, and then names do not matter.
+// Names are the names in a request's script that its shell will look for in PATH; Request.Found should have an entry for
+// each. There are none where the script is not understood, because names do not matter then.
 func Names(request Request, trustedShells []string) []string {
 	u := command.Understand(request.line(trustedShells))
 	if !u.Script || !u.Plain && !u.Complex {
@@ -32,15 +32,15 @@ func (r Request) line(trustedShells []string) command.Line {
 	return command.Line{Argv: r.Argv, Program: r.Program, TrustedShells: trustedShells}
 }
 
-// invoked is one command under what it is known by: the name of its program, or the path where that is not the system's
-// own. What is found for certain nowhere has a path that no program has.
+// invoked is one command with the name that it is judged by: the name of its program, or the path of a program that is not
+// the system's own. A program that was not found has a path that no program has.
 type invoked struct {
 	words   []string
-	written []string // the same as the request has it, where words have the path; nil otherwise
+	written []string // the words as the request has them, if words begins with the path instead; nil otherwise
 	nowhere bool
 }
 
-// invocations are the commands under what they are known by.
+// invocations are the commands with the names that they are judged by.
 func (m *maker) invocations(sessionDir string) []invoked {
 	if !m.understood.Script {
 		return []invoked{m.known(m.request.Argv, m.request.Program)}
@@ -61,7 +61,7 @@ func (m *maker) invocations(sessionDir string) []invoked {
 	return all
 }
 
-// known is a command whose program was found at a path; empty: nobody has looked.
+// known is a command whose program was found at a path; if the path is empty, nobody has looked.
 func (m *maker) known(words []string, program string) invoked {
 	if program == "" || command.InSystemDir(program) {
 		return invoked{words: words}
@@ -77,7 +77,8 @@ func (m *maker) known(words []string, program string) invoked {
 	return known
 }
 
-// tidyProgram is a path without what does not matter, or NotFound for what is no path; empty stays so.
+// tidyProgram is a path without irrelevant differences, or NotFound for a text that is not a path. An empty one stays
+// empty.
 func tidyProgram(program string) string {
 	switch {
 	case filepath.IsAbs(program):
@@ -103,8 +104,8 @@ func (m *maker) openDirs(sessionDir string) []string {
 	return dirs
 }
 
-// shadowed reports whether a program in one of PATH's directories can be replaced by a command: a directory before it moves
-// with the working directory, or can be written to.
+// shadowed reports whether a command can put another program before one in PATH: a directory that comes earlier moves with
+// the working directory, or can be written to.
 func shadowed(path, dir string, open []string) bool {
 	for _, entry := range filepath.SplitList(path) {
 		entry = tidy(entry)
@@ -121,7 +122,8 @@ func shadowed(path, dir string, open []string) bool {
 	return false
 }
 
-// inside reports whether a directory is another or lies below it. One that leads through ".." may be anywhere.
+// inside reports whether a directory is another or lies below it. A directory with ".." in its path may be anywhere, so it
+// counts.
 func inside(dir, root string) bool {
 	return dir == root || strings.Contains(dir, "..") || strings.HasPrefix(dir, strings.TrimSuffix(root, "/")+"/")
 }

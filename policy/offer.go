@@ -8,8 +8,9 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// amendment is the prefix that an approval could turn into an allow rule; nil if none should be offered: where rules
-// would not hold for the command, where one matches already, and where the prefix would allow far more than this.
+// amendment is the prefix that an approval could turn into an allow rule. It is nil where none should be offered: where
+// rules would not hold for the command, where one matches already, or where the prefix would allow far more than this
+// command.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.PermissionsWithAdditional
 	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {
@@ -41,8 +42,8 @@ func (m *maker) amendment(plan Plan) []string {
 	return slices.Clone(proposal)
 }
 
-// covers reports whether a prefix that the caller suggests can be offered: no rule matches yet, and with it everything
-// would be allowed.
+// covers reports whether a prefix that the caller suggests can be offered: no rule matches yet, and the prefix would allow
+// the whole command.
 func (m *maker) covers(prefix []string) bool {
 	if len(prefix) == 0 || command.RunsAnything(prefix) {
 		return false

@@ -8,15 +8,15 @@ import (
 // Request is one command as it is about to run. It is not changed by the plan.
 type Request struct {
 	Argv []string
-	// Argv0 is what the program is told its own name is, if that is not Argv[0]; empty: it is.
+	// Argv0 is the name that the program is told is its own; empty means Argv[0].
 	Argv0 string
-	// Program is the absolute path that Argv[0] was found under, symbolic links not followed, or NotFound; empty if nobody
-	// looked, and then a name is taken for what it usually is: the runner of the command has to look. A shell or a
-	// known-safe program is only taken for one if it lies where the system keeps its own.
+	// Program is the absolute path at which Argv[0] was found, symbolic links not followed, or NotFound. If it is empty,
+	// nobody looked, and a name is taken for the program that usually has it; whoever runs the command should look. A shell
+	// or a known-safe program is taken for one only if it lies where the system keeps its own.
 	Program string
-	// Found is where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or NotFound.
-	// Nil: nobody looked. A name is only believed where it leads to the system's own directories, and where no directory
-	// before that in Path, the child's PATH, is relative, empty, or one that commands may write to.
+	// Found says where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or
+	// NotFound. Nil means that nobody looked. A name is believed only if it leads to the system's own directories, and if no
+	// earlier directory in Path, the child's PATH, is relative, empty, or one that commands can write to.
 	Found map[string]string
 	Path  string
 	Dir   string // absolute
@@ -28,11 +28,11 @@ type Request struct {
 	messages.CommandPolicy
 }
 
-// NotFound is the Program of a name that leads nowhere. It may lead somewhere when the command runs, so nothing is known
-// about it.
+// NotFound is the Program of a name that leads nowhere. It may lead somewhere by the time the command runs, so nothing is
+// known about it.
 const NotFound = "not found"
 
-// Snapshot is what a plan starts from. It is never changed; a running plan keeps its own.
+// Snapshot is the input of a plan besides the request. It is never changed; a running plan keeps its own.
 type Snapshot struct {
 	Approval messages.ApprovalPolicy
 	Sandbox  messages.SandboxPolicy
@@ -45,7 +45,7 @@ type Snapshot struct {
 	Granted func(key string) bool
 }
 
-// Decision is what a plan comes to.
+// Decision is the outcome of a plan.
 type Decision string
 
 // The decisions.
@@ -55,10 +55,10 @@ const (
 	Reject Decision = "reject"
 )
 
-// Attempt is how a command is tried.
+// Attempt is the way in which a command is tried.
 type Attempt string
 
-// The attempts. Sandboxed means: as the session's sandbox policy says, which may be without one of ours.
+// The attempts. Sandboxed means that the session's sandbox policy applies, which need not involve a sandbox of ours.
 const (
 	Sandboxed   Attempt = "sandboxed"
 	Unsandboxed Attempt = "unsandboxed"
@@ -70,26 +70,27 @@ type OnDenial string
 // The answers to a denial.
 const (
 	Return OnDenial = "return" // the denial is the result
-	Retry  OnDenial = "retry"  // again without a sandbox
-	AskTo  OnDenial = "ask"    // the same, if a person agrees
+	Retry  OnDenial = "retry"  // it runs again without a sandbox
+	AskTo  OnDenial = "ask"    // it does so if a person agrees
 )
 
-// Plan is what is to be done with one command.
+// Plan says what to do with one command.
 type Plan struct {
 	Decision Decision
-	// Reason says why it is asked about or rejected; it names nothing the person does not see anyway.
+	// Reason says why a person is asked, or why the command is rejected. It names nothing that the person does not see
+	// anyway.
 	Reason string
 	// Source is what decided: a rule, the cache, or the policies.
 	Source       messages.DecisionSource
 	FirstAttempt Attempt
 	OnDenial     OnDenial
-	// Segments are what runs, for a question's eyes: those that are asked about first, at most 10. MoreSegments are not among
-	// them. There are none where there can be no question.
+	// Segments are the commands that run, for display in a question: those that are asked about first, at most 10.
+	// MoreSegments counts the others. There are none where no question is possible.
 	Segments     []messages.Segment
 	MoreSegments int
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
-	// CacheKey is equal for commands that one approval for the session covers; empty where there can be no question. An
+	// CacheKey is equal for commands that one approval for the session covers, and empty where no question is possible. An
 	// approval of a command with open input also covers the same command with closed input, which has another key.
 	CacheKey string
 }

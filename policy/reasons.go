@@ -12,7 +12,7 @@ import (
 // reasonBytes bounds how much of a command a reason quotes.
 const reasonBytes = 300
 
-// quote is a command inside a reason: its beginning.
+// quote is the beginning of a command, as a reason quotes it.
 func quote(command []string) string { return "`" + displayed(command, reasonBytes) + "`" }
 
 // displayed is the beginning of a command for a person's eyes.
@@ -34,7 +34,7 @@ func displayed(command []string, left int) string {
 // callerBytes bounds how much of the caller's justification a reason quotes.
 const callerBytes = 300
 
-// justified is a reason with the caller's own, which nobody has checked.
+// justified is a reason followed by the caller's own, which nobody has checked.
 func (m *maker) justified(reason string) string {
 	text := m.request.Justification
 	if text == "" {
@@ -46,7 +46,8 @@ func (m *maker) justified(reason string) string {
 	return fmt.Sprintf("%s; the caller says: \"%s\"", reason, strings.ReplaceAll(Visible(text), `"`, `\"`))
 }
 
-// forbidden is the plan for a command whose segment i is forbidden. Of several rules the first segment's speaks.
+// forbidden is the plan for a command whose segment i is forbidden. If several rules forbid it, the first segment's rule
+// gives the reason.
 func (m *maker) forbidden(i int) Plan {
 	plan := Plan{Decision: Reject, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	for j := range m.segments { // a rule says more than what we know about programs
@@ -71,7 +72,7 @@ func (m *maker) forbidden(i int) Plan {
 	return plan
 }
 
-// mayNotAsk says why a question that is needed is not put, naming the setting; empty if it may be.
+// mayNotAsk says why a question that is needed must not be asked, naming the setting; it is empty if it may be.
 func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	granular := m.approval.Mode == messages.ApproveGranular
 	switch {
@@ -93,7 +94,7 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	return ""
 }
 
-// whyAsk says why there is a question: the rule's reason, else what we know and what the caller says.
+// whyAsk says why a question is asked: the rule's reason, or else what is known about the command and what the caller says.
 func (m *maker) whyAsk(byRule *segment) string {
 	if byRule != nil {
 		return quote(m.request.Argv) + " " + whyRule(byRule.rule)
@@ -112,7 +113,7 @@ func whyRule(rule *rules.Match) string {
 	return "requires approval by policy: a rule asks about commands that begin with " + quote(rule.Prefix)
 }
 
-// whySegment says why there is a question about a segment that asks.
+// whySegment says why a question is asked about a segment.
 func (m *maker) whySegment(i int) string {
 	s, c := &m.segments[i], &m.commands[i]
 	switch {

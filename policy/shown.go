@@ -17,7 +17,7 @@ const (
 	hostBytes    = 253     // of a name, as in the DNS
 )
 
-// shown is what runs, the segments that are asked about first, and how many more there are.
+// shown are the commands that run, those that are asked about first, and how many more there are.
 func (m *maker) shown() (all []messages.Segment, more int) {
 	order := make([]int, 0, len(m.segments))
 	for _, asked := range []bool{true, false} {
@@ -43,8 +43,8 @@ func (m *maker) shown() (all []messages.Segment, more int) {
 
 func (m *maker) asks(i int) bool { return !m.segments[i].idle && m.segments[i].verdict == ask }
 
-// hosts are the host names among words that may not be what they look like, with their form in ASCII: in a URL or behind
-// an @ all that are not ASCII, elsewhere those that mix letters or consist of look-alikes.
+// hosts are the host names among words that may not be what they look like, with their form in ASCII. In a URL or behind an
+// @ these are all names beyond ASCII; elsewhere they are names that mix letters or consist of look-alikes.
 func hosts(words []string) (all []string) {
 	left := segmentBytes
 	for _, word := range words {
@@ -68,7 +68,7 @@ func hosts(words []string) (all []string) {
 	return all
 }
 
-// hostOf is a host name in a text that may not be what it looks like; empty if there is none.
+// hostOf is a host name in a text that may not be what it looks like; it is empty if there is none.
 func hostOf(text string) string {
 	_, rest, named := strings.Cut(text, "://")
 	if !named {
@@ -91,7 +91,7 @@ func hostOf(text string) string {
 // confusables are letters beyond Latin that look like Latin ones in most fonts.
 const confusables = "аеорсухіјѕԁԛԝһӏьвкмнтгпαορνικτυχ"
 
-// deceives reports whether a label of a host name mixes letters that look alike, or has nothing but such letters.
+// deceives reports whether a label of a host name mixes letters that look alike, or consists only of such letters.
 func deceives(host string) bool {
 	for label := range strings.SplitSeq(host, ".") {
 		alike, other, ascii := 0, 0, 0

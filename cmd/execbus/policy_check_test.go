@@ -170,7 +170,7 @@ func TestWhatIsWrong(t *testing.T) {
 		want      string // on stderr
 	}{
 		{"", 2, "Usage:"},
-		{"run", 2, `there is no command "run"`},
+		{"frobnicate", 2, `there is no command "frobnicate"`},
 		{"policy", 2, "policy check"},
 		{"policy frobnicate", 2, "policy check"},
 		{"policy check", 2, "--rules"},

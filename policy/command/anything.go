@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Programs that run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
-// everything; longer prefixes say something.
+// These programs run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
+// everything. A longer prefix narrows it down.
 var (
 	bannedShells       = wordSet(`ash bash csh dash fish ksh mksh sh tcsh zsh`)
 	bannedInterpreters = wordSet(`python pythonw py pyw pypy ipython node nodejs bun deno perl php ruby lua julia Rscript osascript
@@ -23,8 +23,8 @@ var (
 )
 
 // RunsAnything reports whether a rule that allows a prefix would allow everything, or close to it. Paths that end in such a
-// name count, versions do not help (python3.13), and neither does another program that runs the one in its words (sudo bash
-// -c).
+// name count too, a version in the name makes no difference (python3.13), and neither does another program that runs it
+// (sudo bash -c).
 func RunsAnything(prefix []string) bool {
 	if len(prefix) == 0 {
 		return false
@@ -41,7 +41,7 @@ func RunsAnything(prefix []string) bool {
 	return true
 }
 
-// allowsAll reports whether a program with these words runs what further words say.
+// allowsAll reports whether a program that is followed by these words runs whatever comes after them.
 func allowsAll(program string, words []string) bool {
 	name := strings.TrimSuffix(path.Base(program), ".exe")
 	verbs, hasVerbs := bannedVerbs[name]

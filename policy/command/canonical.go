@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// The first words of canonical forms that are no argv. No program can be called so: the kernel ends words at a NUL.
+// These are the first words of canonical forms that are not an argv. No program can have such a name: the kernel ends words
+// at a NUL.
 const (
 	formArgv   = "\x00argv"
 	formPlain  = "\x00plain"
 	formScript = "\x00script"
 )
 
-// canonicalArgv is argv itself, but for one that looks like another form.
+// canonicalArgv is argv itself, unless it looks like another form.
 func canonicalArgv(argv []string) []string {
 	if strings.HasPrefix(argv[0], "\x00") {
 		return append([]string{formArgv}, argv...)
@@ -20,15 +21,15 @@ func canonicalArgv(argv []string) []string {
 	return argv
 }
 
-// CanonicalScript is the form of a script of which nothing is understood: only the shell's directory is left out. Shells
-// differ, so its name is not.
+// CanonicalScript is the form of a script that is not understood at all: only the shell's directory is left out. The
+// shell's name stays, because shells differ.
 func CanonicalScript(argv []string) []string {
 	return []string{formScript, filepath.Base(argv[0]), argv[1], argv[2]}
 }
 
-// canonicalPlain is the form of a plain script. One command is that command, as if there were no shell; of several the
-// blanks and quotes are left out, and of all whether the two outputs are joined. A pattern has none: unquoted it does
-// something else than quoted.
+// canonicalPlain is the form of a plain script. A single command is that command, as if there were no shell. For several
+// commands, blanks and quotes are left out; whether the two outputs are joined is left out for all scripts. A script with a
+// pattern has no such form, because a pattern means something else once it is quoted.
 func canonicalPlain(script plainScript) (form []string, found bool) {
 	if script.heredoc {
 		return nil, false
@@ -44,7 +45,7 @@ func canonicalPlain(script plainScript) (form []string, found bool) {
 			form = append(form, "\x00"+command.joint)
 		}
 		form = append(form, command.words...)
-		for _, null := range command.nulls { // without it there is more to read, or to write to
+		for _, null := range command.nulls { // without the redirection there is more to read, or to write to
 			form = append(form, "\x00"+null)
 		}
 	}

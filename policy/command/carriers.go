@@ -44,7 +44,8 @@ var carriers = map[string]carrier{
 		"--process-slot-var"}},
 }
 
-// carrierOf finds what is known about a program by its name. The dynamic loader has many.
+// carrierOf returns how a program of this name runs the command in its words, if it does. The dynamic loader has many
+// names.
 func carrierOf(name string) (carrier, bool) {
 	if strings.HasPrefix(name, "ld") && strings.Contains(name, ".so") {
 		name = "ld.so"
@@ -82,7 +83,7 @@ func (c carrier) takesNext(word string) bool {
 	return strings.IndexAny(word, c.valued) == len(word)-1 && len(word) > 1
 }
 
-// splitString is what env -S makes a command of.
+// splitString is the text that env -S splits into a command.
 func splitString(args []string) (line string, found bool) {
 	env := carriers["env"]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -110,7 +111,7 @@ func isShell(program string) bool {
 	return false
 }
 
-// shellScript is the script among the words of a shell: the first that is no option, if there is -c.
+// shellScript is the script among the words of a shell: the first word that is not an option, if there is a -c.
 func shellScript(args []string) (script string, found bool) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

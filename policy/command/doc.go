@@ -12,25 +12,26 @@
 //
 // # Three ways to look at a script
 //
-// [Understand] is strict. It takes a script apart only where it is certain that the shell runs these commands with these words
-// and no others; whatever it does not know makes the script one opaque command. What allows something has to ask it.
+// [Understand] is strict. It takes a script apart only where it is certain that the shell runs these commands with these
+// words and no others. Anything it does not know makes the script one opaque command. Code that allows something must use
+// it.
 //
 // [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other
-// shells' scripts, and does not mind what it cannot read. What stops something asks it.
+// shells' scripts, and skips what it cannot read. Code that stops something uses it.
 //
 // [Split] is simple. It splits the text of an example in a rule file, where nothing is run.
 //
 // # Bounds
 //
 // A script is parsed up to 64 KiB and 4,096 brackets, taken apart into at most 256 commands, and searched through eight
-// wrappers. Beyond these the answers are the careful ones: not understood, and dangerous where it looks so.
+// wrappers. Beyond these bounds the answers err on the side of caution: not understood, and dangerous where it looks so.
 //
 // # What you may not assume
 //
-// That a name is the program you know. Names are taken for what they usually are; who is going to run them has to look where
-// they lead.
+// That a name is the program you know. A name is taken for the program that usually has it; the caller that runs it has to
+// check where the name leads.
 //
-// That a shell reads a script as we do after it has read its start files: aliases, functions and hooks are out of sight.
+// That a shell still reads a script as we do after it has read its start files: we do not see aliases, functions and hooks.
 //
 // That what is not dangerous is harmless. The search finds accidents, not intent.
 package command

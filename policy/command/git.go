@@ -10,13 +10,14 @@ var (
 	gitGlobals = wordSet(`-P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
 		--glob-pathspecs --noglob-pathspecs --icase-pathspecs`)
 	gitActs     = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
-	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // fields of formats for which gpg runs
+	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // these formats have fields for which git runs gpg
 	gitLooks    = wordSet(`status log diff show branch blame rev-parse ls-files`)
-	gitDiffers  = wordSet(`diff blame`) // run what is configured for a file's kind, unless they are told not to
+	gitDiffers  = wordSet(`diff blame`) // these run a program that is configured for the kind of file, unless told not to
 	gitBranches = wordSet(`--list -l --show-current -a --all -r --remotes -v -vv --verbose`)
 )
 
-// safeGit knows the subcommands that read. It still runs what the repository's configuration says, such as core.fsmonitor.
+// safeGit knows the subcommands that only read. Even they run programs that the repository configures, such as
+// core.fsmonitor.
 func safeGit(args []string) bool {
 	for len(args) > 0 && gitGlobals[args[0]] {
 		args = args[1:]

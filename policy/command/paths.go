@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// readsNothing are the safe programs whose words are no files that they read.
+	// readsNothing are the safe programs that read no file, whatever their words.
 	readsNothing = wordSet(`date echo expr false id pwd seq tr true uname which whoami`)
 	// readsBelow are those that read whole directories.
 	readsBelow = wordSet(`diff find grep rg` + onLinux(` du`))
@@ -15,8 +15,8 @@ var (
 	kernelDirs = []string{"proc", "sys"}
 )
 
-// kernelFiles reports whether the words of a program may lead to what lies under /proc or /sys. It only looks at the text,
-// and rather finds too much.
+// kernelFiles reports whether the words of a program may lead to files under /proc or /sys. It looks only at the text, and
+// reports too much rather than too little.
 func (at Setting) kernelFiles(program string, words []string) bool {
 	if readsBelow[program] && at.Dir != "" && at.leads(".", true) {
 		return true
@@ -31,7 +31,7 @@ func (at Setting) kernelFiles(program string, words []string) bool {
 	})
 }
 
-// filesIn are the parts of a word that may be the name of a file: itself, and the value of an option.
+// filesIn are the parts of a word that may be the name of a file: the word itself, and the value of an option.
 func filesIn(word string) []string {
 	files := []string{word}
 	if _, value, found := strings.Cut(word, "="); found {
@@ -46,8 +46,8 @@ func filesIn(word string) []string {
 	return files
 }
 
-// leads reports whether a path may lead under one of the kernel's directories, or to a directory that has them if all that is
-// below it is read.
+// leads reports whether a path may lead below one of the kernel's directories. If everything below the path is read, it
+// also reports whether the path is a directory that contains one of them.
 func (at Setting) leads(file string, below bool) bool {
 	if strings.HasPrefix(file, "~") {
 		_, rest, _ := strings.Cut(file, "/")
@@ -63,7 +63,7 @@ func (at Setting) leads(file string, below bool) bool {
 	}
 	rest := strings.TrimPrefix(clean, "/")
 	for strings.HasPrefix(rest, "../") {
-		absolute, rest = true, rest[len("../"):] // far enough up it is
+		absolute, rest = true, rest[len("../"):] // with enough ".." it is at the root
 	}
 	if absolute {
 		return inKernelDir(rest)
@@ -73,7 +73,7 @@ func (at Setting) leads(file string, below bool) bool {
 }
 
 // inKernelDir reports whether a path from the root begins with one of the kernel's directories, or with a pattern that may
-// stand for one.
+// match one.
 func inKernelDir(rest string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	return slices.ContainsFunc(kernelDirs, func(dir string) bool {
@@ -85,8 +85,8 @@ func inKernelDir(rest string) bool {
 // maxDirs bounds the directories that one script may be in.
 const maxDirs = 16
 
-// Moved are the directories in which a script may be after a command, from those before it: a cd leads on from each, unless
-// it fails or is skipped. What is not known, or too much, leads to a directory in which no relative path is safe.
+// Moved are the directories in which a script may be after a command, given those before it: a cd may lead on from each of
+// them, fail, or be skipped. An unknown directory, or one too many, becomes one in which no relative path is safe.
 func Moved(dirs []string, words []string) []string {
 	if len(words) == 0 || words[0] != "cd" {
 		return dirs

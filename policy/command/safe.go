@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// safeAlways are the programs that only look, whatever their words; safeSome do so with some words, safeConfined only in a
-// sandbox: what a repository has configured runs at git status, too.
+// safeAlways are the programs that only look, whatever their words. safeSome do so with some words. safeConfined do so only
+// in a sandbox: git status also runs programs that the repository configures.
 var (
 	safeAlways = wordSet(`cat cd cut du echo expr false grep head id ls nl paste pwd rev seq stat tail tr true uname wc which
 		whoami` + onLinux(` numfmt tac`))
@@ -32,10 +32,10 @@ type Setting struct {
 	Dir      string // absolute; empty: nobody knows
 }
 
-// Safe reports whether one command is known only to look at things: it changes no file and runs no other program, and it
-// looks at nothing under /proc and /sys, where the environment of other processes is. Programs are known by a bare name, or
-// by a path in the system's own directories. Only what Understand calls plain may be asked about: in anything else the
-// words are not what the program gets.
+// Safe reports whether one command is known only to look at things: it changes no file, runs no other program, and looks at
+// nothing under /proc and /sys, where the environments of other processes are. Programs are known by a bare name, or by a
+// path in the system's own directories. Pass only commands that Understand calls plain: in any other script the words are
+// not those that the program gets.
 //
 // That a bare name finds the system's program is taken on trust, and so are symbolic links.
 func Safe(words []string, at Setting) bool {
@@ -53,13 +53,13 @@ func Safe(words []string, at Setting) bool {
 	return safeAlways[name] || check != nil && check(words[1:])
 }
 
-// safeWithAnyWords reports whether a program is safe whatever its words, but for what they make it read.
+// safeWithAnyWords reports whether a program is safe whatever its words, apart from the files that they make it read.
 func safeWithAnyWords(program string) bool {
 	name, known := safeName(program)
 	return known && safeAlways[name]
 }
 
-// safeName is the name of a program that can be known by it.
+// safeName is the name by which a program can be recognised.
 func safeName(program string) (name string, known bool) {
 	if strings.Contains(program, "/") {
 		return filepath.Base(program), InSystemDir(program)
@@ -67,14 +67,14 @@ func safeName(program string) (name string, known bool) {
 	return program, true
 }
 
-// option reports whether a word is a long option, alone or with "=value", or what getopt takes for it: an abbreviation.
+// option reports whether a word is a long option, alone or with "=value", or an abbreviation that getopt accepts for it.
 func option(word, long string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	return len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(long, name)
 }
 
-// has reports whether one of the words is one of the long options, or a cluster of short ones with one of the letters; a
-// letter may also be the value of another, which is not known here.
+// has reports whether one of the words is one of the long options, or a cluster of short options with one of the letters.
+// It does not know which letters are the value of another option, so it may report too much.
 func has(args []string, letters string, longs ...string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.ContainsAny(arg, letters) {
@@ -86,7 +86,7 @@ func has(args []string, letters string, longs ...string) bool {
 
 func safeBase64(args []string) bool { return !has(args, "o", "--output") }
 
-// safeDiff does not let pr paginate.
+// safeDiff excludes the options that make diff run pr.
 func safeDiff(args []string) bool { return !has(args, "l", "--paginate") }
 
 func safeRg(args []string) bool { return !has(args, "z", "--search-zip", "--pre", "--hostname-bin") }
@@ -121,11 +121,11 @@ func safeDate(args []string) bool {
 var (
 	jqOptions = wordSet(`--ascii-output --color-output --compact-output --exit-status --join-output --monochrome-output --null-input
 		--raw-input --raw-output --raw-output0 --seq --slurp --sort-keys --stream --tab --unbuffered --indent --arg --argjson --args --jsonargs`)
-	// jqLooks are what a filter has to say to see the environment, or to read more files than are named.
+	// jqLooks are the words with which a filter looks at the environment, or reads files besides those that are named.
 	jqLooks = wordSet(`env ENV import include modulemeta`)
 )
 
-// safeJq knows the options that read no file, and filters that mention nothing which looks elsewhere than at the input.
+// safeJq knows the options that read no file, and the filters that look only at the input.
 func safeJq(args []string) bool {
 	return !slices.ContainsFunc(args, func(arg string) bool {
 		cluster, short := strings.CutPrefix(arg, "-")
@@ -158,8 +158,8 @@ func safeSed(args []string) bool {
 
 func lineNumber(text string) bool { return text != "" && strings.Trim(text, digits) == "" }
 
-// safeUniq knows options and at most one operand after them, because uniq writes to a second one. Where options end at the
-// first operand, as on macOS or with POSIXLY_CORRECT, all that follows it are operands.
+// safeUniq knows the options, and at most one operand after them, because uniq writes to a second one. Where options end at
+// the first operand, as on macOS or with POSIXLY_CORRECT, all words after it are operands.
 func safeUniq(args []string) bool {
 	operand := slices.IndexFunc(args, func(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") })
 	return !slices.Contains(args, "--") && (operand < 0 || operand == len(args)-1)

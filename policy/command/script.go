@@ -9,7 +9,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds of what is looked into.
+// Bounds of the scripts that are looked into.
 const (
 	maxScript   = 64 << 10 // bytes of one script
 	maxOpeners  = 4096     // tokens for which the parser may go one level deeper, about 4 KiB of stack each
@@ -43,7 +43,7 @@ func openers(text string) int {
 	return n
 }
 
-// plainScript is a script of which everything it runs is known.
+// plainScript is a script whose commands are all known.
 type plainScript struct {
 	commands []plainCommand
 	heredoc  bool // one command that reads here-documents
@@ -57,8 +57,8 @@ type plainCommand struct {
 	pattern bool     // the shell puts paths in the place of some of the words
 }
 
-// readScript reads a script that is plain, or one command with here-documents. Everything it does not know makes a
-// script not understood; so it does not matter what else shells can do.
+// readScript reads a script that is plain, or a single command with here-documents. It understands nothing else, so it does
+// not matter what else shells can do.
 func readScript(text string) (plainScript, bool) {
 	if !scriptText(text) {
 		return plainScript{}, false
@@ -89,7 +89,7 @@ func scriptText(text string) bool {
 	return utf8.ValidString(text)
 }
 
-// read adds the commands of a statement, if it is plain.
+// read adds the commands of a statement, if the statement is plain.
 func (s *plainScript) read(statement *syntax.Stmt, joint string) bool {
 	if !simple(statement) || len(statement.Comments) > 0 {
 		return false
@@ -113,13 +113,13 @@ func (s *plainScript) read(statement *syntax.Stmt, joint string) bool {
 	return false
 }
 
-// simple reports whether nothing is said about a statement but what runs and with which redirections.
+// simple reports whether a statement consists of a command and its redirections, and nothing else.
 func simple(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && !s.Coprocess && !s.Disown
 }
 
-// redirects reports whether a redirection leads anywhere but to where output is thrown away, to the end of the input, or
-// from one of the two outputs to the other.
+// redirects reports whether a redirection leads anywhere other than to /dev/null, to an input that is already at its end,
+// or from one of the two outputs to the other.
 func redirects(r *syntax.Redirect) bool {
 	if r.N != nil && r.N.Value != "1" && r.N.Value != "2" {
 		return true
@@ -180,7 +180,7 @@ func (s *plainScript) call(call *syntax.CallExpr, joint string) bool {
 	return true
 }
 
-// staysPut reports whether every program is looked for from the directory in which the script starts: "cd /tmp && ./x"
+// staysPut reports whether every program is looked up from the directory in which the script starts. After "cd /tmp", ./x
 // is not the ./x that a rule is about.
 func (s *plainScript) staysPut() bool {
 	moves, relative := false, false

@@ -21,10 +21,10 @@ const (
 // It catches accidents, not intent: a program name that is a variable or is put together is not seen.
 func Dangerous(argv []string) bool { return Search(argv).Dangerous }
 
-// Survey is what a search through a command line has found.
+// Survey is the result of a search through a command line.
 type Survey struct {
-	// Commands are all commands that are written down literally, the command line itself first. What is not literal in a word
-	// is a NUL, which no word of a program can have.
+	// Commands are all commands that are written down literally, the command line itself first. A part of a word that is not
+	// literal is a NUL, which no word of a program can contain.
 	Commands [][]string
 	// Dangerous says that one of them removes by force, or that the search was given up.
 	Dangerous bool
@@ -34,17 +34,17 @@ type Survey struct {
 // doas, env, nice, nohup, timeout, xargs, parallel, flock, chroot, unshare, pkexec, the dynamic loader, stdbuf, setsid, command,
 // exec, eval, trap, busybox, find -exec and the like, and shells with -c, one in the other up to eight times.
 //
-// Beyond the bounds the answer is the careful one: what is wrapped more often than eight times is dangerous, and so is what
-// would take too long to search; a script that is too long to parse is, if a line of it has the words rm and -f, and from any
-// word on each of its lines may be a command. So it is with what is a syntax error here: it need not be one to the shell. zsh
-// has its own syntax, and bash finds some errors when it gets there.
+// Beyond the bounds the answer errs on the side of caution. A command in more than eight wrappers is dangerous, and so is
+// one that would take too long to search. A script that is too long to parse is dangerous if one of its lines has the words
+// rm and -f; any word on each of its lines may begin a command. The same holds for a script with a syntax error, because
+// the shell may not see one: zsh has its own syntax, and bash finds some errors only when it gets there.
 func Search(argv []string) Survey {
 	s := search{left: maxLooks}
 	s.command(argv, 0)
 	return s.found
 }
 
-// search is one search with what may still be spent on it.
+// search is one search, with the work that it may still do.
 type search struct {
 	found Survey
 	left  int
@@ -53,7 +53,7 @@ type search struct {
 // unknown stands for a part of a word that is not literal; no argument can contain it.
 const unknown = "\x00"
 
-// spend counts work, and gives up where it is too much.
+// spend counts work, and stops the search when there has been too much.
 func (s *search) spend(cost, level int) bool {
 	if s.left -= cost; level > maxWrapped || s.left < 0 {
 		s.found.Dangerous = true

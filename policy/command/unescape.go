@@ -12,8 +12,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// meant are the bytes that a text stands for, each with whether a backslash makes it mean itself. Between double quotes
-// a backslash does that only to some; with the end of a line it is nothing at all. One at the end stands for itself.
+// meant are the bytes that a text stands for, each with whether a backslash makes it literal. Between double quotes a
+// backslash does so only before some characters. A backslash before a newline disappears with it. One at the end stands for
+// itself.
 func meant(raw string, quoted bool) iter.Seq2[byte, bool] {
 	return func(yield func(byte, bool) bool) {
 		for i := 0; i < len(raw); i++ {
@@ -31,7 +32,7 @@ func meant(raw string, quoted bool) iter.Seq2[byte, bool] {
 	}
 }
 
-// unescape writes what a text stands for, whatever it is.
+// unescape writes the bytes that a text stands for.
 func unescape(b *strings.Builder, raw string, quoted bool) {
 	for c := range meant(raw, quoted) {
 		b.WriteByte(c)
@@ -71,8 +72,8 @@ func plainWord(word *syntax.Word) (text string, pattern, ok bool) {
 	return b.String(), pattern, true
 }
 
-// plainBare writes what a part of a word without quotes stands for; first says that the word begins with it. Only
-// characters that mean themselves in every shell are known.
+// plainBare writes what an unquoted part of a word stands for; first says that the word begins with it. It knows only
+// characters that mean themselves in every shell.
 func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 	if !plainBeyondASCII(raw) {
 		return false, false
@@ -99,8 +100,8 @@ func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 	return pattern, true
 }
 
-// plainBeyondASCII reports whether the characters beyond ASCII can be seen and are no blanks. Where bash takes single bytes
-// for blanks, as on macOS, none of them may have such a byte.
+// plainBeyondASCII reports whether the characters beyond ASCII are visible and not blank. Where bash takes single bytes for
+// blanks, as on macOS, none of the characters may contain such a byte.
 func plainBeyondASCII(text string) bool {
 	for i, r := range text {
 		if r < utf8.RuneSelf {
@@ -126,7 +127,7 @@ func innerText(quoted *syntax.DblQuoted) (text string, ok bool) {
 	return text, true
 }
 
-// plainQuoted writes what a text between double quotes stands for. A dollar sign is only known at the end and before a
+// plainQuoted writes what a text between double quotes stands for. A dollar sign is known only at the end and before a
 // blank.
 func plainQuoted(b *strings.Builder, raw string) bool {
 	dollar := false
@@ -140,7 +141,7 @@ func plainQuoted(b *strings.Builder, raw string) bool {
 	return true
 }
 
-// literalWords are words as the program gets them; what is not literal becomes unknown.
+// literalWords are words as the program gets them; a part that is not literal becomes unknown.
 func literalWords(words []*syntax.Word) []string {
 	var result []string
 	for _, word := range words {
@@ -174,8 +175,8 @@ func literalWord(word *syntax.Word) string {
 	return b.String()
 }
 
-// Split splits text into words as a shell does: blanks part, quotes and backslashes keep together, # begins a comment.
-// Everything else stands for itself.
+// Split splits text into words as a shell does: blanks separate words, quotes and backslashes keep them together, and #
+// begins a comment. Every other character stands for itself.
 func Split(text string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -9,8 +9,8 @@ const (
 	digits  = "0123456789"
 )
 
-// plainProgram reports whether the first word of a command names a program, or a builtin command that can neither run
-// something nor change what later names mean.
+// plainProgram reports whether the first word of a command names a program, or a builtin command that can neither run a
+// command nor change what later names mean.
 func plainProgram(name string) bool {
 	if inert[name] {
 		return true
@@ -19,8 +19,8 @@ func plainProgram(name string) bool {
 		name[0] != '-' && name[0] != '+' // to bash -c, a script that begins so is another option
 }
 
-// inert are the builtin commands of shells that do nothing to the commands after them, whatever their words. After cd
-// relative programs are not known any more.
+// inert are the builtin commands of shells that have no effect on the commands after them, whatever their words. After cd,
+// programs with a relative path are unknown.
 var inert = wordSet(`: cd echo false pwd true`)
 
 // shellWords are the other builtin commands and the reserved words of bash, zsh, dash and ksh. A script with one of them
@@ -45,11 +45,12 @@ func Builtin(name string) bool { return inert[name] || idle[name] }
 // idle are builtin commands that a plain script may have in forms that Idle knows.
 var idle = wordSet(`[ exit set test`)
 
-// setWords are what may follow set: what ends the script early. Tracing would expand PS4.
+// setWords are the words after set that only make the script stop earlier. Tracing is not among them, because it would
+// expand PS4.
 var setWords = wordSet(`-e -u -eu -ue errexit nounset pipefail -o -eo -uo -euo -ueo`)
 
-// Idle reports whether a command in a plain script does nothing but to steer the shell: true, false, ":", exit with a
-// number, set -e and the like, and test about files and texts. Arithmetic is not known: zsh expands what is in it.
+// Idle reports whether a command in a plain script only steers the shell: true, false, ":", exit with a number, set -e and
+// the like, and test on files and texts. Arithmetic is not known, because zsh expands it.
 func Idle(words []string) bool {
 	name, args := words[0], words[1:]
 	switch name {
@@ -67,7 +68,7 @@ func Idle(words []string) bool {
 	return false
 }
 
-// idleSet knows words that come with their names: -o pipefail.
+// idleSet knows the words that take a name: -o pipefail.
 func idleSet(args []string) bool {
 	for i, arg := range args {
 		named := i > 0 && strings.HasSuffix(args[i-1], "o")

@@ -18,14 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is how long an amendment waits for others that write the same file.
+// lockWait is how long an amendment waits for other processes that write the same file.
 const lockWait = 5 * time.Second
 
-// Append adds one line to a rule file: an allow rule for what begins with the prefix. The file and the directory
-// that it lies in are made if there are none; a line that is already there is not added again. A file that has an error,
-// or would have one then, is left as it is.
+// Append adds one line to a rule file: an allow rule for commands that begin with the prefix. It creates the file and its
+// directory if they do not exist, and does not add a line that is already there. A file that has an error, or would have
+// one afterwards, is left as it is.
 //
-// Several processes may append at once. It can take as long as the disk, or 5 s if somebody else holds the file's lock.
+// Several processes may append at once. Append takes as long as the disk does, or 5 s if another process holds the file's
+// lock.
 func Append(path string, prefix []string) error {
 	if err := CheckPrefix(prefix); err != nil {
 		return err
@@ -36,7 +37,7 @@ func Append(path string, prefix []string) error {
 	return nil
 }
 
-// Line is the line of a rule file that allows what begins with a prefix. JSON's strings are Starlark's too.
+// Line is the line of a rule file that allows commands which begin with a prefix. JSON's strings are valid in Starlark too.
 func Line(prefix []string) string {
 	words := make([]string, len(prefix))
 	for i, word := range prefix {
@@ -57,7 +58,7 @@ func appendRule(path string, prefix []string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() // which also unlocks it
+	defer file.Close() // closing the file also unlocks it
 	if err := checkRegular(file); err != nil {
 		return err
 	}
@@ -84,8 +85,8 @@ func appendRule(path string, prefix []string) error {
 	return nil
 }
 
-// checkAppended finds out whether the file can be read after the change, and says then what it is to say. One byte too
-// much, or a last line that the next one continues, and all its rules would be lost.
+// checkAppended finds out whether the file can be read after the change, and whether it then has the new rule. With one
+// byte too much, or a last line that the next one continues, all its rules would be lost.
 func checkAppended(old []byte, added string, prefix []string) error {
 	if _, err := Parse("it", old); err != nil {
 		return fmt.Errorf("the file cannot be read as it is: %s", detailAt(err))
@@ -110,7 +111,7 @@ func detailAt(err error) string {
 	return strings.TrimPrefix(at+": "+e.Detail, ": ")
 }
 
-// openLocked opens a file for this process alone. A process that waited for the lock may find that the file has been replaced.
+// openLocked opens a file and locks it. A process that waited for the lock may find that the file has been replaced.
 func openLocked(path string, wait time.Duration) (*os.File, error) {
 	give := time.NewTimer(wait)
 	defer give.Stop()
@@ -132,7 +133,7 @@ func openLocked(path string, wait time.Duration) (*os.File, error) {
 		select {
 		case <-again.C:
 		case <-give.C:
-			return nil, fmt.Errorf("somebody else has held the file's lock for %v", wait)
+			return nil, fmt.Errorf("another process has held the file's lock for %v", wait)
 		}
 	}
 }
@@ -146,7 +147,7 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, there)
 }
 
-// detailOf leaves out the path, which the error names already.
+// detailOf leaves out the path, which the error already names.
 func detailOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Op + ": " + e.Err.Error()

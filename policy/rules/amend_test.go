@@ -233,7 +233,7 @@ func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := openLocked(path, 20*time.Millisecond); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := openLocked(path, 20*time.Millisecond); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("the lock was there twice: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // example is a command that a rule says it matches, or does not.
 type example struct {
 	words []string
-	text  string // as a person reads it
+	text  string // as it is shown to people
 }
 
 // parseExamples takes lists of words, and strings that are split as a shell would.
@@ -65,7 +65,7 @@ func stringList(value starlark.Value) ([]string, error) {
 	return all, nil
 }
 
-// claim is what one prefix_rule says about examples. It is checked when its whole file has been read, for a
+// claim is what one prefix_rule says about examples. It is checked once its whole file has been read, because a
 // host_executable may come later.
 type claim struct {
 	rules              []*rule
@@ -73,10 +73,10 @@ type claim struct {
 	place              bounded.Place
 }
 
-// check finds an example that is not as the rule says.
+// check finds an example that contradicts the rule.
 //
-// An example speaks about the pattern, so the same holds for every decision: a path stands for its base name if a
-// host_executable lists it or there is none. Match is stricter for what it allows, and less strict for what it stops.
+// An example is about the pattern, so the result does not depend on the decision: a path stands for its base name if a
+// host_executable lists it, or if there is none. Set.Match is stricter for allow rules, and less strict for the others.
 func (c claim) check(executables map[string][]string) error {
 	for _, example := range c.opposite {
 		if c.matches(example, executables) {
@@ -95,7 +95,7 @@ func (c claim) check(executables map[string][]string) error {
 	return nil
 }
 
-// cost is how much work a check is: each example meets each alternative, and comparing text is quick.
+// cost is how much work a check is: each example is compared with each alternative, and comparing text is quick.
 func (c claim) cost() int {
 	alternatives := len(c.rules)
 	for _, words := range c.rules[0].rest {

@@ -13,7 +13,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// ruleFile is one file while it is evaluated: what its calls have said so far.
+// ruleFile is one file while it is evaluated, with the results of its calls so far.
 type ruleFile struct {
 	*bounded.File
 	name   string
@@ -25,8 +25,8 @@ type ruleFile struct {
 // maxRules bounds the rules of one file.
 const maxRules = 10_000
 
-// Parse reads one rule file. The name is what errors call it; they also have the line and column. A file may take neither
-// long nor much memory: see the package doc.
+// Parse reads one rule file. Errors call it by the name, and also have the line and column. The package documentation has
+// the bounds on the time and memory that a file may use.
 func Parse(name string, source []byte) (*Set, error) {
 	f := &ruleFile{File: bounded.New(name), name: name}
 	err := f.Run(source, starlark.StringDict{
@@ -45,7 +45,7 @@ func Parse(name string, source []byte) (*Set, error) {
 	return &f.set, nil
 }
 
-// maxDetail bounds, in bytes, what an error repeats of a file.
+// maxDetail bounds how much of a file an error repeats, in bytes.
 const maxDetail = 500
 
 func ruleError(name string, at bounded.Place, detail string) error {
@@ -59,7 +59,7 @@ func ruleError(name string, at bounded.Place, detail string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "load rules", Subject: subject, Detail: detail}
 }
 
-// rulePlace is where a rule says that it comes from.
+// rulePlace is the place of a rule, as a match reports it.
 func (f *ruleFile) rulePlace(at bounded.Place) string { return fmt.Sprintf("%s:%d", f.name, at.Line) }
 
 func (f *ruleFile) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
@@ -138,7 +138,7 @@ func parsePattern(value starlark.Value) ([][]string, error) {
 	return words, nil
 }
 
-// unique drops what has been there before; the first word of a pattern is to make one rule for each alternative.
+// unique drops repeated words, because the first word of a pattern must make one rule for each alternative.
 func unique(all []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(text string) bool {

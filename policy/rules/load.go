@@ -24,10 +24,10 @@ type Layer struct {
 	Trusted bool     // a layer that is not trusted is not read
 }
 
-// LoadRules reads layers, from low to high precedence.
+// Load reads layers, from low to high precedence.
 //
-// Each error names its file, and the line where there is one. A file with an error says nothing, and every other file
-// stays in force.
+// Each error names its file, and the line where there is one. A file with an error contributes no rules, and every other
+// file stays in force.
 func Load(layers []Layer) (*Set, []error) {
 	all := &Set{}
 	var failures []error
@@ -51,7 +51,7 @@ func Load(layers []Layer) (*Set, []error) {
 	return all, failures
 }
 
-// files lists what to read; what it lists counts although there is an error.
+// files lists the files to read. If there is also an error, the files that are listed still count.
 func (l Layer) files() ([]string, error) {
 	if l.Dir == "" {
 		return l.Files, nil
@@ -71,14 +71,14 @@ func (l Layer) files() ([]string, error) {
 	}
 	if len(files) > maxFiles {
 		first := files[maxFiles]
-		err = fileError(l.Dir, fmt.Errorf("there are more than %d rule files; %s and what follows is not read", maxFiles, first))
+		err = fileError(l.Dir, fmt.Errorf("there are more than %d rule files; %s and those after it are not read", maxFiles, first))
 		files = files[:maxFiles]
 	}
 	return append(files, l.Files...), err
 }
 
 func loadFile(path string) (*Set, error) {
-	// A named pipe would wait for its writer.
+	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fileError(path, err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NetworkProtocol is what a network rule is about.
+// NetworkProtocol is the protocol that a network rule is about.
 type NetworkProtocol string
 
 // The protocols.
@@ -19,7 +19,7 @@ const (
 	Socks5UDP NetworkProtocol = "socks5_udp"
 )
 
-// networkProtocols are the words of rule files.
+// networkProtocols are the words for them in rule files.
 var networkProtocols = map[string]NetworkProtocol{
 	"http": HTTP, "https": HTTPS, "https_connect": HTTPS, "http-connect": HTTPS, "socks5_tcp": Socks5TCP, "socks5_udp": Socks5UDP,
 }
@@ -59,7 +59,7 @@ func (r *Set) NetworkHosts() (allowed, denied []string) {
 	return allowed, denied
 }
 
-// parseHost is the one spelling of a host: "[::1]:443" is "::1", and "Example.COM.:80" is "example.com".
+// parseHost is the single spelling of a host: "[::1]:443" is "::1", and "Example.COM.:80" is "example.com".
 func parseHost(text string) (string, error) {
 	host := strings.ToLower(strings.TrimSpace(text))
 	if strings.ContainsAny(host, "/*?@\\ \t\r\n") {

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/policy/command"
 )
 
-// Decision is what a rule says about commands that match it.
+// Decision is a rule's verdict on the commands that match it.
 type Decision string
 
 // The decisions of rules, from the weakest to the strictest.
@@ -33,8 +33,8 @@ type Match struct {
 	Place         string // file and line of the rule; empty for a rule that no file has
 }
 
-// Strictest is the match that decides: of the strictest ones the longest, of those the first. There is none without
-// matches.
+// Strictest is the match that decides: the longest of the strictest ones, and the first of those that are equally long. It
+// reports false if there are no matches.
 func Strictest(matches []Match) (Match, bool) {
 	if len(matches) == 0 {
 		return Match{}, false
@@ -49,7 +49,7 @@ func Strictest(matches []Match) (Match, bool) {
 	return best, true
 }
 
-// Set is what rule files say. It is never changed; With makes a new one. A nil *Set has no rules.
+// Set is a set of rules from rule files. It is never changed; With makes a new one. A nil *Set has no rules.
 type Set struct {
 	byFirst     map[string][]*rule  // by the first word of the pattern, in the order of their files
 	executables map[string][]string // the paths that may stand for a name
@@ -84,8 +84,8 @@ func (r *rule) match(command []string, program string) Match {
 
 // Match finds every rule that a command matches.
 //
-// A command that is named by a path is also tried under its base name, and there it is easier to be stopped than to be
-// let through:
+// A command that is named by a path is also tried under its base name, under which it is stopped more easily than it is let
+// through:
 //   - a forbidden rule for the name counts for every path;
 //   - a prompt rule too, unless a rule matches the path as it is written;
 //   - an allow rule counts, unless a rule matches the path as it is written, for the paths that a host_executable lists,
@@ -113,8 +113,8 @@ func (r *Set) Match(command []string) []Match {
 	return matches
 }
 
-// standsFor reports whether a path may use what is allowed for its base name. A path that is not clean may not: through
-// ".." a system directory leads anywhere.
+// standsFor reports whether an allow rule for the base name also holds for a path. It does not for a path that is not
+// clean: with ".." a system directory leads anywhere.
 func (r *Set) standsFor(path, name string) bool {
 	if paths, listed := r.executables[name]; listed {
 		return slices.Contains(paths, path)
@@ -122,7 +122,7 @@ func (r *Set) standsFor(path, name string) bool {
 	return command.InSystemDir(path)
 }
 
-// With are the rules plus one that allows what begins with the prefix.
+// With returns a set of these rules and one more, which allows commands that begin with the prefix.
 func (r *Set) With(prefix []string) (*Set, error) {
 	if err := CheckPrefix(prefix); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (r *Set) With(prefix []string) (*Set, error) {
 	return more, nil
 }
 
-// add is for rules that nobody else has seen yet.
+// add must only be called while nobody else has seen the set.
 func (r *Set) add(added *rule) {
 	if r.byFirst == nil {
 		r.byFirst = map[string][]*rule{}
@@ -150,7 +150,7 @@ func (r *Set) add(added *rule) {
 	r.byFirst[added.first] = append(r.byFirst[added.first], added)
 }
 
-// merge adds the rules of a later file, which wins where both say what may stand for a name.
+// merge adds the rules of a later file, whose host_executables replace earlier ones of the same name.
 func (r *Set) merge(later *Set) {
 	for _, first := range slices.Sorted(maps.Keys(later.byFirst)) {
 		for _, rule := range later.byFirst[first] {
@@ -164,7 +164,7 @@ func (r *Set) merge(later *Set) {
 	r.network = append(r.network, later.network...)
 }
 
-// CheckPrefix finds what cannot become a rule.
+// CheckPrefix reports why a prefix cannot become a rule.
 func CheckPrefix(prefix []string) error {
 	wrong := func(detail string) error {
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "amend", Subject: "rules", Detail: detail}

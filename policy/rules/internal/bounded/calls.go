@@ -8,7 +8,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// built says how to charge for a built-in function before it runs.
+// built says how a built-in function is charged before it runs.
 type built int
 
 const (
@@ -21,8 +21,8 @@ const (
 	callProduct        // may put an argument in many times
 )
 
-// builtIns are the functions and methods that a file may call, the methods by type. What is not here is refused: no
-// rule needs it, and its cost has not been thought about.
+// builtIns are the functions and methods that a file may call, the methods by type. Any other is refused: no rule needs it,
+// and its cost has not been considered.
 var builtIns = kinds(map[built]string{
 	callConstant: "len type bool",
 	callInputs: "abs any all chr enumerate fail float int list max min ord print range " +
@@ -90,12 +90,12 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 		values = append(values, pair[1])
 	}
 	for _, value := range values {
-		// It would be called where nobody counts.
+		// A function among the arguments would be called where its work is not counted.
 		if _, function := value.(starlark.Callable); function && kind != callConstant {
 			return fmt.Errorf("%s does not take functions in rule files", name)
 		}
 		if text, ok := starlark.AsString(value); ok && name == "int" && len(text) > maxBits {
-			return errNumber // to read it takes more than linear time
+			return errNumber // reading it takes more than linear time
 		}
 	}
 	switch kind {
@@ -121,7 +121,7 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 	return nil
 }
 
-// repeats says how often something of which size can be put into the result of a string's method, at most.
+// repeats is an upper bound for how often a string's method can put something into its result, and for the size of that.
 func repeats(text, method string, args starlark.Tuple, sum int) (times, size int) {
 	switch method {
 	case "format":

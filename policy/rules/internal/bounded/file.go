@@ -23,7 +23,7 @@ type File struct {
 	work *work
 }
 
-// New is a file before it is evaluated. The name is what its places and stacks call it.
+// New makes a file that is not evaluated yet. The name is the one that its places and stacks show.
 func New(name string) *File {
 	return &File{name: name, work: &work{left: maxWork, own: map[string]bool{}}}
 }
@@ -40,7 +40,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
-// Run evaluates the source; functions are what it may call besides Starlark's own. An error is an *Error.
+// Run evaluates the source; functions are those that it may call besides Starlark's own. An error is an *Error.
 func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	if len(source) > MaxSource {
 		return &Error{Text: fmt.Sprintf("the file has more than %d bytes; split it", MaxSource)}
@@ -76,7 +76,7 @@ func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	return nil
 }
 
-// Charge counts work that a function does for the file, in bytes, about; the error ends the evaluation.
+// Charge counts work that a function does for the file, roughly in bytes; an error ends the evaluation.
 func (f *File) Charge(cost int) error { return f.work.charge(cost) }
 
 // Here is the place of the innermost call that the file itself makes.
@@ -89,8 +89,8 @@ func (f *File) Here(thread *starlark.Thread) Place {
 	return Place{}
 }
 
-// placed finds the place in the file, whatever the part of Starlark that complains. What our functions say about their
-// arguments begins with "invalid" and stands for itself.
+// placed finds the place in the file, whichever part of Starlark reports the error. Errors of our functions about their
+// arguments begin with "invalid" and get no prefix.
 func (f *File) placed(err error) *Error {
 	if e, ok := errors.AsType[syntax.Error](err); ok {
 		return &Error{Place{e.Pos.Line, e.Pos.Col}, "starlark error: " + e.Msg}

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Our Starlark has no f-strings, but rule files may. Here the f is taken from their source, so that an ordinary literal
-// stays at the same place; the rewriter then makes of this literal what puts the values in. So no text is put together
-// into source, and every place in the file stays what it was.
+// Our Starlark has no f-strings, but rule files may. Here the f is removed from their source, which leaves an ordinary
+// literal at the same place. The rewriter then replaces this literal by a call that inserts the values. So no source is
+// ever put together from text, and every place in the file stays the same.
 
-// cutFormats replaces the f before each f-string by a blank, and says where the literals then begin. If it should ever
-// read a file in another way than Starlark does, no literal is at such a place, and the file is refused.
+// cutFormats replaces the f before each f-string by a blank, and returns where the literals then begin. If it should ever
+// read a file differently from Starlark, there is no literal at one of these places, and the file is refused.
 func cutFormats(source []byte) ([]byte, map[Place]bool, error) {
 	c := cutter{source: slices.Clone(source), line: 1, column: 1, found: map[Place]bool{}}
-	// Starlark takes a NUL for the end of the file, and the rules after it would be lost.
+	// Starlark takes a NUL for the end of the file, so the rules after it would be lost.
 	if i := notText(source); i < len(source) {
 		c.skip(i)
 		return nil, nil, c.wrong("starlark error: this is not a character of UTF-8 text; save the file as UTF-8")
@@ -30,7 +30,7 @@ func cutFormats(source []byte) ([]byte, map[Place]bool, error) {
 	return c.source, c.found, nil
 }
 
-// notText is where the first byte is that no text has; the length if there is none.
+// notText is the index of the first byte that text cannot contain, or the length if there is none.
 func notText(source []byte) int {
 	for i := 0; i < len(source); {
 		r, size := utf8.DecodeRune(source[i:])
@@ -42,7 +42,7 @@ func notText(source []byte) int {
 	return len(source)
 }
 
-// maxWord bounds names and numbers: to read a number takes more than linear time.
+// maxWord bounds names and numbers, because reading a number takes more than linear time.
 const maxWord = 1000
 
 type cutter struct {
@@ -54,7 +54,7 @@ type cutter struct {
 
 func (c *cutter) wrong(text string) *Error { return &Error{Place{c.line, c.column}, text} }
 
-// skip goes on by so many bytes.
+// skip advances by so many bytes.
 func (c *cutter) skip(bytes int) {
 	end := min(c.offset+bytes, len(c.source))
 	for c.offset < end {
@@ -90,7 +90,7 @@ func (c *cutter) token() {
 	}
 }
 
-// word goes over a word; if it is the beginning of a string it stops in front of the quotes.
+// word skips a word; if it is the prefix of a string, it stops in front of the quotes.
 func (c *cutter) word(rest []byte, length int) {
 	if length < len(rest) && (rest[length] == '"' || rest[length] == '\'') {
 		switch string(rest[:length]) {
@@ -109,7 +109,7 @@ func (c *cutter) word(rest []byte, length int) {
 	c.skip(length)
 }
 
-// wordLength is how long the name, keyword or number is that the source begins with.
+// wordLength is the length of the name, keyword or number at the beginning of the source.
 func wordLength(source []byte) int {
 	length := 0
 	for length < len(source) {
@@ -122,8 +122,8 @@ func wordLength(source []byte) int {
 	return length
 }
 
-// stringLength is how long the string is that the source begins with. In raw strings too a backslash keeps the quote
-// after it in.
+// stringLength is the length of the string at the beginning of the source. Even in raw strings a backslash keeps the quote
+// after it from ending the string.
 func stringLength(source []byte) int {
 	quote, width := source[:1], 1
 	if len(source) >= 3 && source[1] == quote[0] && source[2] == quote[0] {
@@ -149,7 +149,7 @@ type formatPart struct {
 	quoted bool // as repr shows it
 }
 
-// formatParts takes an f-string apart. Braces hold a name, which !r or !s may follow; doubled they are text.
+// formatParts takes an f-string apart. Braces hold a name, which !r or !s may follow; doubled braces are text.
 func formatParts(text string) ([]formatPart, error) {
 	var parts []formatPart
 	var plain strings.Builder

@@ -8,9 +8,8 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// rewriter puts the operations of a file that could take long or much memory under guard: each becomes the call of a
-// function that counts its cost first. The names of these functions begin with $, so that no file can call or replace
-// them.
+// rewriter guards the operations of a file that could take long or use much memory: each becomes the call of a function
+// that first charges for it. The names of these functions begin with $, so that no file can call or replace them.
 type rewriter struct {
 	formats   map[Place]bool // where the literals of f-strings begin
 	functions map[Place]int  // how big each function is, by the place of its def or lambda
@@ -38,7 +37,7 @@ func (w *rewriter) fail(at Place, message string) {
 	}
 }
 
-// enter is to be called with the beginning of whatever nests; what it returns is to be called at the end.
+// enter must be called at the beginning of every node that nests; the function that it returns must be called at the end.
 func (w *rewriter) enter(node syntax.Node) (ok bool, leave func()) {
 	w.nodes++
 	if w.depth++; w.depth > maxNesting {
@@ -129,7 +128,7 @@ func (w *rewriter) assign(s *syntax.AssignStmt) {
 	s.Op = syntax.EQ
 }
 
-// target is what is assigned to.
+// target is the target of an assignment.
 func (w *rewriter) target(e syntax.Expr) {
 	ok, leave := w.enter(e)
 	defer leave()
@@ -192,7 +191,7 @@ func (w *rewriter) expression(expression syntax.Expr) syntax.Expr {
 		w.expressions(e.List)
 	case *syntax.DictExpr:
 		w.expressions(e.List)
-		return guarded("$use", e.Lbrace, e) // an empty one is half a KiB
+		return guarded("$use", e.Lbrace, e) // an empty one takes half a KiB
 	case *syntax.DictEntry:
 		e.Key, e.Value = w.key(e.Key), w.expression(e.Value)
 	case *syntax.CondExpr:

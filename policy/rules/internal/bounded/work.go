@@ -9,15 +9,15 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// Bounds of what one rule file may do, besides the steps of the Starlark machine, for a single step can be a lot of work:
-// [0] * (1 << 28), or joining a list that holds itself many times.
+// Bounds of the work that one rule file may do, besides the steps of the Starlark machine. A single step can be a lot of
+// work: [0] * (1 << 28), or joining a list that holds itself many times.
 const (
 	maxWork  = 8 << 20 // bytes read and made, about
 	maxBits  = 1 << 10 // of a number
 	maxCalls = 50      // functions inside of each other
 
-	// keyCost is what looking for a key costs. Keys can be chosen so that they all have the same hash, and each has to be
-	// compared with all others: this bounds how many there are.
+	// keyCost is the charge for looking for a key. Keys can be chosen so that they all have the same hash, and each must
+	// then be compared with all others; this charge bounds how many there are.
 	keyCost = 2 << 10
 )
 
@@ -26,7 +26,7 @@ var (
 	errNumber  = errors.New("the number is too big")
 )
 
-// work counts what a rule file does.
+// work counts the work that a rule file does.
 type work struct {
 	left      int
 	functions map[Place]int   // see rewriter
@@ -54,8 +54,8 @@ func (w *work) addTo(known starlark.StringDict) {
 	}
 }
 
-// weight is about how many bytes it takes to read or copy a value as a tree. What a list holds twice counts twice, so the
-// weight of a small value can be huge; counting ends at the limit.
+// weight is roughly how many bytes it takes to read or copy a value as a tree. A value that a list holds twice counts
+// twice, so the weight of a small value can be huge; counting ends at the limit.
 func weight(value starlark.Value, limit, depth int) int {
 	sum := 32
 	add := func(v starlark.Value) bool {
@@ -113,7 +113,7 @@ func isHuge(n starlark.Int) bool {
 	return !small && n.BigInt().BitLen() > maxBits
 }
 
-// weigh charges for reading values, and says how much that was.
+// weigh charges for reading values, and returns how much it charged.
 func (w *work) weigh(values ...starlark.Value) (int, error) {
 	sum := 0
 	for _, value := range values {
