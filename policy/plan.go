@@ -11,7 +11,7 @@ type Request struct {
 	// Argv0 is the name that the program is told is its own; empty means Argv[0].
 	Argv0 string
 	// Program is the absolute path at which Argv[0] was found, symbolic links not followed, or NotFound. If it is empty,
-	// nobody looked, and a name is taken for the program that usually has it; whoever runs the command should look. A shell
+	// nobody looked, and a name is taken for the program that usually has it; the runner of the command should look. A shell
 	// or a known-safe program is taken for one only if it lies where the system keeps its own.
 	Program string
 	// Found says where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or
