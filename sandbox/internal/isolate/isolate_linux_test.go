@@ -321,8 +321,8 @@ func TestAPlaceThatIsAnotherNowIsRefused(t *testing.T) {
 		step  string
 		errno unix.Errno
 	}{
-		{func() error { return errors.Join(os.Remove(work), os.Symlink(other, work)) }, "writable " + found.Path, unix.ELOOP},
-		{func() error { return errors.Join(os.Remove(work), os.Mkdir(work+"2", 0o755), os.Mkdir(work, 0o755)) },
+		{func() error { return errors.Join(os.Rename(work, work+"-before"), os.Symlink(other, work)) }, "writable " + found.Path, unix.ELOOP},
+		{func() error { return errors.Join(os.Remove(work), os.Mkdir(work, 0o755)) },
 			"writable " + found.Path + ": it is not what it was when the policy was set", unix.EAGAIN},
 		{func() error { return os.Remove(work) }, "writable " + found.Path, unix.ENOENT},
 	} {
