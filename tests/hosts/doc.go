@@ -1,5 +1,5 @@
-// Package hosts builds programs that use package sandbox, in the ways in which programs are built, runs them in the ways in
-// which programs are run, and looks at what they say of their first command and at what is left of it.
+// Package hosts builds programs that use execbus, in the ways in which programs are built, runs them in the ways in
+// which programs are run, and looks at what they say of their commands and at what is left of them.
 //
 //	go test ./tests/hosts
 //

@@ -24,7 +24,7 @@ import (
 const patience = 3 * time.Minute
 
 // warden is what a host says that has one.
-const warden = "parent: execbus-warden\nended 1, 0 survivors, airtight true\n"
+const warden = "parent: execbus-warden\ncode(7), ended 1, 0 survivors, airtight true\n"
 
 // module is the hosts' module in a directory of its own.
 var module = sync.OnceValues(func() (string, error) {
@@ -133,13 +133,13 @@ func playing(t *testing.T, env []string, words ...string) string {
 // direct runs a host that must find out that it has no warden, and say why. Its daemon stays in its session, where it is found.
 func direct(t *testing.T, why string, env []string, words ...string) {
 	t.Helper()
-	expect(t, played(t, 1, env, words...), "notice: commands are started without a warden", why, "ended 1, 0 survivors, airtight false\n")
+	expect(t, played(t, 1, env, words...), "notice: commands are started without a warden", why, "code(7), ended 1, 0 survivors, airtight false\n")
 }
 
-func played(t *testing.T, spawners int, env []string, words ...string) string {
+func played(t *testing.T, runtimes int, env []string, words ...string) string {
 	t.Helper()
 	var tokens []string
-	for range spawners {
+	for range runtimes {
 		tokens = append(tokens, fmt.Sprintf("100000.%09d", rand.IntN(1e9)))
 	}
 	out, err := inModule(t, append(env, "TOKENS="+strings.Join(tokens, " ")), words...)
@@ -197,7 +197,11 @@ func TestHostsHoweverTheyAreRun(t *testing.T) {
 					t.Skipf("no pid namespaces here: %v %s", err, out)
 				}
 			}
-			if out := playing(t, nil, words...); out != warden {
+			out := playing(t, nil, words...)
+			if name == "little memory" { // of which the reader of rule files wants more, and says so
+				out = out[max(0, strings.Index(out, "parent:")):]
+			}
+			if out != warden {
 				t.Errorf("it says\n%s", out)
 			}
 		})
@@ -220,6 +224,34 @@ func TestAHostWhoseBinaryIsGoneOrAnother(t *testing.T) {
 	}
 }
 
+func TestAHostThatIgnoresItsChildren(t *testing.T) {
+	t.Parallel()
+	if out := playing(t, []string{"CHILDREN=ignored"}, plain(t)); out != warden {
+		t.Errorf("it says\n%s", out)
+	}
+}
+
+// A copy of the host has all its descriptors, so that neither the warden nor the host finds one closed that the other closes.
+func TestAHostThatForks(t *testing.T) {
+	for when, says := range map[string]string{"and go on": warden, "and die": "signal: killed"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			out := playing(t, []string{"FORK=" + when}, plain(t))
+			var copied int
+			said, rest, _ := strings.Cut(out, "\n")
+			if _, err := fmt.Sscanf(said, "copy: %d", &copied); err != nil {
+				t.Fatalf("it says\n%s", out)
+			}
+			if err := unix.Kill(copied, unix.SIGKILL); err != nil {
+				t.Errorf("the copy, which is to outlive the host: %v", err)
+			}
+			if rest != says {
+				t.Errorf("it says\n%s", out)
+			}
+		})
+	}
+}
+
 func copied(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -231,7 +263,7 @@ func copied(t *testing.T, from, to string) {
 	}
 }
 
-func TestTwoSpawnersLeaveEachOtherAlone(t *testing.T) {
+func TestTwoRuntimesLeaveEachOtherAlone(t *testing.T) {
 	t.Parallel()
 	if out := played(t, 2, []string{"BEFORE=setsid"}, plain(t)); out != warden+"the other daemon: 1\n"+warden {
 		t.Errorf("it says\n%s", out)
@@ -285,6 +317,8 @@ func TestAHostInsideOfAnotherProgramHasNoWarden(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	direct(t, "this code lies in "+library, nil, program, library)
+	// Without a warden the commands are the host's children, and the kernel tells a host that ignores its children nothing.
+	expect(t, played(t, 1, []string{"CHILDREN=ignored"}, program, library), "the exit status was lost", "ended 1, 0 survivors, airtight false\n")
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
 	}
@@ -331,6 +365,7 @@ func TestInitialisersThatGoBeforeTheWarden(t *testing.T) {
 		"a variable, kept back":   {[]string{"EARLY=variable", "NEEDED=1", "EXCLUDE=NEEDED"}, []string{failed, "the warden did not start", "NEEDED is not set"}},
 		"a port":                  {[]string{"EARLY=port", "PORT=" + port}, []string{failed, "the warden did not start", "address already in use"}},
 		"a panic":                 {[]string{"EARLY=panic"}, []string{failed, "the warden did not start", "this is no good place"}},
+		"what prints":             {[]string{"EARLY=print"}, []string{"early 1\nearly 2\n" + warden}},
 		"what hangs, ten seconds": {[]string{"EARLY=hang"}, []string{failed, "the warden did not start"}},
 	} {
 		t.Run(name, func(t *testing.T) {

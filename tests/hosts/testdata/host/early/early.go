@@ -15,6 +15,8 @@ func init() {
 		if os.Getenv("NEEDED") == "" {
 			panic("NEEDED is not set")
 		}
+	case "print":
+		print(inWarden)
 	case "port":
 		listen()
 	case "panic":
@@ -24,6 +26,21 @@ func init() {
 	case "hang":
 		if inWarden {
 			time.Sleep(time.Hour)
+		}
+	}
+}
+
+// print says a line on both outputs, and in the warden as much as nobody would read.
+func print(inWarden bool) {
+	lines := 1
+	if inWarden {
+		lines = 100_000
+	}
+	for fd := 1; fd <= 2; fd++ {
+		for range lines {
+			if _, err := syscall.Write(fd, []byte("early "+strconv.Itoa(fd)+"\n")); err != nil {
+				panic(err)
+			}
 		}
 	}
 }
