@@ -22,31 +22,32 @@
 //   - The sandbox permissions are what the request itself asks for: use_default, require_escalated (no sandbox), or
 //     with_additional_permissions (a wider one).
 //   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
-//     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a trusted
-//     one. Output may be thrown away or joined (>/dev/null, 2>&1). What only steers the shell, such as set -e, || exit 1 and
-//     test -f x, has no say beside other segments. Everything else, and a script that is very long, is one segment: the whole
-//     argv, shell included.
+//     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a
+//     trusted one. Output may be thrown away or joined (>/dev/null, 2>&1). A command that only steers the shell, such as
+//     set -e, || exit 1 and test -f x, does not count beside other segments. Any other script, and one that is very long,
+//     is one segment: the whole argv, shell included.
 //   - A rule says allow, prompt or forbidden about segments that begin with certain words.
 //
 // # What is asked when
 //
 // First, a request to run without a sandbox is refused under never and on-failure, and one for a wider sandbox under every
-// approval policy but on-request; where it is not refused it leads to a question. Then each segment gets a verdict: from the
-// rules if any matches it, the strictest of them, and otherwise from what is known about programs. The strictest segment
+// approval policy but on-request; a request that is not refused leads to a question. Then each segment gets a verdict: that
+// of the strictest rule that matches it or, if none does, one from what is known about programs. The strictest segment
 // decides for the whole command. The classes of commands:
 //
-//   - S: known to be safe, every segment of it. Only the policy untrusted makes a difference of it. git is never known to be
-//     safe without a sandbox, because a repository may say what git status runs.
-//   - U: unknown, which is everything else.
+//   - S: known to be safe, every segment of it. Only the policy untrusted treats it differently from U. git is never known
+//     to be safe without a sandbox, because a repository may configure what git status runs.
+//   - U: unknown: every other command.
 //   - D: dangerous: it removes files by force, directly or through wrappers such as sudo, env and shells.
 //   - A: every segment matches an allow rule and no stricter one.
 //   - P: some segment matches a prompt rule. F: some segment matches a forbidden rule.
 //   - E: U that asks for require_escalated. SE: S that does. W: U that asks for with_additional_permissions.
 //
-// This is the decision table. run: nobody is asked. ask: a person is. rej: rejected. An exclamation mark: the first attempt is
-// without a sandbox. After the slash stands what follows if the sandbox stops that attempt: return: the denial is the result;
-// ask: it runs again without a sandbox if a person agrees; retry: it does so at once, since the first answer covers it. Where
-// there is no sandbox of ours there is no denial.
+// This is the decision table. It says whether the command runs without a question (run), a person is asked (ask), or it is
+// rejected (rej). With an exclamation mark, the first attempt is without a sandbox. After the slash stands what follows if
+// the sandbox stops that attempt: the denial is the result (return), it runs again without a sandbox if a person agrees
+// (ask), or it does so at once, since the first answer covers it (retry). Where there is no sandbox of ours there is no
+// denial.
 //
 //	policy                        |sandbox  |S          |U          |D          |A    |P          |F   |E    |SE   |W
 //	never                         |RO, WW   |run/return |run/return |rej        |run! |rej        |rej |rej  |rej  |rej
@@ -64,83 +65,81 @@
 //	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
 //	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 //
-// What the table does not show:
+// The table leaves out:
 //
-//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, and through
-//     sudo, env, xargs, nested shells and the like. Allow rules hold for what is known to be all that runs.
+//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, and
+//     through sudo, env, xargs, nested shells and the like. Allow rules hold only where everything that runs is known.
 //   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
 //   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
 //   - A prompt rule with require_escalated, where that is not refused, is ask!.
-//   - A script of one command with a here-document, whose text the command reads, is judged by the rules as that command; but
-//     it is not known to be safe, and no rule is offered for it.
-//   - Allow rules and safe names count only where names and words mean what they usually do. If the request brings variables
+//   - A script of one command with a here-document, whose text the command reads, is judged by the rules as that command;
+//     but it is not known to be safe, and no rule is offered for it.
+//   - Allow rules and safe names count only where names and words have their usual meaning. If the request brings variables
 //     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
 //     directories, be it for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
 //     for the name hold for it, too, and a rule file's host_executable can say that a path stands for its name. A script's
 //     shell looks for names later, and by itself. So nothing at all is known of a name if a directory that comes before in
-//     PATH is relative or empty, lies in the working directory, the session's, a writable root or a directory for temporary
-//     files: a program could be put there.
-//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification, or else what is known
-//     about the command and then, marked as such and shortened, what the caller says.
+//     PATH is relative or empty, or lies in the working directory, the session's, a writable root or a directory for
+//     temporary files: a program could be put there.
+//   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification or else what is
+//     known about the command, followed by the caller's reason, which is marked as such and shortened.
 //
-// What is known about programs, and which commands a script consists of, is in package command below this one; what rule
-// files say, and how they are read, in package rules. The command execbus policy check says which rule decides.
+// Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule
+// files. The command execbus policy check says which rule decides.
 //
 // # What is remembered, and where it ends
 //
 // Approved runs the command once; where the table says retry, that includes a second attempt.
 //
 // Approved for the session makes equal commands run without a question until the session ends, the grant expires or it is
-// revoked. Equal are those with the same [Plan.CacheKey]: the same command, in the same directory, with the same environment
-// from the request, the same permissions, under the same sandbox policy, and with the same consequence of an approval, so
-// that one for a confined attempt never becomes one without a sandbox. A plain script of a single command equals that
-// command, unless the request brings variables of its own or another argv[0], which mean something else to the shell. The
-// path of a trusted shell does not matter, nor do yield time, output limits and justification. Whether the input stays open
-// does, as a terminal's does: an approval with open input covers the command with closed input, but not the reverse, for
-// what is typed into python3 is code that nobody has seen. A grant answers a question; it never changes a rejection.
+// revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are the same
+// command, in the same directory, with the same environment from the request, the same permissions, under the same sandbox
+// policy, and with the same consequence of an approval, so that one for a confined attempt never becomes one without a
+// sandbox. A plain script of a single command equals that command, unless the request brings variables of its own or
+// another argv[0], which mean something else to the shell. The path of a trusted shell does not matter, nor do yield time,
+// output limits and justification. It does matter whether the input stays open, as a terminal's does: an approval with open
+// input covers the command with closed input, but not the reverse, because nobody has seen the code that is typed into
+// python3. A grant answers a question; it never changes a rejection.
 //
-// Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for everything that begins with these
-// words, in every session, without a question and without a sandbox. No rule is offered where one matches already, where the
-// prefix would allow everything (shells, interpreters, env, sudo, git alone), or where it would not hold. [Choices] says all
-// this to the person who is asked, and [Display] shows the command so that nothing in it hides. The plan's Segments are
-// what runs, command by command, those that are asked about first, each with the reason and with host names that are not
-// what they look like.
+// Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for every command that begins with
+// these words, in every session, without a question and without a sandbox, before the command that was asked about goes on.
+// No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env, sudo,
+// git alone), or where it would not hold. [Choices] explains all this to the person who is asked, and [Display] shows the
+// command so that nothing in it is hidden. The plan's Segments are the commands that run: at most 10, and how many more,
+// those that are asked about first, each with the reason and with host names that are not what they look like.
 //
 // # Guarantees
 //
 //   - A command that is rejected is never started, and has no ExecStarted. Each decision is an event, a log record and a
 //     count, with its source: rule, cache, policy, user, deadline or absence.
-//   - A session puts one question at a time. Equal ones that wait are one, unless only listeners to single calls could
-//     answer. Each that is put is resolved once, even if something dies meanwhile; a second answer gets an error. At most 256 wait.
-//   - With nobody to ask a command is rejected at once, and the error says what to configure. Nobody means: no approver, and
-//     no subscriber that names the event. If the last one goes, the questions that wait are rejected within 250 ms or so.
+//   - A session asks one question at a time. Equal questions that wait are merged, unless only listeners to single calls
+//     could answer. Each question that is shown is resolved once, even if an actor dies meanwhile; a second answer gets an
+//     error. At most 256 wait.
+//   - If nobody can be asked, a command is rejected at once, and the error says what to configure. Somebody can be asked if
+//     there is an approver, or a subscriber that names the event. If the last one goes, the questions that wait are
+//     rejected within about 250 ms.
 //   - A question holds the clock of the call that asked for the command, and of no other call. The command has no slot yet,
-//     so it costs no running process its own.
-//   - What asks is replaced once if it crashes, without what was approved for the session, and an ExecNotice says so.
-//   - A session remembers at most 1,024 approvals. A rule that a person makes holds in every session before the command goes
-//     on.
-//   - The program that was looked at for the plan is the one that runs, whatever becomes of PATH meanwhile. One that was not
-//     there then is not asked about and does not run. The content of programs, and what they and scripts start in turn, are
-//     not looked at again. A script's shell looks for names itself: they are believed only where PATH leads to the system's
-//     directories, past none that commands can write to.
-//   - An approval for the session of a command with closed input does not cover it with open input, such as a terminal's.
-//   - A question shows each command of a script with the reason why it is asked about: at most 10, and how many more.
+//     so no running process has to end for it.
+//   - The actor that asks is replaced once if it crashes, without the approvals for the session, and an ExecNotice says so.
+//   - The program that was looked at for the plan is the one that runs, even if PATH changes meanwhile. A command whose
+//     program was not found is not asked about and does not run. The content of programs, and the programs that they and
+//     scripts start in turn, are not looked at again.
 //
-// # What you may not assume
+// # What you must not assume
 //
-// That a command which runs without a question is harmless: it is as harmless as the sandbox makes it. Under DFA, EXT, an
+// That a command which runs without a question is harmless. It is as harmless as the sandbox makes it. Under DFA, EXT, an
 // allow rule or an approval without a sandbox it may do anything.
 //
-// That rules see everything. They match words. What a program does with its arguments, its configuration, or a file that
-// changed since the approval is out of sight, and so is a command that a script puts together from expansions: a forbidden
-// rule does not match it. To forbid for certain, confine.
+// That rules see everything. They match words. They do not see what a program does with its arguments, its configuration,
+// or a file that changed since the approval. Nor do they see a command that a script puts together from expansions: a
+// forbidden rule does not match it. To forbid something for certain, confine the command.
 //
 // That a name in a script is the program you know. [Request] says where it led when somebody looked, in the PATH that the
-// host gives to commands; a login shell's start files may change that, and so may a symbolic link. If nobody looked, a name
-// is believed.
+// host gives to commands. The start files of a login shell may change PATH, and a symbolic link may change as well. If
+// nobody looked, a name is believed.
 //
-// That safe means without effect: git status, for one, does what the repository's configuration says. Safe commands run in
-// the sandbox, too. What lies under /proc and /sys is not safe to read, but a symbolic link may lead there.
+// That safe means without effect: git status, for one, runs programs that the repository configures. Safe commands run in
+// the sandbox, too. Files under /proc and /sys are not safe to read, but a symbolic link may lead there.
 //
 // That a plan holds for ever: rules, grants and policies change. Make a new one for each command, and for each that waits
 // after an answer was given.
