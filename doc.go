@@ -225,7 +225,7 @@
 // comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner runs its processes. A process that a
 // caller waits for is in use; any other may be ended to make room, like every process of a session.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a command is confined: unless SessionOptions.Sandbox has a policy, it runs with all rights of the host.
 //

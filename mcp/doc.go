@@ -48,7 +48,7 @@
 // which only protocol version 2025-03-26 has, are refused. A server has at most 64 clients; each has at most 64 questions that wait and
 // 64 subscriptions.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a client tells the truth about the person in front of it: what approves is the client's answer.
 //

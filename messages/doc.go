@@ -39,7 +39,7 @@
 // An event tells its kind: {"kind":"output_delta","session":...}, and [UnmarshalEvent] reads one of any kind. A signal has its
 // name: "SIGTERM". A duration is a number of nanoseconds, and its field ends in Ns.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That JSON keeps what is not UTF-8: bytes (output, input) cross it unchanged, but in strings (arguments, paths, variables)
 // every byte that is not part of a character becomes U+FFFD. Empty and nil are the same on the other side, and a time loses

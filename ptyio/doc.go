@@ -105,7 +105,7 @@
 //   - Threads: at most four at a time rest for floods.
 //   - Turns: a flooding child waits at most a millisecond for each batch; Looked, Release or the end of the stream gives a turn back.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That taken bytes were read: a terminal that no process has open takes everything and keeps nothing.
 //

@@ -20,7 +20,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// closeGrace is what the trees get when a spawner is closed.
+// closeGrace is the grace of the trees when a spawner is closed.
 const closeGrace = 500 * time.Millisecond
 
 // direct forks from the host.
@@ -83,7 +83,7 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 		return nil, err
 	}
 	defer done()
-	if e.level() == confine.Isolated { // its enclosure was made when there was to be a warden
+	if e.level() == confine.Isolated { // the enclosure was made when there was still to be a warden
 		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
 			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
 	}
@@ -143,8 +143,8 @@ func descriptors(files []*os.File) (fds []uintptr) {
 // Resolver implements ptyio.Spawner.
 func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
 
-// unblocked has the calling thread take all signals until the returned function is called: its mask is what a command begins
-// with, and the host may have been started with signals blocked.
+// unblocked makes the calling thread accept all signals until the returned function is called. A command begins with the
+// mask of this thread, and the host may have been started with signals blocked.
 func unblocked() (restore func()) {
 	var before unix.Sigset_t
 	runtime.LockOSThread()

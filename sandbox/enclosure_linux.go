@@ -21,23 +21,24 @@ type enclosure struct {
 	confinement ptyio.Confinement
 	found       *places.Found
 	readable    *places.Readable
-	unisolated  string // why nothing is isolated, whatever the kernel can; empty if it is
+	unisolated  string // why nothing is isolated, even if the kernel could; empty if there is no reason
 	enforced    messages.Enforcement
 	refused     error // why it is not enforced
 
-	// mu guards the rest, which starts and Release share: what a start uses must stay open until it has it.
+	// mu guards the fields below, which starts and Release share: a descriptor must stay open until the start that uses it
+	// has it.
 	mu       sync.Mutex
 	released bool
 	users    int                       // starts under way
-	plain    *os.File                  // the rule set of launches without a terminal, once there was one
-	spare    *os.File                  // one for the next launch on a terminal, which adds its own
-	numbers  map[*wardenProcess]uint64 // under which wardens know it
+	plain    *os.File                  // the rule set of launches without a terminal, once there has been one
+	spare    *os.File                  // one for the next launch on a terminal, which adds a rule of its own
+	numbers  map[*wardenProcess]uint64 // the numbers by which wardens know it
 }
 
 // needsWarden is why some spawners isolate nothing.
 const needsWarden = "it needs a warden, and commands are started without one"
 
-// lookups bounds the looks at file systems that do not answer: each takes a thread that nobody can end.
+// lookups bounds the lookups on file systems that do not answer: each takes a thread that cannot be ended.
 var lookups = make(chan struct{}, 64)
 
 // Enclose implements ptyio.Spawner.
@@ -57,7 +58,7 @@ func (*direct) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosur
 	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, needsWarden) })
 }
 
-// enclose waits for a look until ctx ends; then what comes of it is released.
+// enclose waits for a lookup until ctx ends; after that its result is released.
 func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclosure, error) {
 	select {
 	case lookups <- struct{}{}:
@@ -151,7 +152,7 @@ func (e *enclosure) Release() {
 	}
 }
 
-// use keeps what a start needs open until unuse.
+// use keeps open what a start needs, until unuse is called.
 func (e *enclosure) use() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,7 +174,7 @@ func (e *enclosure) unuse() {
 	}
 }
 
-// close is called once, when nobody uses it any more nor will.
+// close is called once, when there is no user any more and there will be none.
 func (e *enclosure) close() {
 	for p, number := range e.numbers {
 		p.withdraw(number)
@@ -187,8 +188,8 @@ func (e *enclosure) close() {
 	e.found.Close()
 }
 
-// enter is what a start needs of its enclosure, until done. There is a rule set only for what is confined: what is isolated makes its
-// own, inside.
+// enter returns what a start needs of its enclosure, until done is called. There is a rule set only for a confined start;
+// an isolated one makes its own, inside.
 func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err error) {
 	e, is := start.Sandbox.(*enclosure)
 	if !is || e.enforced.Level == messages.AssuranceNone {
@@ -241,7 +242,7 @@ func (e *enclosure) enforces() *messages.Enforcement {
 	return &e.enforced
 }
 
-// alone are the steps of a newborn that nobody helps; none without a rule set.
+// alone are the steps of a newborn that confines itself without a nursery; none without a rule set.
 func (e *enclosure) alone(rules int) []birth.Step {
 	if rules < 0 {
 		return nil
@@ -249,8 +250,8 @@ func (e *enclosure) alone(rules int) []birth.Step {
 	return confine.Alone(rules, confine.KindOf(&e.found.Plan))
 }
 
-// ruleset is a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse; the caller
-// closes one that is its own.
+// ruleset is a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse. If own is
+// set, the caller must close it.
 func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err error) {
 	if terminal == nil {
 		e.mu.Lock()
@@ -278,8 +279,8 @@ func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err err
 	return file, true, nil
 }
 
-// prepare makes a rule set for the next launch on a terminal, unless there is one: it takes a twentieth of a start. It is called
-// while the enclosure is in use.
+// prepare makes a rule set for the next launch on a terminal, unless there is one, because that takes a twentieth of a
+// start. It is called while the enclosure is in use.
 func (e *enclosure) prepare() {
 	e.mu.Lock()
 	wanted := e.spare == nil && !e.released
@@ -289,7 +290,7 @@ func (e *enclosure) prepare() {
 	}
 	file, err := e.newRuleset()
 	if err != nil {
-		return // the launch will say so
+		return // the launch will report the error
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -300,7 +301,7 @@ func (e *enclosure) prepare() {
 	e.spare = file
 }
 
-// newRuleset makes a rule set of what everybody can use, and what this plan allows.
+// newRuleset makes a rule set of the paths that everybody can use and those that this plan allows.
 func (e *enclosure) newRuleset() (file *os.File, err error) {
 	plan := e.found.Plan
 	rules := slices.Clone(e.readable.Rules)

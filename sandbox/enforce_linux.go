@@ -33,7 +33,7 @@ func can(launch ptyio.Launch) (messages.Enforcement, error) {
 	e, ok := launch.Sandbox.(*enclosure)
 	if !ok {
 		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
-			Detail: "it was made by something else than what starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
+			Detail: "it was not made by the spawner that starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
 	}
 	if e.refused != nil {
 		return e.enforced, e.refused
@@ -41,7 +41,7 @@ func can(launch ptyio.Launch) (messages.Enforcement, error) {
 	return limitsHeld(e.enforced, launch.Limits)
 }
 
-// enforcement is the strongest there is, unless that is less than what is accepted.
+// enforcement is the strongest possible one, unless that is less than what is accepted.
 func (e *enclosure) enforcement() (messages.Enforcement, error) {
 	isolation := e.unisolatable()
 	if isolation == nil {
@@ -87,7 +87,7 @@ func (e *enclosure) unisolatable() *messages.Missing {
 	return missing
 }
 
-// isolated is everything, but for what this kernel lacks.
+// isolated is full enforcement, except for what this kernel lacks.
 func (e *enclosure) isolated() messages.Enforcement {
 	kernel := confine.Kernel()
 	r := messages.Enforcement{Level: messages.AssuranceIsolated, LandlockABI: kernel.ABI,
@@ -119,7 +119,7 @@ func failedStep(what, mechanism, step string, errno unix.Errno) *messages.Missin
 	return &messages.Missing{What: what, Why: fmt.Sprintf("the kernel gives no %s: %s: %s", mechanism, step, errno.Error()), Step: step, Errno: int(errno)}
 }
 
-// confined is what Landlock and seccomp enforce of the plan. Isolation says why that is not more.
+// confined is the part of the plan that Landlock and seccomp enforce. Isolation says why it is not isolated.
 func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	kernel, plan := confine.Kernel(), e.found.Plan
 	r := messages.Enforcement{Level: messages.AssuranceConfined, LandlockABI: kernel.ABI,
@@ -153,7 +153,7 @@ func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	return r
 }
 
-// From which version of Landlock on signals and unix sockets can be told apart.
+// The versions of Landlock from which on it can restrict signals and unix sockets.
 const (
 	signals     = 6
 	unixSockets = 9
@@ -163,7 +163,7 @@ func needsABI(what string, abi int) messages.Missing {
 	return messages.Missing{What: what, Why: fmt.Sprintf("it needs version %d of Landlock, and the kernel has %d", abi, confine.Kernel().ABI)}
 }
 
-// least is the weakest that is accepted, and why it is that where nobody has said so.
+// least is the weakest level that is accepted and, if nobody has chosen it, the reason for it.
 func (e *enclosure) least() (least messages.Assurance, because string) {
 	if least = e.confinement.Least; least != "" {
 		return least, ""
@@ -177,7 +177,7 @@ func (e *enclosure) least() (least messages.Assurance, because string) {
 	return messages.AssuranceConfined, ""
 }
 
-// tooLittle is a refusal: what is missing, why, and what would accept less.
+// tooLittle is a refusal: it says what is missing, why, and which level would accept it.
 func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assurance, because string) error {
 	detail := fmt.Sprintf("%q has to be enforced as %q", e.confinement.Policy, least)
 	if because != "" {
@@ -195,10 +195,11 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 		Hint:   "set SessionOptions.LeastAssurance"}
 }
 
-// networkOff tells programs that they need not try.
+// networkOff tells programs that they need not try the network.
 const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
 
-// telling is the environment of a launch, which says whether the policy keeps it from the network, whatever was asked for.
+// telling is the environment of a launch. It says whether the policy forbids the network, even if the request says
+// otherwise.
 func telling(launch ptyio.Launch) []string {
 	e, is := launch.Sandbox.(*enclosure)
 	if !is || e.found.Plan.Network {

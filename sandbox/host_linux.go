@@ -13,20 +13,20 @@ import (
 // maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
 const maxStarts = 64
 
-// wardens is the spawner: it holds the current warden and replaces a dead one, and one that is not as this process is.
+// wardens is the spawner: it holds the current warden, and replaces one that has died or that differs from this process.
 type wardens struct {
 	options Options
 	starts  chan struct{} // one token for each start under way
 	closing chan struct{} // closed by Close
 	mirror  *mirror
 
-	// mu guards the change from one warden to the next, which every spawn must see done.
+	// mu guards the change from one warden to the next, which every spawn must see as done.
 	mu       sync.Mutex
 	current  *wardenProcess
 	fallback ptyio.Starter // where this process cannot be executed again
 	all      map[*wardenProcess]struct{}
 	closed   bool
-	living   sync.WaitGroup // wardens about which not everything was reported
+	living   sync.WaitGroup // wardens that still have something to report
 }
 
 func newDefault(options Options) (ptyio.Spawner, error) {
@@ -41,7 +41,7 @@ func newDefault(options Options) (ptyio.Spawner, error) {
 	return w, nil
 }
 
-// recover ends what a dead spawner with this state directory has left.
+// recover ends the processes that a dead spawner with this state directory has left.
 func (w *wardens) recover() {
 	report := recoverState(w.options.StateDir, w.options.waits().close, w.closing)
 	if w.options.Recovered != nil && (report.Ended > 0 || len(report.Survivors) > 0) {
@@ -53,7 +53,7 @@ func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return spawn(ctx, launch, asked{w, w.mirror.begun.Load()})
 }
 
-// asked starts what was asked for when so many looks at this process had begun.
+// asked starts commands for requests that came when this many looks at this process had begun.
 type asked struct {
 	*wardens
 	looks uint64
@@ -110,11 +110,11 @@ func (w *wardens) Ready(ctx context.Context) error {
 	}
 }
 
-// Refresh has what this process passes on to commands, and what gives no rights, read again at the next start. Otherwise that
-// may be a second old.
+// Refresh has the state that commands inherit from this process, other than its rights, read again at the next start.
+// Otherwise it may be a second old.
 func (w *wardens) Refresh() { w.mirror.refresh() }
 
-// warden is the living warden, started if need be, or what starts commands instead.
+// warden is the living warden, started if need be, or the starter that is used instead.
 func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +190,7 @@ func (w *wardens) Close() error {
 	return nil
 }
 
-// errForeign is for a process whose /proc is not its own: what is found there are strangers.
+// errForeign is the error of a process whose /proc belongs to another pid namespace: its numbers are those of strangers.
 func errForeign() error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "/proc",
 		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely; mount the proc file system in the pid namespace of the host"}

@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// ourselves is the executable of this process, also if it was deleted or replaced since.
+// ourselves is the executable of this process, even if it has been deleted or replaced since.
 const ourselves = "/proc/self/exe"
 
 // startWarden executes this program, or the one that the options name, as a warden.
@@ -51,8 +51,8 @@ func startWarden(options Options) (*wardenProcess, error) {
 	return p, nil
 }
 
-// runtimeSettings replace what the host has set for its own heap. A warden has one processor: it waits nearly all the time,
-// and threads that look for work would take the processor from the commands it starts.
+// runtimeSettings replace the settings that the host has for its own heap. A warden has one processor: it waits nearly all
+// the time, and threads that look for work would take the processor from the commands it starts.
 var runtimeSettings = map[string]string{"GOMAXPROCS": "1", "GOGC": "100", "GOMEMLIMIT": "off"}
 
 // exec starts the process. Its directory is "/".
@@ -67,7 +67,7 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 	}
 	defer null.Close()
 	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd(), null.Fd()}
-	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket tells of our death
+	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket tells of the host's death
 		defer unix.Close(us)
 		files[len(files)-1] = uintptr(us)
 	}
@@ -106,8 +106,8 @@ func sealedGreeting() (*os.File, error) {
 	return file, nil
 }
 
-// cannotExecute says why this process must not be executed again, before anything is; it is empty if nothing is known
-// against it. In a library inside of another program /proc/self/exe is that program, and under the dynamic loader the loader.
+// cannotExecute says why this process must not be executed again, before it is tried; it is empty if no reason is known. In
+// a library inside of another program /proc/self/exe is that program, and under the dynamic loader it is the loader.
 func cannotExecute() (why string) {
 	info, err := os.Stat(ourselves)
 	if err != nil {
@@ -132,7 +132,7 @@ func hasCapabilities(path string) bool {
 	return err == nil && size > 0
 }
 
-// codeFile is the file that this very code was loaded from.
+// codeFile is the file from which this code was loaded.
 func codeFile() (path string, inode uint64, known bool) {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -158,7 +158,7 @@ func codeFile() (path string, inode uint64, known bool) {
 	return "", 0, false
 }
 
-// errNotStarted is for a warden that ended, or was killed, before it greeted us.
+// errNotStarted is the error for a warden that ended, or was killed, before it greeted us.
 func errNotStarted(status messages.ExitStatus, words string) error {
 	detail := "the warden did not start (" + status.String() + ")"
 	if words = strings.TrimSpace(words); words != "" {

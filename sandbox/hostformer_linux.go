@@ -11,8 +11,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/warden"
 )
 
-// reapFormer reaps the wardens of the program that this process was before it executed another. They end when their socket
-// was closed by that, and are nobody's children but ours. It must be called before this program starts a warden.
+// reapFormer reaps the wardens of the program that this process was before it executed another. Their socket was closed by
+// the execution, so they end, and only this process can reap them. It must be called before this program starts a warden.
 var reapFormer = sync.OnceFunc(func() {
 	for _, pid := range tree.Children(warden.Name) {
 		go func() {

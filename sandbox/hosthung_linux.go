@@ -10,16 +10,16 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// Where a program's file system does not answer its newborn hangs. Whether the program's file answers is found out before; but
-// a script's interpreter may not, or a file that answered a moment ago, and a command may stop the newborn. So it is killed
-// when it has not come to life for so many looks in a row, which are a tending apart: a cold disk takes less. A warden that
-// still owes an answer then is given up as if it had died.
+// A newborn hangs where its program's file system does not answer. The program's file was opened before, but it may have
+// stopped answering since, a script's interpreter may not answer, or a command may have stopped the newborn. So a newborn
+// is killed when so many looks in a row have found it. They are a tending apart, and a cold disk takes less time. If the
+// warden still does not answer, it is treated as if it had died.
 const (
 	maxHungLooks = 4
 	maxDeadLooks = 10
 )
 
-// hungFork is a newborn that was met again and again.
+// hungFork is a newborn that was found again and again.
 type hungFork struct {
 	newborn tree.Newborn
 	looks   int
@@ -34,7 +34,7 @@ func (p *wardenProcess) tendFork() {
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found { // or it runs at this very moment, which says nothing about the next
+	if !found { // or it is being born right now, which says nothing about the next look
 		return
 	}
 	if newborn != p.hung.newborn {
@@ -55,15 +55,15 @@ func (p *wardenProcess) tendFork() {
 	}
 }
 
-// forkHangs reports whether the warden has no time to read what we say for a reason that is being dealt with: tend kills what
-// hangs, and a warden that hangs nevertheless.
+// forkHangs reports whether the warden does not read our messages for a reason that is being dealt with: tend kills a
+// newborn that hangs, and a warden that hangs nevertheless.
 func (p *wardenProcess) forkHangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Since(p.hung.met) < p.options.waits().send
 }
 
-// took reports whether a leader that is said to have started is the one that was killed.
+// took reports whether a leader that is reported as started is the one that was killed.
 func (h *hungFork) took(pid int) bool {
 	took := pid == h.killed
 	if took {
@@ -72,7 +72,7 @@ func (h *hungFork) took(pid int) bool {
 	return took
 }
 
-// waitedFor reports whether a start has not been answered for so long.
+// waitedFor reports whether a start has been unanswered for this long.
 func (p *wardenProcess) waitedFor(long time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,6 +86,6 @@ func (p *wardenProcess) waitedFor(long time.Duration) bool {
 
 func errHung(program string, tend time.Duration) error {
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: program,
-		Detail: fmt.Sprintf("the system did not get it executed in %v: its file system, or that of its interpreter, does not answer; try again when it does",
+		Detail: fmt.Sprintf("the system could not execute it within %v: its file system, or that of its interpreter, does not answer; try again when it does",
 			maxHungLooks*tend)}
 }

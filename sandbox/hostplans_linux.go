@@ -10,10 +10,10 @@ import (
 // maxPlans bounds the plans that one warden knows; each has some descriptors there.
 const maxPlans = 1024
 
-// number is what the warden calls the plan of an enclosure. If it does not know it, it is told.
+// number is the warden's number for the plan of an enclosure. A warden that does not know the plan is sent it.
 func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error) {
 	select {
-	case p.telling <- struct{}{}: // others must not name the plan before it is on its way
+	case p.telling <- struct{}{}: // other starts must not use the number before the plan is on its way
 		defer func() { <-p.telling }()
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -43,7 +43,7 @@ func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error
 	return n, nil
 }
 
-// knownTo is what a warden calls the plan. Dead wardens are forgotten.
+// knownTo is the warden's number for the plan. Dead wardens are forgotten.
 func (e *enclosure) knownTo(p *wardenProcess) (number uint64, known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +56,7 @@ func (e *enclosure) knownTo(p *wardenProcess) (number uint64, known bool) {
 	return number, known
 }
 
-// forgetPlan is for a plan that could not be told.
+// forgetPlan is for a plan that could not be sent.
 func (p *wardenProcess) forgetPlan(e *enclosure) {
 	p.onePlanLess()
 	e.mu.Lock()
@@ -70,7 +70,7 @@ func (p *wardenProcess) onePlanLess() {
 	p.plans--
 }
 
-// withdraw tells the warden that a plan is not needed any more, behind the starts that wait.
+// withdraw tells the warden, behind the starts that wait, that a plan is not needed any more.
 func (p *wardenProcess) withdraw(number uint64) {
 	p.onePlanLess()
 	if p.alive() {

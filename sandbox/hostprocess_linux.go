@@ -24,19 +24,19 @@ type wardenProcess struct {
 	stderr *os.File // a memfd
 
 	options Options
-	rights  rights        // what this process was when the warden started, and so the warden is
-	rest    string        // the like
+	rights  rights        // the state of this process when the warden started, which is also the warden's
+	rest    string        // the rest of that state
 	marks   tree.Marks    // set before ready
 	entry   *stateEntry   // set before ready; nil without a state directory
 	ready   chan struct{} // closed when the warden has greeted us
 	gone    chan struct{} // closed when the warden is dead and everything about it was reported
 
-	telling chan struct{} // holds a token while a plan is told
+	telling chan struct{} // holds a token while a plan is sent
 
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
 	nextID  uint64
-	plans   int // that the warden knows
+	plans   int // those that the warden knows
 	leaders map[uint64]*wardenLeader
 	closing bool
 	retired bool // it takes no more starts, and ends with its last tree
@@ -57,8 +57,8 @@ type wardenLeader struct {
 	reply   chan error // the answer to the start; room for one
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
-	over    chan struct{} // closed when an abandoned start has left nothing
-	// enforced is what is enforced for it; nil where nothing was to be.
+	over    chan struct{} // closed when an abandoned start has left nothing behind
+	// enforced is the enforcement for it; nil where nothing had to be enforced.
 	enforced *messages.Enforcement
 	// Guarded by process.mu.
 	abandoned bool // nobody waits for the answer any more, nor for what follows it
@@ -114,7 +114,7 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	l.enforced = enforcedFor(e, spec.Limits)
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil
 	p.mu.Lock()
-	if p.retired { // first: it may be dead as well, and is closed when it is idle
+	if p.retired { // first: the warden may be dead as well, and is closed when it is idle
 		p.mu.Unlock()
 		return nil, errRetired
 	}
@@ -146,7 +146,7 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	return l.abandon(ctx)
 }
 
-// unsent answers a start that could not be written.
+// unsent answers a start that could not be sent.
 func (l *wardenLeader) unsent(err error) {
 	if l.process.forget(l) {
 		l.reply <- err
@@ -156,7 +156,7 @@ func (l *wardenLeader) unsent(err error) {
 // errRetired says that another warden has taken over.
 var errRetired = errors.New("the warden has been replaced")
 
-// retire is for a warden that is not as this process is any more.
+// retire stops starts on a warden that differs from this process.
 func (p *wardenProcess) retire() {
 	p.mu.Lock()
 	p.retired = true
@@ -167,9 +167,9 @@ func (p *wardenProcess) retire() {
 	}
 }
 
-// abandon is for a start that nobody waits for any more. A leader that lives already is returned all the same, for its
-// owner to end. One that comes to life later is ended, and that is waited for: when the owner has its answer nothing of
-// this start may live.
+// abandon is for a start whose caller has stopped waiting. A leader that already lives is returned all the same, for its
+// owner to end. One that comes to life later is ended, and abandon waits for that: when the owner has its answer, nothing
+// of this start may live.
 func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	l.process.mu.Lock()
 	alive := l.pid != 0 && !l.abandoned // a killed newborn has been abandoned before
@@ -189,7 +189,7 @@ func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	return nil, ctx.Err()
 }
 
-// startRequest names each file once, however many of the child's descriptors it becomes.
+// startRequest sends each file once, even if it becomes several of the child's descriptors.
 func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 	request := &wire.Start{Program: spec.Program, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, TTY: spec.TTY,
 		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files)), Ruleset: -1}
@@ -226,7 +226,7 @@ func (p *wardenProcess) forget(l *wardenLeader) bool {
 	return there
 }
 
-// refusal turns what an outbox says into a sentence.
+// refusal turns an outbox's error into a sentence.
 func (p *wardenProcess) refusal(op string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrBroken):
@@ -258,7 +258,7 @@ func errWardenLost() error {
 // PID implements ptyio.Leader.
 func (l *wardenLeader) PID() int { return l.pid }
 
-// Signal implements ptyio.Leader. It reports what can be known here; the warden delivers it.
+// Signal implements ptyio.Leader. It reports errors that are known here; the warden delivers the signal.
 func (l *wardenLeader) Signal(sig syscall.Signal, group int) error {
 	err := l.process.out.Signal(l.id, wire.Signal{Number: sig, Group: group})
 	if err != nil {

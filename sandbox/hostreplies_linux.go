@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// serve reads replies until the warden is gone, and then says what has become of its children.
+// serve reads replies until the warden is gone, and then reports the fate of its children.
 func (p *wardenProcess) serve() {
 	late := time.AfterFunc(p.options.waits().hello, p.kill)
 	defer late.Stop()
@@ -50,7 +50,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
 	}
 	l.exited = l.exited || reply.Exited != nil
-	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // took first: the pid may come again
+	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // take it off the table first, because the pid may be used again
 	if hung {
 		l.abandoned = true
 		l.reply <- errHung(l.spec.Program, p.options.waits().tend)
@@ -74,7 +74,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	}
 }
 
-// last passes on the last words: one of the two, or both.
+// last passes on the exit, the end of the tree, or both.
 func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if reply.Exited != nil {
 		l.spec.Exited(exitStatus(*reply.Exited), nil)
@@ -88,7 +88,7 @@ func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	l.spec.TreeEnded(treeReport(*reply.Ended))
 }
 
-// bury waits for the warden's end, searches for what its trees left, and reports each child's end.
+// bury waits for the warden's end, searches for processes of its trees, and reports each child's end.
 func (p *wardenProcess) bury() {
 	defer close(p.gone)
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func (p *wardenProcess) bury() {
 	left := p.leaders
 	p.leaders = map[uint64]*wardenLeader{}
 	for id, l := range left {
-		if l.pid == 0 || l.abandoned { // its leader, if there is one, carries a mark, too
+		if l.pid == 0 || l.abandoned { // a leader of such a tree, if there is one, also carries the mark
 			delete(left, id)
 		}
 		if l.pid == 0 && !l.abandoned {
@@ -135,10 +135,10 @@ func (p *wardenProcess) greeted() bool {
 	}
 }
 
-// lostOutput is how much of a dead warden's last words is reported.
+// lostOutput is how much of a dead warden's output is reported.
 const lostOutput = 4 << 10
 
-// words is the end of what the warden has written.
+// words is the end of the warden's output.
 func (p *wardenProcess) words() string {
 	defer p.stderr.Close()
 	text := make([]byte, lostOutput)
@@ -146,7 +146,7 @@ func (p *wardenProcess) words() string {
 	return string(text[:n])
 }
 
-// reportLost ends what the warden has left and tells each of its children.
+// reportLost ends the processes that the warden has left and tells each of its children.
 func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total messages.TreeReport) {
 	for _, l := range left {
 		if !l.exited {
@@ -182,7 +182,7 @@ func size(file *os.File) int64 {
 	return info.Size()
 }
 
-// await reaps the warden; one that does not end in time is killed.
+// await reaps the warden; if it does not end in time, it is killed.
 func (p *wardenProcess) await() messages.ExitStatus {
 	killer := time.AfterFunc(p.options.waits().close, p.kill)
 	status := tree.AwaitExit(p.pidfd)

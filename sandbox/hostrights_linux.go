@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Commands are as this process is when they start, and what they are they have from the warden. So a warden that is not as
-// this process is any more takes no further start. The state of the main thread counts: for the kernel it is the process.
+// Commands start with the state of this process at that time, which they get from the warden. So a warden that differs from
+// this process takes no further start. The state of the main thread counts, because for the kernel it is the process.
 
-// restInterval is how often, at most, that is read again which gives no rights.
+// restInterval is how often, at most, the state that gives no rights is read again.
 const restInterval = time.Second
 
 // namespaces are those in /proc/self/ns that a process of several threads, as every Go program is, can change for itself or
 // for its children. The kernel lets none change its user namespace.
 var namespaces = [...]string{"mnt", "net", "pid_for_children", "uts", "ipc", "cgroup"}
 
-// rights is what gives rights.
+// rights is the state that gives rights.
 type rights struct {
 	credentials string // users, groups, capabilities, no_new_privs and the number of seccomp filters
 	root        [2]uint64
@@ -31,17 +31,17 @@ type rights struct {
 
 // mirror looks at this process. Its files stay open, since it is used at each start.
 type mirror struct {
-	begun atomic.Uint64 // looks; changed under mu
-	// mu keeps apart what shares the buffers; a look takes microseconds.
+	begun atomic.Uint64 // the number of looks; changed under mu
+	// mu separates the users of the buffers; a look takes microseconds.
 	mu     sync.Mutex
 	status int // /proc/self/status, or -1
 	spaces int // /proc/self/ns, or -1
 	text   [4096]byte
 	some   [1024]byte
 	root   unix.Stat_t
-	now    rights // what the last look has found
+	now    rights // the result of the last look
 	rest   string
-	read   time.Time // when rest was read; zero asks for it
+	read   time.Time // when rest was read; zero forces another read
 }
 
 func newMirror() *mirror {
@@ -63,8 +63,8 @@ func (m *mirror) close() {
 	m.status, m.spaces = -1, -1
 }
 
-// look is what gives rights, and the rest, which may be as old as restInterval. before is how many looks had begun when the
-// caller was asked: one that began later will do, so that starts of the same time share it.
+// look returns the rights, and the rest, which may be as old as restInterval. before is how many looks had begun when the
+// caller was asked: a look that began later is new enough, so starts at the same time share one.
 func (m *mirror) look(before uint64) (now rights, rest string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *mirror) look(before uint64) (now rights, rest string) {
 	return m.now, m.rest
 }
 
-// again looks. Nearly always it finds what there was, which costs no memory then.
+// again looks. Nearly always nothing has changed, and then it allocates no memory.
 func (m *mirror) again() {
 	n, _ := unix.Pread(m.status, m.text[:], 0)
 	text := m.text[:max(n, 0)]
@@ -98,7 +98,7 @@ func (m *mirror) again() {
 	}
 }
 
-// lookAtNamespaces reads their links, which say which they are, at a third of what a look at the files costs.
+// lookAtNamespaces reads the links of the namespaces, which identify them, at a third of the cost of a stat of the files.
 func (m *mirror) lookAtNamespaces() {
 	for i, name := range namespaces {
 		n, _ := unix.Readlinkat(m.spaces, name, m.some[:])
@@ -108,8 +108,8 @@ func (m *mirror) lookAtNamespaces() {
 	}
 }
 
-// canMove reports whether a process with these credentials can get into other namespaces. What is not permitted to it never
-// is again.
+// canMove reports whether a process with these credentials can enter other namespaces. A process that has lost this right
+// never regains it.
 func canMove(status []byte) bool {
 	permitted, err := strconv.ParseUint(string(between(status, "\nCapPrm:\t", "\n")), 16, 64)
 	return err != nil || permitted&(1<<unix.CAP_SYS_ADMIN) != 0
@@ -122,7 +122,7 @@ func (m *mirror) refresh() {
 	m.mu.Unlock()
 }
 
-// between is what lies from a first mark to the next second one.
+// between is the text between a first mark and the next second one.
 func between(text []byte, from, to string) []byte {
 	_, rest, found := bytes.Cut(text, []byte(from))
 	if !found {
@@ -132,8 +132,9 @@ func between(text []byte, from, to string) []byte {
 	return part
 }
 
-// readRest is what commands inherit and what gives no rights: umask, affinity, limits, cgroup, niceness, OOM score. Every
-// thread must read the same: the timer slack is not among them, which an ordinary user's main thread only may read.
+// readRest is the state that commands inherit and that gives no rights: umask, affinity, limits, cgroup, niceness, OOM
+// score. It must be the same for every thread that reads it. So it leaves out the timer slack, which only an ordinary
+// user's main thread may read.
 func readRest(status []byte) string {
 	rest := bytes.Join([][]byte{between(status, "\nUmask:", "\n"), between(status, "\nCpus_allowed:", "\n"),
 		between(status, "\nMems_allowed:", "\n")}, []byte(" "))

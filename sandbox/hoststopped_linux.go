@@ -13,11 +13,11 @@ import (
 // A command may stop the warden: both belong to the same user. The kernel continues it for everything that comes from the
 // host, but an exit comes from elsewhere. So it is tended while it has leaders.
 
-// maxStops is how often in a row the warden may be found stopped. Then something stops it again and again, and it is given
-// up as if it had died.
+// maxStops is how often in a row the warden may be found stopped. Then a command stops it again and again, and it is
+// treated as if it had died.
 const maxStops = 5
 
-// tendLater sees to it that the warden is looked at while it has leaders. It is called with p.mu held.
+// tendLater makes sure that the warden is looked at while it has leaders. It is called with p.mu held.
 func (p *wardenProcess) tendLater() {
 	if !p.tended {
 		p.tended, p.stops = true, 0
@@ -25,7 +25,7 @@ func (p *wardenProcess) tendLater() {
 	}
 }
 
-// tend continues the warden, and kills what keeps it from its work, or itself if it does not get to that.
+// tend continues the warden, kills a newborn that hangs, and kills the warden itself if it still does not work.
 func (p *wardenProcess) tend() {
 	p.tendFork()
 	stopped := hasStopped(p.pidfd)

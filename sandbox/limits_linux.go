@@ -17,8 +17,7 @@ import (
 // limitPoll is how often a control group is asked whether it has reached a limit.
 const limitPoll = 20 * time.Millisecond
 
-// bounds are the limits of one tree that the kernel holds. A nil one holds none. What is on the bytes and the clock is
-// ptyio's.
+// bounds are the limits of one tree that the kernel holds; nil holds none. Limits on bytes and wall time are ptyio's.
 type bounds struct {
 	limits  messages.Limits
 	group   *cgroup.Group // nil for none
@@ -26,7 +25,7 @@ type bounds struct {
 	over    chan struct{}
 }
 
-// bind makes the bounds of a start, and has it tell of them. Where the start fails they have to be given up.
+// bind makes the bounds of a start, and makes the start report them. If the start fails, they have to be removed.
 func bind(start *ptyio.Start) (*bounds, error) {
 	l := start.Limits
 	grouped := cgroup.Limits{Processes: l.Processes, Memory: l.MemoryBytes, CPU: l.CPUTime}
@@ -51,7 +50,7 @@ func bind(start *ptyio.Start) (*bounds, error) {
 	}
 	start.TreeEnded = func(report messages.TreeReport) {
 		close(b.over)
-		go func() { // what remains of the dead may hold the group for a moment
+		go func() { // dead processes may stay in the group for a moment
 			b.remove()
 			ended(report)
 		}()
@@ -69,7 +68,7 @@ func (b *bounds) join() []*os.File {
 	return b.group.Join()
 }
 
-// rlimits are what the leader sets for itself, and its children inherit: for those limits that no group holds, each process
+// rlimits are limits that the leader sets for itself and its children inherit. For limits that no group holds, each process
 // may use as much.
 func (b *bounds) rlimits() (all []tree.Rlimit) {
 	if b == nil {
@@ -91,7 +90,7 @@ func (b *bounds) rlimits() (all []tree.Rlimit) {
 	return all
 }
 
-// watch looks, until the tree is over, whether the group has reached a limit. It is called when the leader lives.
+// watch checks until the tree is over whether the group has reached a limit. It is called when the leader lives.
 func (b *bounds) watch() {
 	if b == nil || b.group == nil {
 		return
@@ -113,7 +112,7 @@ func (b *bounds) watch() {
 	}()
 }
 
-// saw is the limit that has ended a leader which exited so.
+// saw is the limit that has ended a leader with this status.
 func (b *bounds) saw(status messages.ExitStatus) messages.Limit {
 	if status == messages.StatusSignaled(unix.SIGXCPU) && b.limits.CPUTime > 0 {
 		return messages.LimitCPUTime
@@ -129,14 +128,14 @@ func (b *bounds) grouped() messages.Limit {
 		cgroup.CPU: messages.LimitCPUTime}[b.group.Reached()]
 }
 
-// remove gives the bounds up. It may be called for nil.
+// remove removes the group. It may be called for nil.
 func (b *bounds) remove() {
 	if b != nil && b.group != nil {
 		b.group.Remove()
 	}
 }
 
-// limitsHeld adds to what is enforced for a launch how its limits are, or says which one cannot be.
+// limitsHeld adds the limits of a launch to its enforcement, or says which one cannot be enforced.
 func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
 	if l.Processes > 0 && !cgroup.Enforces(cgroup.Processes) {
 		return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
@@ -165,7 +164,7 @@ func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement
 	return e, nil
 }
 
-// enforcedFor is what is enforced for a start; nil where nothing was to be.
+// enforcedFor is what is enforced for a start; nil where nothing had to be.
 func enforcedFor(e *enclosure, l messages.Limits) *messages.Enforcement {
 	base := e.enforces()
 	if l == (messages.Limits{}) {

@@ -9,9 +9,9 @@ type patience struct {
 	// close is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to work, and
 	// some time for a loaded machine.
 	close time.Duration
-	// send is how long a warden may read nothing of what waits for it; then it is given up, unless a fork hangs.
+	// send is how long a warden may leave its requests unread; then it is treated as dead, unless a fork hangs.
 	send time.Duration
-	// last is how long the end may wait behind a message that the warden does not read.
+	// last is how long the request to end everything may wait behind a message that the warden does not read.
 	last time.Duration
 	// tend is how often a warden with leaders is looked at.
 	tend time.Duration
@@ -19,7 +19,7 @@ type patience struct {
 
 var usual = patience{hello: 10 * time.Second, close: 6 * time.Second, send: 10 * time.Second, last: time.Second, tend: time.Second}
 
-// waits are those of a spawner with these options.
+// waits is the patience of a spawner with these options.
 func (o *Options) waits() *patience {
 	if o.patience != nil {
 		return o.patience

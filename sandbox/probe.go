@@ -4,7 +4,7 @@ import "github.com/execbus/execbus/messages"
 
 // Probed is what can be enforced on this machine by this process.
 type Probed struct {
-	// Level is the strongest there is.
+	// Level is the strongest level that can be enforced.
 	Level      messages.Assurance `json:"level"`
 	Mechanisms []Mechanism        `json:"mechanisms"`
 }
@@ -14,7 +14,8 @@ type Mechanism struct {
 	Name     string `json:"name"`
 	Enforces string `json:"enforces"`
 	Works    bool   `json:"works"`
-	// Why is why it does not work, or which part of it does not, and Change what would help; empty where nothing is missing.
+	// Why says why it does not work, or which part of it does not, and Change says what would help. Both are empty where
+	// nothing is missing.
 	Why    string `json:"why,omitempty"`
 	Change string `json:"change,omitempty"`
 }

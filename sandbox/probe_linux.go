@@ -10,7 +10,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/places"
 )
 
-// Probe tries what can be enforced here, once; later calls return the same, which nobody may change. It is safe for concurrent use.
+// Probe tries once what can be enforced here; later calls return the same value, which must not be changed. It is safe for
+// concurrent use.
 func Probe() Probed { return probed() }
 
 var probed = sync.OnceValue(func() Probed {

@@ -67,7 +67,7 @@ func unsupported(subject, detail string) error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: detail}
 }
 
-// fasten makes a start one under the sandbox of its launch.
+// fasten puts a start under the sandbox of its launch.
 func fasten(start ptyio.Start) (ptyio.Start, error) {
 	if start.Sandbox == nil {
 		return start, nil

@@ -29,7 +29,7 @@
 // the schema in [Tool.Output]. The output in both is cut to what the call and the session allow; [Options.WholeOutput] is for
 // programs that want all of it.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was taken back.
 //

@@ -48,7 +48,7 @@
 // A mailbox has none: who sends must be bounded otherwise. A system keeps at most 64 goroutines that wait for work. An
 // idle actor has no goroutine.
 //
-// # What you may not assume
+// # What you must not assume
 //
 //   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. Crashing brings it.
 //   - That Terminated is the only sign of an end: of an actor that is just stopping its children a watcher hears at once.

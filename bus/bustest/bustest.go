@@ -9,7 +9,7 @@
 // Subscribe before the thing that publishes begins; then no test needs a sleep. An expectation that fails prints every
 // event that was seen.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That an expectation looks back: each one reads on from where the last one stopped. Events that were skipped on the way
 // are in Seen.

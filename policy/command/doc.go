@@ -26,7 +26,7 @@
 // A script is parsed up to 64 KiB and 4,096 brackets, taken apart into at most 256 commands, and searched through eight
 // wrappers. Beyond these bounds the answers err on the side of caution: not understood, and dangerous where it looks so.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a name is the program you know. A name is taken for the program that usually has it; the caller that runs it has to
 // check where the name leads.

@@ -39,7 +39,7 @@
 // [Load] reads layers of directories and files. A file with an error contributes no rules; the error names file, line and
 // column, and all other files stay in force. [Append] adds an allow rule to a file.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a forbidden rule for a name stops a program. It stops the name. A copy or a link has another name, and so does GIT
 // where the file system ignores case.

@@ -7,18 +7,18 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Facts are what is known of a command that has ended in a sandbox.
+// Facts are the known facts about a command that has ended in a sandbox.
 type Facts struct {
 	Status messages.ExitStatus
-	// Output is what it said on all streams; of a long one the beginning and the end are enough.
+	// Output is the output on all streams; of a long one the beginning and the end are enough.
 	Output []byte
 	// Dir is its working directory, to which relative paths in the output are relative.
 	Dir   string
 	Rules Rules
 }
 
-// Of tells what the sandbox has stopped; nil if it has stopped nothing. It is a pure function, and takes milliseconds for a
-// megabyte of output.
+// Of reports what the sandbox has stopped; nil if it has stopped nothing. It is a pure function, and takes milliseconds for
+// a megabyte of output.
 func Of(f Facts) *messages.Denial {
 	code, known := f.Status.Code()
 	switch {
@@ -39,7 +39,7 @@ func Of(f Facts) *messages.Denial {
 	return best
 }
 
-// worth orders denials: what is certain before guesses, and then what names something before what does not.
+// worth orders denials: certain ones before guesses, and then those that name something before those that do not.
 func worth(d *messages.Denial) int {
 	if d == nil {
 		return 0
@@ -54,7 +54,7 @@ func worth(d *messages.Denial) int {
 	return worth
 }
 
-// judge tells what one line proves.
+// judge reports what one line proves.
 func (f Facts) judge(line string) *messages.Denial {
 	refused := refusals().MatchString(line)
 	switch {
@@ -78,7 +78,7 @@ func (f Facts) judge(line string) *messages.Denial {
 	}
 }
 
-// refused holds the paths of a line against the rules.
+// refused compares the paths of a line with the rules.
 func (f Facts) refused(o operation, line string) *messages.Denial {
 	all := paths(line, f.Dir)
 	unsure := len(all) == 0
@@ -102,11 +102,11 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 	return nil
 }
 
-// unconnected is the denial of the network. The network is no grant for a socket of another program.
+// unconnected is the denial of the network. Access to the network would not help with a socket of another program.
 func (f Facts) unconnected(line string) *messages.Denial {
 	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
 	if loopback().MatchString(d.Address) && !refusals().MatchString(line) {
-		return nil // there is one, and nobody listens
+		return nil // the network is allowed, and nobody listens
 	}
 	if !strings.HasPrefix(d.Address, "/") {
 		d.Grant = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
@@ -116,7 +116,7 @@ func (f Facts) unconnected(line string) *messages.Denial {
 
 var loopback = lazily(`^(127\.|localhost|\[?::1)`)
 
-// mentioned is a guess from a line that speaks of a sandbox, other than in the name of a file.
+// mentioned is a guess from a line that mentions a sandbox, other than in the name of a file.
 func mentioned(line string) *messages.Denial {
 	rest := absolute().ReplaceAllString(quoted().ReplaceAllString(line, " "), " ")
 	if !mentions().MatchString(rest) {

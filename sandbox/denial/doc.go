@@ -7,16 +7,16 @@
 //
 // # What counts
 //
-// A command that succeeds was not stopped. One that was killed by SIGSYS was, for certain. For everything else there is
-// only what it said. Lines that speak of a refusal ("permission denied", "read-only file system", …) are searched for the path
-// or the address that was refused, and that is held against the rules:
+// A command that succeeds was not stopped. One that was killed by SIGSYS was, for certain. For every other command there is
+// only its output. Lines that report a refusal ("permission denied", "read-only file system", …) are searched for the path
+// or the address that was refused, which is then compared with the rules:
 //
-//   - what the rules forbid makes the denial certain, and names it, the rule and the least that would have allowed it;
-//   - what the rules allow was refused by somebody else: by the file's mode, say. Such a line proves nothing;
+//   - if the rules forbid it, the denial is certain, and names it, the rule and the smallest grant that would have allowed it;
+//   - if the rules allow it, something else refused it, such as the file's mode; such a line proves nothing;
 //   - where it is not clear whether a file was to be read or written, or a line names nothing, the denial is a guess, and
 //     FromText is set.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That it is right. A program can say what it wants, or nothing at all, and the rules are compared by name: symbolic links
 // below a root are not followed. So a denial is a reason to ask for more rights and never one to take them.

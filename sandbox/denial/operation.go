@@ -6,7 +6,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// operation is what a line says was tried.
+// operation is what the command tried, as a line reports it.
 type operation int
 
 const (
@@ -15,17 +15,17 @@ const (
 	write
 	run
 	network
-	privileged // a system call that is about neither
+	privileged // a system call that is neither about a file nor the network
 )
 
 func (o operation) String() string {
 	return [...]string{"", "read", "write", "run", "use the network", "a system call"}[o]
 }
 
-// readOnly is what only a write is answered with.
+// readOnly matches answers that only a write gets.
 var readOnly = lazily(`(?i)read-only file ?system|\bEROFS\b|failed to write file`)
 
-// hints are what lines say about an operation, the strongest first.
+// hints are signs of an operation, the strongest first.
 var hints = []struct {
 	operation operation
 	pattern   func() *regexp.Regexp
@@ -44,7 +44,7 @@ var hints = []struct {
 		`\b(cat|head|tail|ls|wc|stat|less|diff|find|[ezf]?grep|sort|cmp|file|du|od|xxd|md5sum|sha256sum|cd|source): |: cd: |can't cd|\bls: `)},
 }
 
-// operationOf reads from a line what was tried.
+// operationOf finds in a line which operation was tried.
 func operationOf(line string, status messages.ExitStatus) operation {
 	if code, _ := status.Code(); code == 126 && !readOnly().MatchString(line) { // a shell could not execute a program
 		return run

@@ -10,7 +10,7 @@ var (
 	quoted = lazily("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]|“([^”]+)”")
 	// absolute is a path in running text. The text before it must not be a part of it, as in https://.
 	absolute = lazily(`(?:^|[\s(=:,\[])((?:\.{0,2}|~)/[^\s:;,"'()\]]*)`)
-	// speaker is what a program says in front of everything: its name, and where in a script it is.
+	// speaker is the prefix of a program's messages: its name, and the line of a script.
 	speaker = lazily(`^(?:[\w./+-]+|\[[^\]]+\]): (?:line \d+: |\d+: )?`)
 	// answer is where the kernel's answer begins.
 	answer = lazily(`(?i)[:(]?\s*\(?(\[errno \d+\] )?(E(PERM|ACCES|ROFS)\b.*|operation not permitted|permission denied|read-only file system)`)
@@ -19,11 +19,11 @@ var (
 // named is a path that a line names.
 type named struct {
 	path string
-	// relative says that it stood there relative to a directory which is only probably the command's.
+	// relative says that the path was relative to a directory which is only probably the command's.
 	relative bool
 }
 
-// paths are what a line names as having been refused, the likeliest first.
+// paths are the paths that a line reports as refused, the likeliest first.
 func paths(line, dir string) []named {
 	var found []named
 	add := func(path string) {
@@ -43,7 +43,7 @@ func paths(line, dir string) []named {
 	text := line
 	at := answer().FindStringIndex(line)
 	spoken := at == nil || strings.Contains(strings.TrimSpace(line[:at[0]]), ": ")
-	if spoken { // else what stands there is all there is
+	if spoken { // otherwise the rest of the line is all there is
 		text = speaker().ReplaceAllString(line, "")
 	}
 	quotes := quoted().FindAllStringSubmatch(text, -1)
@@ -67,8 +67,8 @@ func paths(line, dir string) []named {
 	return found
 }
 
-// beforeAnswer is the relative path right before the kernel's answer: "bash: line 1: file: Permission denied". A single word
-// is one only after a program's name.
+// beforeAnswer is the relative path right before the kernel's answer: "bash: line 1: file: Permission denied". A single
+// word counts as one only after a program's name.
 func beforeAnswer(text string, spoken bool) string {
 	at := answer().FindStringIndex(text)
 	if at == nil {
@@ -87,7 +87,7 @@ func beforeAnswer(text string, spoken bool) string {
 
 var fileName = lazily(`^[\w.@+/-]+$`)
 
-// addresses are where a line names a host or a socket, the likeliest first.
+// addresses match hosts or sockets in a line, the likeliest first.
 var addresses = []func() *regexp.Regexp{
 	lazily(`unix:(?://)?(/[^\s:'"]+)`),
 	lazily(`/dev/(?:tcp|udp)/([\w.-]+)`),

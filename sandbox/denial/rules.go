@@ -8,14 +8,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Rules are what a confined command may do, by name. All paths are absolute and clean. Of entries that concern a path the
+// Rules say what a confined command may do. All paths are absolute and clean. Of the entries that apply to a path the
 // longest counts.
 type Rules struct {
 	// Write are the directories and files below which it may write.
 	Write []string
-	// Protected are names such as .git. What has one of them directly below an entry of Write may not be written.
+	// Protected are names such as .git. A path with one of them directly below an entry of Write must not be written.
 	Protected []string
-	// Unreadable is what it may not even read, and Read what it may nevertheless.
+	// Unreadable lists paths that it must not read, and Read lists exceptions below them.
 	Unreadable, Read []string
 	// Network says that it may use the network.
 	Network bool
@@ -30,8 +30,8 @@ const (
 	ruleCalls     = "calls that no confined command may make"
 )
 
-// RulesOf are the rules of a policy. Dir and temp are where workspace-write lets every command write, temp may be empty; more
-// is what one command may do besides, in a directory to which its relative paths are relative.
+// RulesOf are the rules of a policy. Dir and temp are directories that workspace-write lets every command write; temp may
+// be empty. more is what one command may do in addition, with paths relative to a directory.
 func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.AdditionalPermissions, moreDir string) Rules {
 	r := Rules{Network: p.NetworkAccess, Protected: []string{".git", ".agents", ".codex"}}
 	if p.Type == messages.SandboxWorkspaceWrite {
@@ -76,8 +76,8 @@ func below(path string, entries []string) (longest string, found bool) {
 	return longest, found
 }
 
-// unwritable says which rule forbids to write to a path, and what would have to be writable instead; no rule if it is
-// allowed. Deep says that only a nested repository may be protected there.
+// unwritable says which rule forbids writing to a path, and what would have to be writable instead; there is no rule if it
+// is allowed. Deep says that only a nested repository may be protected there.
 func (r Rules) unwritable(path string) (rule, grant string, deep bool) {
 	root, found := below(path, r.Write)
 	if !found {
@@ -94,8 +94,8 @@ func (r Rules) unwritable(path string) (rule, grant string, deep bool) {
 	return "", "", false
 }
 
-// unreadable says which rule forbids to read a path, and what would have to be readable instead: nothing helps against an
-// entry for the very path.
+// unreadable says which rule forbids reading a path, and what would have to be readable instead; nothing helps against an
+// entry for the path itself.
 func (r Rules) unreadable(path string) (rule, grant string) {
 	denied, found := below(path, r.Unreadable)
 	if allowed, more := below(path, slices.Concat(r.Read, r.Write)); !found || more && len(allowed) > len(denied) {
@@ -107,8 +107,8 @@ func (r Rules) unreadable(path string) (rule, grant string) {
 	return ruleRead, path
 }
 
-// grantFor is what has to be writable for a file to be made, replaced or removed: its directory. The kernel's own
-// directories are nothing that a grant could help with.
+// grantFor is what has to be writable for a file to be made, replaced or removed: its directory. A grant could not help
+// with the kernel's own directories.
 func grantFor(path string) string {
 	for _, dir := range []string{"/dev", "/proc", "/sys"} {
 		if within(path, dir) {

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// refusals are what the kernel's answers are called, and mentions what speaks of a sandbox by name.
+// refusals match the kernel's answers, and mentions match words for a sandbox.
 var (
 	refusals = lazily(`(?i)operation not permitted|permission denied|read-only file system|failed to write file|` +
 		`\b(connect|listen|bind|send) (EPERM|EACCES)\b`)
 	mentions = lazily(`(?i)seccomp|sandbox|landlock`)
-	// unreachable is what a command says that has no network.
+	// unreachable matches what a command says when it has no network.
 	unreachable = lazily(`(?i)(could not|couldn't|unable to|failed to) resolve|name resolution|name or service not known|` +
 		`network is unreachable|\bENETUNREACH\b|\bEAI_AGAIN\b|no such host|address family not supported|failed to connect to`)
-	// elsewhere is who else refuses: another machine, a database.
+	// elsewhere matches refusals by others: another machine, a database.
 	elsewhere = lazily(`(?i)permission denied \((publickey|password|keyboard-interactive|gssapi|hostbased)|` +
 		`permission denied, please try again|permission denied (for|to) (table|relation|schema|database|view|sequence|function|column|role|user|set role)`)
 )
 
-// words are what one of the patterns above can match, to pass over most lines without looking closer.
+// words are parts of all matches of the patterns above. Lines without one are skipped without a closer look.
 var words = [][]byte{[]byte("permi"), []byte("read-only"), []byte("failed to"), []byte("seccomp"), []byte("sandbox"), []byte("landlock"),
 	[]byte("eperm"), []byte("eacces"), []byte("resol"), []byte("known"), []byte("unreach"), []byte("eai_again"), []byte("no such host"), []byte("address family")}
 
@@ -28,7 +28,7 @@ const (
 	maxLine  = 4 << 10
 )
 
-// telling are the lines of an output that may tell of a refusal: the first and the last of them, if there are many.
+// telling are the lines of an output that may report a refusal: the first and the last of them, if there are many.
 func telling(output []byte) []string {
 	var first, last []string
 	for line := range bytes.SplitSeq(output, []byte("\n")) {
@@ -50,10 +50,10 @@ func telling(output []byte) []string {
 	return append(first, last...)
 }
 
-// escapes are what colours a terminal.
+// escapes match the sequences that colour a terminal.
 var escapes = lazily("\x1b\\[[0-9;]*[A-Za-z]")
 
-// suspicious is where in a line a word stands that may tell of a refusal; negative where none does.
+// suspicious is the position in a line of a word that may report a refusal; negative if there is none.
 func suspicious(line []byte) int {
 	line = bytes.ToLower(line)
 	for _, word := range words {

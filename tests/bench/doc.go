@@ -104,7 +104,7 @@
 // is somebody else's program; those of the warden, a process of ours, stand beside them for information, as does its resident
 // memory. There are no pairs: a run is made for every third pair asked for. "end of all" is a call of Session.Close, with the grace that commands have by default.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That absolute times compare between machines, or that one miss on a busy machine is a regression: look at the spread and
 // run the case again.

@@ -2,7 +2,7 @@
 //
 //	go test -v ./tests/cost
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That the numbers are exact: another version of Go makes other ones. The README's may be off by a tenth, and those of
 // initialisers, which a machine runs as fast as it can, may be too high.

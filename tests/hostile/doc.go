@@ -18,7 +18,7 @@
 //	hosts       hosts that are killed at random moments
 //	panics      a host's own code that panics where it is called
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That everything runs everywhere: what needs a privilege or a namespace that is not to be had is skipped, and the table
 // says so. That the times hold on a busy machine: the sample allows more of it than the full run.

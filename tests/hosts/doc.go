@@ -6,7 +6,7 @@
 // The program is in testdata/host: a module of its own, whose path comes before ours, so that its package early is initialised
 // before the warden takes over.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That everything runs everywhere: what needs the go tool, a C compiler, python or a privilege is skipped without it.
 package hosts

@@ -12,7 +12,7 @@
 //
 // An expectation that fails prints everything that was recorded.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That an expectation looks back: each one reads on from where the last one stopped. What was skipped on the way is in
 // Seen. That a probe copies: a message must not be changed after it was handed over.

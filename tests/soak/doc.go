@@ -70,7 +70,7 @@
 //     gaps, for remembered output, for transcripts and for totals;
 //   - no tree has survivors, no actor crashes, and nothing is logged as an error but the warden's killing.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a run without complaint proves that there are no leaks: one in the warden's heap would show in its rss only, and
 // one that needs more than the run's time, not at all. That the numbers under load compare between machines. That all

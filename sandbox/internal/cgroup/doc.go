@@ -5,9 +5,9 @@
 //	reached, which := group.Reached()
 //	group.Remove()
 //
-// A group of version 2 is made where that is delegated: beside this process, or below it, where controllers are handed down
-// already. Else groups of version 1 are made below those that this process is in, one for each controller, where it may. Nothing
-// that exists is changed, and this process is not moved.
+// A group of version 2 is made where one is delegated: beside this process, or below it where controllers are already
+// handed down. Otherwise groups of version 1 are made below those that this process is in, one for each controller, where
+// permitted. Existing groups are not changed, and this process is not moved.
 //
-// The name of a group says which host made it, so that the next host removes what a dead one has left.
+// The name of a group says which host made it, so that the next host can remove the groups of a dead one.
 package cgroup

@@ -44,7 +44,7 @@ func (l Limits) Enforceable() bool {
 	return l.Processes > 0 && Enforces(Processes) || l.Memory > 0 && Enforces(Memory) || l.CPU > 0 && Enforces(CPU)
 }
 
-// Group is a group for one tree. Its methods are not for concurrent use, but for Reached.
+// Group is a group for one tree. Only Reached may be called concurrently.
 type Group struct {
 	unified bool
 	limits  Limits
@@ -106,7 +106,7 @@ func (g *Group) make() error {
 	return nil
 }
 
-// set writes a setting where there is a place for its controller.
+// set writes a setting if the group has a directory for its controller.
 func (g *Group) set(controller, name, value string) error {
 	dir, there := g.dirs[controller]
 	if !there {
@@ -121,10 +121,10 @@ func (g *Group) Holds(l Limit) bool {
 	return there
 }
 
-// Join are the files to which a newborn writes "0" to become a member. They stay the group's.
+// Join are the files to which a newborn writes "0" to become a member. The group keeps them.
 func (g *Group) Join() []*os.File { return g.join }
 
-// Reached says which limit the kernel has enforced, or has counted to be reached.
+// Reached is the limit that the kernel has enforced, or whose count has been reached.
 func (g *Group) Reached() Limit {
 	switch {
 	case g.Holds(Processes) && g.count(pids, "pids.events", "max") > 0:
@@ -154,7 +154,7 @@ func (g *Group) used() time.Duration {
 	return time.Duration(n)
 }
 
-// count reads a number of a file of names and numbers.
+// count reads a number from a file of names and numbers.
 func (g *Group) count(controller, file, name string) int64 {
 	text, _ := os.ReadFile(filepath.Join(g.dirs[controller], file))
 	for line := range strings.Lines(string(text)) {
@@ -166,10 +166,10 @@ func (g *Group) count(controller, file, name string) int64 {
 	return 0
 }
 
-// removeWait is how long a group may have members that are dead already; its directory then stays for the next host.
+// removeWait is how long dead members may stay in a group; after that its directory stays for the next host to remove.
 const removeWait = 2 * time.Second
 
-// Remove kills what is left in the group and removes it. It may be called twice.
+// Remove kills the members that are left and removes the group. It may be called twice.
 func (g *Group) Remove() {
 	for _, file := range g.join {
 		_ = file.Close()

@@ -27,7 +27,7 @@ type place struct {
 // ErrNone says that there is no place for a controller.
 var ErrNone = errors.New("no control group can be made here")
 
-// found looks once for where groups can be made, and removes what dead hosts have left there.
+// found finds, once, the place where groups can be made, and removes the groups that dead hosts have left there.
 var found = sync.OnceValue(func() place {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	own, _ := os.ReadFile("/proc/self/cgroup")
@@ -69,7 +69,7 @@ func mountsOf(mountinfo string) (all []mount) {
 	return all
 }
 
-// below is where in a mount a group lies.
+// below is the path of a group inside of a mount.
 func (m mount) below(group string) string {
 	relative, err := filepath.Rel(m.root, group)
 	if err != nil || relative == ".." || strings.HasPrefix(relative, "../") {
@@ -78,7 +78,7 @@ func (m mount) below(group string) string {
 	return filepath.Join(m.point, relative)
 }
 
-// groupsOf says in which group this process is, by controller; that of version 2 has no name.
+// groupsOf are the groups that this process is in, by controller; that of version 2 has no name.
 func groupsOf(own string) map[string]string {
 	groups := map[string]string{}
 	for line := range strings.Lines(own) {
@@ -92,8 +92,8 @@ func groupsOf(own string) map[string]string {
 	return groups
 }
 
-// unified finds a group of version 2 that hands its controllers down and in which we may make others: our own, or the one
-// that it lies in.
+// unified finds a group of version 2 that hands its controllers down and in which we may make others: our own, or its
+// parent.
 func unified(mountinfo, own string) place {
 	p := place{unified: true, dirs: map[string]string{}}
 	group, in := groupsOf(own)[""]

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// prefix is that of all our groups. Pid namespace, pid and start of the host follow, and a number.
+// prefix begins the names of all our groups. The pid namespace, the pid and the start of the host follow, and a number.
 const prefix = "execbus-"
 
 // mine is the beginning of the names of this process's groups.
@@ -26,7 +26,7 @@ func numbers() string {
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// sweep removes the groups of hosts that are dead. What lives in them has outlived its warden and is killed.
+// sweep removes the groups of hosts that are dead. A process that still lives in one has outlived its warden and is killed.
 func sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -39,7 +39,7 @@ func sweep(dir string) {
 	}
 }
 
-// orphaned reports whether a name is that of a group whose host was of our namespace and is dead.
+// orphaned reports whether a name belongs to a group whose host was in our namespace and is dead.
 func orphaned(name string) bool {
 	rest, ours := strings.CutPrefix(name, prefix+numbers()+"-")
 	fields := strings.Split(rest, "-")

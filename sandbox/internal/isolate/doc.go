@@ -24,7 +24,7 @@
 // The directories around a protected place, up to the writable one, are mounts of their own, so that they cannot be moved away with
 // it. A rename from one into another fails with EXDEV, as between two disks.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That a unix socket that nobody knows by name is covered. That /proc is new: where parts of the host's are masked, as in many
 // containers, the kernel refuses another, and the host's stays, read-only.

@@ -23,7 +23,7 @@ type Found struct {
 	Plan confine.Plan
 	// Files are what the places of the plan refer to.
 	Files []*os.File
-	// Gaps are what was not looked at, and so is not protected.
+	// Gaps are the places that were not searched, and so are not protected.
 	Gaps []messages.Missing
 
 	given []given
@@ -35,7 +35,7 @@ type given struct {
 	led        identity
 }
 
-// Protects names the first place that is protected inside of what can be written; empty if there is none.
+// Protects names the first protected place inside of a writable one; empty if there is none.
 func (f *Found) Protects() string {
 	for i, p := range f.Plan.Places {
 		if p.Access == confine.Read && p.Inode != 0 && access(f.Plan.Places[:i], p.Path) == confine.Write {
@@ -45,7 +45,7 @@ func (f *Found) Protects() string {
 	return ""
 }
 
-// Denies names the first place that may not be read; empty if there is none.
+// Denies names the first place that must not be read; empty if there is none.
 func (f *Found) Denies() string {
 	for _, p := range f.Plan.Places {
 		if p.Access == confine.Nothing {
@@ -55,7 +55,7 @@ func (f *Found) Denies() string {
 	return ""
 }
 
-// Check looks whether the paths still lead where they did. It may block.
+// Check checks whether the paths still lead where they did. It may block.
 func (f *Found) Check() error {
 	for _, g := range f.given {
 		now, err := openPath(g.path)
@@ -88,7 +88,7 @@ type finder struct {
 	bounds Bounds
 }
 
-// Find looks the paths of a confinement up.
+// Find looks up the paths of a confinement.
 func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
 	f := &finder{names: slices.Concat(protected, c.Policy.ProtectedNames), bounds: bounds}
 	f.found.Plan.Network = c.Policy.NetworkAccess
@@ -123,7 +123,7 @@ func (f *finder) all(c ptyio.Confinement) error {
 	return f.add(c.Additional, c.AdditionalDir)
 }
 
-// roots are what can be written. The host's own directories for temporary files may be missing.
+// roots are the writable directories. The host's own directories for temporary files may be missing.
 func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 	if c.Policy.Type != messages.SandboxWorkspaceWrite {
 		return nil, nil
@@ -148,7 +148,7 @@ func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, refused(r.path, reason(err)+"; commands shall be able to write there: create it, or leave it out of the policy")
+			return nil, refused(r.path, reason(err)+"; commands are to write there: create it, or leave it out of the policy")
 		}
 		if !known {
 			roots = append(roots, place)
@@ -157,7 +157,7 @@ func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 	return roots, nil
 }
 
-// open adds what a path leads to, unless it is known with this access.
+// open adds the place that a path leads to, unless it is known with this access.
 func (f *finder) open(path string, access confine.Access) (place confine.Place, known bool, err error) {
 	if !filepath.IsAbs(path) {
 		return place, false, errors.New("it is not absolute")
@@ -182,7 +182,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 	return place, false, nil
 }
 
-// deny adds what may not be read, which need not exist.
+// deny adds a place that must not be read; it need not exist.
 func (f *finder) deny(path string) error {
 	_, _, err := f.open(path, confine.Nothing)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // one that may not reach it now may not later
@@ -190,17 +190,17 @@ func (f *finder) deny(path string) error {
 		return nil
 	}
 	if err != nil {
-		return refused(path, reason(err)+"; it shall not be read, but cannot be found")
+		return refused(path, reason(err)+"; it must not be read, but cannot be found")
 	}
 	return nil
 }
 
-// socket adds a unix socket that stays within reach. One that does not exist now is not.
+// socket adds a unix socket that stays within reach. A socket that does not exist now will not be reachable.
 func (f *finder) socket(path string) {
 	opened, err := openPath(path)
 	if err == nil && !opened.socket {
 		opened.close()
-		err = errors.New("it is no socket")
+		err = errors.New("it is not a socket")
 	}
 	if err != nil {
 		f.gap("the socket "+path, reason(err)+" when the policy was set")

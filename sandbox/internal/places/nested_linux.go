@@ -11,12 +11,12 @@ import (
 
 // Bounds of the search for nested repositories, which begins at the top of each writable directory.
 type Bounds struct {
-	Depth   int           // of directories below the top that are looked into
+	Depth   int           // levels of directories below the top
 	Entries int           // names that are looked at in all
 	Time    time.Duration // in all
 }
 
-// DefaultBounds are small beside what a person notices.
+// DefaultBounds are too small for a person to notice the search.
 var DefaultBounds = Bounds{Depth: 4, Entries: 20_000, Time: 250 * time.Millisecond}
 
 // maxNested bounds the repositories that are protected.
@@ -65,7 +65,7 @@ func (f *finder) nested(roots []confine.Place) {
 	}
 }
 
-// look looks at one directory, and returns those in it.
+// look looks at one directory, and returns the directories in it.
 func (s *search) look(at step) (below []step) {
 	dir, err := os.Open(at.dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *search) repository(path string, entry os.DirEntry) {
 	}
 }
 
-// over reports whether a bound was reached, and says where.
+// over reports whether a bound was reached, and records where.
 func (s *search) over(dir string) bool {
 	why := ""
 	switch {

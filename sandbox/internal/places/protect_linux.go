@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// maxGitFile bounds what is read of a file that says where a repository is.
+// maxGitFile bounds how much is read of a .git file.
 const maxGitFile = 4 << 10
 
 // protect adds the protected names at the top of a directory, whether they exist or not.
@@ -45,7 +45,7 @@ func (f *finder) keep(path string, info fs.FileInfo) {
 		Directory: info.IsDir(), File: -1})
 }
 
-// linked protects the repository that a .git file names, and the one that has this as a work tree, where they can be written.
+// linked protects the repository that a .git file names, and the repository whose work tree this is, if they are writable.
 func (f *finder) linked(file string) {
 	dir := f.follow(file, "gitdir:")
 	if dir == "" {
@@ -81,7 +81,7 @@ func (f *finder) follow(file, prefix string) (dir string) {
 	return dir
 }
 
-// keepWritable makes a directory read-only that lies in what can be written.
+// keepWritable makes a directory read-only if it lies in a writable one.
 func (f *finder) keepWritable(dir string) {
 	info, err := os.Lstat(dir)
 	if err == nil && f.access(dir) == confine.Write {

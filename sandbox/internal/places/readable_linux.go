@@ -9,8 +9,9 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// Readable is what every confined command can use: all at the top of the file system but the devices, of which it gets some. A
-// rule for the root itself would be one for the devices, too: disks, and the terminals of others. It is held by descriptors.
+// Readable is what every confined command can use: all entries at the top of the file system but the devices, and some of
+// the devices. A rule for the root itself would also allow the devices: disks, and the terminals of others. It is held by
+// descriptors.
 type Readable struct {
 	Rules []confine.Allowed
 
@@ -22,7 +23,7 @@ type Readable struct {
 var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confine.UseDevice, "full": confine.UseDevice, "tty": confine.UseDevice,
 	"random": confine.ReadFile, "urandom": confine.ReadFile}
 
-// mu guards the newest, which all enclosures share, and the counts of users: they come and go in any goroutine.
+// mu guards the newest one, which all enclosures share, and the counts of users: they come and go in any goroutine.
 var (
 	mu     sync.Mutex
 	newest *Readable
@@ -49,7 +50,7 @@ func Everything() (*Readable, error) {
 	return r, nil
 }
 
-// Release gives up one use.
+// Release ends one use.
 func (r *Readable) Release() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -75,7 +76,7 @@ func (r *Readable) open() error {
 	}
 	for _, entry := range entries {
 		if entry.Name() != "dev" && entry.Type()&os.ModeSymlink == 0 {
-			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // what cannot be opened cannot be read either
+			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // a command cannot read what we cannot open
 		}
 	}
 	for name, rights := range devices {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where seccomp_data has what.
+// Offsets in seccomp_data.
 const (
 	dataCall         = 0
 	dataArchitecture = 4
@@ -82,7 +82,7 @@ func search(all []span) code {
 	return slices.Concat(code{jump(unix.BPF_JGE, all[middle].first, 0, 1), far}, low, high)
 }
 
-// leaf is the code of one call. Behind a rule without conditions nothing follows.
+// leaf is the code of one call. A rule without conditions ends it.
 func leaf(rules []Rule) (body code) {
 	for _, rule := range rules {
 		body = append(body, test(rule)...)
@@ -93,7 +93,7 @@ func leaf(rules []Rule) (body code) {
 	return append(body, allowed()...)
 }
 
-// test returns the errno if all conditions hold, and goes on behind itself otherwise.
+// test returns the errno if all conditions hold, and otherwise goes on after itself.
 func test(rule Rule) (body code) {
 	var misses []int // the jumps that leave the rule
 	for _, c := range rule.When {

@@ -20,11 +20,11 @@ type Kind struct {
 	Unix bool
 	// Root refuses set-user-id and set-group-id files: those of uid 0 would give its rights to everybody.
 	Root bool
-	// Metadata refuses to change mode, owner, times and attributes of files, for which Landlock has no rights.
+	// Metadata refuses changes of the mode, owner, times and attributes of files, for which Landlock has no rights.
 	Metadata bool
 	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.
 	Truncate bool
-	// Secret, if it is not zero, is what a newborn that still is ours shows when it sets the limits that mark its tree: as the
-	// fifth and sixth argument of prlimit64, which takes four. Nobody else may set them.
+	// Secret, if it is not zero, is shown by one of our own newborns when it sets the limits that mark its tree: as the
+	// fifth and sixth argument of prlimit64, which takes four. No other process may set them.
 	Secret [2]uint32
 }

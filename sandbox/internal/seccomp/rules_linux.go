@@ -16,7 +16,7 @@ type Rule struct {
 	Errno unix.Errno
 }
 
-// Condition is about one argument. Where the kernel takes 32 bits of it, so does the filter: the rest is not looked at.
+// Condition is about one argument. The filter looks only at the lower 32 bits where the kernel does.
 type Condition struct {
 	Arg  int
 	Mask uint32 // of the lower half; zero for all of it
@@ -35,7 +35,7 @@ func maskedNot(arg int, mask, want uint32) Condition {
 func anyOf(arg int, bits uint32) Condition { return maskedNot(arg, bits, 0) }
 func pointer(arg int) Condition            { return Condition{Arg: arg, Pointer: true} }
 
-// Rules is the list of what a kind denies. Of the rules of one call the first that holds decides.
+// Rules is the list of calls that a kind denies. Of the rules of one call the first that holds decides.
 func Rules(k Kind) []Rule {
 	rules := slices.Concat(always, alwaysHere, marks(k), sockets(k))
 	if k.Root {
@@ -69,7 +69,7 @@ var always = []Rule{
 	deny("process_madvise", unix.SYS_PROCESS_MADVISE),
 	deny("pidfd_getfd", unix.SYS_PIDFD_GETFD),
 	deny("kcmp", unix.SYS_KCMP),
-	// Other processes' limits and scheduling. The limits that mark trees stay as they are; see marks.
+	// Other processes' limits and scheduling. The limits that mark trees have rules of their own; see marks.
 	deny("prlimit64 of another", unix.SYS_PRLIMIT64, isNot(0, 0)),
 	deny("setrlimit RLIMIT_RTTIME", unix.SYS_SETRLIMIT, is(0, unix.RLIMIT_RTTIME)),
 	deny("setrlimit RLIMIT_LOCKS", unix.SYS_SETRLIMIT, is(0, unix.RLIMIT_LOCKS)),
@@ -133,13 +133,13 @@ var always = []Rule{
 	deny("adjtimex", unix.SYS_ADJTIMEX),
 	deny("sethostname", unix.SYS_SETHOSTNAME),
 	deny("setdomainname", unix.SYS_SETDOMAINNAME),
-	// Terminals: typing into them.
+	// Terminals: no typing into them.
 	deny("vhangup", unix.SYS_VHANGUP),
 	deny("ioctl TIOCSTI", unix.SYS_IOCTL, is(1, unix.TIOCSTI)),
 	deny("ioctl TIOCLINUX", unix.SYS_IOCTL, is(1, unix.TIOCLINUX)),
 }
 
-// marks keeps the limits that mark trees as they are, but for who shows the secret.
+// marks protects the limits that mark trees against changes by any process that does not show the secret.
 func marks(k Kind) (rules []Rule) {
 	for _, limit := range []struct {
 		name   string
@@ -157,7 +157,7 @@ func marks(k Kind) (rules []Rule) {
 	return rules
 }
 
-// sockets depends on the network.
+// sockets are the rules that depend on the network.
 func sockets(k Kind) []Rule {
 	var families []uint32
 	if k.Network != Off {

@@ -27,9 +27,9 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 	return t, nil
 }
 
-// Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: the execution of
-// the program hangs where its file system does, and nothing here waits for it. The error is ErrClosed,
-// a *birth.Error, or an errno.
+// Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: the execution
+// of the program hangs where its file system does, and Begin does not wait for it. The error is ErrClosed, a *birth.Error,
+// or an errno.
 func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
@@ -101,7 +101,7 @@ func (s Spec) steps() []birth.Step {
 		steps = append(steps, birth.Rlimit(limit.Resource, limit.Soft, limit.Hard))
 	}
 	if s.Dir != "" {
-		steps = append(steps, birth.Chdir(s.Dir)) // it may hang: after the descriptors
+		steps = append(steps, birth.Chdir(s.Dir)) // it may hang, so it comes after the descriptors
 	}
 	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
 }
@@ -143,7 +143,7 @@ func (t *Tree) Executed() error {
 // reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
 func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
 
-// endUnborn kills what has not executed its program yet, and names what does not die.
+// endUnborn kills the newborns that have not executed their programs yet, and names those that do not die.
 func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	f.mu.Lock()
 	var unborn []*Tree
@@ -173,5 +173,5 @@ func (f *Forest) hanging(t *Tree) []Survivor {
 		return nil
 	}
 	return []Survivor{{PID: t.pid,
-		Why: "hangs in its birth (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
+		Why: "hangs in its start (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
 }

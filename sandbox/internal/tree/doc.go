@@ -6,9 +6,9 @@
 // walk had seen, so none can hit a stranger.
 //
 // Which orphan belongs to which tree? A daemon that called setsid and whose parent died keeps neither parent, group nor
-// session of its leader, and a cleaned environment keeps no marker. What it does keep is its resource limits. So a warden
-// gives every tree a Mark: two huge hard limits, which bind nobody and which programs leave alone, and of which a process without
-// rights cannot make those of another tree. An orphan whose limits name no tree is a stray: it counts as part of a tree only
-// if no other tree could have begotten it, and is named as a survivor otherwise. One of which all possible trees have ended is
-// killed.
+// session of its leader, and a cleaned environment keeps no marker. It does keep its resource limits. So a warden gives
+// every tree a Mark: two huge hard limits, which restrict no program and which programs leave alone. A process without
+// rights cannot set those of another tree. An orphan whose limits name no tree is a stray: it counts as part of a tree only
+// if no other tree could have begotten it, and is named as a survivor otherwise. A stray is killed when all trees that it
+// may belong to have ended.
 package tree

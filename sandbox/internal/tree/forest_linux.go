@@ -38,12 +38,12 @@ type Forest struct {
 	walks shared[[]orphan]
 	scans shared[[]process] // of all processes
 
-	// concluding is held while a tree that seems empty looks whether strays have fallen to it and leaves the table.
+	// concluding is held while a tree that seems empty checks whether strays are now its own, and leaves the table.
 	concluding sync.Mutex
 }
 
 // orphan is a process that came to a subreaper from one of its trees. A dead one has just been reaped: it is in one list
-// only, and says that its own children may have come too late for that list.
+// only, and its own children may have come too late for that list.
 type orphan struct {
 	process
 	trees    []*Tree // those of ours that it may belong to
@@ -54,7 +54,7 @@ type orphan struct {
 // may reports whether it may belong to a tree.
 func (o orphan) may(t *Tree) bool { return slices.Contains(o.trees, t) }
 
-// falls reports whether it is for t to end it: it belongs there, or it is a stray and no other tree is left.
+// falls reports whether t has to end it: it belongs to t, or it is a stray and no other tree is left.
 func (o orphan) falls(t *Tree) bool {
 	return o.may(t) && len(o.trees) == 1 && (o.certain || !o.survivor)
 }
@@ -64,7 +64,7 @@ func (o orphan) stray(t *Tree) bool {
 	return !o.certain && !o.survivor && o.pid != 0 && !o.dead() && o.may(t)
 }
 
-// marked is what an orphan's limits said when it was met first. Later they can only say less.
+// marked is what an orphan's limits said when it was first met. Later they can only say less.
 type marked struct {
 	start uint64
 	read  bool
@@ -77,7 +77,7 @@ func NewForest() *Forest {
 		survivors: map[int]struct{}{}}
 }
 
-// NewSubreaper makes this process the one that all orphans of its trees come to. Nothing else in the process may wait for
+// NewSubreaper makes this process the one that all orphans of its trees come to. No other code in the process may wait for
 // children, and Begin must always be called from one thread that never ends: leaders die with it.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -117,7 +117,7 @@ type Spec struct {
 	Exited  func(Status)
 	Left    func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended   func(Report)
-	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to be ended. It is
+	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to end. It is
 	// for a subreaper; elsewhere a look takes long.
 	Over func(Status, Report)
 }
@@ -133,8 +133,8 @@ func (f *Forest) Trees() []*Tree {
 	return trees
 }
 
-// ReapOrphans reaps the dead among the processes that came to a subreaper from its trees. What lives, though all that it
-// may belong to have ended, is killed.
+// ReapOrphans reaps the dead among the processes that came to a subreaper from its trees. It kills a living one if all
+// trees that it may belong to have ended.
 func (f *Forest) ReapOrphans() {
 	for _, o := range f.orphans() {
 		if len(o.trees) > 0 || o.survivor || o.dead() || o.pid == 0 {
@@ -148,7 +148,7 @@ func (f *Forest) ReapOrphans() {
 	}
 }
 
-// orphans lists what came to a subreaper, and reaps the dead.
+// orphans lists the processes that came to a subreaper, and reaps the dead.
 func (f *Forest) orphans() []orphan {
 	if !f.subreaper {
 		return nil
@@ -162,7 +162,7 @@ func (f *Forest) orphans() []orphan {
 
 func (f *Forest) walk() []orphan {
 	children, err := f.children.list()
-	if err != nil { // nothing can be said, so everything must be looked at again
+	if err != nil { // nothing is known, so everything must be looked at again
 		return []orphan{{process: process{state: 'X'}}}
 	}
 	var found []orphan
@@ -201,7 +201,7 @@ func (f *Forest) read(p process) marked {
 	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
 }
 
-// place finds the trees that an orphan may belong to. One that is older than the tree it should belong to has raised its limits.
+// place finds the trees that an orphan may belong to. An orphan that is older than its supposed tree has raised its limits.
 func (f *Forest) place(p process, s span) orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +221,7 @@ func (f *Forest) place(p process, s span) orphan {
 	return o
 }
 
-// unreadable is a child of which /proc tells nothing. It begins for us when we see it first, and is reaped unseen.
+// unreadable is a child about which /proc says nothing. It counts as begun when it is first seen, and is reaped unseen.
 func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
 	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
 		return orphan{process: process{state: 'X'}}
@@ -236,7 +236,7 @@ func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
 	return f.place(p, m.span)
 }
 
-// forgetSurvivors forgets those that are no children of ours any more; one that never was is somebody else's to reap.
+// forgetSurvivors forgets those that are no longer our children; one that never was has another parent to reap it.
 func (f *Forest) forgetSurvivors(known map[int]marked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -253,7 +253,7 @@ func (f *Forest) leads(pid int) bool {
 	return f.trees[pid] != nil
 }
 
-// signalGroup signals the leader's group unless the tree has been forgotten and its number may be somebody else's.
+// signalGroup signals the leader's group, unless the tree has been forgotten, when its number may be another process's.
 func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,18 +12,19 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// soon is how long the first process of a tree has, after the leader's exit, to find that nothing else is left and to end, before
-// the tree counts as one that has left something.
+// soon is how long the first process of a tree has, after the leader's exit, to find that nothing else is left and to end.
+// After that the tree counts as one that has left something.
 const soon = 20 * time.Millisecond
 
-// isolated is what a tree has whose root is process 1 of a pid namespace. Nobody leaves it, and all of it dies with that process.
+// isolated belongs to a tree whose root is process 1 of a pid namespace. No process leaves the namespace, and all of them
+// die with process 1.
 type isolated struct {
 	reports *os.File // what that process writes
 	leader  int      // the command's pid; zero if it was gone before we saw it
 }
 
-// BeginIsolated begins the birth of a leader in namespaces, as Begin does. Program, Argv, Env, Dir and Files of the spec are not looked
-// at: the family has them. Reports is the other end of the family's.
+// BeginIsolated begins the birth of a leader in namespaces, as Begin does. It ignores Program, Argv, Env, Dir and Files of
+// the spec, which the family has. Reports is our end of the pipe to which the family reports.
 func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
@@ -46,22 +47,22 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	return t, nil
 }
 
-// Undisturbed calls a function that has children which are no leaders, and reaps them. Otherwise they would be taken for what trees
-// have left.
+// Undisturbed calls a function that bears children which are not leaders, and reaps them. Otherwise they would be taken for
+// orphans of trees.
 func (f *Forest) Undisturbed(bear func() error) error {
 	f.forking.Lock()
 	defer f.forking.Unlock()
 	return bear()
 }
 
-// found notes who the leader is: the first child of process 1, which does not reap before it is released.
+// found notes the pid of the leader: the first child of process 1, which does not reap before it is released.
 func (i *isolated) found(first int) {
 	if children, err := childrenOf(first); err == nil && len(children) > 0 {
 		i.leader = children[0]
 	}
 }
 
-// await reads reports until the leader's comes. Without one it was killed with process 1.
+// await reads reports until the leader's comes. Without one, the leader was killed with process 1.
 func (i *isolated) await() Status {
 	for {
 		var record [16]byte // a birth.Record
@@ -79,7 +80,7 @@ func (i *isolated) await() Status {
 	}
 }
 
-// watchIsolated is Watch. The exit is reported at once: whether something is left is known when process 1 ends, or does not.
+// watchIsolated is Watch for an isolated tree. The exit is reported at once: process 1 ends if nothing is left.
 func (t *Tree) watchIsolated() {
 	status := t.isolated.await()
 	close(t.exited)
@@ -106,7 +107,7 @@ func (t *Tree) watchIsolated() {
 	t.End(t.spec.Grace)
 }
 
-// others are the members but process 1, which is no command's.
+// others are the members except process 1, which belongs to no command.
 func (t *Tree) others() (others []process) {
 	for _, p := range t.members() {
 		if t.isolated == nil || p.pid != t.pid {
@@ -116,7 +117,7 @@ func (t *Tree) others() (others []process) {
 	return others
 }
 
-// firstDead reports whether process 1 is dead, and with it everything.
+// firstDead reports whether process 1 is dead, and so are all others.
 func (t *Tree) firstDead() (dead bool) {
 	p, err := readProcess(t.pid) // it is our child, and is not reaped before it is forgotten
 	return err != nil || p.dead()

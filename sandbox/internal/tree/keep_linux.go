@@ -2,7 +2,7 @@ package tree
 
 import "time"
 
-// keep waits until the last background child is gone or somebody ends the tree. It waits for the death of one member after
+// keep waits until the last background child is gone or the tree is being ended. It waits for the death of one member after
 // the other, so that an idle tree costs nothing.
 func (t *Tree) keep() {
 	for {
@@ -26,8 +26,8 @@ func oldest(members []process) (p process) {
 	return p
 }
 
-// awaitDeath waits until a process is dead, and at least for keptPoll, and reports false when somebody ends the tree.
-// Where a process cannot be waited for, keptPoll is all.
+// awaitDeath waits until a process is dead, and at least for keptPoll. It returns false when the tree is being ended. Where
+// a process cannot be waited for, it waits for keptPoll only.
 func (t *Tree) awaitDeath(p process) bool {
 	dead := make(chan struct{})
 	file := open(p)

@@ -32,7 +32,7 @@ const (
 	nestedMask = 1<<nestedBits - 1
 )
 
-// Marks are those of one warden: what the limits of a tree with the number zero would be. Wardens that run beside each other
+// Marks are those of one warden: the limits that a tree with the number zero would have. Wardens that run beside each other
 // inside one tree of a third share them; they are told apart by the soft limits, which each sets to a nonce of its own.
 type Marks struct{ Time, Locks, Nonce uint64 }
 
@@ -55,8 +55,8 @@ func (m Marks) most() uint64 {
 	return 1<<treeBits - 1
 }
 
-// steps give a newborn the limits of a tree. They fail if somebody has lowered ours; then what the newborn has instead is at
-// least as low, and says no other tree's number.
+// steps give a newborn the limits of a tree. They fail if somebody has lowered ours; then the newborn's limits are at least
+// as low, and give no other tree's number.
 func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
@@ -68,15 +68,15 @@ func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 // span is what the limits of a process say of its tree: a number from first to last, both included.
 type span struct{ first, last Mark }
 
-// anywhere is what limits say that nobody here has given: somebody with the right to do so has raised them, or they belong to a
-// tree without a mark.
+// anywhere is the span of limits that no warden here has given: they were raised by a process with the right to do so, or
+// belong to a tree without a mark.
 var anywhere = span{0, math.MaxUint64}
 
 func (s span) certain() bool { return s.first == s.last }
 
 func (s span) has(m Mark) bool { return s.first <= m && m <= s.last }
 
-// span is where a process with these limits belongs, which may run inside a tree that is nested in ours.
+// span is the span of a process with these limits, which may run inside a tree that is nested in ours.
 func (m Marks) span(l limits) span {
 	stride := m.stride()
 	if m.none() || l.time.hard > m.Time || l.locks.hard > m.Locks+m.most()*stride {
@@ -93,7 +93,7 @@ func (m Marks) span(l limits) span {
 	return s
 }
 
-// gave reports whether one of the limits at least is from here.
+// gave reports whether at least one of the limits was given here.
 func (m Marks) gave(l limits) bool {
 	room, reach := m.stride()-1, m.most()*m.stride()
 	return !m.none() &&
@@ -141,7 +141,7 @@ func newMarker(now limits, time, locks, nonce uint64) *Marker {
 	return &Marker{all: m}
 }
 
-// number makes the upper bits of a random one. The first is set, so that the nonce is always lower.
+// number makes the upper bits of a random number. The first is set, so that the nonce is always lower.
 func number(random uint64) uint64 {
 	return (random>>(64-wardenBits) | 1<<(wardenBits-1)) << (treeBits + nestedBits)
 }
@@ -151,11 +151,11 @@ func outer(hard uint64) bool {
 	return hard >= 2*smallest && hard <= math.MaxInt64 && hard&nestedMask == nestedMask
 }
 
-// Marks is what Next hands out.
+// Marks are the marks that Next hands out.
 func (m *Marker) Marks() Marks { return m.all }
 
-// Next is the mark of a new tree. Zero is returned when the marks are used up, or where there are none; a tree without a mark
-// loses its orphans to the strays.
+// Next is the mark of a new tree. It is zero when the marks are used up, or where there are none; orphans of a tree without
+// a mark become strays.
 func (m *Marker) Next() Mark {
 	if m.all.none() || uint64(m.last) == m.all.most() {
 		return 0
@@ -175,10 +175,10 @@ func (m *Marker) steps(tree Mark, secret [2]uint32) []birth.Step {
 // pair is a limit, soft and hard.
 type pair struct{ soft, hard uint64 }
 
-// limits are those that marks are made of.
+// limits are the two that marks consist of.
 type limits struct{ time, locks pair }
 
-// limitsOf reads those of a process. The file is readable whatever the process's user.
+// limitsOf reads the limits of a process. The file is readable even if the process belongs to another user.
 func limitsOf(pid int) (l limits, err error) {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/limits", room[:])

@@ -14,8 +14,8 @@ type Newborn struct {
 	start uint64
 }
 
-// FindNewborn looks for a newborn among the children of a process that does not run: one that waits, be it for a file
-// system, or is stopped. It needs to be allowed to trace both.
+// FindNewborn looks for a newborn among the children of a process, one that does not run: it waits, perhaps for a file
+// system, or is stopped. The caller must be allowed to trace both.
 func FindNewborn(parent int) (newborn Newborn, found bool) {
 	ours, err := layout(parent)
 	if err != nil {
@@ -54,11 +54,11 @@ func isFirst(pid int) bool {
 	return len(pids) > 1 && string(pids[len(pids)-1]) == "1"
 }
 
-// Kill kills exactly this one.
+// Kill kills exactly this newborn.
 func (n Newborn) Kill() error { return Kill(n.PID, n.start) }
 
-// layout is where a process has its program, its stack, its arguments and its environment, and how long these are: equal
-// in two processes only if one has not executed anything since the other bore it.
+// layout is where a process has its program, its stack, its arguments and its environment, and how long these are. It is
+// equal in two processes only if neither has executed anything since one bore the other.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])

@@ -5,11 +5,11 @@ import (
 )
 
 // overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look at many orphans takes
-// long, and those that were asked for before come first.
+// long, and earlier requests for one come first.
 const overWait = 5 * time.Millisecond
 
-// overAtOnce says both last words in one if one look shows that nothing is left, and nobody has begun to end the tree. If
-// something is left, or the look takes long, it reports the exit alone.
+// overAtOnce reports the exit and the end in one, if one look shows that nothing is left and nobody has begun to end the
+// tree. If something is left, or the look takes long, it reports the exit alone.
 func (t *Tree) overAtOnce(status Status) (over bool) {
 	said := make(chan struct{})
 	late := time.AfterFunc(overWait, func() {
@@ -36,7 +36,7 @@ func (t *Tree) overAtOnce(status Status) (over bool) {
 	return over
 }
 
-// leftNothing takes a tree off the table of a subreaper if no orphan can be its own.
+// leftNothing takes a tree off the table of a subreaper if no orphan can belong to it.
 func (t *Tree) leftNothing() bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()

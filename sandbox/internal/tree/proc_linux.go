@@ -17,7 +17,7 @@ type process struct {
 	state                    byte
 	threads                  int
 	name                     string
-	hidden                   bool // it exists, and /proc does not show it: another user's, under hidepid
+	hidden                   bool // it exists, but /proc does not show it: another user's, under hidepid
 }
 
 // dead reports whether nothing of the process runs any more. A process whose first thread ended looks like a zombie
@@ -112,10 +112,10 @@ func readProcess(pid int) (process, error) {
 // exists reports whether there is a process of this number, even if it is hidden from us.
 func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
 
-// hiddenProcess stands for one of which nothing can be known.
+// hiddenProcess stands for a process about which nothing can be known.
 func hiddenProcess(pid int) process { return process{pid: pid, name: "?", state: '?', hidden: true} }
 
-// gone reports whether an error of reading /proc means that the process does not exist any more.
+// gone reports whether an error from /proc means that the process does not exist any more.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
 // childrenOf lists the pids of pid's children, zombies included. The kernel may skip one while a sibling is being
@@ -156,11 +156,11 @@ func appendPIDs(pids []int, text []byte) []int {
 	return pids
 }
 
-// childrenFiles are the kernel's lists of the children of those threads of this process that have any, kept open: of the
-// first, which orphans come to, and of those that bear.
+// childrenFiles are the kernel's lists of children, kept open for those threads of this process that have any: the first
+// thread, which orphans come to, and those that bear.
 type childrenFiles map[int]int // descriptor by thread
 
-// add notes that a thread bears.
+// add notes that a thread bears children.
 func (f childrenFiles) add(thread int) {
 	if _, known := f[thread]; known || !hasChildrenFiles() {
 		return
@@ -181,7 +181,7 @@ func (f childrenFiles) list() (pids []int, err error) {
 		switch {
 		case err == nil:
 			pids = appendPIDs(pids, text)
-		case gone(err): // its children have passed to another
+		case gone(err): // its children have passed to another thread
 			_ = unix.Close(fd)
 			delete(f, thread)
 		default:
@@ -246,8 +246,8 @@ func allGroups() (found []process) {
 	return found
 }
 
-// ignoresTerm reports whether the process ignores SIGTERM. One that blocks it does not: shells do so for a moment when
-// they fork.
+// ignoresTerm reports whether the process ignores SIGTERM. A process that only blocks it does not: shells block it for a
+// moment when they fork.
 func ignoresTerm(pid int) bool {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
@@ -269,10 +269,10 @@ func Begun(pid int) (uint64, error) {
 	return p.start, err
 }
 
-// Kill kills exactly the process that began then.
+// Kill kills the process with this pid only if it began at this time.
 func Kill(pid int, begun uint64) error { return send(process{pid: pid, start: begun}, unix.SIGKILL) }
 
-// Foreign reports that /proc is missing or that of another pid namespace: its numbers are then those of strangers.
+// Foreign reports that /proc is missing or belongs to another pid namespace, where its numbers are those of strangers.
 func Foreign() bool {
 	self, err := os.Readlink("/proc/self")
 	return err != nil || self != strconv.Itoa(os.Getpid())

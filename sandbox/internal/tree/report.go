@@ -17,7 +17,7 @@ const (
 	Signaled                   // the leader was killed by signal Number
 )
 
-// Report says what became of a leader's descendants, as Report does.
+// Report says what became of a leader's descendants, like messages.TreeReport.
 type Report struct {
 	Ended     int
 	Survivors []Survivor

@@ -22,7 +22,7 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
-	// keptPoll is how often at most a kept tree is looked at for its end.
+	// keptPoll is how often, at most, a kept tree is checked for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
 	// walked again, until killWait is over.
@@ -34,7 +34,7 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File // from its execution on
+	pidfd  *os.File // the leader until it has executed its program; then nil. forest.mu guards the change.
 	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
 	newborn  *birth.Newborn
 	executed chan struct{} // closed when it has, or never will
@@ -84,7 +84,7 @@ func (t *Tree) Watch() {
 	} else if t.overAtOnce(status) {
 		return
 	}
-	runtime.Gosched() // waiters for the exit go first; the walk takes a while
+	runtime.Gosched() // goroutines that wait for the exit go first; the walk takes a while
 	t.bury()
 	if t.deserted() {
 		close(t.counted)
@@ -105,7 +105,7 @@ func (t *Tree) Watch() {
 	t.End(t.spec.Grace)
 }
 
-// finished follows the last word.
+// finished runs after the last report.
 func (t *Tree) finished() {
 	t.forest.mu.Lock()
 	delete(t.forest.unsaid, t)
@@ -114,7 +114,7 @@ func (t *Tree) finished() {
 	close(t.done)
 }
 
-// bury reaps a leader that outlived its own report in a process that is no subreaper.
+// bury reaps a leader that outlived its own report, in a process that is not a subreaper.
 func (t *Tree) bury() {
 	select {
 	case <-t.done:
@@ -125,7 +125,7 @@ func (t *Tree) bury() {
 	}
 }
 
-// claim makes the caller the one that ends the tree, unless the ending has begun; then it can only bring its deadline
+// claim makes the caller the one that ends the tree. If the ending has begun, the caller can only bring its deadline
 // forward.
 func (t *Tree) claim(until time.Time) bool {
 	t.forest.mu.Lock()
@@ -171,7 +171,7 @@ func (t *Tree) finish() {
 	t.report(t.kill(time.Now().Add(killWait)))
 }
 
-// report says the last word once the leader is dead, too; a leader that cannot be killed is among the survivors.
+// report makes the last report once the leader is dead, too; a leader that cannot be killed is among the survivors.
 func (t *Tree) report(survivors []Survivor) {
 	if !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == t.pid }) {
 		<-t.counted
@@ -197,8 +197,8 @@ func (t *Tree) sure() bool {
 	return !t.unsure
 }
 
-// conclude takes the tree off the forest's table, unless strays have fallen to it because no other is left. Without
-// the lock two trees that end at once could both leave a stray to the other.
+// conclude takes the tree off the forest's table, unless strays are now its own because no other tree is left. Without the
+// lock two trees that end at once could both leave a stray to the other.
 func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
@@ -224,7 +224,7 @@ func (t *Tree) met(survivors []Survivor) int {
 	return met
 }
 
-// wait waits for the last word.
+// wait waits for the last report.
 func (t *Tree) wait(most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -289,7 +289,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// freeze stops members until a walk finds none that runs, so that none can fork behind the walk's back.
+// freeze stops members until a walk finds none that runs, so that none can fork unseen.
 func (t *Tree) freeze() (refused map[identity]error) {
 	frozen := map[identity]bool{}
 	refused = map[identity]error{}
@@ -311,7 +311,8 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-// giveUp names what is left, so that no later tree is blamed for it, and claims nothing if that cannot be known.
+// giveUp names the processes that are left, so that no later tree is blamed for them, and claims nothing if they cannot be
+// known.
 func (t *Tree) giveUp(refused map[identity]error) []Survivor {
 	named := t.survivors(refused)
 	t.forest.mu.Lock()

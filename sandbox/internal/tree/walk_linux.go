@@ -14,9 +14,9 @@ func (t *Tree) members() []process {
 	return found
 }
 
-// walk lists everything alive in the tree, the leader included. A member that dies under its eyes leaves its children to
-// a subreaper in the tree, which is a member, too, or to us; so the leader's side comes first and the roots last, and the
-// walk is settled if none of those died.
+// walk lists everything alive in the tree, the leader included. A member that dies during the walk leaves its children to a
+// subreaper in the tree, which is a member, too, or to us. So the leader's side comes first and the roots last, and the
+// walk is settled if no such member died.
 func (t *Tree) walk() (found []process, settled bool) {
 	met := map[int]bool{}
 	settled = true
@@ -84,13 +84,13 @@ func (t *Tree) leaderDead() bool {
 	}
 }
 
-// orphans are those of the forest's orphans that are for this tree to end.
+// orphans are those of the forest's orphans that this tree has to end.
 func (t *Tree) orphans() ([]process, bool) {
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
 
-// related finds, where orphans go to init, what can still be recognised: the leader's session and group, and members met
-// before that lost their parents since.
+// related finds, where orphans go to init, the processes that can still be recognised: the leader's session and group, and
+// known members that have lost their parents since.
 func (t *Tree) related() ([]process, bool) {
 	all := t.forest.scans.look(allGroups)
 	t.forest.mu.Lock()
@@ -118,7 +118,7 @@ func (t *Tree) knows(p process) bool {
 	return known
 }
 
-// remember notes whom the ending has met, to count them and to recognise them without their parents.
+// remember notes the members that the ending has met, to count them and to recognise them without their parents.
 func (t *Tree) remember(members []process) {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
@@ -130,13 +130,14 @@ func (t *Tree) remember(members []process) {
 	}
 	for _, p := range members {
 		t.unsure = t.unsure || p.hidden
-		if p.start >= t.earliest { // an older stray has fallen to us, but is not our own
+		if p.start >= t.earliest { // an older stray is now this tree's to end, but is not its own
 			t.seen[p.identity()] = struct{}{}
 		}
 	}
 }
 
-// strays are orphans that this tree may have begotten, and others as well. It reports whether any has no other left.
+// strays are orphans that this tree may have begotten, and others as well. It reports whether one of them has no other tree
+// left.
 func (t *Tree) strays() (named []Survivor, fallen bool) {
 	for _, o := range t.forest.orphans() {
 		if o.stray(t) {
@@ -149,8 +150,9 @@ func (t *Tree) strays() (named []Survivor, fallen bool) {
 	return named, fallen
 }
 
-// EndMarked finds, in the whole system, what carries a mark of a warden that is gone, kills it, and reports for each of
-// the given trees, and for all others together under zero. It cannot find a process that has changed both of its limits.
+// EndMarked finds, in the whole system, the processes that carry a mark of a warden that is gone, and kills them. It
+// reports for each of the given trees, and for all others together under zero. It cannot find a process that has changed
+// both of its limits.
 func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	if ours, err := limitsOf(os.Getpid()); err == nil && all.gave(ours) { // we are one of them
 		return nil

@@ -17,7 +17,7 @@
 // paths as soon as all that they import is ready. So whatever this package imports is initialised before it in every warden,
 // with every package of the host that is ready earlier: each must get along with that, and most must not be ready.
 //
-// # What you may not assume
+// # What you must not assume
 //
 // That nothing of the host runs in a warden: the initialisers of such packages do.
 package warden

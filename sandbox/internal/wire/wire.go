@@ -1,5 +1,5 @@
-// Package wire is what the host and its warden say to each other: messages on a stream socket, with descriptors beside
-// them. Both ends are the same binary, so the format needs no versions.
+// Package wire is the protocol between the host and its warden: messages on a stream socket, with descriptors beside them.
+// Both ends are the same binary, so the format needs no versions.
 package wire
 
 import (
@@ -50,7 +50,7 @@ type Start struct {
 	Ruleset int
 }
 
-// room is about what the request takes: an environment would grow its buffer many times.
+// room estimates how many bytes the request takes: an environment would grow its buffer many times.
 func (m *Request) room() int {
 	s := m.Start
 	if s == nil {
@@ -86,8 +86,8 @@ type Reply struct {
 	Ended   *tree.Report
 }
 
-// Hello tells what the marks are made of that this warden gives to its trees, before it has started any: a warden may die
-// before it can tell the mark of one.
+// Hello tells, before the warden has started any tree, how its marks are made: a warden may die before it can tell the mark
+// of a tree.
 type Hello struct{ Time, Locks, Nonce uint64 }
 
 // Started says that the leader runs.
@@ -98,7 +98,7 @@ type Started struct {
 	Level confine.Level
 }
 
-// Failed says that it could not be started, and which step of the birth failed.
+// Failed says that the leader could not be started, and which step of the birth failed.
 type Failed struct {
 	Errno syscall.Errno
 	Step  string
