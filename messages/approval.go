@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// QuestionID names a question; it is not used twice.
+// QuestionID names a question; no id is used twice.
 type QuestionID string
 
 // DecisionKind is a person's answer to a question.
@@ -14,12 +14,12 @@ type DecisionKind string
 // The answers.
 const (
 	DecisionApproved           DecisionKind = "approved"                      // run it this once
-	DecisionApprovedForSession DecisionKind = "approved_for_session"          // and do not ask for it again in this session
-	DecisionApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // and allow what begins like it, from now on
+	DecisionApprovedForSession DecisionKind = "approved_for_session"          // run it, and do not ask about it again in this session
+	DecisionApprovedWithRule   DecisionKind = "approved_execpolicy_amendment" // run it, and allow commands that begin like it from now on
 	DecisionDenied             DecisionKind = "denied"                        // the command is rejected; the model goes on
 	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
-	// DecisionAborted rejects the command, and the host stops the turn: the open questions of the same owner are rejected with it, and
-	// its waiting calls are taken back, so that no further question of the turn is put. What runs goes on.
+	// DecisionAborted rejects the command and stops the turn: the owner's other open questions are rejected with it, and the owner's
+	// waiting calls are taken back, so that no further question of the turn is put. Running commands go on.
 	DecisionAborted DecisionKind = "abort"
 )
 
@@ -31,99 +31,99 @@ func (k DecisionKind) Approves() bool {
 // Decision answers a question.
 type Decision struct {
 	Kind DecisionKind `json:"kind"`
-	// Rejection is told to the model with DecisionDenied; empty means "rejected by user".
+	// Rejection is the text for the model with DecisionDenied; empty means "rejected by user".
 	Rejection string `json:"rejection,omitempty"`
 	// Amendment replaces the proposed prefix with DecisionApprovedWithRule; empty means the proposed one.
 	Amendment []string `json:"amendment,omitempty"`
-	// Expires ends what DecisionApprovedForSession remembers so long from now; zero means with the session.
+	// Expires is how long DecisionApprovedForSession is remembered; zero means as long as the session.
 	Expires time.Duration `json:"expiresNs,omitempty"`
 }
 
-// Choice is an answer that is offered, with what it would remember.
+// Choice is an answer that is offered, with what would be remembered.
 type Choice struct {
 	Kind DecisionKind `json:"kind"`
 	// Sentence says what the answer does, for a button or a menu.
 	Sentence string `json:"sentence"`
-	// Remembers says exactly what would not be asked about again; empty if nothing is remembered.
+	// Remembers says exactly which commands would not be asked about again; empty if nothing is remembered.
 	Remembers string `json:"remembers,omitempty"`
 }
 
 // Segment is one of the commands that a command line runs, as a question shows it.
 type Segment struct {
-	// Display is the command, quoted and escaped like Question.Display. If it is long, it is the beginning.
+	// Display is the command, quoted and escaped like Question.Display. A long command is cut at its end.
 	Display string `json:"display"`
-	// Why says why there is a question about it; empty if it alone would run without one.
+	// Why says why there is a question about it; empty if this command alone would run without one.
 	Why string `json:"why,omitempty"`
-	// Hosts are host names in it that are not what they look like, or may not be, each with its form in ASCII.
+	// Hosts are the host names in it that are, or might be, other than they look, each with its form in ASCII.
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Question is what a person is asked about one command. Equal commands that wait share one, unless only those who listen to
-// single calls could answer.
+// Question is put to a person about one command. Equal commands that wait share one question, unless the only subscribers that
+// could answer are subscribed to single calls.
 type Question struct {
 	ID QuestionID `json:"id"`
 	// Argv is the command as it will run, and Display the same for a person's eyes: one line, quoted as a shell reads it,
-	// with control, bidirectional and invisible characters escaped. Where the program is told another name than Argv[0],
+	// with control, bidirectional and invisible characters escaped. If the program gets another name than Argv[0],
 	// Display begins with "exec -a NAME".
 	Argv    []string `json:"argv"`
 	Display string   `json:"display"`
-	// Segments are what runs, one command each: first those that are asked about, and at most 10. MoreSegments are not shown.
-	// A script that is not a list of plain commands is one segment.
+	// Segments are the commands that would run: first those that are asked about, and at most 10. MoreSegments is the number of
+	// those not shown. A script that is not a list of plain commands is one segment.
 	Segments     []Segment `json:"segments,omitempty"`
 	MoreSegments int       `json:"moreSegments,omitempty"`
-	// Program is the file that Argv[0] was found as, where that is a bare name. It is this file that runs.
+	// Program is the file that was found for Argv[0], if that is a bare name. This file is the one that runs.
 	Program string `json:"program,omitempty"`
 	Dir     string `json:"dir"`
-	// OpenInput says that the command's input stays open, as a terminal's does: what is written to it later, and what an
-	// interpreter then runs, is not asked about.
+	// OpenInput says that the command's input stays open, as a terminal's does: there is no question about later input, or about
+	// the commands that an interpreter runs because of it.
 	OpenInput bool `json:"openInput,omitempty"`
-	// Reason says why there is a question: a denial by the sandbox, a rule, or what is known about the command. The caller's
-	// justification, which nobody has checked, stands at its end behind "the caller says", shortened if it is long.
+	// Reason says why there is a question: a denial by the sandbox, a rule, or what is known about the command. It ends with
+	// "the caller says" and the caller's justification, which nobody has checked, shortened if it is long.
 	Reason string `json:"reason,omitempty"`
-	// Unsandboxed says that an approved command runs without a sandbox, Retry that it has run and was stopped by it.
+	// Unsandboxed says that the command, if approved, runs without a sandbox. Retry says that it has run and its sandbox stopped it.
 	Unsandboxed bool                   `json:"unsandboxed"`
 	Retry       bool                   `json:"retry,omitempty"`
 	Additional  *AdditionalPermissions `json:"additional,omitempty"`
-	// Environment are the variables that the request sets, as NAME=value, escaped like Display.
+	// Environment lists the variables that the request sets, as NAME=value, escaped like Display.
 	Environment []string `json:"environment,omitempty"`
 	// Amendment is the prefix that DecisionApprovedWithRule would allow; nil if none is proposed.
 	Amendment []string  `json:"amendment,omitempty"`
 	Choices   []Choice  `json:"choices"`
 	Since     time.Time `json:"since"`
-	// Deadline is when the question is answered by itself with OnDeadline; the zero time if it is not.
+	// Deadline is when the question is answered automatically, with OnDeadline; the zero time means never.
 	Deadline   time.Time    `json:"deadline,omitzero"`
 	OnDeadline DecisionKind `json:"onDeadline,omitempty"`
 }
 
-// Decide answers a question, once: a second answer gets an *Error of ErrAlreadyResolved. It is answered with an *Error
-// if it does not hold.
+// Decide answers a question, once. It is answered with an *Error if the decision has no effect; a second decision gets
+// ErrAlreadyResolved.
 type Decide struct {
 	Question QuestionID `json:"question"`
 	Decision Decision   `json:"decision"`
 }
 
-// Questions are those of a session that wait for an answer: the first is the one being asked, the others wait behind it.
+// Questions are the questions of a session that wait for an answer: the first is being asked, the others wait behind it.
 type Questions []Question
 
 // GrantID names a grant.
 type GrantID string
 
-// Grant is something remembered for a session: commands equal to it are not asked about.
+// Grant is a command that was approved for a session: equal commands are not asked about.
 type Grant struct {
 	ID      GrantID   `json:"id"`
 	Display string    `json:"display"` // the command, escaped: the first 4 KiB
 	Dir     string    `json:"dir"`
 	Granted time.Time `json:"granted"`
-	Expires time.Time `json:"expires,omitzero"` // the zero time: with the session
-	// Remembers is what the person was told.
+	Expires time.Time `json:"expires,omitzero"` // the zero time means with the session
+	// Remembers is Choice.Remembers as the person saw it.
 	Remembers string `json:"remembers"`
 }
 
-// Grants are what a session remembers, the oldest first.
+// Grants are the grants of a session, the oldest first.
 type Grants []Grant
 
 // RevokeGrant forgets a grant: the next such command is asked about again. It is answered with an *Error if
-// there is none.
+// there is no such grant.
 type RevokeGrant struct {
 	Grant GrantID `json:"grant"`
 }
@@ -147,7 +147,7 @@ type ApprovalRequested struct {
 	Question
 }
 
-// ApprovalResolved is published once for every ApprovalRequested: it has been answered, or nobody wants to know any more.
+// ApprovalResolved is published once for every ApprovalRequested: the question was answered or withdrawn.
 type ApprovalResolved struct {
 	Origin
 	Question QuestionID `json:"question"`
@@ -159,10 +159,10 @@ type ApprovalResolved struct {
 // ToolDecision is published for every decision about a command: before its first attempt, and before each further one.
 type ToolDecision struct {
 	Origin
-	Attempt int            `json:"attempt"` // the one decided about, from 1
+	Attempt int            `json:"attempt"` // the attempt that was decided about, from 1
 	Allowed bool           `json:"allowed"`
 	Source  DecisionSource `json:"source"`
-	// Decision is the answer where somebody or something was asked.
+	// Decision is the answer, if a question was put.
 	Decision    DecisionKind `json:"decision,omitempty"`
 	Unsandboxed bool         `json:"unsandboxed"`
 	Reason      string       `json:"reason,omitempty"`
@@ -177,7 +177,7 @@ func (ApprovalResolved) Kind() EventKind { return KindApprovalResolved }
 // Kind implements Event.
 func (ToolDecision) Kind() EventKind { return KindToolDecision }
 
-// Check finds what is wrong with a decision whatever the question.
+// Check finds errors of a decision that do not depend on the question.
 func (d Decision) Check() error {
 	switch d.Kind {
 	case DecisionApproved, DecisionApprovedForSession, DecisionApprovedWithRule, DecisionDenied, DecisionAborted:

@@ -9,13 +9,13 @@ import (
 // Assurance says how much of a sandbox policy is enforced.
 type Assurance string
 
-// The assurances, the weakest first. Where one is asked for, the zero value means AssuranceIsolated if the policy protects something
-// inside of a writable root or denies reads, and otherwise AssuranceConfined.
+// The assurances, the weakest first. In a request the zero value means AssuranceIsolated if the policy protects a name inside of
+// a writable root or denies reads, and otherwise AssuranceConfined.
 const (
 	// AssuranceNone enforces nothing.
 	AssuranceNone Assurance = "none"
-	// AssuranceConfined enforces what Landlock and seccomp can say: files, network and signals, but nothing inside of a writable root,
-	// and other processes are seen.
+	// AssuranceConfined enforces what Landlock and seccomp can: files, network and signals. It protects nothing inside of a writable
+	// root, and other processes are visible.
 	AssuranceConfined Assurance = "confined"
 	// AssuranceIsolated enforces all of the policy, with namespaces.
 	AssuranceIsolated Assurance = "isolated"
@@ -23,12 +23,12 @@ const (
 
 var assurances = []Assurance{AssuranceNone, AssuranceConfined, AssuranceIsolated}
 
-// AtLeast reports whether an assurance is as strong as another. What is no assurance is as strong as nothing.
+// AtLeast reports whether an assurance is at least as strong as another. An unknown one counts as AssuranceNone.
 func (a Assurance) AtLeast(other Assurance) bool {
 	return slices.Index(assurances, a) >= max(0, slices.Index(assurances, other))
 }
 
-// Check finds an assurance that there is not.
+// Check returns an error for an unknown assurance.
 func (a Assurance) Check() error {
 	if a == "" || slices.Contains(assurances, a) {
 		return nil
@@ -40,10 +40,10 @@ func (a Assurance) Check() error {
 // Enforcement is what is enforced for one attempt to run a command. It is a value and is never changed.
 type Enforcement struct {
 	Level Assurance `json:"level"`
-	// Mechanisms are what of the kernel enforces it: "landlock", "seccomp", "no_new_privs", "capabilities", and others.
+	// Mechanisms are the parts of the kernel that enforce it: "landlock", "seccomp", "no_new_privs", "capabilities", and others.
 	Mechanisms  []string `json:"mechanisms,omitempty"`
 	LandlockABI int      `json:"landlockAbi,omitempty"` // zero without Landlock
-	// Missing is what of the policy is not enforced.
+	// Missing lists the parts of the policy that are not enforced.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type Enforcement struct {
 type Missing struct {
 	What string `json:"what"` // such as "signals to other processes"
 	Why  string `json:"why"`
-	// Step and Errno are what failed, where something did.
+	// Step and Errno say which step failed, and how, if one did.
 	Step  string `json:"step,omitempty"`
 	Errno int    `json:"errno,omitempty"`
 }

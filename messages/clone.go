@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// The clones share nothing with what they are made of: a taker of somebody else's request keeps one, because its
-// owner may go on to use the lists, maps and pointers in it.
+// A clone shares no memory with its original. A receiver of a request keeps a clone, because the sender may go on to use
+// the lists, maps and pointers in the request.
 
-// pointed is a pointer to a copy of what a pointer points to; nil stays nil.
+// pointed returns a pointer to a copy of *p; nil stays nil.
 func pointed[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -17,7 +17,7 @@ func pointed[T any](p *T) *T {
 	return &v
 }
 
-// deep is pointed for what has a Clone of its own.
+// deep is pointed for a type with a Clone method.
 func deep[T interface{ Clone() T }](p *T) *T {
 	if p == nil {
 		return nil

@@ -2,7 +2,7 @@ package messages
 
 import "time"
 
-// Terminate ends a process with its tree. It is answered with the *EndRecord when that has come about, or an *Error.
+// Terminate ends a process with its tree. It is answered with the *EndRecord when both have ended, or with an *Error.
 type Terminate struct {
 	Process ProcessID    `json:"process"`
 	By      TerminatedBy `json:"by,omitempty"` // empty means TerminatedByUser
@@ -40,25 +40,25 @@ type ProcessInfo struct {
 	State    ProcessState `json:"state"`
 	Began    time.Time    `json:"began"`
 	LastUsed time.Time    `json:"lastUsed"`
-	// Enforced is what is enforced for the latest attempt; nil where nothing was to be.
+	// Enforced is what is enforced for the latest attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
-	End      *EndRecord   `json:"end,omitempty"` // of a record
+	End      *EndRecord   `json:"end,omitempty"` // of an ended process
 }
 
 // UpdateEnvironment changes what later commands of a session start from; running ones keep what they have. It is answered
-// with an *Error if that cannot be. Nil fields stay as they are.
+// with an *Error if that is impossible. Nil fields change nothing.
 type UpdateEnvironment struct {
 	Dir         *string            `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
 	Approval    *ApprovalPolicy    `json:"approval,omitempty"`
-	// Sandbox replaces the policy. What it lets commands write is looked up anew, from the session's directory as it is then.
+	// Sandbox replaces the policy. Its paths are resolved anew, from the session's directory as it is then.
 	Sandbox        *SandboxPolicy `json:"sandbox,omitempty"`
 	LeastAssurance *Assurance     `json:"leastAssurance,omitempty"`
 	Limits         *Limits        `json:"limits,omitempty"`
 }
 
-// ReadOutput reads remembered output and takes nothing from those who poll. It works after the end, too, as long as the
-// process is remembered. It is answered with an *OutputPage or an *Error; ErrOutputUnretained names what can be read.
+// ReadOutput reads remembered output and takes none from calls that poll. It works after the end, too, as long as the
+// process is remembered. It is answered with an *OutputPage or an *Error; ErrOutputUnretained names the ranges that can be read.
 type ReadOutput struct {
 	Process ProcessID `json:"process"`
 	// Exactly one of the three says where to begin: at a byte, behind a chunk, or so many bytes before the end.
@@ -67,11 +67,11 @@ type ReadOutput struct {
 	Tail     int     `json:"tail,omitempty"`
 	// Max bounds the bytes of the answer; zero means MaxRead, which is also the most.
 	Max int `json:"max,omitempty"`
-	// Wait is how long to wait for output where there is none yet behind Offset or AfterSeq; at most MaxReadWait. The end of
-	// the output answers, too.
+	// Wait is how long to wait for output if there is none yet behind Offset or AfterSeq; at most MaxReadWait. The end of
+	// the output ends the wait, too.
 	Wait time.Duration `json:"waitNs,omitempty"`
-	// SkipLost begins at the next output that is kept where Offset or AfterSeq is not kept any more, and says how much was
-	// skipped; otherwise that is an error.
+	// SkipLost begins at the next output that is kept if the output at Offset or AfterSeq is not kept any more, and says how much
+	// was skipped; without SkipLost that is an error.
 	SkipLost bool `json:"skipLost,omitempty"`
 }
 
@@ -84,7 +84,7 @@ const MaxRead = 1 << 20
 // OutputPage is a stretch of remembered output.
 type OutputPage struct {
 	Chunks []OutputChunk `json:"chunks"`
-	// Total is the number of bytes of output so far, LastSeq the number of the newest chunk.
+	// Total is the number of bytes of output so far, and LastSeq is the number of the newest chunk.
 	Total   int64  `json:"total"`
 	LastSeq uint64 `json:"lastSeq"`
 	// Retained says what can be read.
@@ -93,7 +93,7 @@ type OutputPage struct {
 	// see ReadOutput.SkipLost.
 	Missed       int64  `json:"missed,omitempty"`
 	MissedChunks uint64 `json:"missedChunks,omitempty"`
-	// Ended says that nothing will be added.
+	// Ended says that no more output will come.
 	Ended bool `json:"ended"`
 }
 

@@ -8,7 +8,7 @@
 //
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
 // read them from any goroutine; a sender that wants to change one makes a new one. A request with lists, maps or pointers
-// has a Clone, for a taker whose giver may go on to use them.
+// has a Clone, for a receiver whose sender may go on to use them.
 //
 // One family of messages lives in one file, named by its verb or noun:
 //
@@ -20,7 +20,7 @@
 //	environment.go  how a child's environment is built
 //	exec.go         starting a command, and the result of a call that waited
 //	run.go          running a command to its end with a timeout
-//	numbers.go      how long calls wait, and numbers that are none
+//	numbers.go      how long calls wait, and which numbers are refused
 //	text.go         a result as a model reads it
 //	ending.go       how a process ended, in words
 //	truncate.go     output that is too long
@@ -36,20 +36,20 @@
 //
 // # In JSON
 //
-// An event tells its kind: {"kind":"output_delta","session":...}, and [UnmarshalEvent] reads one of any kind. A signal has its
-// name: "SIGTERM". A duration is a number of nanoseconds, and its field ends in Ns.
+// An event has its kind: {"kind":"output_delta","session":...}, and [UnmarshalEvent] reads an event of any kind. A signal is its
+// name: "SIGTERM". A duration is a number of nanoseconds, and the name of its field ends in Ns.
 //
 // # What you must not assume
 //
-// That JSON keeps what is not UTF-8: bytes (output, input) cross it unchanged, but in strings (arguments, paths, variables)
-// every byte that is not part of a character becomes U+FFFD. Empty and nil are the same on the other side, and a time loses
+// That JSON keeps every byte: byte slices (output, input) cross it unchanged, but in strings (arguments, paths, variables)
+// every byte that is not part of a UTF-8 character becomes U+FFFD. Empty and nil are the same on the other side, and a time loses
 // its monotonic clock.
 //
-// That the zero value of a request is valid: requests are validated where they are received, and a wrong one is answered
+// That the zero value of a request is valid: the receiver validates requests, and answers a wrong one
 // with an *Error that names the field.
 //
-// That zero means "not said": where a request has a pointer to a number, nil is what a caller has not said, and means the
-// usual; zero is zero, but for the timeout of a run. What is more than a bound allows is brought down to it, and what is negative is refused.
+// That zero means "not said": where a request has a pointer to a number, nil means the default, and zero is zero, except for
+// the timeout of a run. A number above its bound is brought down to the bound, and a negative one is refused.
 //
-// That Error.Hint reaches the reader of an error: it names the Go way, for the embedder. The sentence is complete without.
+// That Error.Hint reaches the reader of an error: it is for the embedder, in terms of Go. The sentence is complete without it.
 package messages

@@ -2,7 +2,7 @@ package messages
 
 import "fmt"
 
-// Words say how a process ended, as what follows "it" or "the process": "exited with code 0", "was terminated to
+// Words is how a process ended, as a predicate of "it" or "the process": "exited with code 0", "was terminated to
 // make room for another command (signal 15)".
 func (r *EndRecord) Words() string {
 	if r.Cause == CauseExited || r.Cause == "" {
@@ -11,7 +11,7 @@ func (r *EndRecord) Words() string {
 	return gone(r.Cause, onBehalf(r.By, r.Limit), r.Status, r.Detail)
 }
 
-// exitWords tell of a leader that ended by itself; lost is why nobody knows how.
+// exitWords is for a leader that ended by itself; lost says why its status is unknown.
 func exitWords(status ExitStatus, lost string) string {
 	if code, known := status.Code(); known {
 		return fmt.Sprintf("exited with code %d", code)
@@ -19,7 +19,7 @@ func exitWords(status ExitStatus, lost string) string {
 	return "ended, its exit code is not known" + because(lost)
 }
 
-// gone tells of a process that did not end by itself.
+// gone is for a process that did not end by itself.
 func gone(cause Cause, why string, status ExitStatus, detail string) string {
 	switch cause {
 	case CauseTerminated:
@@ -35,7 +35,7 @@ func gone(cause Cause, why string, status ExitStatus, detail string) string {
 	}
 }
 
-// onBehalf says who ended a process, or why.
+// onBehalf says why a process was terminated.
 func onBehalf(by TerminatedBy, limit Limit) string {
 	switch by {
 	case TerminatedByPrune:
@@ -58,7 +58,7 @@ func onBehalf(by TerminatedBy, limit Limit) string {
 	}
 }
 
-// last is how the leader of a process that was ended took its leave.
+// last is the exit status of a terminated process's leader, in words.
 func last(status ExitStatus) string {
 	switch status.Kind {
 	case ExitCode:

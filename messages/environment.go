@@ -16,7 +16,7 @@ const (
 //	TERM=dumb  NO_COLOR=1  COLORTERM=                     no colours, and nothing for a screen
 //	PAGER=cat  GIT_PAGER=cat  GH_PAGER=cat                no program waits for a key
 //	LANG=C.UTF-8  LC_CTYPE=C.UTF-8  LC_ALL=C.UTF-8        UTF-8
-//	EXECBUS=1                                             so that a program can know
+//	EXECBUS=1                                             a program can see that it runs under execbus
 //
 // A terminal that a person looks at wants more: Set: map[string]string{"TERM": "xterm-256color"}.
 type EnvironmentPolicy struct {
@@ -25,10 +25,10 @@ type EnvironmentPolicy struct {
 	DropSecrets bool `json:"dropSecrets,omitempty"`
 	// Exclude removes matching names, inherited ones only.
 	Exclude []string `json:"exclude,omitempty"`
-	// Set adds or replaces variables; what it says wins over all others.
+	// Set adds or replaces variables; it takes precedence over all others.
 	Set map[string]string `json:"set,omitempty"`
-	// Exact makes Set the whole environment: nothing is inherited, and nothing of ours is added; only to a session's that sets
-	// no pager, what keeps programs from paging.
+	// Exact makes Set the whole environment: nothing is inherited, and none of the variables above is added. One exception: an
+	// exact environment of a session that sets no pager gets the variables that keep programs from paging.
 	Exact bool `json:"exact,omitempty"`
 	// IncludeOnly, when not empty, keeps only matching names, including those from Set.
 	IncludeOnly []string `json:"includeOnly,omitempty"`

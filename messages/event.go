@@ -33,7 +33,7 @@ type Event interface {
 	Kind() EventKind
 	From() Origin
 	// Weight is how many bytes of memory the event keeps alive beside itself: texts, bytes and lists with their whole
-	// capacity, also where other events share them.
+	// capacity, even if other events share them.
 	Weight() int
 }
 
@@ -65,11 +65,11 @@ type ExecStarted struct {
 	Dir  string   `json:"dir"`
 	TTY  bool     `json:"tty"`
 	PID  int      `json:"pid"` // the kernel's pid of the leader, for display and diagnosis
-	// Enforced is what is enforced for the first attempt; nil where nothing was to be.
+	// Enforced is what is enforced for the first attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
-// OutputDelta carries at most MaxOutputDelta bytes of output, cut on a UTF-8 boundary where the bytes are UTF-8.
+// OutputDelta carries at most MaxOutputDelta bytes of output, cut on a UTF-8 boundary if the bytes are UTF-8.
 type OutputDelta struct {
 	Origin
 	Stream Stream `json:"stream"`
@@ -104,12 +104,12 @@ type ExecEnded struct {
 	Transcript []byte `json:"transcript"`
 }
 
-// AttemptEnded is published when an attempt to run a command was stopped and another may follow.
+// AttemptEnded is published when the sandbox has stopped an attempt to run a command and another may follow.
 type AttemptEnded struct {
 	Origin
 	Attempt int     `json:"attempt"` // from 1
 	Denial  *Denial `json:"denial"`
-	// Enforced is what was enforced for it; nil where nothing was to be.
+	// Enforced is what was enforced for it; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
@@ -119,7 +119,7 @@ type TerminalInteraction struct {
 	Input []byte `json:"input"`
 }
 
-// TerminalResized is published when a terminal has got another size.
+// TerminalResized is published when the size of a terminal has changed.
 type TerminalResized struct {
 	Origin
 	Size Size `json:"size"`
@@ -133,7 +133,7 @@ type ProcessWarning struct {
 	Text      string `json:"text"`
 }
 
-// ExecNotice tells of something a person running the host should know.
+// ExecNotice carries a message for the person who runs the host.
 type ExecNotice struct {
 	Origin
 	Text string `json:"text"`
@@ -142,12 +142,12 @@ type ExecNotice struct {
 // Gap stands where a slow subscriber lost output or inputs of one process.
 type Gap struct {
 	Origin
-	// First is the offset of the first lost byte of output, End that behind the last one, and Deltas the number of lost
-	// OutputDelta events. Where Deltas is 0 no output was lost, and First and End say nothing.
+	// First is the offset of the first lost byte of output, End is the offset after the last one, and Deltas is the number of lost
+	// OutputDelta events. If Deltas is 0 no output was lost, and First and End have no meaning.
 	First  int64 `json:"first"`
 	End    int64 `json:"end"`
 	Deltas int   `json:"deltas"`
-	// Inputs is the number of lost TerminalInteraction events, InputBytes that of the bytes in them.
+	// Inputs is the number of lost TerminalInteraction events, and InputBytes is the number of bytes in them.
 	Inputs     int   `json:"inputs,omitempty"`
 	InputBytes int64 `json:"inputBytes,omitempty"`
 }

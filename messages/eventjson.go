@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Events tell their kind in JSON, in front of their own fields: {"kind":"output_delta","session":…}.
+// In JSON an event has its kind in front of its own fields: {"kind":"output_delta","session":…}.
 
 // withKind is the JSON of an event whose fields are given as a type that has no MarshalJSON.
 func withKind(kind EventKind, fields any) ([]byte, error) {
@@ -13,10 +13,10 @@ func withKind(kind EventKind, fields any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(fmt.Appendf(nil, `{"kind":%q,`, kind), encoded[1:]...), nil // no event is without a session
+	return append(fmt.Appendf(nil, `{"kind":%q,`, kind), encoded[1:]...), nil // every event has a field, so the comma is right
 }
 
-// UnmarshalEvent reads an event of any kind from its JSON. A kind that there is not is an error.
+// UnmarshalEvent reads an event of any kind from its JSON. An unknown kind is an error.
 func UnmarshalEvent(text []byte) (Event, error) {
 	var head struct {
 		Kind EventKind `json:"kind"`

@@ -3,27 +3,27 @@ package messages
 import "time"
 
 // ExecCommand asks for one command to be run: a program with its arguments (Argv), or a script for a shell (Script). It is
-// answered once: with a *Result when the command has ended or the yield time is over, or with an *Error. The process lives
-// on after the yield time.
+// answered once: with a *Result when the command has ended or the yield time is over, or with an *Error. After the yield time the
+// process lives on.
 type ExecCommand struct {
 	CommandPolicy
 	// Call is the caller's name for this call; events carry it. It may be empty.
 	Call CallID `json:"call,omitempty"`
-	// Owner is a label for what the command belongs to, such as a turn or a subagent: see Session.EndOwner, and DecisionAborted.
-	// Commands without one belong to nothing together.
+	// Owner is a label for the turn, subagent or other unit that the command belongs to: see Session.EndOwner, and DecisionAborted.
+	// Commands without an owner do not belong together.
 	Owner string `json:"owner,omitempty"`
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of the environment.
 	Argv []string `json:"argv,omitempty"`
 	// Argv0, if not empty, is what the program sees as its own name.
 	Argv0 string `json:"argv0,omitempty"`
 	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
-	// makes it a login shell (-lc instead of -c); nil means what the session allows.
+	// makes it a login shell (-lc instead of -c); nil means a login shell if the session allows one.
 	Script string `json:"script,omitempty"`
 	Shell  string `json:"shell,omitempty"`
 	Login  *bool  `json:"login,omitempty"`
-	// Dir is the working directory, relative to the session's; empty means the session's.
+	// Dir is the working directory; a relative one is relative to the session's, and empty means the session's.
 	Dir string `json:"dir,omitempty"`
-	// Environment says how the child's environment is built; nil means the session's way.
+	// Environment says how the child's environment is built; nil means the session's policy.
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
 	// TTY runs the command on a terminal of this Size; otherwise it runs on pipes, with stdout and stderr told apart.
 	TTY  bool `json:"tty,omitempty"`
@@ -35,28 +35,28 @@ type ExecCommand struct {
 	Merged bool `json:"merged,omitempty"`
 	// OnLeaderExit says what becomes of background children; the zero value ends them.
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
-	// Grace lies between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero SIGKILL at once.
+	// Grace is the time between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero means SIGKILL at once.
 	Grace *time.Duration `json:"graceNs,omitempty"`
-	// Limits bound what the command may use, beside the session's.
+	// Limits bound what the command may use, in addition to the session's limits.
 	Limits Limits `json:"limits,omitzero"`
-	// Yield is how long the call waits for the end before it answers with what there is. Nil means DefaultExecYield; other
+	// Yield is how long the call waits for the end before it answers with the output so far. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
-	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero lets none of it
-	// through. Of several bounds the tightest holds, the session's own among them. If both are nil, DefaultOutputTokens is one.
+	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero means no output. The
+	// tightest bound holds, including the session's. If both are nil, DefaultOutputTokens is one.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 }
 
-// MaxScript bounds a script, in bytes: Linux takes no longer argument (MAX_ARG_STRLEN, with its terminating NUL).
+// MaxScript bounds a script, in bytes: Linux refuses a longer argument (MAX_ARG_STRLEN, which includes the terminating NUL).
 const MaxScript = 128<<10 - 1
 
-// How long calls wait for output.
+// These bound how long calls wait for output.
 const (
 	MinYield          = 250 * time.Millisecond // every call
 	MaxYield          = 30 * time.Second       // ExecCommand, and WriteStdin with bytes
 	MinPoll           = 5 * time.Second        // Poll, and WriteStdin without bytes
-	DefaultMaxPoll    = 300 * time.Second      // the same; a session may set another maximum
+	DefaultMaxPoll    = 300 * time.Second      // the same calls; a session may set another maximum
 	DefaultExecYield  = 10 * time.Second
 	DefaultWriteYield = 250 * time.Millisecond
 )
@@ -67,53 +67,53 @@ const DefaultOutputTokens = 10_000
 // Result answers a call that waited for output.
 type Result struct {
 	Process ProcessID `json:"process"`
-	Call    CallID    `json:"call,omitempty"` // of the command
+	Call    CallID    `json:"call,omitempty"` // the call that started the command
 	// Running says that the process can still be used: its leader lives, or background children were kept.
 	Running bool `json:"running"`
 	// Status is how the leader exited, if it has.
 	Status ExitStatus `json:"status"`
-	// Lost says why Status is none although the leader has ended: the kernel's word was lost.
+	// Lost says why Status is none although the leader has ended: the kernel's report was lost.
 	Lost string `json:"lost,omitempty"`
-	// Background says what is done with the children that outlived the leader; nil if there are none.
+	// Background says what happens to the children that outlived the leader; nil if there are none.
 	Background *Background `json:"background,omitempty"`
 	// ChunkID is six random hexadecimal digits, new for every answer.
 	ChunkID string `json:"chunkId"`
 	// WallTime is how long the call took.
 	WallTime time.Duration `json:"wallTimeNs"`
-	// Output is what came since the last answer. If it was too much, Head of its bytes are the beginning, the rest is the
+	// Output is the output since the last answer. If that was too much, its first Head bytes are the beginning, the rest is the
 	// end, and Omitted bytes between them were dropped.
 	Output  []byte `json:"output"`
 	Head    int    `json:"head,omitempty"`
 	Omitted int64  `json:"omitted,omitempty"`
-	// MaxOutputTokens bounds the output in Text, and so does MaxOutputBytes where it is not nil.
+	// MaxOutputTokens bounds the output in Text, and so does MaxOutputBytes if it is not nil.
 	MaxOutputTokens int  `json:"maxOutputTokens"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
-	// Taken is, after a WriteStdin, the number of bytes the process's terminal or pipe took; InputErr says why it was not
-	// all of them.
+	// Taken is, after a WriteStdin, the number of bytes that the process's terminal or pipe took. InputErr says why it did not
+	// take all of them.
 	Taken    int    `json:"taken,omitempty"`
 	InputErr *Error `json:"inputErr,omitempty"`
-	// Pending is the number of bytes of it that the process has not taken yet and is still offered: the answer was due. A
-	// later answer tells in EarlierInput what became of it.
+	// Pending is the number of bytes of that WriteStdin that were not taken before the answer was due, and are still offered. The
+	// EarlierInput of a later answer says whether they were taken.
 	Pending      int            `json:"pending,omitempty"`
 	EarlierInput []InputOutcome `json:"earlierInput,omitempty"`
-	// Cause and By say why the process is gone, where it did not exit by itself.
+	// Cause and By say why the process is gone, if it did not exit by itself.
 	Cause Cause        `json:"cause,omitempty"`
 	By    TerminatedBy `json:"by,omitempty"`
-	Limit Limit        `json:"limit,omitempty"` // with ByLimit, where it is known which
-	// Waiting says what the command waits for that has not started; empty if it waits for nothing.
+	Limit Limit        `json:"limit,omitempty"` // with TerminatedByLimit, if it is known which
+	// Waiting says what a command that has not started waits for; empty if it waits for nothing.
 	Waiting string `json:"waiting,omitempty"`
-	// Denial says that the sandbox stopped the command; nil: it did not, or nobody knows.
+	// Denial says that the sandbox stopped the command; nil means that it did not, or that this is not known.
 	Denial *Denial `json:"denial,omitempty"`
 }
 
-// InputOutcome is what became of a WriteStdin that was answered before its bytes were taken.
+// InputOutcome is the outcome of a WriteStdin that was answered before its bytes were taken.
 type InputOutcome struct {
-	Bytes int    `json:"bytes"` // that were written
-	Taken int    `json:"taken"` // that the process took
+	Bytes int    `json:"bytes"` // in the request
+	Taken int    `json:"taken"` // by the process
 	Err   *Error `json:"err,omitempty"`
 }
 
-// Background tells of children that were alive when their leader had exited.
+// Background describes the children that outlived their leader.
 type Background struct {
 	Count int  `json:"count"`
 	Kept  bool `json:"kept"` // as the command asked; otherwise they are being ended

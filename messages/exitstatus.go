@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// ExitKind tells what an ExitStatus holds.
+// ExitKind says what an ExitStatus holds.
 type ExitKind string
 
 // The kinds of ExitStatus.
@@ -34,7 +34,7 @@ func StatusSignaled(sig syscall.Signal) ExitStatus {
 // StatusNone is the status where the kernel reported none.
 func StatusNone() ExitStatus { return ExitStatus{Kind: ExitNone} }
 
-// Code is the exit code shown to a model and to scripts: the leader's own, 128+n for signal n, and false where there is
+// Code is the exit code for models and scripts: the leader's own, or 128+n for signal n; false if there is
 // no status.
 func (s ExitStatus) Code() (code int, known bool) {
 	switch s.Kind {
@@ -47,7 +47,7 @@ func (s ExitStatus) Code() (code int, known bool) {
 	}
 }
 
-// Signal is the signal that killed the leader, and false where none did.
+// Signal is the signal that killed the leader; false if none did.
 func (s ExitStatus) Signal() (sig syscall.Signal, killed bool) {
 	if s.Kind != ExitSignal {
 		return 0, false

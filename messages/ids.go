@@ -9,7 +9,7 @@ import (
 // SessionID names one conversation of a host. It is chosen by the runtime and unique within it.
 type SessionID string
 
-// ProcessID is the number a model sees for one command we started: 1000 to 99999, never the kernel's pid.
+// ProcessID is the number that a model sees for one command: 1000 to 99999, never the kernel's pid.
 // Zero means "no process".
 type ProcessID int
 
@@ -41,7 +41,7 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// The size of a terminal for which nobody chose one.
+// The default size of a terminal.
 const (
 	DefaultSizeRows = 24
 	DefaultSizeCols = 80

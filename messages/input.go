@@ -5,7 +5,7 @@ import "time"
 // WriteStdin sends bytes to a process and waits for output. Bytes go out in the order in which the requests arrive. It is
 // answered with a *Result or an *Error. Without bytes it is a Poll.
 //
-// A process on pipes without input takes only one thing: the single byte 0x03 interrupts it (SIGINT to its group).
+// A process on pipes without input accepts only the single byte 0x03, which interrupts it (SIGINT to its group).
 type WriteStdin struct {
 	Process ProcessID `json:"process"`
 	Bytes   []byte    `json:"bytes,omitempty"`
@@ -16,14 +16,14 @@ type WriteStdin struct {
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 	// NoTimeout is Poll.NoTimeout; there must then be no bytes.
 	NoTimeout bool `json:"noTimeout,omitempty"`
-	// UntilTaken answers as soon as the process has taken the bytes, and takes no output: for callers that follow it.
+	// UntilTaken answers as soon as the process has taken the bytes, and takes no output: for callers that follow the process.
 	UntilTaken bool `json:"untilTaken,omitempty"`
-	// Patience bounds how long the process may take to accept the bytes; the rest is then discarded, and the result says
-	// so. Nil means DefaultWritePatience; with zero it gets what it takes at once.
+	// Patience bounds how long the process may take to accept the bytes; then the rest is discarded, and the result says
+	// so. Nil means DefaultWritePatience; zero offers the bytes only once.
 	Patience *time.Duration `json:"patienceNs,omitempty"`
 }
 
-// DefaultWritePatience is WriteStdin.Patience where none is named.
+// DefaultWritePatience is the default of WriteStdin.Patience.
 const DefaultWritePatience = 30 * time.Second
 
 // Poll waits for output: until the process ends or the yield time is over. It is answered with a *Result or an *Error.

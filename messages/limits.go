@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits bound what one command may use, with all that it starts. A zero field is no bound. Of a session's limits and a
-// command's own, the tighter one of each holds.
+// Limits bound what one command may use, with all processes that it starts. A zero field means no bound. If both the session
+// and the command set a limit, the tighter one holds.
 type Limits struct {
 	OutputBytes int64         `json:"outputBytes,omitempty"` // of all streams together
 	CPUTime     time.Duration `json:"cpuTimeNs,omitempty"`   // of all processors together
@@ -29,11 +29,11 @@ const (
 	LimitOpenFiles Limit = "open_files"
 )
 
-// limitNames are for sentences.
+// limitNames are the names of the limits in sentences.
 var limitNames = map[Limit]string{LimitOutput: "output", LimitCPUTime: "CPU time", LimitWallTime: "time", LimitMemory: "memory",
 	LimitProcesses: "processes", LimitOpenFiles: "open files"}
 
-// Set are the limits that are bounds.
+// Set lists the limits that are not zero.
 func (l Limits) Set() (set []Limit) {
 	for _, one := range l.all() {
 		if one.value != 0 {
@@ -53,7 +53,7 @@ func (l Limits) all() [6]limitValue {
 		{LimitMemory, l.MemoryBytes}, {LimitProcesses, int64(l.Processes)}, {LimitOpenFiles, int64(l.OpenFiles)}}
 }
 
-// Check finds a negative limit.
+// Check returns an error for a negative limit.
 func (l Limits) Check() error {
 	for _, one := range l.all() {
 		if one.value < 0 {
@@ -64,7 +64,7 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Tighter has the tighter one of each.
+// Tighter combines two sets of limits: the tighter value of each.
 func (l Limits) Tighter(other Limits) Limits {
 	return Limits{OutputBytes: tighter(l.OutputBytes, other.OutputBytes), CPUTime: tighter(l.CPUTime, other.CPUTime),
 		WallTime: tighter(l.WallTime, other.WallTime), MemoryBytes: tighter(l.MemoryBytes, other.MemoryBytes),

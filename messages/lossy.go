@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// lossy makes bytes a text, with one U+FFFD for each character that is broken.
+// lossy turns bytes into text, with one U+FFFD for each broken character.
 func lossy(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)
@@ -23,8 +23,8 @@ func lossy(p []byte) string {
 	return b.String()
 }
 
-// subpart is how many bytes of a text that begins with a broken character are replaced as one: the longest beginning of a
-// character that they are, or else a single byte. It is what the Unicode standard recommends (chapter 3, "U+FFFD
+// subpart is how many bytes one U+FFFD replaces at the start of p, which begins with a broken character: the longest valid
+// beginning of a character, or else a single byte. The Unicode standard recommends this (chapter 3, "U+FFFD
 // Substitution of Maximal Subparts").
 func subpart(p []byte) int {
 	low, high, more := byte(0x80), byte(0xBF), 0 // the range of the second byte, and how many bytes follow the first

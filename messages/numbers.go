@@ -2,7 +2,7 @@ package messages
 
 import "time"
 
-// ExecYield is how long an ExecCommand waits; nil is a caller who has not said.
+// ExecYield is how long an ExecCommand waits; nil means the default.
 func ExecYield(requested *time.Duration) time.Duration {
 	return min(max(or(requested, DefaultExecYield), MinYield), MaxYield)
 }
@@ -12,7 +12,7 @@ func WriteYield(requested *time.Duration) time.Duration {
 	return min(max(or(requested, DefaultWriteYield), MinYield), MaxYield)
 }
 
-// PollYield is how long a Poll waits in a session whose longest poll is longest; less than MinPoll counts as MinPoll.
+// PollYield is how long a Poll waits in a session that allows polls up to longest; less than MinPoll counts as MinPoll.
 func PollYield(requested *time.Duration, longest time.Duration) time.Duration {
 	return min(max(or(requested, 0), MinPoll), max(longest, MinPoll))
 }
@@ -24,7 +24,7 @@ func or(said *time.Duration, unsaid time.Duration) time.Duration {
 	return *said
 }
 
-// Check finds a number that is none for its field.
+// Check returns an error for a number that its field cannot have.
 func (m ExecCommand) Check() error {
 	if err := m.Limits.Check(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (m ExecCommand) Check() error {
 		number("maxOutputBytes", m.MaxOutputBytes))
 }
 
-// Check finds a number that is none for its field, and a timeout beside NoTimeout.
+// Check returns an error for a number that its field cannot have, and for a timeout beside NoTimeout.
 func (m RunCommand) Check() error {
 	if m.NoTimeout && m.Timeout != nil {
 		return contradiction("run", "timeout", "a run without a timeout has one; leave one of them out")
@@ -44,7 +44,7 @@ func (m RunCommand) Check() error {
 	return notNegative("run", number("timeout", m.Timeout))
 }
 
-// Check finds a number that is none for its field, and what does not go with NoTimeout.
+// Check returns an error for a number that its field cannot have, and for a field that contradicts NoTimeout.
 func (m WriteStdin) Check() error {
 	switch {
 	case m.NoTimeout && m.Yield != nil:
@@ -56,7 +56,7 @@ func (m WriteStdin) Check() error {
 		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))
 }
 
-// Check finds a number that is none for its field, and a yield beside NoTimeout.
+// Check returns an error for a number that its field cannot have, and for a yield beside NoTimeout.
 func (m Poll) Check() error {
 	if m.NoTimeout && m.Yield != nil {
 		return yieldWithoutEnd("poll")
@@ -65,13 +65,13 @@ func (m Poll) Check() error {
 		number("maxOutputBytes", m.MaxOutputBytes))
 }
 
-// Check finds a number that is none for its field.
+// Check returns an error for a number that its field cannot have.
 func (m Terminate) Check() error { return notNegative("terminate", number("grace", m.Grace)) }
 
-// Check finds a number that is none for its field.
+// Check returns an error for a number that its field cannot have.
 func (m AwaitExit) Check() error { return notNegative("wait", number("for", m.For)) }
 
-// Check finds a number that is none for its field.
+// Check returns an error for a number that its field cannot have.
 func (m ReadOutput) Check() error {
 	return notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait))
 }
@@ -84,7 +84,7 @@ func contradiction(op, subject, detail string) error {
 	return &Error{Code: ErrInvalidRequest, Op: op, Subject: subject, Detail: detail}
 }
 
-// field is a number in a request, by the name that it has on a wire.
+// field is a number in a request, with its name in JSON.
 type field struct {
 	name     string
 	negative bool

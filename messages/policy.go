@@ -11,23 +11,24 @@ type ApprovalMode string
 
 // The modes. The zero value means ApproveOnRequest.
 const (
-	ApproveUntrusted ApprovalMode = "untrusted"  // before everything that is not known to be safe
-	ApproveOnFailure ApprovalMode = "on-failure" // after the sandbox has stopped a command, before it runs again without
-	ApproveOnRequest ApprovalMode = "on-request" // before what asks for more than the sandbox allows
+	ApproveUntrusted ApprovalMode = "untrusted"  // before every command that is not known to be safe
+	ApproveOnFailure ApprovalMode = "on-failure" // after the sandbox has stopped a command, before it runs again without one
+	ApproveOnRequest ApprovalMode = "on-request" // before a command that asks for more than the sandbox allows
 	ApproveGranular  ApprovalMode = "granular"   // as on-request, but each reason to ask can be switched off
-	ApproveNever     ApprovalMode = "never"      // what would need an answer is refused
+	ApproveNever     ApprovalMode = "never"      // never; a command that would need an answer is refused
 )
 
-// GranularApproval says, for the mode ApproveGranular, which reasons may lead to a question. What may not is refused.
+// GranularApproval says, for the mode ApproveGranular, which reasons may lead to a question. For any other reason the command is
+// refused.
 type GranularApproval struct {
-	SandboxApproval    bool `json:"sandbox_approval"`    // more than the sandbox allows
-	Rules              bool `json:"rules"`               // a prompt rule
-	SkillApproval      bool `json:"skill_approval"`      // kept, and used by nothing here
-	RequestPermissions bool `json:"request_permissions"` // kept, and used by nothing here
-	MCPElicitations    bool `json:"mcp_elicitations"`    // kept, and used by nothing here
+	SandboxApproval    bool `json:"sandbox_approval"`    // a request for more than the sandbox allows
+	Rules              bool `json:"rules"`               // a rule that asks
+	SkillApproval      bool `json:"skill_approval"`      // stored, but without effect
+	RequestPermissions bool `json:"request_permissions"` // stored, but without effect
+	MCPElicitations    bool `json:"mcp_elicitations"`    // stored, but without effect
 }
 
-// ApprovalPolicy is a mode with what belongs to it. In JSON it is the mode's name, or {"granular": {…}}.
+// ApprovalPolicy is a mode with its details. In JSON it is the mode's name, or {"granular": {…}}.
 type ApprovalPolicy struct {
 	Mode     ApprovalMode
 	Granular GranularApproval // for ApproveGranular only
@@ -62,7 +63,7 @@ func (p *ApprovalPolicy) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Check finds a mode that there is not.
+// Check returns an error for an unknown mode.
 func (p ApprovalPolicy) Check() error {
 	switch p.Mode {
 	case "", ApproveUntrusted, ApproveOnFailure, ApproveOnRequest, ApproveGranular, ApproveNever:
@@ -88,7 +89,7 @@ const (
 	SandboxDangerFullAccess SandboxType = "danger-full-access"
 	SandboxReadOnly         SandboxType = "read-only"
 	SandboxWorkspaceWrite   SandboxType = "workspace-write"
-	SandboxExternal         SandboxType = "external-sandbox" // somebody else confines
+	SandboxExternal         SandboxType = "external-sandbox" // something other than execbus confines the command
 )
 
 // SandboxPolicy says what a confined command may do. It is a value and is never changed.
@@ -96,27 +97,27 @@ type SandboxPolicy struct {
 	Type SandboxType `json:"type"`
 	// NetworkAccess lets a read-only, workspace-write or external-sandbox command use the network.
 	NetworkAccess bool `json:"network_access,omitempty"`
-	// Of workspace-write: directories besides the working directory, and which of $TMPDIR and /tmp are not writable.
+	// For workspace-write: the writable directories besides the working directory, and whether $TMPDIR and /tmp are not writable.
 	WritableRoots       []string `json:"writable_roots,omitempty"`
 	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
 	ExcludeSlashTmp     bool     `json:"exclude_slash_tmp,omitempty"`
 	// ProtectedNames are file names besides .git, .agents and .codex that stay read-only at the top of each writable root.
 	ProtectedNames []string `json:"protected_names,omitempty"`
-	// DeniedReads are absolute paths that cannot be read, with all below them.
+	// DeniedReads are absolute paths that cannot be read, with everything below them.
 	DeniedReads []string `json:"denied_reads,omitempty"`
-	// Sockets are absolute paths of unix sockets that can be reached although they lie outside of the writable roots.
+	// Sockets are absolute paths of unix sockets outside of the writable roots that a command can still reach.
 	Sockets []string `json:"sockets,omitempty"`
 }
 
 // MaxPolicyPaths bounds each of the lists of a SandboxPolicy.
 const MaxPolicyPaths = 16
 
-// Confined reports whether a command under this policy has to be put into a sandbox of ours.
+// Confined reports whether execbus must confine a command under this policy.
 func (p SandboxPolicy) Confined() bool {
 	return p.Type != SandboxDangerFullAccess && p.Type != SandboxExternal
 }
 
-// Check finds a type that there is not, paths that are not absolute, and names that are paths.
+// Check returns an error for an unknown type, a path that is not absolute, and a name that is a path.
 func (p SandboxPolicy) Check() error {
 	switch p.Type {
 	case "", SandboxDangerFullAccess, SandboxReadOnly, SandboxWorkspaceWrite, SandboxExternal:
@@ -139,7 +140,7 @@ func (p SandboxPolicy) Check() error {
 					return badPolicy("%q in protected_names is not the name of a file; leave directories out", path)
 				}
 			case !strings.HasPrefix(path, "/"):
-				return badPolicy("%q in %s is not absolute; name it from the root on", path, list.field)
+				return badPolicy("%q in %s is not absolute; use an absolute path", path, list.field)
 			}
 		}
 	}
@@ -178,7 +179,7 @@ type SandboxPermissions string
 const (
 	PermissionsUseDefault       SandboxPermissions = "use_default"
 	PermissionsRequireEscalated SandboxPermissions = "require_escalated"           // run without a sandbox
-	PermissionsWithAdditional   SandboxPermissions = "with_additional_permissions" // stay in a wider one
+	PermissionsWithAdditional   SandboxPermissions = "with_additional_permissions" // run in a wider sandbox
 )
 
 // AdditionalPermissions is what a request with PermissionsWithAdditional asks for.
@@ -192,7 +193,7 @@ type NetworkPermissions struct {
 	Enabled bool `json:"enabled"`
 }
 
-// FileSystemPermissions are paths, relative ones to the command's working directory.
+// FileSystemPermissions are paths; relative ones are relative to the command's working directory.
 type FileSystemPermissions struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
@@ -228,12 +229,12 @@ func (p *AdditionalPermissions) String() string {
 
 // CommandPolicy is the part of a command that says what it may do; ExecCommand and RunCommand share it.
 type CommandPolicy struct {
-	// SandboxPermissions asks for more than the session's sandbox allows; Justification tells the person who is asked why
-	// and needs SandboxPermissions to be set.
+	// SandboxPermissions asks for more than the session's sandbox allows. Justification tells the person who is asked why; it
+	// requires SandboxPermissions.
 	SandboxPermissions SandboxPermissions `json:"sandboxPermissions,omitempty"`
 	Justification      string             `json:"justification,omitempty"`
 	// AdditionalPermissions belongs to PermissionsWithAdditional.
 	AdditionalPermissions *AdditionalPermissions `json:"additionalPermissions,omitempty"`
-	// PrefixRule is the rule that the caller suggests to remember for commands like this one.
+	// PrefixRule is the prefix that the caller suggests for a rule about commands like this one.
 	PrefixRule []string `json:"prefixRule,omitempty"`
 }

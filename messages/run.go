@@ -3,7 +3,7 @@ package messages
 import "time"
 
 // RunCommand asks for one command to be run to its end, with stdout and stderr apart. It is answered once,
-// with a *RunResult, or with an *Error if it could not be run. What it leaves running in the background is ended with it.
+// with a *RunResult, or with an *Error if the command could not be run. Background children are ended with the command.
 type RunCommand struct {
 	CommandPolicy
 	Call        CallID             `json:"call,omitempty"`
@@ -14,13 +14,13 @@ type RunCommand struct {
 	Login       *bool              `json:"login,omitempty"`
 	Dir         string             `json:"dir,omitempty"`
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
-	// OpenStdin gives it an input that can be written to; otherwise it reads end-of-file.
+	// OpenStdin gives the command an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
-	// Timeout kills the tree when it is over. Nil and zero mean DefaultRunTimeout10s, or none with Full. NoTimeout means none;
-	// Timeout must then be nil.
+	// Timeout is how long the command may run before its tree is killed. Nil and zero mean DefaultRunTimeout10s, or no timeout with
+	// Full. NoTimeout means no timeout; Timeout must then be nil.
 	Timeout   *time.Duration `json:"timeoutNs,omitempty"`
 	NoTimeout bool           `json:"noTimeout,omitempty"`
-	// Limits bound what the command may use, beside the session's.
+	// Limits bound what the command may use, in addition to the session's limits.
 	Limits Limits `json:"limits,omitzero"`
 	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, and joins them whole in Aggregated.
 	Full bool `json:"full,omitempty"`
@@ -31,11 +31,11 @@ const (
 	DefaultRunTimeout10s = 10 * time.Second
 	// MaxRunOutput is how much of the beginning of each stream a result keeps.
 	MaxRunOutput = 1 << 20
-	// MaxFullOutput is the same for a full run: a bound for the host's memory, not for output anybody reads.
+	// MaxFullOutput is the same for a full run: it protects the host's memory.
 	MaxFullOutput = 256 << 20
-	// RunDrain is how long after the leader's exit a result waits for the end of its streams; what was read is kept.
+	// RunDrain is how long after the leader's exit a result waits for the end of its streams; it keeps the output read until then.
 	RunDrain = 2 * time.Second
-	// RunCancelGrace lies between SIGTERM and SIGKILL when a run is cancelled.
+	// RunCancelGrace is the time between SIGTERM and SIGKILL when a run is cancelled.
 	RunCancelGrace = 50 * time.Millisecond
 	// ExitCodeRunTimedOut and ExitCodeRunCancelled are exit codes of a result; see RunResult.ExitCode.
 	ExitCodeRunTimedOut  = 124
@@ -45,8 +45,8 @@ const (
 // RunResult is how a RunCommand ended.
 type RunResult struct {
 	Process ProcessID `json:"process"`
-	// ExitCode is ExitCodeRunTimedOut after a timeout, ExitCodeRunCancelled after a cancellation, -1 where the kernel's word was lost, and
-	// otherwise the leader's own or 128+n for signal n. Status is what the kernel said in any case.
+	// ExitCode is ExitCodeRunTimedOut after a timeout, ExitCodeRunCancelled after a cancellation, -1 if the kernel's report was lost,
+	// and otherwise the leader's own or 128+n for signal n. Status is always what the kernel reported.
 	ExitCode  int        `json:"exitCode"`
 	Status    ExitStatus `json:"status"`
 	Lost      string     `json:"lost,omitempty"` // why Status is none although the leader has ended
@@ -54,14 +54,14 @@ type RunResult struct {
 	Cancelled bool       `json:"cancelled"`
 	Stdout    []byte     `json:"stdout"`
 	Stderr    []byte     `json:"stderr"`
-	// Aggregated is both streams in at most MaxRunOutput bytes (see Full): stdout and then stderr where that fits; otherwise
-	// a third of the room goes to stdout and two thirds to stderr, and what one does not need is the other's.
+	// Aggregated is both streams in at most MaxRunOutput bytes (see Full): stdout and then stderr if they fit. Otherwise
+	// stdout gets a third of the room and stderr two thirds, and either gets the room that the other does not need.
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"`  // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"durationNs"`         // from the start of the program to its exit
 	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
-	Denial     *Denial       `json:"denial,omitempty"`   // the sandbox stopped it
-	Limit      Limit         `json:"limit,omitempty"`    // it was ended because it had reached this one
+	Denial     *Denial       `json:"denial,omitempty"`   // if the sandbox stopped the command
+	Limit      Limit         `json:"limit,omitempty"`    // the limit that ended the command
 }
 
 // Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.
@@ -77,9 +77,9 @@ func AggregateRun(stdout, stderr []byte, limit int) []byte {
 	return append(append(joined, stdout...), stderr...)
 }
 
-// NormalizeRun makes a result of any outcome: the result itself where there is one (a timeout has one), and otherwise a
-// result with exit code -1 whose stderr is the error's sentence. Of a command that the sandbox stopped, Aggregated is what
-// it said on stderr, or else all it said, behind "failed in sandbox: ".
+// NormalizeRun turns any outcome into a result: the result itself if there is one (a timeout has one), and otherwise a
+// result with exit code -1 whose stderr is the error's sentence. For a command that the sandbox stopped, Aggregated becomes
+// "failed in sandbox: " and its stderr, or all of its output if stderr is empty.
 func NormalizeRun(result *RunResult, err error) *RunResult {
 	switch {
 	case result != nil && result.Denial != nil:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal sends a signal to a process. It is answered with an *Error if that cannot be done. In JSON a signal has its name:
-// "SIGTERM", and "SIG35" where it has none.
+// Signal sends a signal to a process. It is answered with an *Error if that cannot be done. In JSON a signal is its name:
+// "SIGTERM", or "SIG35" if it has none.
 type Signal struct {
 	Process ProcessID
 	Signal  syscall.Signal
@@ -31,7 +31,7 @@ func (s Signal) MarshalJSON() ([]byte, error) {
 	return json.Marshal(signalJSON{s.Process, signalName(s.Signal), s.Tree})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A name that there is not is an error.
+// UnmarshalJSON implements json.Unmarshaler. An unknown name is an error.
 func (s *Signal) UnmarshalJSON(text []byte) error {
 	var read signalJSON
 	if err := json.Unmarshal(text, &read); err != nil {
@@ -44,7 +44,7 @@ func (s *Signal) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// signalName is what a signal is called on this platform.
+// signalName is the name of a signal on this platform.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name

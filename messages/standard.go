@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// StandardError names an error of the standard library that an Error is as well, because its code alone does not say it.
+// StandardError names an error of the standard library that an Error also matches, if its code alone does not imply that.
 type StandardError string
 
 // The standard errors.
@@ -19,7 +19,7 @@ const (
 	LikePermission       StandardError = "permission"        // fs.ErrPermission
 )
 
-// LikeOf is the standard error that an error is; empty if it is none of them.
+// LikeOf is the standard error that an error matches; empty if it matches none of them.
 func LikeOf(err error) StandardError {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -34,7 +34,7 @@ func LikeOf(err error) StandardError {
 	return ""
 }
 
-// standard reports whether e is an error of the standard library.
+// standard reports whether e matches an error of the standard library.
 func (e *Error) standard(target error) bool {
 	switch target {
 	case exec.ErrNotFound:

@@ -10,19 +10,19 @@ type Cause string
 
 // The causes.
 const (
-	CauseExited         Cause = "exited"          // the leader ended by itself, by code or by somebody else's signal
-	CauseTerminated     Cause = "terminated"      // we ended it; TerminatedBy says on whose behalf
-	CauseSpawnFailed    Cause = "spawn_failed"    // it never ran
-	CauseRejected       Cause = "rejected"        // policy or the user refused it
-	CauseAborted        Cause = "aborted"         // the user stopped the turn while it waited for an answer
-	CauseSandboxDenied  Cause = "sandbox_denied"  // the sandbox stopped it
+	CauseExited         Cause = "exited"          // the leader exited, or a signal killed it that execbus did not send
+	CauseTerminated     Cause = "terminated"      // execbus ended the process; TerminatedBy says why
+	CauseSpawnFailed    Cause = "spawn_failed"    // the program never ran
+	CauseRejected       Cause = "rejected"        // a policy or the user refused the command
+	CauseAborted        Cause = "aborted"         // the user stopped the turn while the command waited for an answer
+	CauseSandboxDenied  Cause = "sandbox_denied"  // the sandbox stopped the command
 	CauseRuntimeFailure Cause = "runtime_failure" // execbus itself failed
 )
 
-// TerminatedBy is on whose behalf a process was terminated.
+// TerminatedBy says who or what terminated a process.
 type TerminatedBy string
 
-// The initiators of a termination.
+// The values of TerminatedBy.
 const (
 	TerminatedByUser         TerminatedBy = "user"
 	TerminatedByPrune        TerminatedBy = "prune"
@@ -33,7 +33,7 @@ const (
 	TerminatedByOwner        TerminatedBy = "owner"
 )
 
-// OnLeaderExit declares what becomes of background children when the leader exits.
+// OnLeaderExit says what happens to background children when the leader exits.
 type OnLeaderExit string
 
 // The choices. The zero value means LeaderExitEndsTree.
@@ -49,29 +49,29 @@ type Survivor struct {
 	Why  string `json:"why"`
 }
 
-// TreeReport says what became of a leader's descendants.
+// TreeReport says what happened to a leader's descendants.
 type TreeReport struct {
 	// Ended counts the descendants (the leader not included) that were still alive when the ending began or appeared
 	// during it, and are gone now.
 	Ended int `json:"ended"`
-	// Survivors names what is still alive; empty is the normal case.
+	// Survivors names the processes that are still alive; normally there are none.
 	Survivors []Survivor `json:"survivors,omitempty"`
-	// Airtight is true where the kernel guarantees that no descendant can hide from the search (a subreaper, pid
-	// namespace or cgroup); without it the report covers what could be found.
+	// Airtight is true if the kernel guarantees that no descendant can hide from the search (a subreaper, pid
+	// namespace or cgroup); otherwise the report covers only the descendants that could be found.
 	Airtight bool `json:"airtight"`
 }
 
-// EndRecord is the last word on a process.
+// EndRecord is the final record of a process.
 type EndRecord struct {
 	Cause    Cause         `json:"cause"`
 	By       TerminatedBy  `json:"by,omitempty"`    // with CauseTerminated
-	Limit    Limit         `json:"limit,omitempty"` // with ByLimit, where it is known which
+	Limit    Limit         `json:"limit,omitempty"` // with TerminatedByLimit, if it is known which
 	Status   ExitStatus    `json:"status"`
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"durationNs"`         // from the start of the program to the leader's exit; of several attempts, the last
 	Waited   time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
 	Detail   string        `json:"detail,omitempty"`
-	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and where a retry was refused
+	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and if a retry was refused
 }
 
 // String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".
@@ -94,16 +94,16 @@ func (r *EndRecord) String() string {
 
 // Denial is what is known about a command that its sandbox stopped.
 type Denial struct {
-	// Operation is what was not allowed, and Path or Address to what; empty where not known.
+	// Operation is the operation that was denied, and Path or Address is its object; empty if not known.
 	Operation string `json:"operation,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Address   string `json:"address,omitempty"`
-	// Rule is what forbade it, in words.
+	// Rule is the rule that forbade it, in words.
 	Rule string `json:"rule,omitempty"`
-	// Grant is the least that would have allowed it, as a request can ask for it; nil where not known, or where nothing would.
+	// Grant is the smallest permission that would have allowed it, in the form of a request; nil if not known, or if none would.
 	Grant *AdditionalPermissions `json:"grant,omitempty"`
-	// FromText says that it was guessed from the output. Otherwise the kernel said so, or the output names what the policy
-	// forbids.
+	// FromText says that the denial was guessed from the output. Otherwise the kernel reported it, or the output names an
+	// operation that the policy forbids.
 	FromText bool `json:"fromText,omitempty"`
 }
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// OriginalTokens estimates all output since the last answer, what was dropped included.
+// OriginalTokens estimates the tokens of all output since the last answer, dropped output included.
 func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r.Omitted) }
 
-// Text is the result as a model reads it: what happened, in one line that says how the process stands and further ones
-// where there is more to say, and the output as UTF-8, cut in the middle to MaxOutputTokens or MaxOutputBytes.
+// Text is the result as a model reads it: one line with the state of the process, further lines if there is more to
+// report, and the output as UTF-8, cut in the middle to MaxOutputTokens or MaxOutputBytes.
 func (r *Result) Text() string {
 	var b strings.Builder
 	if r.ChunkID != "" {
@@ -34,7 +34,7 @@ func (r *Result) Text() string {
 	return b.String()
 }
 
-// standing is the one thing that is said of every process: that it runs, or how it ended.
+// standing says that the process runs, or how it ended.
 func (r *Result) standing() string {
 	switch {
 	case r.Running:
@@ -52,7 +52,7 @@ func (r *Result) left() bool {
 	return known || r.Lost != ""
 }
 
-// writeInput says what became of bytes that were written.
+// writeInput reports on the bytes that were written.
 func (r *Result) writeInput(b *strings.Builder) {
 	for _, earlier := range r.EarlierInput {
 		fmt.Fprintf(b, "Earlier input: %s\n", earlier)
@@ -74,7 +74,7 @@ func (o InputOutcome) String() string {
 	return text
 }
 
-// String says what became of the children.
+// String says how many children there are, and whether they are kept.
 func (b *Background) String() string {
 	if b.Kept {
 		return fmt.Sprintf("%d kept running", b.Count)

@@ -14,7 +14,7 @@ const BytesPerToken = 4
 func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / BytesPerToken }
 
 // OutputText is the output part of Text. Every broken character becomes one U+FFFD. If bytes were dropped an OmissionMarker
-// stands in their place; where cutting takes it away it stands in front.
+// stands in their place, or in front of the output if cutting removes that place.
 func (r *Result) OutputText() string {
 	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)
 	if r.Omitted == 0 {
@@ -33,7 +33,7 @@ func (r *Result) OutputText() string {
 	return warning(r.OriginalTokens()) + body
 }
 
-// OmissionMarker stands in a text where so many bytes of output were dropped.
+// OmissionMarker stands in a text in place of that many dropped bytes of output.
 func OmissionMarker(bytes int64) string { return fmt.Sprintf("\n... %d bytes omitted ...\n", bytes) }
 
 // Truncate cuts a text that has more than maxTokens tokens in the middle, and then says so in front of it.
@@ -47,13 +47,13 @@ func TruncateBytes(text string, maxBytes int) string {
 	return limitOf(math.MaxInt, &maxBytes).apply(text, int64(Tokens(len(text))))
 }
 
-// limit is how long a text may be, and in what is counted what was cut out of it.
+// limit is how long a text may be, and the unit in which the mark counts what was cut.
 type limit struct {
 	bytes      int
 	characters bool // otherwise tokens
 }
 
-// limitOf is the tighter of two bounds; nil is none. One that is too large to be counted in bytes is none.
+// limitOf is the tighter of two bounds; nil means no bound, and so does a number of tokens too large to be counted in bytes.
 func limitOf(tokens int, bytes *int) limit {
 	l := limit{bytes: min(max(tokens, 0), math.MaxInt/BytesPerToken) * BytesPerToken}
 	if bytes != nil && *bytes < l.bytes {
@@ -70,7 +70,7 @@ func (l limit) apply(text string, original int64) string {
 	return fmt.Sprintf("%sTotal output lines: %d\n\n%s", warning(original), lines(text), l.middle(text))
 }
 
-// middle keeps the first and the last half of what a longer text may have.
+// middle cuts a longer text in its middle: half of the limit stays at each end.
 func (l limit) middle(text string) string {
 	left, right := middle(text, l.bytes)
 	mark := fmt.Sprintf("…%d tokens truncated…", Tokens(len(text)-l.bytes))
@@ -93,7 +93,7 @@ func lines(text string) int {
 	return n
 }
 
-// middle is what goes if budget bytes of a longer text stay, half of them at each end and cut back to whole characters.
+// middle is the part to cut if budget bytes of a longer text stay, half of them at each end and cut back to whole characters.
 func middle(text string, budget int) (left, right int) {
 	left = budget / 2
 	right = len(text) - (budget - left)

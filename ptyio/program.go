@@ -73,7 +73,7 @@ func reached(ctx context.Context, launch Launch) (string, error) {
 
 func checkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return invalid("dir", fmt.Sprintf("%q is not absolute; name it from the root on", dir), "")
+		return invalid("dir", fmt.Sprintf("%q is not absolute; use an absolute path", dir), "")
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
