@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/coder/websocket v1.8.15
 	github.com/execbus/execbus v0.0.0
+	github.com/fsnotify/fsnotify v1.10.1
 )
 
 require (

@@ -1,0 +1,108 @@
+// Command compare measures two of the examples beside the programs whose work they do: watch beside reflex, and webterm beside
+// gotty. It prints a table in Markdown. The originals come from the Go module proxy; one that is not to be had is reported, and
+// its column stays empty. Run it in the directory of the examples, on Linux: go run ./compare
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/examples/compare/measure"
+)
+
+// program is a column of the table, and measure the part of it that needs the program to run.
+type program struct {
+	name, module string // module: where an original is had
+	measure      func(binary string) []string
+}
+
+func main() {
+	log.SetFlags(0)
+	programs := []program{
+		{"watch", "", func(binary string) []string { return measure.Watcher(binary) }},
+		{"reflex", "github.com/cespare/reflex", func(binary string) []string {
+			return measure.Watcher(binary, "-d", "none")
+		}},
+		{"webterm", "", measure.Terminal},
+		// No gotty was to be had when this was written: what speaks its protocol could not have been tried.
+		{"gotty", "github.com/sorenisanerd/gotty", func(string) []string { return make([]string, 4) }},
+	}
+	lines := []string{"| |", "|---|", "| output lost, of commands that exit at once |", "| output lost, of a service that is restarted |",
+		"| daemons left when it was stopped |", "| daemons left when it was killed |", "| binary without symbols |",
+		"| lines of Go of its own |"}
+	scratch, err := os.MkdirTemp("", "compare-")
+	check(err)
+	for _, p := range programs {
+		cells, err := p.column(scratch)
+		if err != nil {
+			log.Printf("%s: %v", p.name, err)
+			cells = append([]string{p.name, "---"}, make([]string, len(lines)-2)...)
+		}
+		for i, cell := range cells {
+			lines[i] += " " + cell + " |"
+		}
+	}
+	fmt.Printf("%s\n\n%s/%s, %s, %s\n", strings.Join(lines, "\n"), runtime.GOOS, runtime.GOARCH, runtime.Version(),
+		time.Now().UTC().Format(time.DateOnly))
+	check(os.RemoveAll(scratch))
+}
+
+// check ends the measurement of one program.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// column builds a program and measures it.
+func (p program) column(scratch string) (cells []string, err error) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			err = fmt.Errorf("not measured: %v", failed)
+		}
+	}()
+	title, source, arguments := p.name, p.name, []string{"build", "-o", scratch, "./" + p.name}
+	if p.module != "" {
+		var module struct{ Dir, Version, Error string }
+		output, err := exec.Command("go", "mod", "download", "-json", p.module+"@latest").Output()
+		if json.Unmarshal(output, &module) != nil || err != nil {
+			return nil, fmt.Errorf("not to be had: %w: %s", err, module.Error)
+		}
+		title, source = p.name+" "+module.Version, module.Dir
+		arguments = []string{"install", p.module + "@" + module.Version}
+	}
+	build := exec.Command("go", append([]string{arguments[0], "-trimpath", "-ldflags=-s -w"}, arguments[1:]...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOBIN="+scratch)
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("does not build: %w: %s", err, output)
+	}
+	binary := filepath.Join(scratch, p.name)
+	info, err := os.Stat(binary)
+	check(err)
+	cells = append([]string{title, "---"}, p.measure(binary)...)
+	return append(cells, fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), fmt.Sprint(count(source))), nil
+}
+
+// count counts the lines of Go below a directory, without tests and without what is vendored.
+func count(dir string) (lines int) {
+	check(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && entry.Name() == "vendor" {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			check(err)
+			lines += strings.Count(string(text), "\n")
+		}
+		return nil
+	}))
+	return lines
+}
