@@ -121,7 +121,7 @@ func withC(t *testing.T) []string {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip(err)
 	}
-	return []string{"CGO_ENABLED=1"}
+	return []string{"CGO_ENABLED=1", "GOFLAGS=-mod=mod -ldflags=-w"} // what is for debuggers takes long to link
 }
 
 // playing runs a host, and looks at what is left of it when it has ended.
@@ -289,7 +289,7 @@ func TestHostsHoweverTheyAreBuilt(t *testing.T) {
 	}{
 		{"with the race detector", true, []string{"-race", "."}},
 		{"with coverage", false, []string{"-cover", "."}},
-		{"as a static PIE", true, []string{"-buildmode=pie", "-tags=netgo,osusergo", "-ldflags=-linkmode=external -extldflags=-static-pie", "."}},
+		{"as a static PIE", true, []string{"-buildmode=pie", "-tags=netgo,osusergo", "-ldflags=-w -linkmode=external -extldflags=-static-pie", "."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -335,7 +335,7 @@ func TestAHostThatNeedsTheLoader(t *testing.T) {
 	if out, err := inModule(t, nil, "gcc", "-x", "c", "-shared", "-o", libraries+"/libodd.so", "odd.c.txt"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	path := build(t, append(env, "CGO_LDFLAGS=-L"+libraries), "./linked")
+	path := build(t, env, "./linked")
 	if out := playing(t, []string{"LD_LIBRARY_PATH=" + libraries}, path); out != warden {
 		t.Errorf("with its library it says\n%s", out)
 	}

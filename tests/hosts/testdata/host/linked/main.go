@@ -1,7 +1,7 @@
 // This program is a host that is linked with a library which only LD_LIBRARY_PATH finds.
 package main
 
-// #cgo LDFLAGS: -L. -lodd
+// #cgo LDFLAGS: -L${SRCDIR}/../libraries -lodd
 // int odd(void);
 import "C"
 
