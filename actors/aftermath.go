@@ -6,7 +6,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// aftermath is a tree that is being ended. The next command must not find it alive: it holds back one start that comes
+// aftermath is a tree that is being ended. The next command must not find it alive, so it holds back one start that comes
 // after its ending began, until it is gone.
 type aftermath struct {
 	began time.Time // zero: it is not being ended
@@ -44,7 +44,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 	return false
 }
 
-// letGo lets the start go on that a tree has held back.
+// letGo lets the start that a tree has held back go on.
 func (v *supervisor) letGo(e *entry) {
 	if held := e.aftermath.held; held != nil {
 		e.aftermath.held = nil

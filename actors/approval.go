@@ -16,7 +16,7 @@ const (
 	maxQuestions = 256
 	// maxQuestionNumbers is how many questions an approval actor numbers before the numbers of its successor begin.
 	maxQuestionNumbers = 1_000_000_000
-	// lookForListeners is how often it is seen to that somebody is still there to answer.
+	// lookForListeners is how often the actor checks that somebody is still there to answer.
 	lookForListeners = 250 * time.Millisecond
 )
 
@@ -75,7 +75,7 @@ func (a *approval) handle(message any) {
 	}
 }
 
-// internal handles what timers, work, the approver and the keeper of the rules say.
+// internal handles messages from timers, work, the approver and the keeper of the rules.
 func (a *approval) internal(message any) {
 	switch m := message.(type) {
 	case approverSaid:
@@ -104,7 +104,7 @@ func (a *approval) internal(message any) {
 	}
 }
 
-// consulted answers at once where that can be done, and queues a question otherwise.
+// consulted answers at once where it can, and queues a question otherwise.
 func (a *approval) consulted(c consult) {
 	c.plan = a.plan(c)
 	if v, decided := verdictOf(c, c.plan); decided {
@@ -130,20 +130,20 @@ func (a *approval) consulted(c consult) {
 	a.next()
 }
 
-// tell gives the actor that consulted a verdict. Nothing more is said about them.
+// tell gives a verdict to the actor that asked for it. It is the last message about this consult.
 func (a *approval) tell(c consult, v verdict) {
 	v.id = c.id
 	c.silence.begin()
 	a.ctx.Send(a.supervisor, v)
 }
 
-// plan is what holds for a command now, with the rules and grants that came since it was asked about.
+// plan is the current plan for a command, with the rules and grants that came since it was asked about.
 func (a *approval) plan(c consult) policy.Plan {
 	c.snapshot.Rules, c.snapshot.Granted = a.rules.rules, a.grants.has
 	return a.makePlan(c.request, c.snapshot)
 }
 
-// equal finds a question whose answer is an answer to c, too. A listener to one call only would not be asked about another.
+// equal finds a question whose answer also answers c. A listener to one call only would not be asked about another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
 		first := q.first()
@@ -156,7 +156,7 @@ func (a *approval) equal(c consult) *question {
 	return nil
 }
 
-// next puts the first question, if that has not been done.
+// next puts the first question, unless it has been put already.
 func (a *approval) next() {
 	if len(a.queue) == 0 {
 		a.look.Cancel()
@@ -196,7 +196,7 @@ func (a *approval) decide(m messages.Decide) error {
 	return nil
 }
 
-// resolve acts on an answer. A rule is made first, so that the command and all that come after it find it.
+// resolve acts on an answer. A rule is made first, so that it holds for the command and all later ones.
 func (a *approval) resolve(q *question, d messages.Decision, source messages.DecisionSource) {
 	if a.open(q.ID) == nil {
 		return
@@ -225,7 +225,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	a.review()
 }
 
-// amended goes on with a command whose rule was made. If it could not be, the command runs this once.
+// amended goes on with a command whose rule was made. If making it failed, the command runs this once.
 func (a *approval) amended(m amended) {
 	a.learn(m.newRules)
 	at := slices.IndexFunc(a.queue, func(q *question) bool { return q.ID == m.question })
@@ -258,7 +258,7 @@ func (a *approval) learn(m newRules) {
 	}
 }
 
-// review plans the questions that wait again: what was just decided may answer them.
+// review makes new plans for the questions that wait, because the last decision may answer them.
 func (a *approval) review() {
 	for _, q := range slices.Clone(a.queue) {
 		if q.closed {
@@ -271,7 +271,7 @@ func (a *approval) review() {
 	a.next()
 }
 
-// withdraw forgets one who asked, and the question if nobody else did. The verdict says that all has been said.
+// withdraw removes one asker, and the question if nobody else asked it. The verdict says that no other message follows.
 func (a *approval) withdraw(id messages.ProcessID) {
 	for _, q := range slices.Clone(a.queue) {
 		at := slices.IndexFunc(q.consults, func(c consult) bool { return c.id == id })
@@ -289,7 +289,7 @@ func (a *approval) withdraw(id messages.ProcessID) {
 	a.next()
 }
 
-// forget ends a question that nobody wants an answer to any more. A rule that is being made comes all the same.
+// forget ends a question that nobody waits for any more. A rule that is being made is still made.
 func (a *approval) forget(q *question) {
 	a.take(q)
 	if q.closed {
@@ -299,7 +299,7 @@ func (a *approval) forget(q *question) {
 	}
 }
 
-// finish is where a question ends that has an answer: it tells everyone, and answers who asked.
+// finish ends a question that has an answer: it tells everyone, and answers the askers.
 func (a *approval) finish(q *question, v verdict) {
 	a.take(q)
 	a.resolved(q, v)
@@ -332,7 +332,7 @@ func (a *approval) resolved(q *question, v verdict) {
 // leave is the actor's own end.
 func (a *approval) leave() {
 	a.ctx.Unwatch(a.keeper)
-	refusal := rejected("its session has ended, or nobody can be asked any more")
+	refusal := rejected("its session has ended, or nobody is left to ask")
 	for _, q := range slices.Clone(a.queue) {
 		v := verdict{plan: q.first().plan, source: messages.DecidedByAbsence, refusal: refusal}
 		if q.closed {
@@ -352,7 +352,7 @@ func (a *approval) open(id messages.QuestionID) *question {
 	return nil
 }
 
-// list is the questions that can be answered; the first is the one that is put.
+// list is the list of questions that can be answered; the first is the one that is put.
 func (a *approval) list() messages.Questions {
 	all := messages.Questions{}
 	for _, q := range a.queue {

@@ -13,8 +13,8 @@ import (
 // Approver answers questions on a person's behalf. Its context ends when nobody waits for the answer any more.
 type Approver func(context.Context, messages.Question) (messages.Decision, error)
 
-// approverCall is the one call of the approver that is under way; it is asked one question at a time, and nothing more
-// before it has returned.
+// approverCall is the one call of the approver that is under way. The approver is asked one question at a time, and no
+// other before it has returned.
 type approverCall struct {
 	question messages.QuestionID // empty: none is under way
 	leave    context.CancelFunc
@@ -59,7 +59,7 @@ func (a *approval) callApprover(q *question) {
 	})
 }
 
-// takeTurn waits until the approver can be called. It may be busy only where the actor has crashed that had called it.
+// takeTurn waits until the approver can be called. It can be busy only if the actor that called it has crashed.
 func takeTurn(ctx context.Context, turn chan struct{}, patience time.Duration) bool {
 	select {
 	case turn <- struct{}{}:
@@ -89,7 +89,7 @@ func (a *approval) approverOverdue(id messages.QuestionID) {
 	}
 }
 
-// approverSaid takes an approver's answer. If it has none somebody else may still answer.
+// approverSaid takes an approver's answer. If it has none, somebody else may still answer.
 func (a *approval) approverSaid(m approverSaid) {
 	if a.calling.question == m.question {
 		a.calling.overdue.Cancel()
@@ -116,7 +116,7 @@ func (a *approval) takeAnswer(q *question, m approverSaid) {
 	a.refuseUnheard()
 }
 
-// audience reports whether anybody may answer a question; failed says why the approver will not.
+// audience reports whether anybody can answer a question; failed says why the approver will not.
 func (a *approval) audience(from messages.Origin, failed string) bool {
 	return a.approver != nil && failed == "" && !a.calling.hangs || a.bus.Listening(messages.KindApprovalRequested, from)
 }

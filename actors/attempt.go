@@ -7,8 +7,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// attempt is one spawn of the command, and what is known of its child. The facts come in an order that only the kernel and
-// the spawner know.
+// attempt is one spawn of the command, with the known facts about its child. Only the kernel and the spawner determine the
+// order of the facts.
 type attempt struct {
 	number   int
 	spawning *spawning
@@ -53,7 +53,7 @@ func (p *process) catchUp() {
 // over reports whether nothing is left of the attempt.
 func (a *attempt) over() bool { return a.exit != nil && a.closed && a.treeEnded }
 
-// settled reports whether everything the leader wrote is here, and it is known what becomes of its children.
+// settled reports whether everything that the leader wrote has arrived, and the fate of its children is known.
 func (a *attempt) settled() bool {
 	return a.exit != nil && a.drained && (a.background != nil || a.treeEnded)
 }
@@ -77,7 +77,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	if p.decision.launch.TTY {
 		p.size = p.decision.launch.Size.OrDefault()
 	}
-	if a.number == 1 { // AttemptEnded has announced the others
+	if a.number == 1 { // AttemptEnded has announced the later attempts
 		d := p.decision
 		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
 			Enforced: a.enforced})
@@ -88,7 +88,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	p.sendHeld()
 }
 
-// answerStart answers a call that waited for the start only.
+// answerStart answers a call that waits only for the start.
 func (p *process) answerStart() {
 	if c := p.asker(); c != nil && c.kind == startCall {
 		p.ctx.Send(p.supervisor, yielded{p.id})
@@ -96,7 +96,7 @@ func (p *process) answerStart() {
 	}
 }
 
-// learn notes what a child reports. It reports whether that was news: a host's own spawner may say things twice.
+// learn notes what a child reports. It reports whether that was news: a host's own spawner may report things twice.
 func (p *process) learn(event ptyio.Event) bool {
 	a := p.attempt
 	switch e := event.(type) {
@@ -112,7 +112,7 @@ func (p *process) learn(event ptyio.Event) bool {
 		a.drained = true
 		p.flushAll()
 	case ptyio.Closed:
-		a.closed, a.drained = true, true // a host's own spawner may leave the other word out
+		a.closed, a.drained = true, true // a host's own spawner may leave out the other event
 		p.flushAll()
 	case ptyio.TreeEnded:
 		a.tree, a.treeEnded = e.TreeReport, true
@@ -123,11 +123,11 @@ func (p *process) learn(event ptyio.Event) bool {
 	return true
 }
 
-// lastOutput is how long after the end of a tree that somebody asked for its output may still be taken.
+// lastOutput is how long output may still be taken after the end of a tree that somebody asked to end.
 const lastOutput = 2 * time.Second
 
-// limitOutput sees to it that a lossless subscriber who does not read cannot keep a process from ending that somebody
-// wants to end. One that ended by itself waits for its readers.
+// limitOutput makes sure that a lossless subscriber who does not read cannot keep a process alive that somebody wants to
+// end. A process that ended by itself waits for its readers.
 func (p *process) limitOutput() {
 	if a := p.attempt; a != nil && p.ending.wanted && a.treeEnded && !a.closed {
 		p.ctx.After(lastOutput, dropOutput{a.number})
@@ -142,11 +142,11 @@ func (p *process) drop(m dropOutput) {
 	}
 }
 
-// endTree ends what lives of the attempt.
+// endTree ends the living processes of the attempt.
 func (p *process) endTree(grace time.Duration) { p.attempt.hands.endTree(p, grace) }
 
-// grace is what a tree gets between SIGTERM and SIGKILL. One that makes room for another command gets no more than
-// maxPruneGrace.
+// grace is the time that a tree gets between SIGTERM and SIGKILL: no more than maxPruneGrace if it makes room for another
+// command.
 func (p *process) grace(m messages.Terminate) time.Duration {
 	grace := ptyio.DefaultGrace
 	switch {

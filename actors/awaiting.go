@@ -27,8 +27,8 @@ func (*awaitingApproval) receive(p *process, message any) bool {
 	p.releaseAsker()
 	p.armRun()
 	p.decision.plan = m.plan
-	// What a person approved is not asked about again after a denial; what a rule or a grant for something else has let
-	// through meanwhile is.
+	// A command that a person has approved runs again after a denial without another question. One that a rule or another
+	// grant has let through meanwhile does not.
 	if m.decision.Approves() && m.plan.OnDenial == policy.AskTo {
 		p.decision.plan.OnDenial = policy.Retry
 	}
@@ -41,7 +41,7 @@ func (*awaitingApproval) terminate(p *process, _ messages.Terminate) { p.failed(
 func (*awaitingApproval) unasked(p *process) { p.aborted() }
 
 // consult asks for a verdict: about the first attempt, or about another after a denial. Meanwhile the clock of the call
-// that asked for the command stands still, and no other.
+// that asked for the command stands still, and no other does.
 func (p *process) consult(denial *messages.Denial) {
 	if c := p.asker(); c != nil {
 		p.holdCall(c)
@@ -68,7 +68,7 @@ func (p *process) refused(v verdict) {
 	p.close(record, v.refusal)
 }
 
-// aborted ends a command about which somebody would have to be asked, because the call that asked for it was taken back.
+// aborted ends a command that would need a question, because the call that asked for it was taken back.
 func (p *process) aborted() {
 	failure := abandonedError(p.id)
 	record := &messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}

@@ -22,8 +22,8 @@ const (
 	jobCall                   // for something that is done when it is done
 )
 
-// call is one caller who waits inside of a process. Each has its own clock, and answers at its yield whatever else waits;
-// the first to answer takes what output there is.
+// call is one caller who waits inside of a process. Each has its own clock and answers at its yield, independently of the
+// others; the first to answer takes the output that there is.
 type call struct {
 	caller
 	kind   callKind
@@ -36,7 +36,7 @@ type call struct {
 	op     string              // of a jobCall, for errors
 }
 
-// waits reports whether the call's answer is a Result, with the output that nobody has taken.
+// waits reports whether the call's answer is a Result, with the output that has not been taken yet.
 func (c *call) waits() bool { return c.kind == execCall || c.kind == pollCall || c.kind == writeCall }
 
 // asked reports whether it is the call that asked for the command.
@@ -71,7 +71,7 @@ func (p *process) asker() *call {
 	return nil
 }
 
-// answer ends a call. One that does not wait any more is left alone.
+// answer ends a call. It leaves alone a call that does not wait any more.
 func (p *process) answer(c *call, reply any) {
 	i := slices.Index(p.calls, c)
 	if i < 0 {
@@ -88,7 +88,7 @@ func (p *process) answer(c *call, reply any) {
 // finish ends a call with the result that it waited for.
 func (p *process) finish(c *call) {
 	if p.find(c.call) == nil {
-		return // one that does not wait any more takes no output
+		return // a call that does not wait any more takes no output
 	}
 	switch c.kind {
 	case startCall:
@@ -116,8 +116,8 @@ func (p *process) reply(to caller, reply any) {
 	p.ctx.Send(p.supervisor, answered{to.call})
 }
 
-// expired answers a call whose time is over, unless the leader has just exited and the rest of what is to be said of that
-// is under way.
+// expired answers a call whose time is over, unless the leader has just exited and the rest of the news about that is under
+// way.
 func (p *process) expired(id callID) {
 	c := p.find(id)
 	if c == nil {
@@ -139,7 +139,7 @@ func (p *process) lastWait(c *call) {
 	}
 }
 
-// exitPending reports whether the leader has exited and not everything about that is here.
+// exitPending reports whether the leader has exited and news about that is still missing.
 func (p *process) exitPending() bool {
 	switch s := p.state.(type) {
 	case *running:
@@ -151,7 +151,7 @@ func (p *process) exitPending() bool {
 	}
 }
 
-// hold and release are for all calls: the host has paused them.
+// hold and release are for all calls, when the host has paused them.
 func (p *process) hold() {
 	p.paused++
 	if p.paused == 1 {
@@ -205,8 +205,8 @@ func cancelledError(id messages.ProcessID) *messages.Error {
 		Detail: "the call was cancelled and nothing was taken"}
 }
 
-// answerExit answers those who wait for the leader's exit. Of those who want output, one that came after the exit was told
-// waits for the end.
+// answerExit answers the calls that wait for the leader's exit. A call that wants output, and came after the exit was
+// reported, waits for the end.
 func (p *process) answerExit() {
 	for _, c := range slices.Clone(p.calls) {
 		switch {
@@ -223,7 +223,8 @@ func (p *process) answerExit() {
 	}
 }
 
-// answerEnd answers everybody when the process has ended: with what is left, or that there is nothing any more.
+// answerEnd answers everybody when the process has ended: with the output that is left, or with the news that there is
+// none.
 func (p *process) answerEnd(record *messages.EndRecord) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]

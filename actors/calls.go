@@ -7,11 +7,12 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// calls are the open calls of a session: those for whose answers somebody else has to think.
+// calls are the open calls of a session: those that another actor answers.
 type calls struct {
 	last  callID
 	table map[callID]*openCall
-	// byAsker finds the calls of one who gives up. A caller has one at a time; an actor of ours may have several.
+	// byAsker finds the calls of an asker that takes them back. A caller has one at a time; an actor of ours may have
+	// several.
 	byAsker map[string][]callID
 }
 
@@ -67,7 +68,7 @@ func (v *supervisor) answered(id callID) {
 	}
 }
 
-// reply answers a call that nobody else will answer.
+// reply answers a call that no other actor will answer.
 func (v *supervisor) reply(id callID, answer any) {
 	if c := v.calls.table[id]; c != nil {
 		if c.asker != nil {
@@ -77,7 +78,7 @@ func (v *supervisor) reply(id callID, answer any) {
 	}
 }
 
-// cancel takes the calls of one asker back. They are answered at once.
+// cancel takes back the calls of one asker. They are answered at once.
 func (v *supervisor) cancel(m CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
 		switch c := v.calls.table[id]; {

@@ -8,11 +8,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// slotPatience is how long a start waits for a slot of whichever session before it is refused: that of a command that has
-// just ended, or could not begin, may be on its way.
+// slotPatience is how long a start waits for a slot of any session before it is refused: the slot of a command that has
+// just ended, or failed to start, may be on its way.
 const slotPatience = 250 * time.Millisecond
 
-// waitingStarts are the processes that wait for a slot of the runtime, the first come first.
+// waitingStarts are the processes that wait for a slot of the runtime, in the order in which they came.
 type waitingStarts struct {
 	order list.List // of *applicant
 	byID  map[applicantID]*applicant
@@ -55,7 +55,8 @@ func (r *runtime) takeSlot(m takeSlot) {
 	r.watchWaiting()
 }
 
-// watchWaiting sees to it that nobody waits too long. There is one timer for all: who came first is refused first.
+// watchWaiting makes sure that no process waits too long. There is one timer for all, because the first to come is the
+// first to be refused.
 func (r *runtime) watchWaiting() {
 	if first := r.waiting.order.Front(); first != nil && r.waiting.timer == nil {
 		r.waiting.timer = r.ctx.After(time.Until(first.Value.(*applicant).due), refuseSlots{})
@@ -75,7 +76,7 @@ func (r *runtime) drop(a *applicant) {
 	delete(r.waiting.byID, a.applicantID)
 }
 
-// serve gives what slots there are to those who wait.
+// serve gives the free slots to the processes that wait.
 func (r *runtime) serve() {
 	for r.waiting.order.Len() > 0 && r.stats.Processes < r.around.MaxProcesses {
 		a := r.waiting.order.Front().Value.(*applicant)
@@ -84,7 +85,7 @@ func (r *runtime) serve() {
 	}
 }
 
-// refuseOverdue tells those that have waited long enough.
+// refuseOverdue refuses the processes that have waited long enough.
 func (r *runtime) refuseOverdue() {
 	r.waiting.timer = nil
 	now := time.Now()
@@ -103,7 +104,8 @@ func (r *runtime) refuse(a *applicant, why *messages.Error) {
 	r.ctx.Send(a.pid, slotTaken{a.process, why})
 }
 
-// spawnerHangs counts the starts that hang. The slot of one that was given up comes back: nobody who waits may start with it.
+// spawnerHangs counts the starts that hang. The slot of such a start is given back, but no waiting process may start with
+// it.
 func (r *runtime) spawnerHangs(change int) {
 	r.stats.Hanging += change
 	for r.stats.Hanging > 0 && r.waiting.order.Len() > 0 {
@@ -111,7 +113,7 @@ func (r *runtime) spawnerHangs(change int) {
 	}
 }
 
-// withdrawSlot forgets an applicant that has ended. If it was granted one meanwhile, the session gives that back.
+// withdrawSlot forgets an applicant that has ended. If it got a slot meanwhile, the session gives that back.
 func (r *runtime) withdrawSlot(m withdrawSlot) {
 	if a := r.waiting.byID[applicantID{r.ctx.Sender().Id, m.id}]; a != nil {
 		r.drop(a)

@@ -42,7 +42,7 @@ func (k *clock) hold() {
 	}
 }
 
-// release takes a reason away. A clock that has not begun, that of a write before its turn, does not begin by it.
+// release takes a reason away. It does not start a clock that has not begun, such as that of a write before its turn.
 func (k *clock) release(ctx *kernel.Context, call callID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)
@@ -69,7 +69,7 @@ func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
 	k.timer = ctx.After(d, deadline{call})
 }
 
-// thought is how long the clock has been held.
+// thought is the total time for which the clock has been held.
 func (k *clock) thought() time.Duration {
 	if k.holds > 0 {
 		return k.held + time.Since(k.heldAt)

@@ -5,7 +5,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// closed is the state in which everything has been said. What still comes is the supervisor's, which has the record.
+// closed is the state after the last event. Later messages are for the supervisor, which has the record.
 type closed struct{}
 
 func (*closed) name() messages.ProcessState { return messages.StateClosed }
@@ -45,8 +45,9 @@ func (p *process) failed(err error) {
 	p.close(record, typed)
 }
 
-// close is the end: it hands the record to the supervisor, which publishes it, and answers everybody. Those who waited for
-// a command that never ran get failure, when the supervisor has been told, so that they do not find it in its list.
+// close is the end: it hands the record to the supervisor, which publishes it, and answers everybody. Callers that waited
+// for a command that never ran get failure, once the supervisor has been told, so that they do not find the process in its
+// list.
 func (p *process) close(record *messages.EndRecord, failure error) {
 	if p.attempt != nil && p.attempt.number > 1 {
 		p.attempt.closed = true // of an earlier attempt there may have been output
@@ -68,12 +69,12 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 		p.answerFailure(failure)
 	}
 	p.decision.discard()
-	// What is left of the actor may be kept for a while, and commands can be long.
+	// The remains of the actor may be kept for a while, and commands can be long.
 	p.output, p.decision, p.attempt, p.run, p.input = output{}, nil, nil, nil, input{}
 	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 
-// closeOutput tells that no more output can come, once, and when no further attempt can.
+// closeOutput reports that no more output can come, once, and when no further attempt is possible.
 func (p *process) closeOutput() {
 	if p.attempt.closed && !p.outputTold {
 		p.outputTold = true
@@ -90,5 +91,5 @@ func execEnded(origin messages.Origin, record *messages.EndRecord, out output) m
 
 func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
 	return &messages.Error{Code: messages.ErrProcessEnded, Op: "use process", Subject: id.String(),
-		Detail: "it " + record.Words() + "; what it said last can still be read, or start it anew", Hint: "call Session.Read", Ended: record}
+		Detail: "it " + record.Words() + "; its last output can still be read, or start it anew", Hint: "call Session.Read", Ended: record}
 }

@@ -17,8 +17,8 @@ type consultation struct {
 	rules  newRules      // the newest
 }
 
-// maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without what it
-// remembered.
+// maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without the
+// approvals that it remembered.
 const maxApprovals = 2
 
 // startApproval starts the actor that asks. It ends with the session.
@@ -32,8 +32,8 @@ func (v *supervisor) startApproval() {
 	v.asking.starts++
 }
 
-// approvalCrashed goes on with another, or without one. A command that waits for an answer is refused, and so is without one what
-// would have to be asked. The crashed actor has answered what it could.
+// approvalCrashed goes on with another actor, or without one. Commands that wait for an answer are refused; without an
+// actor, so are commands that would need a question. The crashed actor has sent the answers that it could.
 func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 	v.asking.actor = nil
 	text := fmt.Sprintf("what asks for approvals has crashed (%v): what waited for an answer was rejected", m.Reason)
@@ -41,7 +41,7 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 		v.startApproval()
 		text += ", and what was approved for the session is forgotten"
 	} else {
-		text += ", and so is all that would have to be asked from now on"
+		text += ", and every command that needs a question is rejected from now on"
 	}
 	v.bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.session, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
@@ -69,7 +69,7 @@ func (v *supervisor) consult(m consult) {
 	v.ctx.Send(v.asking.actor, m)
 }
 
-// withdraw takes a question back. A verdict comes all the same.
+// withdraw takes a question back. A verdict comes nevertheless.
 func (v *supervisor) withdraw(id messages.ProcessID) {
 	if e := v.entries[id]; e != nil && e.consulting {
 		v.withdrawAsked(e)
@@ -82,7 +82,7 @@ func (v *supervisor) withdrawAsked(e *entry) {
 	}
 }
 
-// verdict passes an answer on to who has asked. A process that has ended meanwhile is let go.
+// verdict passes an answer on to the process that asked. If the process has ended meanwhile, it is released.
 func (v *supervisor) verdict(m verdict) {
 	e := v.entries[m.id]
 	if e == nil || !e.consulting {
@@ -99,7 +99,7 @@ func (v *supervisor) verdict(m verdict) {
 	}
 }
 
-// toApproval passes on what a caller asks of the approval actor, which answers at once.
+// toApproval passes a caller's request on to the approval actor, which answers at once.
 func (v *supervisor) toApproval(message any) {
 	if v.asking.actor == nil {
 		v.ctx.Respond(errNoApproval)
@@ -108,7 +108,7 @@ func (v *supervisor) toApproval(message any) {
 	v.ctx.Forward(v.asking.actor, message)
 }
 
-// newRules takes what holds for commands from now on.
+// newRules takes the rules that hold for commands from now on.
 func (v *supervisor) newRules(m newRules) {
 	if m.version <= v.asking.rules.version {
 		return

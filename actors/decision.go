@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// decision is what is to be done with a command, and what that was decided from.
+// decision says what to do with a command, with the facts on which that is based.
 type decision struct {
 	launch   ptyio.Launch
 	request  policy.Request
@@ -25,7 +25,7 @@ type decision struct {
 	widened   bool            // the enclosure is this decision's own
 }
 
-// foretell asks the spawner whether it can enforce what the first attempt needs.
+// foretell asks the spawner whether it can enforce the first attempt's sandbox.
 func (d *decision) foretell(spawner ptyio.Spawner) {
 	if d.err != nil {
 		return
@@ -41,7 +41,7 @@ func (d *decision) foretell(spawner ptyio.Spawner) {
 	}
 }
 
-// sandbox is what the first attempt may do; nil: everything.
+// sandbox is the enclosure of the first attempt; nil if nothing confines it.
 func (d *decision) sandbox() ptyio.Enclosure {
 	if d.plan.FirstAttempt == policy.Unsandboxed {
 		return nil
@@ -49,7 +49,7 @@ func (d *decision) sandbox() ptyio.Enclosure {
 	return d.enclosure
 }
 
-// decide makes the plan for an order. Without a machine it looks at nothing, which is enough unless looks says otherwise.
+// decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks says otherwise.
 func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
 	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Dir: s.dir}}
 	if d.launch, d.err = s.launch(ctx, o, machine); d.err != nil {
@@ -87,8 +87,8 @@ func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path stri
 	}
 }
 
-// bind makes the program that was looked at the one that runs: a person may take long to answer, and PATH may lead
-// elsewhere by then.
+// bind makes sure that the program which was looked at is the one that runs: a person may take long to answer, and PATH may
+// lead elsewhere by then.
 func (d *decision) bind() {
 	name := d.launch.Argv[0]
 	if filepath.IsAbs(d.request.Program) && !strings.Contains(name, "/") {
@@ -100,13 +100,13 @@ func (d *decision) bind() {
 }
 
 // looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one; where it
-// matters what is known of programs by name; and where there may be a question, because the answer is remembered for that
+// matters what is known of programs by name; and where a question is possible, because the answer is remembered for that
 // file. Looking may wait for the file system, or for another machine.
 func (s *settings) looks(o *order) bool {
 	return o.Script != "" || s.rules != nil || s.asks(o) || isShell(o.Argv[0])
 }
 
-// asks reports whether what is known of a program can lead to a question, or spare one.
+// asks reports whether knowledge about a program can lead to a question, or spare one.
 func (s *settings) asks(o *order) bool {
 	return s.approval.Mode != messages.ApproveNever && s.approval.String() != string(messages.ApproveOnRequest) ||
 		o.SandboxPermissions != "" || command.Dangerous(o.Argv)

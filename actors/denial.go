@@ -12,8 +12,8 @@ import (
 // be retried without a question: a later one may have had effects.
 const earlyDenial = 150 * time.Millisecond
 
-// denialOf tells whether the sandbox of the attempt stopped it: from what the spawner knows, or else from what the kernel
-// reported and the output says. Nil says that it did not.
+// denialOf reports whether the sandbox of the attempt stopped it, going by the spawner or else by the kernel's report and
+// the output. Nil means that it did not.
 func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
 	if e.Denial != nil {
 		return e.Denial
@@ -21,7 +21,7 @@ func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
 	c, d := p.decision.launch.Sandbox.Confinement(), p.decision
 	return denial.Of(denial.Facts{
 		Status: e.Status,
-		Output: p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined: it is all its own
+		Output: p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined, so all output is its own
 		Dir:    d.launch.Dir,
 		Rules:  denial.RulesOf(c.Policy, c.Dir, c.TempDir, c.Additional, c.AdditionalDir),
 	})

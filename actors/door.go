@@ -2,7 +2,7 @@ package actors
 
 import "github.com/execbus/execbus/messages"
 
-// What a door sends beside the requests of package messages: what takes no arguments, or concerns the calls themselves.
+// Requests beside those of package messages: those without arguments, and those about the calls themselves.
 type (
 	// CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or
 	// with an error of messages.ErrCancelled, and then nothing was taken. The process does not notice.
@@ -12,8 +12,8 @@ type (
 	// StartCommand asks for one command to be run. It is answered once: with a *messages.Result when the program runs, which has no
 	// output, or with an error. Yield says nothing here.
 	StartCommand struct{ messages.ExecCommand }
-	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when that has come about;
-	// it does not wait for later ones.
+	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when they have ended; it
+	// does not wait for later ones.
 	TerminateAll struct{ By messages.TerminatedBy }
 	// EndOwner ends all processes that an owner has when it comes, and takes its waiting calls back. It is answered with Done
 	// when they have ended. An empty owner has none.
@@ -21,7 +21,7 @@ type (
 	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
 	// messages.Processes.
 	ListProcesses struct{ Records bool }
-	// DescribeProcess asks for one process, be it ended, as long as it is remembered. It is answered with a
+	// DescribeProcess asks for one process, even if it has ended, as long as it is remembered. It is answered with a
 	// messages.ProcessInfo, or an error.
 	DescribeProcess struct{ Process messages.ProcessID }
 	// PauseYields and ResumeYields stop the deadlines of all waiting calls of a session, and let them go on with the time
@@ -32,6 +32,6 @@ type (
 	ListQuestions struct{}
 	// ListGrants asks for what a session remembers. It is answered with messages.Grants.
 	ListGrants struct{}
-	// Done answers requests that have nothing else to say.
+	// Done answers requests that need no other answer.
 	Done struct{}
 )

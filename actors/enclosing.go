@@ -29,8 +29,8 @@ func (s *settings) confinement() ptyio.Confinement {
 	return c
 }
 
-// enclose begins the look for settings that nobody has yet. What comes of it is released when they are replaced, and with the
-// session.
+// enclose begins the lookup for settings that nobody has yet. Its result is released when the settings are replaced, and
+// with the session.
 func (v *supervisor) enclose(s *settings) {
 	s.enclosing = nil
 	if !s.sandbox.Confined() {
@@ -52,14 +52,14 @@ func (v *supervisor) enclose(s *settings) {
 	})
 }
 
-// over gives up what the settings held.
+// over releases what the settings held.
 func (e *enclosing) over() {
 	if e != nil {
 		e.release()
 	}
 }
 
-// known reports whether the look is over.
+// known reports whether the lookup is over.
 func (e *enclosing) known() bool {
 	if e == nil {
 		return true
@@ -72,8 +72,8 @@ func (e *enclosing) known() bool {
 	}
 }
 
-// enclose waits for the session's enclosure, and widens it where the command asks for more. What it needs is the decision's
-// own then.
+// enclose waits for the session's enclosure, and widens it where the command asks for more. The decision then owns the
+// widened one.
 func (d *decision) enclose(ctx context.Context, s *settings) {
 	e := s.enclosing
 	if e == nil || d.err != nil {
@@ -91,7 +91,7 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 	}
 }
 
-// discard gives up what a decision holds for itself.
+// discard releases what a decision owns.
 func (d *decision) discard() {
 	if d != nil && d.widened {
 		d.widened = false
@@ -99,8 +99,8 @@ func (d *decision) discard() {
 	}
 }
 
-// Discard gives up what nobody takes.
+// Discard releases what a plan owns that nobody takes.
 func (m planned) Discard() { m.discard() }
 
 var errEnclosureCrashed = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
-	Detail: "what starts programs has crashed when it was asked where the paths of the sandbox policy lead", Hint: "ptyio.Spawner.Enclose panicked"}
+	Detail: "the spawner has crashed when it was asked where the paths of the sandbox policy lead", Hint: "ptyio.Spawner.Enclose panicked"}

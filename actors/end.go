@@ -8,7 +8,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// ended is a process's own last word. One that is asked about is withdrawn first: the end is the last event of a process.
+// ended is the last message of a process. A question about it is withdrawn first, because the end is the last event of a
+// process.
 func (v *supervisor) ended(m ended) {
 	e := v.entries[m.id]
 	if e == nil {
@@ -22,7 +23,7 @@ func (v *supervisor) ended(m ended) {
 	v.finish(e, m)
 }
 
-// finish closes a process that has said its last word, and lets its actor go.
+// finish closes a process that has sent its last message, and stops its actor.
 func (v *supervisor) finish(e *entry, m ended) {
 	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news})
 	for _, late := range e.late {
@@ -31,8 +32,8 @@ func (v *supervisor) finish(e *entry, m ended) {
 	v.ctx.Send(e.actor, retire{})
 }
 
-// tooLate takes a request back from a process that has ended. It is answered from the record, which there is not yet where the
-// last word is held back.
+// tooLate takes a request back from a process that has ended. It is answered from the record, which does not exist yet
+// where the last message is held back.
 func (v *supervisor) tooLate(m request) {
 	if c := v.calls.table[m.call]; c != nil && c.entry.last != nil && c.entry.consulting {
 		c.entry.late = append(c.entry.late, m)
@@ -41,14 +42,14 @@ func (v *supervisor) tooLate(m request) {
 	v.answerRecord(m)
 }
 
-// close is the one place where a process leaves the list: it frees the slot, publishes the end, answers those who wait for
-// it and keeps the record. Without a record it never began, and leaves no trace.
+// close is the one place where a process leaves the list: it frees the slot, publishes the end, answers the calls that wait
+// for it and keeps the record. A process without a record never began, and leaves no trace.
 func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
 	delete(v.endings, e)
 	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
-	v.leaveSlots(e, told.Cause)                                                                               // those who learn of the end must find the slot free
+	v.leaveSlots(e, told.Cause)                                                                               // callers that learn of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
 		v.bus.Publish(execEnded(v.origin(e), end, left.output))
@@ -107,8 +108,8 @@ func (v *supervisor) terminate(m messages.Terminate) {
 	v.ctx.Send(e.actor, request{message: m})
 }
 
-// sweep is a caller that waits for the end of all the processes that there were when it came. Later ones are no business of
-// its own: where commands keep coming it would wait for ever.
+// sweep is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
+// where commands keep coming it would wait for ever.
 type sweep struct {
 	call callID
 	left map[*entry]bool
@@ -118,7 +119,7 @@ func (v *supervisor) terminateAll(by messages.TerminatedBy) {
 	v.sweep(cmp.Or(by, messages.TerminatedByUser), func(*entry) bool { return true })
 }
 
-// sweep ends some of the processes for the caller at hand.
+// sweep ends some of the processes for the current caller.
 func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
@@ -161,16 +162,16 @@ func (v *supervisor) swept() {
 	}
 }
 
-// over tells that no event of the session comes any more.
+// over reports that no event of the session follows.
 func (v *supervisor) over() {
 	if v.config.Ended != nil {
 		v.config.Ended()
 	}
 }
 
-// leave is the supervisor's own end. If processes are left it crashed, perhaps at a message that owed something, or was
-// stopped by force; those whose actors live say their last words themselves. It answers all the calls it knows of, also those
-// that a process may be answering just now: a caller takes the first answer.
+// leave is the supervisor's own end. If processes are left, it crashed, perhaps at a message that owed something, or was
+// stopped by force; those whose actors live send their last messages themselves. It answers all the calls it knows of, even
+// those that a process may be answering just now: a caller takes the first answer.
 func (v *supervisor) leave(at any) {
 	v.owed(at)
 	for id, c := range v.calls.table {

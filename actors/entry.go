@@ -67,7 +67,7 @@ func (v *supervisor) progress(m progress) {
 	}
 }
 
-// childEvent comes from the child itself, whatever has become of its actor.
+// childEvent comes from the child itself, even if its actor has crashed.
 func (v *supervisor) childEvent(m childEvent) {
 	e := v.entries[m.id]
 	if e == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// exited is the state in which the leader is dead, but its tree, its output or its input is not.
+// exited is the state in which the leader is dead, but its tree, its output or its input has not ended.
 type exited struct{}
 
 func (*exited) name() messages.ProcessState { return messages.StateExited }
@@ -47,7 +47,8 @@ func (s *exited) receive(p *process, message any) bool {
 	return true
 }
 
-// terminate ends a tree that was kept. A leader that has exited by itself was not terminated, whatever becomes of its tree.
+// terminate ends a tree that was kept. A leader that has exited by itself does not count as terminated, even if its tree
+// is.
 func (s *exited) terminate(p *process, m messages.Terminate) {
 	p.limitOutput()
 	p.endTree(p.grace(m))
@@ -55,7 +56,7 @@ func (s *exited) terminate(p *process, m messages.Terminate) {
 
 func (*exited) unasked(*process) {}
 
-// step tells what there is to tell, and ends the process when the leader, its output, its tree and its input have ended.
+// step reports the news, and ends the process when the leader, its output, its tree and its input have ended.
 func (s *exited) step(p *process) {
 	a := p.attempt
 	if a.closed {

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// maxGrants bounds what a session remembers; the oldest is forgotten, and asked about again.
+// maxGrants bounds how many grants a session remembers; the oldest is forgotten, and asked about again.
 const maxGrants = 1024
 
 // grants are the commands that were approved for a session, the oldest first. The zero value is empty.
@@ -58,7 +58,7 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 // expire forgets the grant with an id, if it is still there.
 func (g *grants) expire(id messages.GrantID) { _ = g.revoke(id) }
 
-// remembers is what the person was told that an answer would remember.
+// remembers is the text in which the person was told what an answer would remember.
 func (q *question) remembers(kind messages.DecisionKind) string {
 	for _, c := range q.Choices {
 		if c.Kind == kind {
@@ -68,7 +68,7 @@ func (q *question) remembers(kind messages.DecisionKind) string {
 	return ""
 }
 
-// forget takes a grant back; nil is none.
+// forget takes a grant back; nil stands for no grant.
 func (g *grants) forget(old *grant) {
 	if old == nil || g.keys[old.key] != old {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // hands are how the actor of a process acts on its child. The methods of our own children return at once, and are called
-// right here. Those of a host's own may do anything: they are called in goroutines, one after the other.
+// directly. Those of a host's own may do anything: they are called in goroutines, one after the other.
 type hands struct {
 	child  ptyio.Child
 	prompt bool
@@ -27,7 +27,7 @@ const maxJobs = 256
 // job is one call to a child.
 type job struct {
 	number int
-	call   *call  // that waits for what it comes to; may be nil
+	call   *call  // that waits for the result; may be nil
 	write  uint64 // the write that it begins, if it does
 	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
@@ -37,9 +37,9 @@ type job struct {
 func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
 
 var errChildHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process",
-	Detail: "what runs the process does not answer: an earlier request has not returned; try again later, or terminate it"}
+	Detail: "the spawner of the process does not answer: an earlier request has not returned; try again later, or terminate it"}
 
-// do makes a call, now or when those before it have returned. A call that is to be answered is a jobCall of p.
+// do makes a call, now or when the earlier ones have returned. A call that is to be answered is a jobCall of p.
 func (h *hands) do(p *process, j job) {
 	if h.prompt {
 		p.jobEnded(j, j.do(h.child))
@@ -65,10 +65,10 @@ func (h *hands) next(p *process) {
 	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
 	system, self := p.ctx.System(), p.ctx.Self()
 	p.ctx.Detach(func(context.Context) any {
-		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "what runs the process gave up", Hint: "a method of its ptyio.Child ended its goroutine"}}
+		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "the spawner of the process failed", Hint: "a method of its ptyio.Child ended its goroutine"}}
 		defer func() {
 			if reason := recover(); reason != nil {
-				done.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("what runs the process has crashed: %v", reason)}
+				done.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("the spawner of the process has crashed: %v", reason)}
 			}
 			system.Send(self, done)
 		}()
@@ -77,7 +77,7 @@ func (h *hands) next(p *process) {
 	})
 }
 
-// jobDone takes what a call came to, and makes the next.
+// jobDone takes the result of a call, and makes the next.
 func (p *process) jobDone(m jobDone) {
 	h := p.handsOf(m.attempt)
 	if h == nil || !h.busy || h.jobs[0].number != m.job {
@@ -92,7 +92,7 @@ func (p *process) jobDone(m jobDone) {
 	h.next(p)
 }
 
-// jobOverdue refuses what waits behind a call that does not return.
+// jobOverdue refuses the calls behind one that does not return.
 func (p *process) jobOverdue(m jobOverdue) {
 	h := p.handsOf(m.attempt)
 	if h == nil || !h.busy || h.jobs[0].number != m.job {
@@ -108,7 +108,7 @@ func (p *process) jobOverdue(m jobOverdue) {
 	}
 }
 
-// leave answers who waits for a call to a child that another follows: nobody hears of it any more.
+// leave answers the calls to a child that another one follows, because nobody will answer them later.
 func (h *hands) leave(p *process) {
 	left := h.jobs
 	h.jobs, h.busy = nil, false
@@ -124,7 +124,7 @@ func (p *process) handsOf(attempt int) *hands {
 	return p.attempt.hands
 }
 
-// jobEnded answers who waits for a call. A write that has begun is answered by its own word.
+// jobEnded answers the caller that waits for a job. A write that has begun is answered when its own result arrives.
 func (p *process) jobEnded(j job, err error) {
 	if j.write != 0 && err != nil {
 		p.wrote(wrote{j.write, 0, err})
@@ -137,7 +137,8 @@ func (p *process) jobEnded(j job, err error) {
 	}
 }
 
-// endTree ends the tree. One of a host's own spawner that does not end in time is abandoned, once, and then named.
+// endTree ends the tree. If a host's own spawner does not end it in time, it is abandoned, once, and then named as a
+// survivor.
 func (h *hands) endTree(p *process, grace time.Duration) {
 	h.do(p, job{ends: true, do: func(child ptyio.Child) error {
 		child.EndTree(grace)
@@ -162,7 +163,7 @@ func (p *process) overdue(m endOverdue) {
 	}
 }
 
-// disown gives up a child, and says what it has not said.
+// disown abandons a child, and reports the events that it has not reported.
 func (p *process) disown() {
 	a := p.attempt
 	if a.exit == nil {
@@ -198,14 +199,14 @@ func (a abandonedOnce) Abandon() {
 	}
 }
 
-// abandon lets go of a child. It may be called anywhere: what a host's own child does then concerns nobody.
+// abandon abandons a child. It may be called anywhere: later actions of a host's own child concern nobody.
 func abandon(child ptyio.Child) {
 	if ptyio.IsPrompt(child) {
 		child.Abandon()
 		return
 	}
 	go func() {
-		defer func() { _ = recover() }() // nobody is left whom it would concern
+		defer func() { _ = recover() }() // nobody is left to tell
 		child.Abandon()
 	}()
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// input is what callers have written to a process. Bytes never overtake bytes: what comes while a write waits for its turn
-// waits behind it.
+// input is everything that callers have written to a process. Bytes never overtake bytes: a write waits behind an earlier
+// one that waits for its turn.
 type input struct {
 	last    uint64   // number of the newest write
 	turn    *call    // the waiting write that has the turn: its bytes are out, and it has no answer yet
@@ -38,12 +38,12 @@ type write struct {
 	done       bool // the child has answered for them
 	taken      int
 	err        *messages.Error
-	progress   func() int // asks the child how much it has taken; nil if that cannot be asked here
-	// overtaken says that a key was typed behind it that waits for nothing: it waits for its bytes only.
+	progress   func() int // asks the child how much it has taken; nil if it cannot be asked here
+	// overtaken says that a key was typed behind it that waits for nothing, so it waits only for its own bytes.
 	overtaken bool
 }
 
-// soFar is how much was taken by now.
+// soFar is how much has been taken by now.
 func (w *write) soFar() int {
 	if w.done || w.progress == nil {
 		return w.taken
@@ -76,7 +76,7 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 	p.enqueue(c)
 }
 
-// closeStdin takes the end of the input, which comes behind what was written.
+// closeStdin takes the end of the input, which comes behind earlier writes.
 func (p *process) closeStdin(from caller) {
 	p.enqueue(&call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}})
 }
@@ -90,7 +90,7 @@ func (p *process) endPolls() {
 	}
 }
 
-// interrupt acts on the one input that a process without input takes. It never waits for its turn.
+// interrupt acts on the only input that a process without input takes. It never waits for its turn.
 func (p *process) interrupt(c *call) {
 	p.input.pending += len(c.write.bytes)
 	p.await(c)
@@ -100,7 +100,7 @@ func (p *process) interrupt(c *call) {
 	})
 }
 
-// signalKey asks whether the terminal turns input into a signal, and whether it then discards what was typed before.
+// signalKey asks whether the terminal turns input into a signal, and whether it then discards earlier input.
 func (p *process) signalKey(input []byte) (signals, discards bool) {
 	if !p.decision.launch.TTY || len(input) != 1 {
 		return false, false
@@ -108,8 +108,8 @@ func (p *process) signalKey(input []byte) (signals, discards bool) {
 	return ptyio.SignalKey(p.attempt.hands.child, input[0])
 }
 
-// press lets a key go out that is a signal, past everything that waits: the child does the same. If the call waits, what
-// the program says from now on is its answer.
+// press sends a key that becomes a signal, ahead of everything that waits, because the child handles it first, too. If the
+// call waits, its answer is the program's output from now on.
 func (p *process) press(c *call, discards bool) {
 	in := &p.input
 	if discards {
@@ -149,7 +149,7 @@ func (p *process) enqueue(c *call) {
 	}
 }
 
-// send lets the bytes of a write out, or ends the input.
+// send writes the bytes of a write, or ends the input.
 func (p *process) send(c *call) {
 	w := c.write
 	if w.finish {
@@ -167,7 +167,7 @@ func (p *process) send(c *call) {
 }
 
 // beginWrite hands a write to the child. The clock of its call begins now. A host's own child is not asked later how far it
-// has come: that could block.
+// has come, because that could block.
 func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error)) (taken func() int)) {
 	w := c.write
 	if !w.finish {
@@ -188,7 +188,7 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	}})
 }
 
-// nextWrite lets the writes go on behind one whose call has its answer. One that was taken back sends nothing.
+// nextWrite sends the writes behind one whose call has its answer. A write that was taken back sends nothing.
 func (p *process) nextWrite(c *call) {
 	in := &p.input
 	if in.turn == c {
@@ -204,7 +204,8 @@ func (p *process) nextWrite(c *call) {
 	p.sendHeld()
 }
 
-// sendHeld lets the writes go out whose turn it is. Between two attempts there is no child to take them: they wait for the next.
+// sendHeld sends the writes whose turn it is. Between two attempts there is no child to take them, so they wait for the
+// next.
 func (p *process) sendHeld() {
 	in := &p.input
 	for in.turn == nil && len(in.held) > 0 && p.attempt.hands != nil {
@@ -214,8 +215,8 @@ func (p *process) sendHeld() {
 	}
 }
 
-// wrote notes what a child took of a write. One that failed as a whole is answered at once, unless the process has ended,
-// which the call then reports.
+// wrote notes how much of a write a child took. A write that failed as a whole is answered at once, unless the process has
+// ended, which the call then reports.
 func (p *process) wrote(m wrote) {
 	i := slices.IndexFunc(p.input.sent, func(w *write) bool { return w.number == m.write })
 	if i < 0 {
@@ -260,7 +261,7 @@ func (p *process) callOf(w *write) *call {
 	return nil
 }
 
-// note remembers, for the next answer, what became of a write whose own answer came before.
+// note remembers, for the next answer, the outcome of a write that was answered before it was known.
 func (in *input) note(w *write) {
 	if w.finish {
 		return
@@ -271,15 +272,15 @@ func (in *input) note(w *write) {
 	in.news = append(in.news, messages.InputOutcome{Bytes: len(w.bytes), Taken: w.taken, Err: w.err})
 }
 
-// limitInput sees to it that writes of which a child that is gone never tells do not hold up what comes next. Our own children
-// always tell.
+// limitInput makes sure that writes do not hold up the end because a dead child never reports on them. Our own children
+// always report.
 func (p *process) limitInput() {
 	if !p.attempt.hands.prompt {
 		p.ctx.After(p.patience.Child, inputOverdue{p.attempt.number})
 	}
 }
 
-// loseWrites ends the writes of a child that is gone and has not said what became of them.
+// loseWrites ends the writes of a child that is gone and has not reported their outcome.
 func (p *process) loseWrites() {
 	for _, w := range slices.Clone(p.input.sent) {
 		p.wrote(wrote{w.number, w.soFar(), &messages.Error{Code: messages.ErrClosed, Op: "write", Detail: "the process has ended"}})

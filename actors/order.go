@@ -22,10 +22,10 @@ func orderOf(m *messages.RunCommand) order {
 		CommandPolicy: m.CommandPolicy}}
 }
 
-// maxLabel bounds, in bytes, how a command is listed; a record keeps that, too.
+// maxLabel bounds the command in a listing, in bytes; a record keeps it, too.
 const maxLabel = 4 << 10
 
-// label is how a command is listed: its beginning, if it is long.
+// label is the command in a listing: its beginning, if it is long.
 func (o *order) label() string {
 	var b strings.Builder
 	if o.Script != "" {
@@ -43,7 +43,7 @@ func (o *order) label() string {
 	return clip(b.String())
 }
 
-// clip is the beginning of a text, in a memory of its own, if it is long.
+// clip is the beginning of a text, copied if the text is long.
 func clip(text string) string {
 	if len(text) < maxLabel {
 		return text
@@ -60,7 +60,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// check finds what is wrong with a command without looking at the file system.
+// check finds errors in a command without looking at the file system.
 func (s *settings) check(o *order) error {
 	switch {
 	case len(o.Argv) == 0 && o.Script == "":

@@ -13,8 +13,8 @@ import (
 // immutable copy that all sinks share.
 type sink func(chunk ptyio.Chunk, credits []*bus.Credit)
 
-// output is what a process has said: the log, which numbers it, and what no answer has taken yet. It belongs to the
-// process's actor, and to the supervisor after the end.
+// output is what a process has written: the log, which numbers it, and the part that no answer has taken yet. It belongs to
+// the process's actor, and to the supervisor after the end.
 type output struct {
 	log    *ptyio.OutputLog
 	unread *ptyio.HeadTailBuffer
@@ -34,7 +34,7 @@ func newOutput() output {
 	return output{unread: ptyio.NewHeadTailBuffer(ptyio.DefaultBufferSize), log: ptyio.NewOutputLog(ptyio.Position{})}
 }
 
-// newOutput is an output with the sinks that every process has: those who poll, the bus, and what is counted.
+// newOutput is an output with the sinks of every process: polls, the bus, and the count.
 func (p *process) newOutput() output {
 	out := newOutput()
 	out.sinks = []sink{
@@ -48,7 +48,7 @@ func (p *process) newOutput() output {
 	return out
 }
 
-// finished is the output without what only a living process needs.
+// finished is the output without the fields that only a living process needs.
 func (o output) finished() output { return output{log: o.log, unread: o.unread} }
 
 // received takes a batch. Its credit goes back when every sink is done with it.
@@ -79,7 +79,7 @@ func (p *process) skip(to ptyio.Position) {
 	}
 }
 
-// feed gives a delta its number and place and hands it to every sink. Its beginning may have come with a batch before.
+// feed gives a delta its number and place and hands it to every sink. Its beginning may have come with an earlier batch.
 func (p *process) feed(stream messages.Stream, delta []byte, credit *bus.Credit) {
 	if len(delta) == 0 {
 		return
@@ -103,8 +103,8 @@ func (p *process) feed(stream messages.Stream, delta []byte, credit *bus.Credit)
 	}
 }
 
-// holdBack keeps the credit of a batch whose last bytes wait for the end of their character, and sees to it that they do
-// not wait for ever. A batch that was held as a whole neither prolongs the wait nor keeps a credit of its own.
+// holdBack keeps the credit of a batch whose last bytes wait for the end of their character, and makes sure that they do
+// not wait for ever. A batch that is held as a whole neither prolongs the wait nor keeps a credit of its own.
 func (p *process) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit) bool {
 	if p.output.splitters[stream].Pending() == 0 || p.output.held[stream] != nil && !emitted {
 		return false
@@ -116,7 +116,7 @@ func (p *process) holdBack(stream messages.Stream, emitted bool, credit *bus.Cre
 	return true
 }
 
-// flush hands on what is held back of a stream.
+// flush hands on the bytes of a stream that are held back.
 func (p *process) flush(stream messages.Stream) {
 	if s := p.output.splitters[stream]; s != nil {
 		p.feed(stream, s.Flush(), nil)
@@ -142,7 +142,7 @@ func (o *output) splitter(stream messages.Stream) *ptyio.Splitter {
 	return s
 }
 
-// take fills the output part of a result with what came since the last one. Where more may come the beginning of a
+// take fills the output part of a result with the output since the last one. Where more may come, the beginning of a
 // character stays for the next.
 func (o *output) take(r *messages.Result, more bool) {
 	taken := o.unread.Drain()

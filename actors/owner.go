@@ -6,10 +6,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// turnAborted comes from the approval actor: a person has stopped what an owner does. The verdicts about its questions are before it.
+// turnAborted comes from the approval actor: a person has stopped an owner's turn. The verdicts about its questions come
+// before it.
 type turnAborted struct{ owner string }
 
-// endOwner ends what belongs to an owner. Its calls need not wait for that.
+// endOwner ends the processes of an owner. Its calls need not wait for that.
 func (v *supervisor) endOwner(owner string) {
 	v.sweep(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
 	v.letOwnedGo(owner)
@@ -24,8 +25,8 @@ func (v *supervisor) letOwnedGo(owner string) {
 	}
 }
 
-// letCallsGo takes back the calls that wait, but for a run, whose end is its command's. A command that has not begun, and about
-// which somebody would be asked yet, is given up with them.
+// letCallsGo takes back the calls that wait, except that of a run, which ends with its command. A command that has not
+// begun, and that needs a question, is given up with them.
 func (p *process) letCallsGo() {
 	begun := p.attempt != nil
 	for _, c := range slices.Clone(p.calls) {
@@ -35,7 +36,7 @@ func (p *process) letCallsGo() {
 	}
 }
 
-// abort rejects the open questions of all the owners of a question that was answered so, and tells the supervisor.
+// abort rejects the open questions of all owners of a question that a person answered with abort, and tells the supervisor.
 func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 	var owners []string
 	for _, c := range aborted.consults {

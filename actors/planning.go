@@ -12,15 +12,15 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// planning is the state in which it is decided what is to be done with a command.
+// planning is the state in which the plan for a command is made.
 type planning struct {
 	unwanted bool // the call that asked for the command was taken back
 }
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 
-// enter makes the plan, in a goroutine where that looks at the machine, or asks a spawner of a host's own, which may do
-// anything.
+// enter makes the plan. It does so in a goroutine where that looks at the machine, or asks a host's own spawner, which may
+// do anything.
 func (s *planning) enter(p *process) {
 	_, prompt := p.spawner.(ptyio.Prompt)
 	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && (prompt || !p.settings.demands(&p.order)) {
@@ -65,16 +65,16 @@ func (s *planning) receive(p *process, message any) bool {
 	case planned:
 		s.planned(p, m.decision)
 	case kernel.WorkPanicked:
-		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("what knows the machine panicked: %v", m.Reason)})
+		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("the spawner's resolver panicked: %v", m.Reason)})
 	case kernel.WorkLeft:
-		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "what knows the machine ended its goroutine"})
+		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver ended its goroutine"})
 	default:
 		return false
 	}
 	return true
 }
 
-// planned goes where the plan says.
+// planned goes on as the plan says.
 func (s *planning) planned(p *process, d *decision) {
 	if d.err != nil {
 		p.failed(d.err)
@@ -82,7 +82,7 @@ func (s *planning) planned(p *process, d *decision) {
 	}
 	p.decision = d
 	switch {
-	case d.plan.Decision != policy.Reject && d.missing != nil: // what comes to be found under its name later was never looked at
+	case d.plan.Decision != policy.Reject && d.missing != nil: // a program that appears under its name later was never looked at
 		p.failed(d.missing)
 	case d.plan.Decision != policy.Reject && d.refused != nil: // before anybody is asked
 		p.failed(d.refused)
@@ -104,7 +104,7 @@ func (s *planning) terminate(p *process, _ messages.Terminate) { p.failed(nil) }
 
 func (s *planning) unasked(*process) { s.unwanted = true }
 
-// decided tells everyone of a decision about the attempt to come.
+// decided tells everyone of a decision about the next attempt.
 func (p *process) decided(v verdict) {
 	next := 1
 	if p.attempt != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// process is the actor of one command. It owns the child, its output and those who wait for it.
+// process is the actor of one command. It owns the child, its output and the calls that wait for it.
 type process struct {
 	*surroundings
 	ctx        *kernel.Context
@@ -40,13 +40,13 @@ type process struct {
 	outputTold bool
 }
 
-// ending is what is known of requests to end a process.
+// ending holds the requests to end a process.
 type ending struct {
 	wanted bool                // somebody asked for the end, be it after the leader's exit
 	first  *messages.Terminate // the first request before the leader's exit; it counts
 }
 
-// state is where a process stands, with what is known only there. States only move forward, by advance.
+// state is the state of a process, with the facts that matter only there. States only move forward, by advance.
 type state interface {
 	name() messages.ProcessState
 	// enter is called once, when the state begins.
@@ -66,7 +66,7 @@ func (p *process) advance(next state) {
 	next.enter(p)
 }
 
-// tellProgress tells the supervisor what a listing shows.
+// tellProgress sends the supervisor the facts for a listing.
 func (p *process) tellProgress() {
 	info := progress{id: p.id, state: p.state.name(), size: p.size}
 	if p.decision != nil {
@@ -83,7 +83,7 @@ func (p *process) receive(ctx *kernel.Context) {
 	p.handle(ctx.Message())
 }
 
-// handle deals with what is alike in all states, and leaves the rest to the state.
+// handle handles the messages that all states treat alike, and leaves the rest to the state.
 func (p *process) handle(message any) {
 	switch m := message.(type) {
 	case kernel.Started, kernel.Terminated:
@@ -122,8 +122,8 @@ func (p *process) handle(message any) {
 	}
 }
 
-// internal hands a message to the state. What does not belong to it comes from an attempt that is over, or too late; what
-// it owns is given back.
+// internal hands a message to the state. A message that the state does not take comes from an attempt that is over, or too
+// late; anything that it owns is given back.
 func (p *process) internal(message any) {
 	if p.state != nil && p.state.receive(p, message) {
 		return
@@ -133,7 +133,7 @@ func (p *process) internal(message any) {
 	}
 }
 
-// begin notes what is to be done and who waits for it.
+// begin notes the order and the caller that waits for it.
 func (p *process) begin(from caller) {
 	p.began, p.output = time.Now(), p.newOutput()
 	c := &call{caller: from, kind: execCall, budget: p.settings.budget(p.order.MaxOutputTokens, p.order.MaxOutputBytes)}
@@ -159,7 +159,7 @@ func (p *process) origin() messages.Origin {
 
 func (p *process) will() will { return will{p.bus, p.origin(), p.silence} }
 
-// leaveWords is the end of an actor that crashes. What it owed is the supervisor's from now on, which also knows the child.
+// leaveWords is the end of an actor that crashes. The supervisor takes over what it owed, and also knows the child.
 func (p *process) leaveWords(at any) {
 	var child ptyio.Child
 	if p.attempt != nil && p.attempt.hands != nil {
@@ -176,8 +176,8 @@ func (p *process) leaveWords(at any) {
 	}
 }
 
-// leave is the actor's own end. It comes before the process's only if the supervisor is gone, which has answered the calls, so
-// that nobody else is left to say the last word.
+// leave is the actor's own end. It comes before the process's only if the supervisor is gone. The supervisor has then
+// answered the calls, and nobody else is left to publish the end.
 func (p *process) leave() {
 	if _, over := p.state.(*closed); over || p.state == nil {
 		return
@@ -188,7 +188,7 @@ func (p *process) leave() {
 	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output)
 }
 
-// status is how the leader exited; none while nobody knows, or will.
+// status is how the leader exited; it is none while that is unknown, or will stay unknown.
 func (p *process) status() messages.ExitStatus {
 	if p.attempt == nil || p.attempt.exit == nil {
 		return messages.StatusNone()

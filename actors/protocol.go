@@ -42,7 +42,7 @@ type (
 	resume struct{}
 	// letCallsGo takes back the calls that wait. What runs goes on.
 	letCallsGo struct{}
-	// retire says that nothing more will be routed to this process.
+	// retire says that no message will be routed to this process any more.
 	retire struct{}
 )
 
@@ -84,10 +84,10 @@ type (
 		record *messages.EndRecord
 		output output
 		told   bool
-		news   []messages.InputOutcome // of writes that no answer has told of
+		news   []messages.InputOutcome // about writes that no answer has reported
 		will   will
 	}
-	// lastWords is what a process leaves whose actor crashes. The kernel's Crashed follows.
+	// lastWords are left by a process whose actor crashes. The kernel's Crashed follows.
 	lastWords struct {
 		id     messages.ProcessID
 		output output
@@ -132,13 +132,13 @@ type (
 		attempt   int
 		abandoned bool
 	}
-	// wrote says what a child took of a write.
+	// wrote says how much of a write a child took.
 	wrote struct {
 		write uint64
 		taken int
 		err   error
 	}
-	// jobDone is what a call to a host's own child came to, and jobOverdue that it takes too long.
+	// jobDone is the result of a call to a host's own child, and jobOverdue says that it takes too long.
 	jobDone struct {
 		attempt, job int
 		err          error
@@ -148,7 +148,7 @@ type (
 
 // Between a supervisor and its approval actor.
 type (
-	// verdict answers a consult. Withdrawn ones are answered, too, so that the asker knows that all is said.
+	// verdict answers a consult. A withdrawn one is answered, too, so that the asker knows that no other message follows.
 	verdict struct {
 		id       messages.ProcessID
 		plan     policy.Plan // as it is now
@@ -163,7 +163,7 @@ type (
 	questionDue struct{ question messages.QuestionID }
 	listening   struct{}
 	grantDue    struct{ grant messages.GrantID }
-	// approverSaid is what an approver's call came to; failed says why it has no answer.
+	// approverSaid is the result of an approver's call; failed says why it has no answer.
 	approverSaid struct {
 		question messages.QuestionID
 		decision messages.Decision
@@ -182,7 +182,7 @@ type (
 	}
 	// withdrawSlot takes back a takeSlot that has not been answered.
 	withdrawSlot struct{ id messages.ProcessID }
-	// giveSlot comes as a request, because the sender is whose slot it was; it is not answered.
+	// giveSlot comes as a request, because the sender names the session whose slot it was; it is not answered.
 	giveSlot struct{}
 	// counted tells of an end. It is a giveSlot, too, if the process gives its slot back.
 	counted struct {
@@ -214,7 +214,8 @@ type (
 
 // Between the actors that have to do with rules.
 type (
-	// amend asks for a rule that allows what begins with a prefix. It is answered with amended when every session has it.
+	// amend asks for a rule that allows commands which begin with a prefix. It is answered with amended when every session
+	// has it.
 	amend struct {
 		question messages.QuestionID
 		prefix   []string
@@ -224,7 +225,7 @@ type (
 		newRules
 		err error // why there is no such rule
 	}
-	// appended is what became of the file.
+	// appended is the result of appending to the file.
 	appended struct {
 		amend
 		asker *kernel.PID
@@ -239,7 +240,7 @@ type (
 	spread struct{ amended }
 )
 
-// will is what is needed to say the last word about a process when nobody else can.
+// will holds what is needed to publish the end of a process when no other actor can.
 type will struct {
 	bus     *bus.Bus
 	origin  messages.Origin
@@ -286,7 +287,7 @@ func (s silence) begin() {
 	}
 }
 
-// Discard says that nobody is asked.
+// Discard reports that nobody is asked.
 func (m consult) Discard() { m.silence.begin() }
 
 // Discard ends a child that nobody takes, and gives back the credit of output.
@@ -304,14 +305,14 @@ func (e childEvent) release() {
 	}
 }
 
-// Discard says the last word instead of a supervisor that cannot any more.
+// Discard publishes the end in place of a supervisor that is gone.
 func (m ended) Discard() {
 	if m.record != nil {
 		m.will.execute(m.record, m.output)
 	}
 }
 
-// Discard says it for an actor that has crashed, and ends its child.
+// Discard publishes the end for an actor that has crashed, and ends its child.
 func (m lastWords) Discard() {
 	if m.child != nil {
 		abandon(m.child)

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// question is one that waits for an answer, with all who want to know it.
+// question is a question that waits for an answer, with everyone who wants the answer.
 type question struct {
 	messages.Question
 	consults []consult // at least one; events about the question carry the origin of the first
@@ -41,7 +41,7 @@ func (a *approval) stop(q *question) {
 	a.leaveApprover(q)
 }
 
-// check finds what is wrong with an answer to this question.
+// check finds errors in an answer to this question.
 func (q *question) check(d messages.Decision) error {
 	if err := d.Check(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (q *question) check(d messages.Decision) error {
 	return nil
 }
 
-// verdictOf is what a plan says by itself, if that is an answer.
+// verdictOf is the verdict of a plan that needs no person.
 func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 	switch {
 	case plan.Decision == policy.Reject:
@@ -120,7 +120,7 @@ func rejected(reason string) *messages.Error {
 	return &messages.Error{Code: messages.ErrRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
 }
 
-// refusalOf is what a caller gets for an answer that does not approve.
+// refusalOf is the error for an answer that does not approve.
 func refusalOf(d messages.Decision) *messages.Error {
 	switch d.Kind {
 	case messages.DecisionAborted:
@@ -134,9 +134,9 @@ func refusalOf(d messages.Decision) *messages.Error {
 
 // nobody is the refusal where nobody can answer; failed says why the approver does not.
 func nobody(failed string) *messages.Error {
-	e := rejected("it needs approval, and nobody is there to be asked; run something that needs none")
+	e := rejected("it needs approval, and nobody is there to ask; run something that needs none")
 	if failed != "" {
-		e.Detail = messages.Truncate("it needs approval, and who was asked did not answer: "+failed, maxRejection)
+		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
 	}
 	e.Hint = "set SessionOptions.Approver, or watch approval_requested by name and answer with Session.Decide; " +
 		"or choose an approval policy that does not ask"

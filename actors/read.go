@@ -17,7 +17,7 @@ func (p *process) readOutput(from caller, m messages.ReadOutput) {
 	c.clock.run(p.ctx, c.call)
 }
 
-// serveReaders answers those who waited for output.
+// serveReaders answers the calls that wait for output.
 func (p *process) serveReaders() {
 	for i := 0; i < len(p.calls); {
 		c := p.calls[i]
@@ -35,7 +35,7 @@ func (p *process) outputOver() bool {
 	return closed || p.outputTold
 }
 
-// page is what can be read now.
+// page is the output that can be read now.
 func (p *process) page(m messages.ReadOutput) any {
 	return p.output.read(m, p.outputOver())
 }
@@ -88,7 +88,7 @@ func (o *output) read(m messages.ReadOutput, ended bool) any {
 	return page
 }
 
-// readAt reads from an offset. What is not kept any more is an error, or is skipped and counted.
+// readAt reads from an offset. Output that is not kept any more is an error, or is skipped and counted.
 func (o *output) readAt(offset int64, limit int, skip bool) ([]ptyio.Chunk, int64, error) {
 	chunks, err := o.log.ReadAt(offset, limit)
 	if err == nil || !skip || offset < 0 || offset > o.log.Total() {

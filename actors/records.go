@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Bounds of what a session remembers of ended processes. Whatever is reached first drops the oldest.
+// Bounds of what a session remembers of ended processes. The first one to be reached drops the oldest.
 const (
 	maxRecords     = 64
 	maxRecordBytes = 16 << 20 // of memory for their output
@@ -46,7 +46,7 @@ func (r *records) dropOldest() {
 	r.all = r.all[1:]
 }
 
-// add adds a record and drops what is too much.
+// add adds a record and drops the oldest while a bound is exceeded.
 func (r *records) add(added *record) {
 	added.at, added.weight = time.Now(), added.output.weight()
 	r.all = append(r.all, added)
@@ -96,7 +96,7 @@ func (v *supervisor) expireRecords() {
 }
 
 // answerRecord answers a request to an ended process: its output can still be read, and the first call that waits for
-// output gets what nobody has taken.
+// output gets the output that has not been taken.
 func (v *supervisor) answerRecord(q request) {
 	answer := v.recordAnswer(q.message)
 	if q.call != 0 {
@@ -150,7 +150,7 @@ func lostOf(end *messages.EndRecord) string {
 	return ""
 }
 
-// rest is what nobody has taken of an ended process, if there is anything to tell.
+// rest is the output of an ended process that has not been taken, if there is anything to report.
 func (v *supervisor) rest(id messages.ProcessID, budget budget, inputErr *messages.Error) any {
 	r := v.records.find(id)
 	if r == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// request handles what a caller asks of a process.
+// request handles a caller's request to a process.
 func (p *process) request(r request) {
 	if _, over := p.state.(*closed); over {
 		p.ctx.Send(p.supervisor, r) // it has the record
@@ -29,7 +29,7 @@ func (p *process) request(r request) {
 	}
 }
 
-// control handles what needs a child.
+// control handles requests that need a child.
 func (p *process) control(r request) {
 	hands := p.reachable()
 	if hands == nil {
@@ -60,7 +60,7 @@ func (p *process) reachable() *hands {
 	return nil
 }
 
-// act does something to the child, and answers with what it came to.
+// act does something to the child, and answers with the result.
 func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child) error) {
 	c := &call{caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
@@ -102,7 +102,7 @@ func (p *process) poll(from caller, m messages.Poll) {
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
-	p.step() // the leader may have exited, of which nobody may have been told yet
+	p.step() // the leader may have exited, which nobody may have been told yet
 }
 
 // awaitExit waits for the leader's exit, and takes nothing.
@@ -116,8 +116,8 @@ func (p *process) awaitExit(from caller, m messages.AwaitExit) {
 	p.step()
 }
 
-// terminate begins the end; the supervisor answers when that has come about. The first request before the leader's exit is
-// the one that counts.
+// terminate begins the end; the supervisor answers when the process has ended. The first request before the leader's exit
+// is the one that counts.
 func (p *process) terminate(m messages.Terminate) {
 	if p.ending.first == nil && !p.leaderExited() {
 		p.ending.first = &m

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// result takes the output that nobody has taken, and says how things stand.
+// result takes the output that has not been taken, and describes the state of the process.
 func (p *process) result(c *call) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
 		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.thought(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
@@ -39,7 +39,7 @@ func (p *process) result(c *call) *messages.Result {
 	return r
 }
 
-// inputPart says what became of the call's own write, and of those whose answers came too early to say it.
+// inputPart reports the outcome of the call's own write, and of writes that were answered before theirs was known.
 func (p *process) inputPart(r *messages.Result, w *write) {
 	r.EarlierInput, p.input.news = p.input.news, nil
 	if w == nil {
@@ -56,8 +56,8 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 	}
 }
 
-// usable says whether a model may go on with the process: its leader lives or is still to come, or its background children
-// were kept.
+// usable reports whether a model can go on with the process: its leader lives or is still to come, or its background
+// children were kept.
 func (p *process) usable() bool {
 	switch p.state.(type) {
 	case *exited:
@@ -70,7 +70,7 @@ func (p *process) usable() bool {
 	}
 }
 
-// exit answers who waits for the leader's exit.
+// exit is the answer to a call that waits for the leader's exit.
 func (p *process) exit() *messages.Exit {
 	_, dead := p.state.(*exited)
 	_, over := p.state.(*closed)

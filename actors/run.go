@@ -79,7 +79,7 @@ func (p *process) runTimedOut() {
 	p.terminate(messages.Terminate{By: messages.TerminatedByTimeout, Grace: new(time.Duration)})
 }
 
-// cancelRun ends a run whose caller has given up. Its answer says so.
+// cancelRun ends a run whose caller has cancelled it. Its answer says so.
 func (p *process) cancelRun() {
 	switch p.state.(type) {
 	case *exited, *closed:
@@ -89,7 +89,7 @@ func (p *process) cancelRun() {
 	p.terminate(messages.Terminate{By: messages.TerminatedByUser, Grace: new(messages.RunCancelGrace)})
 }
 
-// finishRun answers a run with what there is.
+// finishRun answers a run with the results so far.
 func (p *process) finishRun() {
 	if c := p.asker(); c != nil && c.kind == runCall {
 		p.finish(c)
@@ -103,7 +103,7 @@ func (p *process) finishRunEarly() {
 	}
 }
 
-// result is what a run came to.
+// result is the result of a run.
 func (r *run) result(p *process) *messages.RunResult {
 	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
 		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waited}

@@ -11,7 +11,7 @@ import (
 // running is the state in which a child lives, or another attempt is to follow one that its sandbox has stopped.
 type running struct {
 	stage  stage
-	denied *messages.Denial // from asking on: what the sandbox stopped
+	denied *messages.Denial // set from asking on: what the sandbox stopped
 }
 
 // stage is how far a running process has come.
@@ -19,9 +19,9 @@ type stage int
 
 const (
 	living     stage = iota // the leader lives
-	judging                 // it has exited, which nobody is told before it is known whether its sandbox stopped it
+	judging                 // it has exited; nobody is told before it is known whether its sandbox stopped it
 	asking                  // somebody is asked about another attempt
-	clearing                // there will be one, when everything of the one before has ended
+	clearing                // another attempt follows when everything of this one has ended
 	respawning              // its spawner is at work
 )
 
@@ -100,8 +100,7 @@ func (s *running) event(p *process, m childEvent) bool {
 	return known
 }
 
-// exited keeps the exit of a leader back that may have been stopped by its sandbox, until the output that came before it is
-// here.
+// exited holds back the exit of a leader that may have been stopped by its sandbox, until the earlier output has arrived.
 func (s *running) exited(p *process, e ptyio.Exited) {
 	a := p.attempt
 	a.exit, a.exitedAt = &e, time.Now()
@@ -120,7 +119,7 @@ func (s *running) exited(p *process, e ptyio.Exited) {
 	s.step(p)
 }
 
-// step goes on when what a stage waits for has come about.
+// step goes on when the condition of a stage is met.
 func (s *running) step(p *process) {
 	a := p.attempt
 	if p.decision.launch.Sandbox == nil || p.decision.plan.OnDenial == policy.Return || p.ending.wanted { // it is the last attempt
@@ -128,7 +127,7 @@ func (s *running) step(p *process) {
 	}
 	switch {
 	case a.exit == nil:
-	case s.stage == living: // given up, for want of a word
+	case s.stage == living: // given up, because an event is missing
 		p.advance(&exited{})
 	case s.stage == judging && a.drained:
 		s.judge(p)
@@ -140,14 +139,14 @@ func (s *running) step(p *process) {
 	}
 }
 
-// mayBeDenied reports whether an exit has to be looked at before it is told. There is another attempt only as long as the
-// call that asked for the command waits for it: later, somebody has seen the first.
+// mayBeDenied reports whether an exit has to be judged before it is reported. Another attempt is possible only as long as
+// the call that asked for the command waits: later, somebody has seen the first.
 func (p *process) mayBeDenied(e ptyio.Exited) bool {
 	return p.decision.launch.Sandbox != nil && e.Lost == nil && !p.ending.wanted && p.asker() != nil &&
 		(e.Denial != nil || e.Status != messages.StatusExited(0))
 }
 
-// judge decides what a held back exit is, once.
+// judge decides, once, whether a held back exit was caused by the sandbox.
 func (s *running) judge(p *process) {
 	if s.stage != judging {
 		return
@@ -179,7 +178,7 @@ func (s *running) stop(p *process, denial *messages.Denial, next stage) {
 	p.endTree(p.grace(messages.Terminate{})) // it may have been asked to keep its children
 }
 
-// verdict goes on as a person, or what they said before, decided about another attempt.
+// verdict goes on as a person, or an earlier answer, decided about another attempt.
 func (s *running) verdict(p *process, v verdict) {
 	p.decided(v)
 	if v.refusal != nil {
@@ -193,14 +192,14 @@ func (s *running) verdict(p *process, v verdict) {
 	s.clear(p)
 }
 
-// clear makes sure of another attempt. The timeout of a run goes on at once: the output of the attempt before may wait for
-// its reader for ever.
+// clear commits to another attempt. The timeout of a run goes on at once, because the output of the attempt before may wait
+// for its reader for ever.
 func (s *running) clear(p *process) {
 	p.armRun()
 	s.step(p)
 }
 
-// giveUp leaves it at the denial. The call that asked for the command gets failure.
+// giveUp makes the denial the result. The call that asked for the command gets failure.
 func (s *running) giveUp(p *process, failure *messages.Error) {
 	p.denial, p.refusal = s.denied, failure
 	if c := p.asker(); c != nil {
@@ -225,7 +224,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 	p.limitOutput()
 	switch s.stage {
 	case respawning:
-		p.callOff() // the spawner's word ends the process
+		p.callOff() // the spawner's answer ends the process
 	case asking, clearing: // there will be no other attempt
 		if s.stage == asking {
 			p.ctx.Send(p.supervisor, withdraw{p.id})
@@ -238,7 +237,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 	}
 }
 
-// unasked leaves it at the denial if somebody is asked about another attempt for the call that was taken back.
+// unasked makes the denial the result if somebody is asked about another attempt for the call that was taken back.
 func (s *running) unasked(p *process) {
 	if s.stage == asking {
 		p.ctx.Send(p.supervisor, withdraw{p.id})
@@ -246,7 +245,7 @@ func (s *running) unasked(p *process) {
 	}
 }
 
-// joined is what became of the trees of two attempts.
+// joined combines the reports on the trees of two attempts.
 func joined(a, b messages.TreeReport) messages.TreeReport {
 	if len(a.Survivors) == 0 && a.Ended == 0 {
 		return b

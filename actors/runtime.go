@@ -80,7 +80,7 @@ func (r *runtime) receive(ctx *kernel.Context) {
 	}
 }
 
-// limit handles what concerns the limit of processes.
+// limit handles the messages about the limit of processes.
 func (r *runtime) limit(message any) {
 	switch m := message.(type) {
 	case takeSlot:
@@ -115,7 +115,7 @@ func (r *runtime) open(m OpenSession) {
 	r.ctx.Respond(pid)
 }
 
-// spread hands new rules to every session. Whatever is sent to a session from now on arrives behind them.
+// spread hands new rules to every session. Any later message to a session arrives behind them.
 func (r *runtime) spread(m spread) {
 	r.rules = m.newRules
 	for _, session := range r.sessions {
@@ -124,7 +124,7 @@ func (r *runtime) spread(m spread) {
 	r.ctx.Respond(m.amended)
 }
 
-// weighed bounds what all sessions remember together: the one with the most forgets.
+// weighed bounds the records of all sessions together: the session with the most drops some.
 func (r *runtime) weighed(bytes int64) {
 	session := r.ctx.Sender().Id
 	if r.sessions[session] == nil {

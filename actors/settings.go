@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// settings are what a session's commands start from. Once a supervisor has them they are replaced, never changed: processes
+// settings are what a session's commands start from. A supervisor replaces them and never changes them, because processes
 // share those they began with.
 type settings struct {
 	dir          string
@@ -54,7 +54,7 @@ type budget struct {
 	bytes  *int
 }
 
-// budget is what a call may have, which asked for so much of each; nil where it did not say.
+// budget is the budget of a call which asked for this much of each; nil where it did not say.
 func (s *settings) budget(tokens, bytes *int) budget {
 	b := budget{tokens: s.outputTokens, bytes: bytes}
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// shellKinds are the shells that take a script as POSIX says, behind -c, and a login flag before it.
+// shellKinds are the shells that take a script as POSIX says, behind -c, with a login flag before it.
 var shellKinds = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "oksh", "yash"}
 
 // multiShell is a program that has a shell among many others.
 const multiShell = "busybox"
 
-// usualPlaces are where a shell is looked for that PATH does not lead to.
+// usualPlaces are searched for a shell that is not in PATH.
 var usualPlaces = []string{"/bin", "/usr/bin", "/usr/local/bin"}
 
 // shellArgv is the command line that runs a script. It looks at the machine.
@@ -48,8 +48,8 @@ func isShell(path string) bool {
 	return slices.Contains(shellKinds, shellKind(path)) || shellKind(path) == multiShell
 }
 
-// findShell finds the program for a shell that was asked for by path or name. An empty one is the user's own, or sh if that
-// is none that takes scripts. What was asked for is never replaced by another.
+// findShell finds the program for a shell that was asked for by path or name. If none was asked for, it is the user's own
+// shell, or sh if that one takes no scripts. A shell that was asked for is never replaced by another.
 func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked string) (string, error) {
 	own, err := machine.UserShell(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // most commands are over by then, and nobody has to end for them.
 const maxGuests = 8
 
-// slots are what a session's limit of processes is kept by.
+// slots hold a session to its limit of processes.
 type slots struct {
 	uses    uint64 // counts uses of processes
 	taken   int    // slots that are taken
@@ -32,8 +32,8 @@ type place struct {
 	heir   *entry // who will get its slot
 }
 
-// wantSlot answers a process that is about to start. If no slot is free the least recently used process is chosen to give
-// up its own, which is not ended before the newcomer's call yields. If none can be chosen the newcomer is refused.
+// wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
+// up its own; it is not ended before the newcomer's call yields. If none can be chosen the newcomer is refused.
 func (v *supervisor) wantSlot(id messages.ProcessID) {
 	e := v.entries[id]
 	if e == nil {
@@ -95,8 +95,8 @@ func (v *supervisor) prune(e *entry) {
 	}
 }
 
-// yielded ends the process whose slot a guest gets, because the guest goes on living. If it is in use by now another may
-// have to go in its place; if no other can, the busy one does.
+// yielded ends the process whose slot a guest gets, because the guest lives on. If that process is in use by now, another
+// may have to end in its place; if no other can, the busy one does.
 func (v *supervisor) yielded(id messages.ProcessID) {
 	e := v.entries[id]
 	if e == nil {
@@ -140,8 +140,8 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	}
 }
 
-// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own heir takes it over: others that wait
-// are to get the slot of one that is counted.
+// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own heir takes it over: other
+// waiting processes are to get the slot of one that is counted.
 func (v *supervisor) giveUpSlot(e *entry) {
 	if e.place.heir == nil {
 		e.place.slot = false
@@ -167,8 +167,8 @@ func warningText(threshold, now int) string {
 		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
 }
 
-// leaveSlots gives back what a process had that has ended. Its heir may get the slot, with what the runtime counts: another
-// session must not take it on the way.
+// leaveSlots gives back the slot and the count of a process that has ended. Its heir may get both, so that no other session
+// takes the count on the way.
 func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
 		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
@@ -235,7 +235,7 @@ func (v *supervisor) limitReached() *messages.Error {
 		}
 	}
 	slices.Sort(err.Busy)
-	err.Detail = "all places for processes are taken by ones that are in use or were used just now: " +
+	err.Detail = "all slots are taken by processes that are in use or were used just now: " +
 		messages.ProcessIDs(err.Busy) + "; wait for one to end, or terminate one"
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// spawning is one call of a spawner. That may be a host's own and fail in every way: it works in a goroutine for which
-// nobody waits. The goroutines of our own spawners, which return, are used again.
+// spawning is one call of a spawner. The spawner may be a host's own and fail in every way, so the call runs in a goroutine
+// for which nobody waits. The goroutines of our own spawners, which return, are used again.
 type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
@@ -20,7 +20,7 @@ type spawning struct {
 	fate chan struct{}
 }
 
-// spawnResult is what a call of a spawner came to.
+// spawnResult is the result of a call of a spawner.
 type spawnResult struct {
 	child ptyio.Child
 	err   error
@@ -45,7 +45,7 @@ func (p *process) startSpawning(number int) *spawning {
 		defer func() { // also where the spawner ends its goroutine
 			switch {
 			case result.err == nil:
-				launch.Events(ptyio.Spawned{Child: result.child}) // in case that the spawner has not said it
+				launch.Events(ptyio.Spawned{Child: result.child}) // in case the spawner has not reported it
 			case len(born) == 0: // what it has told of before it failed lives
 				s.system.Send(supervisor, unborn{id, number})
 				s.system.Send(self, spawnFailed{number, result.err})
@@ -63,12 +63,12 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 	defer func() {
 		if reason := recover(); reason != nil {
 			o.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn", Subject: launch.Argv[0],
-				Detail: fmt.Sprintf("what starts programs has crashed: %v", reason)}
+				Detail: fmt.Sprintf("the spawner has crashed: %v", reason)}
 		}
 	}()
 	child, err := spawner.Spawn(ctx, launch)
 	if child == nil && err == nil {
-		err = errors.New("what starts programs gave neither a process nor a reason")
+		err = errors.New("the spawner returned neither a process nor an error")
 	}
 	if _, ours := errors.AsType[*messages.Error](err); err != nil && !ours {
 		err = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: launch.Argv[0], Detail: err.Error()}
@@ -77,14 +77,14 @@ func (o *spawnResult) call(ctx context.Context, spawner ptyio.Spawner, launch pt
 }
 
 var (
-	errSpawnerLeft = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Detail: "what starts programs gave up", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
+	errSpawnerLeft = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Detail: "the spawner failed", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
 
 	errSpawnerHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn",
-		Detail: "what starts programs did not return when it was called off, and was left alone; try again later"}
+		Detail: "the spawner did not return when the start was cancelled, and was left alone; try again later"}
 )
 
-// relay is how a child's events come to the actors: those about its life to both, because the process's may crash. It is
-// called by several goroutines of the spawner.
+// relay passes a child's events to the actors: those about its life to both, because the process's may crash. It is called
+// by several goroutines of the spawner.
 func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
 	told := make(chan struct{}) // closed when the birth has been told: what follows must not overtake it
 	return func(e ptyio.Event) {
@@ -113,7 +113,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 	}
 }
 
-// returned is said by the goroutine. If the actor has given up before, the runtime's actor hears of the return.
+// returned is called by the goroutine. If the actor has already given up, the runtime's actor hears of the return.
 func (s *spawning) returned() {
 	select {
 	case s.fate <- struct{}{}:
@@ -129,11 +129,11 @@ func (s *spawning) giveUp() bool {
 		s.system.Send(s.runtime, spawnerHangs{1})
 		return true
 	default:
-		return false // its word is on the way
+		return false // its result is on the way
 	}
 }
 
-// callOff ends the spawner's work, and gives it up if it does not return.
+// callOff cancels the spawner's work, and gives up if it does not return.
 func (p *process) callOff() {
 	p.attempt.spawning.callOff()
 	p.ctx.After(p.patience.Spawn, spawnOverdue{p.attempt.number})

@@ -96,7 +96,7 @@ func (v *supervisor) handle(message any) {
 	}
 }
 
-// manage handles what concerns the session as a whole.
+// manage handles requests about the session as a whole.
 func (v *supervisor) manage(message any) {
 	switch m := message.(type) {
 	case ListProcesses:
@@ -124,7 +124,7 @@ func (v *supervisor) manage(message any) {
 	}
 }
 
-// internal handles what processes, their children and the runtime's actor say.
+// internal handles messages from processes, their children and the runtime's actor.
 func (v *supervisor) internal(message any) {
 	switch m := message.(type) {
 	case request:
@@ -216,14 +216,14 @@ func unknownProcess(id messages.ProcessID) *messages.Error {
 		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
-// route passes on a request that is no use of the process.
+// route passes on a request that does not count as use of the process.
 func (v *supervisor) route(id messages.ProcessID, message any) {
 	if e := v.lookup(id, message); e != nil {
 		v.ctx.Send(e.actor, request{v.open(e), message})
 	}
 }
 
-// call passes on a request that uses the process: it is not among those that go first when slots are scarce.
+// call passes on a request that uses the process: a process in use is not among the first to end when slots are scarce.
 func (v *supervisor) call(id messages.ProcessID, message any) {
 	if e := v.lookup(id, message); e != nil {
 		v.use(e)

@@ -21,15 +21,16 @@ type Surroundings struct {
 	// MaxProcesses bounds the processes of all sessions together.
 	MaxProcesses int
 	Telemetry    *Telemetry
-	// Rules are what rule files said at the start; amendments are appended to AmendmentFile, or to nothing if it is empty.
+	// Rules are the rules from the files at the start; amendments are appended to AmendmentFile, or to no file if it is
+	// empty.
 	Rules         *rules.Set
 	AmendmentFile string
 	// Plan decides about commands; nil means policy.MakePlan.
 	Plan func(policy.Request, policy.Snapshot) policy.Plan
-	// RecordBytes bounds the memory for what ended processes of all sessions have said; zero means DefaultRecordBytes.
+	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.
 	RecordBytes int64
-	// Aftermath is how long a tree that is being ended holds back a later start, from when its ending began; zero means
-	// DefaultAftermath.
+	// Aftermath is how long a tree that is being ended holds back a later start, counted from the beginning of its end; zero
+	// means DefaultAftermath.
 	Aftermath time.Duration
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
@@ -37,14 +38,14 @@ type Surroundings struct {
 	asked chan struct{} // holds a token for each plan that a host's own spawner is asked about
 }
 
-// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. One that never answers costs
-// so many goroutines, and then nothing that has to ask it starts.
+// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. One that never answers
+// costs that many goroutines, and then no command that needs it starts.
 const maxAsked = 64
 
-// DefaultRecordBytes is Surroundings.RecordBytes where none is named.
+// DefaultRecordBytes is the default of Surroundings.RecordBytes.
 const DefaultRecordBytes = 64 << 20
 
-// DefaultAftermath is Surroundings.Aftermath where none is named.
+// DefaultAftermath is the default of Surroundings.Aftermath.
 const DefaultAftermath = time.Second
 
 // Patience is how long a host's own code may take before the runtime goes on without it.
@@ -89,7 +90,7 @@ func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surro
 		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }
 
-// SessionConfig is what a supervisor is started with, with nothing left to default. It is not changed.
+// SessionConfig is what a supervisor is started with. It has no defaults left to fill in, and is not changed.
 type SessionConfig struct {
 	Session          messages.SessionID
 	Dir              string // absolute

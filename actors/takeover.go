@@ -8,12 +8,12 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// takeover is a process whose actor has crashed: its supervisor ends what is left of it, and says the last word.
+// takeover is a process whose actor has crashed: its supervisor ends what is left of it, and publishes its end.
 type takeover struct {
 	record    *messages.EndRecord
-	output    output // what it had said
+	output    output // its output so far
 	will      will
-	crashed   bool // the news of the crash are here, and its calls answered
+	crashed   bool // the news of the crash has arrived, and its calls are answered
 	abandoned bool // its child was told to end
 	disowned  bool // nobody waits for the end of its child any more
 }
@@ -26,7 +26,8 @@ func (v *supervisor) lastWords(m lastWords) {
 	}
 }
 
-// crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. The others do not notice.
+// crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. Other processes do not
+// notice.
 func (v *supervisor) crashed(m kernel.Crashed) {
 	if v.asking.actor != nil && v.asking.actor.Equal(m.PID) {
 		v.approvalCrashed(m)
@@ -68,7 +69,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 	v.closeTakeover(e)
 }
 
-// abandonLeft ends what lives of a crashed process. What is not ours is given up if it does not end in time.
+// abandonLeft ends what lives of a crashed process. A host's own child is abandoned if it does not end in time.
 func (v *supervisor) abandonLeft(e *entry) {
 	if e.child != nil {
 		e.takeover.abandoned = true
@@ -95,8 +96,8 @@ func crashError(id messages.ProcessID, detail string) *messages.Error {
 		Detail: detail + "; the process was ended, start it anew"}
 }
 
-// closeTakeover says the last word for a process whose actor is gone, when no child can live any more and nobody is asked
-// about it.
+// closeTakeover publishes the end of a process whose actor is gone, when no child can live any more and no question about
+// it is open.
 func (v *supervisor) closeTakeover(e *entry) {
 	t := e.takeover
 	if t == nil || !t.crashed || e.consulting || !t.disowned && !e.gone() {

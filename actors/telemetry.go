@@ -23,12 +23,12 @@ type Telemetry struct {
 	bytes         metric.Int64Counter
 	decisions     metric.Int64Counter
 
-	// Labels that most commands come to. To make and sort them takes 1 KiB for each command.
+	// Labels that most commands end with. To make and sort them takes 1 KiB for each command.
 	usualEnds      map[messages.Cause][]metric.AddOption
 	usualDecisions map[decisionLabels][]metric.AddOption
 }
 
-// decisionLabels are what decisions are counted by.
+// decisionLabels are the labels by which decisions are counted.
 type decisionLabels struct {
 	allowed     bool
 	source      messages.DecisionSource
@@ -79,8 +79,8 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, sub
 	return t, err
 }
 
-// span is one process's trace. What is in it is touched only in what was submitted; it is nil where the beginning was
-// dropped, and then so is the end: what was not counted as begun must not be counted as ended.
+// span is one process's trace. Only submitted functions touch it. It is nil where the beginning was dropped, and then the
+// end is dropped, too: a process that was not counted as begun must not be counted as ended.
 type span struct{ trace trace.Span }
 
 func (t *Telemetry) began() *span {

@@ -34,7 +34,7 @@ func (p *wardenProcess) tendFork() {
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found { // or it is being born right now, which says nothing about the next look
+	if !found { // or it runs right now, which says nothing about the next look
 		return
 	}
 	if newborn != p.hung.newborn {

@@ -50,7 +50,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
 	}
 	l.exited = l.exited || reply.Exited != nil
-	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // take it off the table first, because the pid may be used again
+	hung := reply.Started != nil && p.hung.took(l.pid) && !l.abandoned // took comes first, because the pid may be used again
 	if hung {
 		l.abandoned = true
 		l.reply <- errHung(l.spec.Program, p.options.waits().tend)

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// adapted is how the library sees an actor of ours.
+// adapted is an actor of ours as the library sees it.
 type adapted struct{ *Context }
 
 // Receive translates the library's messages to ours.
@@ -59,8 +59,7 @@ func (c *Context) deliver(message any, sender *PID) {
 	c.receive(c)
 }
 
-// crash ends the actor, and tells those who have to know: the actor itself, the parent, and the sender of the message at
-// hand.
+// crash ends the actor, and tells the actor itself, the parent, and the sender of the current message.
 func (c *Context) crash(reason any) {
 	if c.closed || c.crashing {
 		return
@@ -79,7 +78,7 @@ func (c *Context) crash(reason any) {
 	c.Stop(c.Self())
 }
 
-// lastWords lets the behaviour hand over what it owes. If it panics there again, or did in Stopping, it has had its chance.
+// lastWords lets the behaviour hand over what it owes. It gets no second chance after a panic here, or in Stopping.
 func (c *Context) lastWords(reason any) {
 	at, sender := c.message, c.sender
 	if _, last := at.(Stopping); last {

@@ -57,10 +57,10 @@ func (c *Context) Self() *PID { return c.lib.Self() }
 // System is what the actor lives in: for goroutines, which must not use the Context, and only Send for those it waits for.
 func (c *Context) System() *System { return c.sys }
 
-// Message is what is to be handled now.
+// Message is the current message.
 func (c *Context) Message() any { return c.message }
 
-// Sender is who waits for a reply to the message, or nil. It may be kept, to be answered later with Send.
+// Sender waits for a reply to the message, or is nil. It may be kept, to be answered later with Send.
 func (c *Context) Sender() *PID { return c.sender }
 
 // Respond sends a reply to the sender, if the message has one.
@@ -89,12 +89,12 @@ func (c *Context) Spawn(prefix string, receive Receive) *PID {
 	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before), prefix)
 }
 
-// Watch asks for Terminated when pid ends; of an actor that has ended, or is just stopping its children, it comes at
+// Watch asks for Terminated when pid ends. If the actor has ended, or is just stopping its children, Terminated comes at
 // once. A parent need not watch its children.
 func (c *Context) Watch(pid *PID) { c.lib.Watch(pid) }
 
-// Unwatch undoes Watch. A watcher of something that outlives it must do so before it ends: nobody else does, and what is
-// watched holds on to its watchers.
+// Unwatch undoes Watch. A watcher of something that outlives it must do so before it ends: nobody else does, and a watched
+// actor holds on to its watchers.
 func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
 
 // Stop stops an actor, itself or a child, with all its children, before any other message it has not handled yet.

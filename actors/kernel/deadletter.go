@@ -16,8 +16,8 @@ type Unanswered struct {
 	Err     *messages.Error
 }
 
-// Discarder is a message that owns something. Discard is called instead of the delivery if the actor has ended, from
-// whatever goroutine finds out, so it must not block.
+// Discarder is a message that owns something. Discard is called instead of the delivery if the actor has ended, from any
+// goroutine, so it must not block.
 type Discarder interface{ Discard() }
 
 // deadLetter gets every message that cannot be delivered any more.

@@ -59,7 +59,7 @@ func (c *Context) ended(work worked) {
 	}
 }
 
-// leaveWork lets root wait for the work that is still under way.
+// leaveWork makes root wait for the work that is still under way.
 func (c *Context) leaveWork() {
 	if c.working > 0 {
 		c.Send(c.sys.root, workLeft{c.Self().Id, c.working})

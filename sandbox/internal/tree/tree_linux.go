@@ -34,7 +34,7 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File // the leader until it has executed its program; then nil. forest.mu guards the change.
+	pidfd  *os.File // from its execution on
 	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
 	newborn  *birth.Newborn
 	executed chan struct{} // closed when it has, or never will
