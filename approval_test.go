@@ -342,7 +342,7 @@ func TestWithNobodyToAsk(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
 	watch(t, session, execbus.Watch{}) // everything is nobody's duty
 	_, err := session.Exec(patient(t), unknown())
-	wantError(t, err, messages.ErrRejected, "nobody is there to be asked")
+	wantError(t, err, messages.ErrRejected, "nobody is there to ask")
 	wantHint(t, err, "SessionOptions.Approver", "Session.Decide")
 	_, err = session.Run(patient(t), messages.RunCommand{Argv: []string{"touch", "it"}})
 	wantError(t, err, messages.ErrRejected, "nobody is there")

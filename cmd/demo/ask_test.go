@@ -287,11 +287,11 @@ func TestNobodyToAsk(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"a script":             {[]string{"--approval", "untrusted"}, "mkdir " + file + "\n", 126, "nobody is there to be asked"},
+		"a script":             {[]string{"--approval", "untrusted"}, "mkdir " + file + "\n", 126, "nobody is there to ask"},
 		"a hint":               {[]string{"--approval", "untrusted"}, "mkdir " + file + "\n", 126, "Allow the command with --rules"},
-		"the next line is run": {[]string{"--approval", "untrusted"}, "mkdir " + file + "\npwd\n", 0, "nobody is there to be asked"},
+		"the next line is run": {[]string{"--approval", "untrusted"}, "mkdir " + file + "\npwd\n", 0, "nobody is there to ask"},
 		"a hint for it":        {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "Allow the command with --rules"},
-		"one command":          {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "nobody is there to be asked"},
+		"one command":          {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "nobody is there to ask"},
 		"never":                {[]string{"--approval", "never", "--", "rm", "-rf", file}, "", 126, "rejected"},
 		"a sandbox outside":    {[]string{"--sandbox", "external-sandbox", "--", "sh", "-c", "exit 3"}, "", 3, ""},
 	} {
