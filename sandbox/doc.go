@@ -147,6 +147,9 @@
 //     in them are read-only. For a protected name that does not exist there is a socket that nobody listens on, which is
 //     visible outside, too. It is removed when its policy is released and no command needs it any more. Paths that must not
 //     be read are covered.
+//     While the socket is there, git init fails in that directory, also outside: remove the socket first, and the next
+//     command protects the new repository. Commands are refused if a file that must not be read did not exist when the policy
+//     was set and exists now where no command can write; set the policy again.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a read-only /proc that shows only its own processes.
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's
 //     stays, read-only.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -176,7 +177,10 @@ func (e *enclosure) unuse() {
 
 // close is called once, when there is no user any more and there will be none.
 func (e *enclosure) close() {
-	for p, number := range e.numbers {
+	e.mu.Lock()
+	numbers := maps.Clone(e.numbers) // one that could not be told is forgotten, at any time
+	e.mu.Unlock()
+	for p, number := range numbers {
 		p.withdraw(number)
 	}
 	for _, rules := range []*os.File{e.plain, e.spare} {

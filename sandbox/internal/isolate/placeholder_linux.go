@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,20 +15,23 @@ import (
 // Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created there.
 // They are sockets that nobody listens on, for all look past these: git takes an empty file for a broken repository, and go an empty
 // directory. Each of us holds a shared lock on the directories that they are in, which the kernel gives up when it dies; who gives up
-// the last one removes them. One that is left behind after all is taken over by the next one that needs it.
+// the last one removes them. One that is left behind after all is taken over by the next one that needs it. What is not as we have
+// made it is somebody else's, and stays.
 type Placeholders struct {
-	paths []string
-	locks map[string]*os.File // by directory
+	mu    sync.Mutex // guards the rest: starts renew what an end releases
+	paths map[string]identity
+	locks map[string]*os.File // by directory; nil after Release
 }
+
+type identity struct{ device, inode uint64 }
 
 // Hold makes what a plan needs, and a plan for which that is enough: it names what somebody else has made there since. It may block
 // for as long as the file systems do. After an error nothing is held.
 func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
-	p := &Placeholders{locks: map[string]*os.File{}}
+	p := &Placeholders{paths: map[string]identity{}, locks: map[string]*os.File{}}
 	plan.Places = slices.Clone(plan.Places)
 	for i, place := range plan.Places {
-		if place.Access == confine.Write || place.Directory || !Writable(&plan, filepath.Dir(place.Path)) ||
-			place.Inode != 0 && !isPlaceholder(place.Path) {
+		if place.Access == confine.Write || place.Inode != 0 || !Writable(&plan, filepath.Dir(place.Path)) {
 			continue
 		}
 		found, err := p.hold(place)
@@ -39,6 +44,48 @@ func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	return p, plan, nil
 }
 
+// Renew looks at what is protected once more: people make repositories, move them and remove them while commands run. It may block
+// for as long as the file systems do.
+func (p *Placeholders) Renew(plan confine.Plan) (confine.Plan, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var kept []confine.Place
+	for _, place := range plan.Places {
+		if place.Access != confine.Read || place.Inode == 0 {
+			kept = append(kept, place)
+			continue
+		}
+		var stat unix.Stat_t
+		err := unix.Lstat(place.Path, &stat)
+		switch {
+		case err == nil:
+			place = seen(place, &stat)
+		case err != unix.ENOENT && err != unix.ENOTDIR || p.locks == nil:
+			return plan, &os.PathError{Op: "protect", Path: place.Path, Err: err}
+		case !isTop(&plan, place): // a repository that was found once; one that comes there later is as any other
+			continue
+		default:
+			if place, err = p.hold(place); err != nil {
+				return plan, err
+			}
+		}
+		kept = append(kept, place)
+	}
+	plan.Places = kept
+	return plan, nil
+}
+
+// isTop reports whether a place is a name in a directory that the policy lets commands write.
+func isTop(plan *confine.Plan, place confine.Place) bool {
+	dir := filepath.Dir(place.Path)
+	return slices.ContainsFunc(plan.Places, func(p confine.Place) bool { return p.Access == confine.Write && p.Path == dir })
+}
+
+func seen(place confine.Place, stat *unix.Stat_t) confine.Place {
+	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	return place
+}
+
 // hold sees to it that there is something at a place, and says what.
 func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	dir := filepath.Dir(place.Path)
@@ -47,13 +94,13 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 		if err != nil {
 			return place, err
 		}
-		if err := flock(lock, unix.LOCK_SH); err != nil {
+		if err := share(lock); err != nil {
 			_ = lock.Close()
-			return place, err
+			return place, &os.PathError{Op: "lock", Path: dir, Err: err}
 		}
 		p.locks[dir] = lock
 	}
-	err := unix.Mknod(place.Path, unix.S_IFSOCK|0o600, 0)
+	err := unix.Mknod(place.Path, confine.PlaceholderMode, 0)
 	if err != nil && err != unix.EEXIST {
 		return place, &os.PathError{Op: "mknod", Path: place.Path, Err: err}
 	}
@@ -61,14 +108,29 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	if err := unix.Lstat(place.Path, &stat); err != nil {
 		return place, err
 	}
-	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFSOCK:
-		p.paths = append(p.paths, place.Path)
-	case unix.S_IFLNK:
+	switch {
+	case stat.Mode == confine.PlaceholderMode:
+		p.paths[place.Path] = identity{stat.Dev, stat.Ino}
+	case stat.Mode&unix.S_IFMT == unix.S_IFLNK:
 		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
 	}
-	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
-	return place, nil
+	return seen(place, &stat), nil
+}
+
+// Bounds of the wait for a lock that somebody has to himself: one of us that releases, for a moment, or a stranger, for ever.
+const (
+	lockTries = 100
+	lockPause = 10 * time.Millisecond
+)
+
+func share(file *os.File) (err error) {
+	for range lockTries {
+		if err = flock(file, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
+	return unix.EBUSY
 }
 
 func flock(file *os.File, how int) error {
@@ -79,17 +141,16 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-func isPlaceholder(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().Type() == os.ModeSocket
-}
-
 // Release removes those in directories of which nobody else holds any.
 func (p *Placeholders) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for dir, lock := range p.locks {
 		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			for _, path := range p.paths {
-				if filepath.Dir(path) == dir && isPlaceholder(path) {
+			for path, made := range p.paths {
+				var stat unix.Stat_t
+				if filepath.Dir(path) == dir && unix.Lstat(path, &stat) == nil && stat.Mode == confine.PlaceholderMode &&
+					made == (identity{stat.Dev, stat.Ino}) {
 					_ = os.Remove(path)
 				}
 			}

@@ -47,7 +47,8 @@ func TestWhatIsMissingCannotBeCreated(t *testing.T) {
 
 func TestTheLastOneRemovesAPlaceholder(t *testing.T) {
 	plan, git := missing(t)
-	first, second := hold(t, plan), hold(t, plan)
+	again := *plan
+	first, second := hold(t, plan), hold(t, &again)
 	first.Release()
 	if !there(git) {
 		t.Error("it is gone while somebody holds it")
@@ -66,7 +67,7 @@ func TestALeftPlaceholderIsTakenOver(t *testing.T) {
 	if !there(git) {
 		t.Fatal("there is none")
 	}
-	plan.Places[1] = place(t, git, confine.Read) // as the next one finds it
+	plan.Places[1] = confine.Place{Path: git, Access: confine.Read, File: -1} // as the next one finds it
 	next := hold(t, plan)
 	output, _ := run(t, plan, "cd "+filepath.Dir(git)+" && rm -f .git || echo safe")
 	if output[len(output)-4:] != "safe" {

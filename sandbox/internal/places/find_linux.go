@@ -29,7 +29,7 @@ type Found struct {
 	given []given
 }
 
-// given is a path as it was given, and what it led to.
+// given is a path as it was given, and what it led to; nothing for what must not be read and is not there.
 type given struct {
 	path, real string
 	led        identity
@@ -61,6 +61,14 @@ func (f *Found) Check() error {
 		now, err := openPath(g.path)
 		if err == nil {
 			now.close()
+		}
+		if g.led == (identity{}) {
+			if err == nil && !confine.IsPlaceholder(g.path) {
+				return refused(g.path, "it shall not be read, and was not there when the sandbox policy was set; set the policy again")
+			}
+			continue
+		}
+		if err == nil {
 			if now.identity == g.led && now.path == g.real {
 				continue
 			}
@@ -184,9 +192,13 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 
 // deny adds a place that must not be read; it need not exist.
 func (f *finder) deny(path string) error {
-	_, _, err := f.open(path, confine.Nothing)
+	var err error = fs.ErrNotExist
+	if !confine.IsPlaceholder(path) {
+		_, _, err = f.open(path, confine.Nothing)
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // one that may not reach it now may not later
 		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: filepath.Clean(path), Access: confine.Nothing, File: -1})
+		f.found.given = append(f.found.given, given{path: path}) // nothing covers it where nobody can write: Check has to look
 		return nil
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ func (f *finder) protect(root confine.Place) error {
 		path := filepath.Join(root.Path, name)
 		info, err := os.Lstat(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) || confine.IsPlaceholder(path):
 			f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
 			continue
 		case err != nil:

@@ -31,12 +31,12 @@ type cell struct {
 }
 
 // making reports whether the placeholders are being made.
-func (c *cell) making() bool { return c.asked && !c.holds() }
+func (c *cell) making() bool { return c.asked && c.holding() == nil }
 
-func (c *cell) holds() bool {
+func (c *cell) holding() *isolate.Placeholders {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held != nil
+	return c.held
 }
 
 func (c *cell) hold(held *isolate.Placeholders) {
@@ -106,6 +106,19 @@ func (w *warden) isolate(s start) {
 		c.waiting = append(c.waiting, s)
 		return
 	}
+	if s.plan == nil {
+		held, plan := c.holding(), p.plan
+		go func() { // the file system may not answer
+			plan, err := held.Renew(plan)
+			s.plan, s.failed = &plan, err
+			w.starts <- s
+		}()
+		return
+	}
+	if s.failed != nil {
+		w.refuse(s, protectFailed(s.failed))
+		return
+	}
 	if !p.plan.Network && c.network == nil {
 		err := w.forest.Undisturbed(func() (err error) {
 			c.network, err = isolate.NewNetwork()
@@ -126,11 +139,12 @@ func (w *warden) prepare(done *prepared) {
 	p.cell.waiting = nil
 	p.cell.asked = done.err == nil
 	p.cell.hold(done.held)
-	p.plan = done.plan
+	if done.err == nil {
+		p.plan = done.plan
+	}
 	for _, s := range waiting {
 		if done.err != nil {
-			errno, _ := errors.AsType[syscall.Errno](done.err)
-			w.refuse(s, &birth.Error{Step: "placeholder for a protected name", Errno: errno})
+			w.refuse(s, protectFailed(done.err))
 			continue
 		}
 		w.isolate(s)
@@ -138,6 +152,15 @@ func (w *warden) prepare(done *prepared) {
 	if p.cell.withdrawn {
 		w.rooms.withdraw(done.number)
 	}
+}
+
+func protectFailed(err error) error {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	step := "placeholder for a protected name"
+	if at, is := errors.AsType[*os.PathError](err); is {
+		step += ": " + at.Op + " " + at.Path
+	}
+	return &birth.Error{Step: step, Errno: errno}
 }
 
 // refuse answers a start that is not begun.
@@ -157,7 +180,7 @@ func (w *warden) refuse(s start, err error) {
 
 // launch is a start as package isolate wants it.
 func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
-	l := isolate.Launch{Plan: &p.plan, Files: numbers(placed(s.spec.FDs, s.files)), Groups: numbers(placed(s.spec.Groups, s.files)),
+	l := isolate.Launch{Plan: s.plan, Files: numbers(placed(s.spec.FDs, s.files)), Groups: numbers(placed(s.spec.Groups, s.files)),
 		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
 	for _, limit := range s.spec.Rlimits {
 		l.Limits = append(l.Limits, birth.Rlimit(limit.Resource, limit.Soft, limit.Hard))

@@ -97,6 +97,9 @@ type start struct {
 	withdraw *wire.Withdraw
 	prepared *prepared
 	files    []int
+
+	plan   *confine.Plan // of an isolated one: as it has been found once more
+	failed error         // why it could not be found
 }
 
 // run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
