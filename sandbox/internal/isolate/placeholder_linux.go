@@ -128,7 +128,7 @@ func share(file *os.File) (err error) {
 		if err = flock(file, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
 			return err
 		}
-		time.Sleep(lockPause)
+		<-time.After(lockPause)
 	}
 	return unix.EBUSY
 }
