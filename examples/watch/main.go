@@ -92,12 +92,11 @@ func (w *watcher) run(ctx context.Context) (err error) {
 
 func (w *watcher) loop(ctx context.Context) error {
 	var current command
-	defer func() { current.stop() }()
+	defer func() { w.stop(current) }()
 	if w.service {
 		w.changed = []string{""}
 	}
-	quiet := time.NewTimer(0)
-	for {
+	for quiet := time.NewTimer(0); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -109,14 +108,14 @@ func (w *watcher) loop(ctx context.Context) error {
 		case err := <-w.changes.Errors:
 			return fmt.Errorf("changes may have been missed: %w", err)
 		case <-current.done:
-			current.stop()
+			current.cancel()
 			current = command{}
 		case <-quiet.C:
 		}
 		if len(w.changed) == 0 || current.done != nil && !w.service {
 			continue // the end of the command comes by here
 		}
-		current.stop()
+		w.stop(current)
 		current = w.start(w.changed[0])
 		w.changed = w.changed[1:]
 	}
@@ -190,9 +189,10 @@ func (w *watcher) start(file string) command {
 	return c
 }
 
-// stop ends a run: SIGTERM, a short grace, SIGKILL, for all that it has begun.
-func (c command) stop() {
+// stop ends a run: SIGTERM, 500 ms later SIGKILL, for all that it has begun. The cancellation is for one that has not begun.
+func (w *watcher) stop(c command) {
 	if c.done != nil {
+		_ = w.session.TerminateAll(context.Background())
 		c.cancel()
 		<-c.done
 	}
