@@ -29,7 +29,12 @@ type direct struct {
 	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
 }
 
-func newDirect() (ptyio.Spawner, error) { return newForking(), nil }
+func newDirect() (ptyio.Spawner, error) {
+	if cannotExecute() == "" {
+		birth.ExecuteAgain()
+	}
+	return newForking(), nil
+}
 
 func newForking() *direct { return &direct{forest: tree.NewForest(), leaks: leaks()} }
 

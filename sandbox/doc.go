@@ -163,8 +163,12 @@
 // A confined newborn gives up all capabilities and enters a Landlock domain of its own before it executes anything. It
 // inherits its filter of system calls, and no_new_privs, from the thread that bears it; the warden keeps one thread for
 // each kind of filter. Such a thread is never in a Landlock domain, because a process in the same one could reach it. The
-// direct spawner keeps no threads; its newborns install the filter themselves, which makes a start half as long again. A
-// newborn that the kernel does not let share our memory, as under some emulators, cannot be confined, and its start fails.
+// direct spawner keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
+//
+// Some kernels do not let a newborn share our memory, as under user-mode emulators. There nothing is isolated. A confined
+// newborn executes the warden's program (or, under the direct spawner, this one) once more, which takes the restrictions
+// upon itself before it executes the command's program: see internal/birth. A host that must not be executed again cannot
+// confine there, and the start fails.
 //
 // An isolated command is not the warden's child. The warden forks without executing anything. That copy becomes process 1
 // of new namespaces, makes the mounts, bears the command, gives its memory back, and reaps. It runs no Go: see

@@ -71,6 +71,8 @@ func TestMain(m *testing.M) {
 		beIsolated()
 	case "refused":
 		beRefused()
+	case "emulated":
+		beEmulated()
 	case "again":
 		executeAgain()
 	default:

@@ -40,5 +40,20 @@
 // # Elsewhere
 //
 // On other systems and architectures, and where the kernel refuses such a clone (user-mode emulators do), a launch whose
-// steps all have a plain form goes through syscall.ForkExec. Any other fails at its first step that has none, and so does a family.
+// steps all have a plain form goes through syscall.ForkExec. Any other is made by a second execution where ExecuteAgain has
+// allowed it, and fails at its first step without a plain form elsewhere. A family fails.
+//
+// # The second execution
+//
+// syscall.ForkExec executes this program again, under the name Again. This package's init takes over, before main and nearly all
+// other packages: it imports next to nothing. It takes the list of steps from a sealed memfd, laid out as for the clone, makes
+// them one by one on the main thread, and so executes the newborn's program. The step that it is making, and its errno, stand in
+// memory that it shares with its parent; a pipe tells of the execution or the death. Nothing of the command is in the arguments,
+// the environment or the directory of that process.
+//
+// Descriptors that a step uses keep their numbers, and are close-on-exec again before the first step. Of the others it gets only
+// those that any execution would get. What the thread that begins it has, such as a Nursery's filter, it inherits.
+//
+// An executable that gives rights (set-uid, file capabilities) takes no such list from anybody. It costs as much as it takes this program
+// to start: some milliseconds.
 package birth

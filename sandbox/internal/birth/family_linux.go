@@ -100,7 +100,8 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSlab(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize))
+	s := newSlab(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize),
+		uint64(uintptr(unsafe.Pointer(unsafe.SliceData(room)))))
 	r.room, n.slab, n.family = room, s, r
 	r.between, r.first, r.command = s.header(), s.another(), s.another()
 	alive := s.address(int(unsafe.Offsetof(header{}.alive)))
@@ -262,8 +263,12 @@ func (n *Newborn) familyOutcome() error {
 	return &Error{Step: names[at].title(), Index: at, Errno: failed}
 }
 
-// Release lets the first process of a family go on to reap, and gives back the memory of the birth. Others need none.
+// Release lets the first process of a family go on to reap, and gives back the memory of the birth. Step must not follow.
 func (n *Newborn) Release() {
+	if n.second != nil {
+		n.second.release()
+		n.second = nil
+	}
 	if n.family == nil {
 		return
 	}

@@ -13,10 +13,11 @@ import (
 
 // Newborn is a process that has been born and may not have executed its program yet.
 type Newborn struct {
-	PID   int
-	PIDFD int // close-on-exec; the caller's
-	steps made
-	slab  *slab // nil after syscall.ForkExec
+	PID    int
+	PIDFD  int // close-on-exec; the caller's
+	steps  made
+	slab   *slab   // nil after syscall.ForkExec
+	second *second // of a second execution; Release clears it
 	// family is set where this is the first process of one; Release clears it.
 	family *relatives
 	pin    runtime.Pinner
@@ -40,12 +41,15 @@ func Start(steps []Step) (pid, pidfd int, err error) {
 	if err := n.Wait(); err != nil {
 		_ = unix.Close(n.PIDFD)
 		n.Reap()
+		n.Release()
 		return 0, -1, err
 	}
+	n.Release()
 	return n.PID, n.PIDFD, nil
 }
 
-// Begin starts a process on this thread, which is what its parent-death signal refers to. Wait must follow.
+// Begin starts a process on this thread, which is what its parent-death signal refers to. Wait and
+// Release must follow.
 func Begin(steps []Step) (*Newborn, error) {
 	if len(steps) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
@@ -60,7 +64,11 @@ func Begin(steps []Step) (*Newborn, error) {
 		return nil, &Error{Step: "clone", Errno: unix.Errno(errno)}
 	}
 	var err error
-	n.PID, n.PIDFD, err = forkExec(steps)
+	if mayExecuteAgain.Load() && !simple(steps) {
+		err = n.executeAgain(steps)
+	} else {
+		n.PID, n.PIDFD, err = forkExec(steps)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,17 +104,17 @@ func (n *Newborn) call(s *slab) (pid, errno uintptr) {
 }
 
 // Plain reports whether syscall.ForkExec has done it, without the steps that it leaves out.
-func (n *Newborn) Plain() bool { return n.slab == nil }
+func (n *Newborn) Plain() bool { return n.slab == nil && n.second == nil }
 
 // Prompt waits until the newborn has executed its program or died, but not longer than that. Wait must follow.
 func (n *Newborn) Prompt(most time.Duration) (over bool) {
-	return n.slab == nil || n.await(time.Now().Add(most))
+	return n.Plain() || n.await(time.Now().Add(most))
 }
 
 // Wait waits until the newborn has executed its program. After an error it has ended, and remains to be reaped. Newborns are
 // waited for once each, by one goroutine.
 func (n *Newborn) Wait() error {
-	if n.slab == nil {
+	if n.Plain() {
 		return nil
 	}
 	for !n.await(time.Now().Add(lookAgain)) {
@@ -121,8 +129,11 @@ func (n *Newborn) Wait() error {
 
 // Step names the step that is being made, or was made last. It may be called while another goroutine waits.
 func (n *Newborn) Step() string {
-	if n.slab == nil {
+	if n.Plain() {
 		return ""
+	}
+	if n.second != nil {
+		return n.second.title(n.steps)
 	}
 	if n.family != nil {
 		names, at := n.familyStep()
@@ -145,6 +156,9 @@ func (n *Newborn) Reap() { bury(n.PID) }
 // await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: to give
 // that up and take another costs more than a tenth of the whole birth.
 func (n *Newborn) await(until time.Time) (cleared bool) {
+	if n.second != nil {
+		return n.second.await(until)
+	}
 	const wait = 0 // FUTEX_WAIT; the kernel does not wake private ones
 	alive := (*uint32)(unsafe.Pointer(&n.slab.header().alive))
 	for atomic.LoadUint32(alive) != 0 {
@@ -175,6 +189,9 @@ func earlier(a, b time.Time) time.Time {
 func (n *Newborn) outcome() error {
 	if n.family != nil {
 		return n.familyOutcome()
+	}
+	if n.second != nil {
+		return n.second.outcome(n)
 	}
 	errno := unix.Errno(load(&n.slab.header().errno))
 	if errno == 0 && waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG) != unix.ECHILD {

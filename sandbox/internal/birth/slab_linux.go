@@ -75,7 +75,8 @@ const (
 // Nothing in it is a pointer to Go.
 type slab struct {
 	words []uint64
-	free  int // in bytes
+	free  int    // in bytes
+	base  uint64 // where the words are when the steps are made
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
 	first uint64 // the address of the first step that resets no signal
@@ -156,9 +157,7 @@ func (s *slab) take(size int) (at uint64, room []byte) {
 	return at, room
 }
 
-func (s *slab) address(offset int) uint64 {
-	return uint64(uintptr(unsafe.Pointer(&s.words[0]))) + uint64(offset)
-}
+func (s *slab) address(offset int) uint64 { return s.base + uint64(offset) }
 
 func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
 
@@ -205,8 +204,8 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 // lay makes the slab of a birth, in which the newborn gives these signals their default actions. In a birth by clone3 the
 // kernel does that with those that are handled.
 func lay(m made, signals []uint64, clone3 bool) *slab {
-	size := int(unsafe.Sizeof(header{})) + cloneArgsSize + len(signals)*stepSize + sizeOf(m.steps, map[*Memory]int{})
-	s := newSlab(make([]uint64, size/wordSize))
+	words := make([]uint64, slabSize(m, signals)/wordSize)
+	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
 	if clone3 {
@@ -215,6 +214,10 @@ func lay(m made, signals []uint64, clone3 bool) *slab {
 	h.at = s.resets(signals)
 	s.first = s.lay(m.steps)
 	return s
+}
+
+func slabSize(m made, signals []uint64) int {
+	return int(unsafe.Sizeof(header{})) + cloneArgsSize + len(signals)*stepSize + sizeOf(m.steps, map[*Memory]int{})
 }
 
 // cloneArgs are those of clone3, as far as Linux 5.5 knows them.
@@ -231,8 +234,8 @@ func (s *slab) putCloneArgs(h *header) {
 	h.birth, h.flags, h.stack = unix.SYS_CLONE3, at, uint64(cloneArgsSize)
 }
 
-func newSlab(words []uint64) *slab {
-	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
+func newSlab(words []uint64, base uint64) *slab {
+	s := &slab{words: words, base: base, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
 	h.block, h.alive, h.birth = ^uint64(0), 1, unix.SYS_CLONE
 	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15

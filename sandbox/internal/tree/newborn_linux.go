@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Newborn is a child between its birth and the execution of its program.
@@ -31,7 +33,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 			continue
 		}
 		theirs, err := layout(pid)
-		if err != nil || theirs != ours {
+		if err != nil || theirs != ours && !isAgain(pid) {
 			continue
 		}
 		if p, err := readProcess(pid); err == nil && !p.dead() && p.state != 'R' {
@@ -39,6 +41,14 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 		}
 	}
 	return Newborn{}, false
+}
+
+// isAgain reports whether a process makes the steps of a newborn by a second execution. A command can call itself that: it is
+// killed then if it hangs while a start does.
+func isAgain(pid int) bool {
+	var room [64]byte
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/cmdline", room[:])
+	return err == nil && bytes.HasPrefix(text, []byte(birth.Again+"\x00"))
 }
 
 // isFirst reports whether a process is process 1 of a pid namespace below ours.

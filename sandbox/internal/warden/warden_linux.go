@@ -62,20 +62,6 @@ func complain(what string, err error) {
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-func checkGreeting() error {
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-	have, err := unix.FcntlInt(greetingFD, unix.F_GET_SEALS, 0)
-	if err != nil || have&seals != seals {
-		return errors.New("descriptor 3 is not our sealed greeting")
-	}
-	var text [64]byte
-	n, err := unix.Pread(greetingFD, text[:], 0)
-	if err != nil || string(text[:n]) != Greeting {
-		return errors.New("descriptor 3 does not hold our greeting")
-	}
-	return unix.Close(greetingFD)
-}
-
 // warden is the state of the process. The main goroutine bears, one goroutine reads requests, each tree has its own, and so
 // has each birth that takes long.
 type warden struct {
@@ -113,6 +99,7 @@ func run() error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	birth.SettleSignals()
+	birth.ExecuteAgain()
 	if tree.Foreign() {
 		return errors.New("/proc is missing or that of another pid namespace")
 	}

@@ -1,0 +1,190 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
+)
+
+// beEmulated is this test binary where the kernel refuses to bear into shared memory, as user-mode emulators do. Its arguments are
+// those of the tests.
+func beEmulated() {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_THREAD},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.CLONE_VM, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if os.Geteuid() != 0 {
+		must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	const everyThread = 1 // SECCOMP_FILTER_FLAG_TSYNC
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, everyThread, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		os.Exit(98)
+	}
+	must(os.Unsetenv(roleVariable))
+	must(os.Setenv(emulatedVariable, "1"))
+	must(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
+const emulatedVariable = "EXECBUS_TEST_EMULATED"
+
+// emulated runs a test in a process of its own for which the clone is refused. It returns true in that process.
+func emulated(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(emulatedVariable) != "" {
+		return true
+	}
+	command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), roleVariable+"=emulated")
+	out, err := command.CombinedOutput()
+	if failed, is := errors.AsType[*exec.ExitError](err); is && failed.ExitCode() == 98 {
+		t.Skip("skipped: no seccomp here")
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+func TestConfinedWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	t.Run("writes", TestAConfinedCommandWritesItsRootsOnly)
+	t.Run("read only", TestNothingIsWrittenUnderReadOnly)
+	t.Run("rights", TestAConfinedCommandHasNoRights)
+	t.Run("network", TestNetworkIsOffUnlessThePolicySaysOtherwise)
+}
+
+func TestNothingIsLeftWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		e := enclose(t, spawner, workspace(t.TempDir()))
+		count := func() string { return counted(t, "/proc/self/fd") + " and " + below(t) }
+		const script = `cd /proc/$$/fd && echo *; grep ^Sig[BI] /proc/self/status`
+		first := said(t, spawner, e, tty, script)
+		none := strings.Repeat("0", 16)
+		if !strings.Contains(first, "SigBlk:\t"+none+"\nSigIgn:\t"+none) {
+			t.Error(first)
+		}
+		before := count()
+		for range 10 {
+			if again := said(t, spawner, e, tty, script); again != first {
+				t.Errorf("%q instead of %q", again, first)
+			}
+		}
+		if after := count(); after != before {
+			t.Errorf("%s descriptors and children have become %s", before, after)
+		}
+	})
+}
+
+func counted(t *testing.T, folder string) string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(len(entries))
+}
+
+// below are the children of this process and of its wardens, with what these have open.
+func below(t *testing.T) (all string) {
+	t.Helper()
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, pid := range strings.Fields(string(text)) {
+			all += pid + " with " + counted(t, "/proc/"+pid+"/fd")
+			theirs, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+			for _, list := range theirs {
+				text, _ := os.ReadFile(list)
+				all += string(text)
+			}
+		}
+	}
+	return all
+}
+
+func TestAFailingStepIsNamedWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		e := enclose(t, spawner, workspace(t.TempDir()))
+		program := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(program, []byte("#!/nowhere/interpreter\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l := launch(tty, program)
+		l.Sandbox, l.Events = e, newRecorder().receive
+		_, err := spawner.Spawn(t.Context(), l)
+		// Only an execve that says ENOENT is told like that.
+		if err == nil || !strings.Contains(err.Error(), "its interpreter does not exist") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestAConfinedBirthThatHangsIsGivenUpWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	spawner, lost := lossyAndHasty(t)
+	e := enclose(t, spawner, workspace(t.TempDir()))
+	interpreter, _ := leasetest.Leased(t, "/bin/sh")
+	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	l.Sandbox, l.Events = e, func(e ptyio.Event) { t.Errorf("event %T", e) }
+	failed := make(chan error, 1)
+	go func() { _, err := spawner.Spawn(t.Context(), l); failed <- err }()
+	if got := said(t, spawner, e, false, "echo beside"); got != "beside" {
+		t.Error(got)
+	}
+	if failure, ok := errors.AsType[*messages.Error](receive(t, "the start", failed)); !ok || failure.Code != messages.ErrSpawnFailed {
+		t.Errorf("%v", failure)
+	}
+	if len(lost) > 0 {
+		t.Errorf("the warden was given up: %+v", <-lost)
+	}
+}
+
+func TestNothingIsIsolatedWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	spawner := newSpawner(t, sandbox.Options{})
+	c := workspace(t.TempDir())
+	c.Least = messages.AssuranceIsolated
+	e, err := spawner.Enclose(t.Context(), c)
+	if err == nil {
+		defer e.Release()
+		_, err = spawner.Can(ptyio.Launch{Sandbox: e})
+	}
+	if err == nil || !strings.Contains(err.Error(), "clone") {
+		t.Error(err)
+	}
+}
