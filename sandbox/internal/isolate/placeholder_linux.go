@@ -51,7 +51,7 @@ func (p *Placeholders) Renew(plan confine.Plan) (confine.Plan, error) {
 	defer p.mu.Unlock()
 	var kept []confine.Place
 	for _, place := range plan.Places {
-		if place.Access != confine.Read || place.Inode == 0 {
+		if place.Access != confine.Read || place.Inode == 0 && !isTop(&plan, place) {
 			kept = append(kept, place)
 			continue
 		}
@@ -86,9 +86,14 @@ func seen(place confine.Place, stat *unix.Stat_t) confine.Place {
 	return place
 }
 
-// hold sees to it that there is something at a place, and says what.
+// hold sees to it that there is something at a place, and says what. Where no command can create anything there may be nothing.
 func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	dir := filepath.Dir(place.Path)
+	var stat unix.Stat_t
+	if unix.Lstat(place.Path, &stat) == unix.ENOENT && closed(dir) {
+		place.Device, place.Inode = 0, 0
+		return place, nil
+	}
 	if p.locks[dir] == nil {
 		lock, err := os.Open(dir)
 		if err != nil {
@@ -104,7 +109,6 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	if err != nil && err != unix.EEXIST {
 		return place, &os.PathError{Op: "mknod", Path: place.Path, Err: err}
 	}
-	var stat unix.Stat_t
 	if err := unix.Lstat(place.Path, &stat); err != nil {
 		return place, err
 	}
@@ -115,6 +119,19 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
 	}
 	return seen(place, &stat), nil
+}
+
+// closed reports whether a directory is one where this user cannot create anything, nor give himself the right to: that of another
+// user, or on a file system that is read-only. A command has no more rights than we have.
+func closed(dir string) bool {
+	var stat unix.Stat_t
+	switch unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS) {
+	case unix.EROFS:
+		return true
+	case unix.EACCES:
+		return unix.Stat(dir, &stat) == nil && int(stat.Uid) != os.Geteuid() && os.Geteuid() != 0
+	}
+	return false
 }
 
 // Bounds of the wait for a lock that somebody has to himself: one of us that releases, for a moment, or a stranger, for ever.

@@ -1,10 +1,14 @@
 package isolate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
@@ -118,5 +122,35 @@ func TestPlaceholdersAreHeldByManyAtOnce(t *testing.T) {
 	all.Wait()
 	if there(git) {
 		t.Error("it is left")
+	}
+}
+
+func TestNothingStandsWhereNobodyCanCreateAnything(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can create files in every directory")
+	}
+	plan := confine.Plan{Places: []confine.Place{place(t, "/usr", confine.Write), {Path: "/usr/.git", Access: confine.Read, File: -1}}}
+	held := hold(t, &plan)
+	defer held.Release()
+	renewed, err := held.Renew(plan)
+	if err != nil || len(renewed.Places) != 2 || renewed.Places[1].Inode != 0 {
+		t.Errorf("%+v, %v", renewed.Places, err)
+	}
+	if output, _ := run(t, &renewed, "mkdir /usr/.git || echo safe"); !strings.HasSuffix(strings.TrimSpace(output), "safe") {
+		t.Error(output)
+	}
+}
+
+// Its owner can open a directory again.
+func TestADirectoryThatIsOnlyShutForNowNeedsAPlaceholder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can create files in every directory")
+	}
+	plan, git := missing(t)
+	if err := os.Chmod(filepath.Dir(git), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Hold(*plan); !errors.Is(err, unix.EACCES) {
+		t.Errorf("it would be left unprotected: %v", err)
 	}
 }
