@@ -99,6 +99,9 @@ func (e *enclosure) isolated() messages.Enforcement {
 	if err := isolate.ProbeProc(); err != nil {
 		r.Missing = append(r.Missing, messages.Missing{What: "hiding of other processes' names", Why: "the kernel gives no /proc of its own: " + err.Error()})
 	}
+	if len(e.found.Plan.Sockets) > 0 && kernel.ABI < unixSockets { // a filter cannot tell one from another
+		r.Missing = append(r.Missing, needsABI("protection of unix sockets that are not listed", unixSockets))
+	}
 	r.Missing = append(r.Missing, e.found.Gaps...)
 	return r
 }

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,6 +49,42 @@ func TestTheStrongestIsUsedAlsoWhereLessWouldDo(t *testing.T) {
 	told := awaitEvent[ptyio.Spawned](t, r).Enforced
 	if err != nil || told == nil || told.String() != foretold.String() || told.Level != messages.AssuranceIsolated || told.Mechanisms[0] != "namespaces" {
 		t.Errorf("%v, %v was foretold, and %v told", err, foretold, told)
+	}
+}
+
+// A command that may use one socket may use others where the kernel cannot tell them apart, and then the record says so.
+func TestSocketsThatAreNotListedAreToldIfTheyCanBeReached(t *testing.T) {
+	dir := t.TempDir()
+	listed, other := filepath.Join(dir, "listed"), filepath.Join(dir, "other")
+	for _, path := range []string{listed, other} {
+		listener, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+	}
+	c := workspace(t.TempDir())
+	c.Policy.Sockets = []string{listed}
+	spawner, e := isolating(t, c)
+	l := launch(false, "true")
+	l.Sandbox = e
+	foretold, err := spawner.Can(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tells := func(e messages.Enforcement) bool {
+		return slices.ContainsFunc(e.Missing, func(m messages.Missing) bool { return strings.Contains(m.What, "not listed") })
+	}
+	const connect = `python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$1" 2>/dev/null && echo reached`
+	if said(t, spawner, e, false, connect, other) == "reached" && !tells(foretold) {
+		t.Errorf("a socket was reached that is not listed, and the record says %v", foretold)
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Log("skipped without python3: whether it is reached")
+	}
+	without, err := spawner.Can(ptyio.Launch{Sandbox: enclose(t, spawner, workspace(t.TempDir()))})
+	if err != nil || tells(without) {
+		t.Errorf("no socket is listed, and the record says %v, %v", without, err)
 	}
 }
 
