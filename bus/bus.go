@@ -69,8 +69,8 @@ func (b *Bus) Publish(ev messages.Event) {
 // do not count. The caller keeps its own holds, may publish more with the same credits, and releases them in the end,
 // whatever became of the bus.
 //
-// ev.Bytes are given up for good: subscribers share them and bounds count their capacity, so they should be a copy of
-// exact size of at most messages.MaxOutputDelta bytes.
+// The caller must not change ev.Bytes afterwards: subscribers share them. Bounds count their capacity, so they should be a copy
+// of exact size of at most messages.MaxOutputDelta bytes.
 func (b *Bus) PublishOutput(ev messages.OutputDelta, credits ...*Credit) {
 	credit := join(credits)
 	b.publish(&publication{delta: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true, size: cap(ev.Bytes),

@@ -81,7 +81,7 @@
 //   - Bus.Close: all credits are released at once; what is queued can still be read, then comes messages.ErrClosed.
 //   - Overrun, see above: credits are released at once; what is queued can still be read, then messages.ErrSlowSubscriber.
 //
-// A Next that waits wakes up in each of these cases. One whose own context ends takes nothing, and leaves what there is to
+// A waiting Next returns in each of these cases. If its own context ends it takes nothing, and leaves the queued events to
 // the other readers.
 //
 // # Bounds
@@ -93,7 +93,7 @@
 //   - 4,096 lifecycle events and 4,096 gaps, which together weigh at most 64 MiB, or are a single one,
 //
 // and below 2 MiB of bookkeeping. Events and their bytes are shared by all subscriptions that hold them, never copied. In a
-// lossless subscription the credits of the publishers take the place of the first bound. [Options.MaxSubscriptions] bounds
+// lossless subscription the publishers' credits replace the first bound. [Options.MaxSubscriptions] bounds
 // the number of subscriptions.
 //
 // The cost of a publish grows with the number of subscriptions to its session and of those that name no session; those of
@@ -109,13 +109,13 @@
 // That an event is delivered to anyone: Publish does not say who got it, and an event published while Subscribe or Close
 // runs may or may not arrive.
 //
-// That events are private copies: a received event, with the bytes it points to, is read-only, and a publisher gives up
-// the event and the bytes it publishes for good. Subscribers share them with each other and with the publisher.
+// That events are private copies: subscribers share an event and its bytes with each other and with the publisher, and none of
+// them may change it.
 //
 // That the bounds count all memory exactly: what several events share, such as the name of a call, weighs with each
 // lifecycle event and each gap, and not at all with output.
 //
-// That a gap has lost output: First and End say nothing where Deltas is 0.
+// That a gap always means lost output: if Deltas is 0, First and End have no meaning.
 //
 // That process ids are unique across sessions: filter by session too where a bus serves more than one.
 package bus

@@ -23,7 +23,7 @@ const (
 
 // SubscribeOptions configures a Subscription. The zero value is useful.
 type SubscribeOptions struct {
-	// Name says in errors whose subscription it is; it may be empty.
+	// Name names the subscription in errors; it may be empty.
 	Name string
 	// Outputs is how many output events and inputs may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
 	Outputs int

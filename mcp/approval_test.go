@@ -101,7 +101,7 @@ func TestAnswersThatAreNoApprovalReject(t *testing.T) {
 		"abort":     {says("abort", ""), "aborted", "Stop here and wait for the user"},
 		"declined":  {func(*sdk.ElicitParams) *sdk.ElicitResult { return &sdk.ElicitResult{Action: "decline"} }, "rejected", "rejected by user"},
 		"dismissed": {func(*sdk.ElicitParams) *sdk.ElicitResult { return &sdk.ElicitResult{Action: "cancel"} }, "rejected", "dismissed"},
-		"empty":     {func(*sdk.ElicitParams) *sdk.ElicitResult { return &sdk.ElicitResult{Action: "accept"} }, "rejected", "none of the choices"},
+		"empty":     {func(*sdk.ElicitParams) *sdk.ElicitResult { return &sdk.ElicitResult{Action: "accept"} }, "rejected", "not one of the choices"},
 		"unheard":   {says("approve everything", ""), "rejected", ""},
 	}
 	for _, version := range generations {

@@ -33,7 +33,7 @@ func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequ
 	return nil
 }
 
-// put asks the client, whose answer decides. It returns what takes the question back, if it is still open.
+// put asks the client, whose answer decides. It returns a function that takes the question back, if that is still open.
 func put(ctx context.Context, request *sdk.CallToolRequest, r *running, q *messages.Question) (withdraw func()) {
 	asking, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -16,27 +16,27 @@
 //
 // # Calls
 //
-// On one stream calls take effect in the order of their lines, and each is answered when it has its answer. Over HTTP each call
-// has a request of its own, and only a client that waits for an answer knows what came first.
+// On one stream calls take effect in the order of their lines, and each is answered as soon as its answer is there. Over HTTP each
+// call has a request of its own; a client that needs an order must wait for one answer before it makes the next call.
 //
-// A client that asks for progress gets output as it comes, at most 20 times a second; what is more than 16 KiB at a time
-// is counted and left out. The answer has all output in any case, within its bounds.
+// A client that asks for progress gets output as it comes, at most 20 times a second; output beyond 16 KiB at a time
+// is counted and left out. The answer always has all output, within its bounds.
 //
-// A client that cancels an exec_command ends its command, of which the model has not heard. To cancel any other call ends its waiting
-// and nothing else.
+// A client that cancels an exec_command ends its command, because the model does not know its id yet. Cancelling any other call
+// only ends its wait.
 //
 // # Questions
 //
 // A command that must be approved is put to the person in front of the client by elicitation, one at a time, with what each
 // answer would remember. Clients up to protocol version 2025-11-25 are asked while their call waits. Those of version
-// 2026-07-28 get the question as the result of the call, and bring the answer with the next request; the command waits for
-// that, at most for [Options.QuestionPatience]. Whatever is not a clear approval denies. A client that cannot ask gets the answer of the
-// policies at once: such a command is rejected.
+// 2026-07-28 get the question as the result of the call, and send the answer with the next request; the command waits for
+// that, at most for [Options.QuestionPatience]. Any answer that is not a clear approval denies. If a client cannot ask, a command
+// that needs an approval is rejected at once.
 //
 // # Resources
 //
-// A process that has outlived the call which started it is a resource, execbus://processes/ID: the last 64 KiB of its output,
-// until it is forgotten. A client that subscribes to one hears of changes at most five times a second, and of its end.
+// A process that has outlived the call that started it is a resource, execbus://processes/ID: the last 64 KiB of its output,
+// until the session forgets it. A subscribed client is told of changes at most five times a second, and of the end.
 //
 // # Endings
 //
@@ -44,14 +44,14 @@
 //
 // # What is refused
 //
-// A line that is no message is answered with an error, and the next line counts; so is one of more than [MaxMessage] bytes. Batches,
-// which only protocol version 2025-03-26 has, are refused. A server has at most 64 clients; each has at most 64 questions that wait and
-// 64 subscriptions.
+// A line that is not a message, or that has more than [MaxMessage] bytes, is answered with an error, and the conversation goes on.
+// Batches, which only protocol version 2025-03-26 has, are refused. A server has at most 64 clients; each has at most 64 open
+// questions and 64 subscriptions.
 //
 // # What you must not assume
 //
-// That a client tells the truth about the person in front of it: what approves is the client's answer.
+// That a client tells the truth about the person in front of it: its answer counts as the approval.
 //
-// That clients of the protocol without sessions are apart from each other: they share processes and approvals, and
-// everybody who has the token is one of them.
+// That clients of the protocol without sessions are separate from each other: they share processes and approvals, and
+// every holder of the token is one of them.
 package mcp

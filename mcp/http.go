@@ -14,23 +14,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// DefaultIdleTimeout is HTTPOptions.IdleTimeout where none is named.
+// DefaultIdleTimeout is the default of HTTPOptions.IdleTimeout.
 const DefaultIdleTimeout = time.Hour
 
 // HTTPOptions of a handler.
 type HTTPOptions struct {
-	// Token is what each request must bring as "Authorization: Bearer TOKEN". Empty means that everybody who reaches the handler may
+	// Token must come with each request, as "Authorization: Bearer TOKEN". Empty means that every client that reaches the handler can
 	// run commands.
 	Token string
-	// IdleTimeout ends the session of a client, with its processes, that sends nothing for so long; zero means
+	// IdleTimeout is how long a client may send nothing before its session and processes are ended; zero means
 	// DefaultIdleTimeout, negative never. Clients of protocol version 2026-07-28 and later have no session to end.
 	IdleTimeout time.Duration
 }
 
 // Handler serves clients over streamable HTTP, at any path. Each client of a protocol with sessions has a session of execbus
-// of its own; those of the protocol without sessions (2026-07-28 and later) share one, with its processes and what was
-// approved for the session. Requests from pages of other sites are refused, and so are those for another host than
-// localhost that come over the loopback.
+// of its own; those of the protocol without sessions (2026-07-28 and later) share one, with its processes and the approvals
+// for the session. Requests from pages of other sites are refused, and so are requests over the loopback that name
+// another host than localhost.
 func (s *Server) Handler(options HTTPOptions) http.Handler {
 	if options.IdleTimeout == 0 {
 		options.IdleTimeout = DefaultIdleTimeout
@@ -102,7 +102,7 @@ func authorized(token string, next http.Handler) http.Handler {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
 		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "this server wants its token, as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			http.Error(w, "the token is missing or wrong; send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)

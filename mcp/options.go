@@ -10,24 +10,24 @@ import (
 	"github.com/execbus/execbus/tools"
 )
 
-// DefaultQuestionPatience is Options.QuestionPatience where none is named.
+// DefaultQuestionPatience is the default of Options.QuestionPatience.
 const DefaultQuestionPatience = 10 * time.Minute
 
 // Options of a Server. The zero value is useful.
 type Options struct {
-	// Session is what the session of each client is opened with. An Approver in it is ignored: the client is asked.
+	// Session has the options for the session of each client. Its Approver is ignored: the client is asked.
 	Session execbus.SessionOptions
 	// HideShell leaves the argument shell out of exec_command.
 	HideShell bool
 	// Detach lets processes live on when a client on a stream has gone: ServeStream then returns when they have ended by
-	// themselves. Clients over HTTP are not concerned.
+	// themselves. It has no effect on clients over HTTP.
 	Detach bool
 	// QuestionPatience is how long a command waits for a client of protocol version 2026-07-28 or later to come back with the
 	// answer to a question; then the call is taken back. Zero means DefaultQuestionPatience.
 	QuestionPatience time.Duration
-	// Version is what the server says its own version is; it may be empty.
+	// Version is the version that the server reports; it may be empty.
 	Version string
-	// Logger gets what the protocol library has to say. Nil means that nothing is logged.
+	// Logger gets the records of the protocol library. Nil means that nothing is logged.
 	Logger *slog.Logger
 }
 

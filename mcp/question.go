@@ -79,7 +79,7 @@ func describe(q *messages.Question) string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
 	if q.Retry {
-		line("A sandbox has stopped this command. Run it again without one?")
+		line("The sandbox stopped this command. Run it again without a sandbox?")
 	} else {
 		line("Run this command?")
 	}
@@ -99,7 +99,7 @@ func describe(q *messages.Question) string {
 		line("It would run without a sandbox.")
 	}
 	if q.OpenInput {
-		line("Its input stays open: what is written to it later is not asked about.")
+		line("Its input stays open: there will be no question about later input.")
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
@@ -110,7 +110,7 @@ func describeSegments(q *messages.Question, line func(string, ...any)) {
 			line("It runs: %s%s", segment.Display, behind(segment.Why))
 		}
 		for _, host := range segment.Hosts {
-			line("Careful, a host name that is not what it looks like: %s", host)
+			line("Careful, this host name is not what it looks like: %s", host)
 		}
 	}
 	if q.MoreSegments > 0 {
@@ -125,7 +125,7 @@ func behind(why string) string {
 	return " (" + why + ")"
 }
 
-// decide makes a decision of what a client has answered. Whatever is not a clear approval denies.
+// decide turns a client's answer into a decision. Any answer that is not a clear approval denies.
 func decide(q *messages.Question, answer *sdk.ElicitResult) messages.Decision {
 	switch {
 	case answer == nil:
@@ -146,5 +146,5 @@ func decide(q *messages.Question, answer *sdk.ElicitResult) messages.Decision {
 			return decision
 		}
 	}
-	return messages.Decision{Kind: messages.DecisionDenied, Rejection: "the client's answer is none of the choices"}
+	return messages.Decision{Kind: messages.DecisionDenied, Rejection: "the client's answer is not one of the choices"}
 }

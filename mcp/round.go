@@ -49,7 +49,7 @@ func (c *conversation) park(r *running, q *messages.Question) (state string, par
 	c.parked.mu.Unlock()
 	if full {
 		_ = r.session.Decide(context.Background(), messages.Decide{Question: q.ID,
-			Decision: messages.Decision{Kind: messages.DecisionDenied, Rejection: "too many questions wait for an answer"}})
+			Decision: messages.Decision{Kind: messages.DecisionDenied, Rejection: "too many questions are waiting for an answer"}})
 	}
 	return state, !full
 }
@@ -87,7 +87,7 @@ func (c *conversation) resume(ctx context.Context, request *sdk.CallToolRequest)
 	p := c.parked.take(request.Params.RequestState)
 	if p == nil {
 		return failed(&messages.Error{Code: messages.ErrAlreadyResolved, Op: "answer a question",
-			Detail: "it is not open any more, and its command was not run; make the call again without the state of the old one"}), nil
+			Detail: "it is not open any more, and its command was not run; make the call again without the old request state"}), nil
 	}
 	p.patience.Stop()
 	answer, _ := request.Params.InputResponses[approvalKey].(*sdk.ElicitResult)

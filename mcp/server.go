@@ -40,8 +40,8 @@ func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
 	return &Server{runtime: runtime, options: options, conversations: map[*conversation]*sdk.ServerSession{}}, nil
 }
 
-// ServeStream serves one client, whose messages come as lines of in and go as lines to out, until in ends or ctx does. Then
-// it ends the client's processes and returns when that has come about, which takes no longer than their grace and a moment; but see
+// ServeStream serves one client, with one message a line on in and out, until in or ctx ends. Then
+// it ends the client's processes and returns when they have ended, which takes little longer than their grace; but see
 // Options.Detach. It keeps a goroutine until in ends.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) error {
 	stream := newStream(in, out)
@@ -85,7 +85,7 @@ func (s *Server) admit(c *conversation, connection *sdk.ServerSession) error {
 		return nil
 	case len(s.conversations) >= maxConversations:
 		return &messages.Error{Code: messages.ErrLimitReached, Op: "serve",
-			Detail: "as many clients are served as can be; end the session of one that is not needed any more"}
+			Detail: "the server already has its maximum of clients; end the session of one that is not needed any more"}
 	}
 	s.conversations[c] = connection
 	return nil

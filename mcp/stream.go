@@ -18,9 +18,9 @@ import (
 // MaxMessage bounds one message from a client, in bytes.
 const MaxMessage = 8 << 20
 
-// stream is a client whose messages are lines. The library's own transport for that ends the conversation where a line is no
-// message; here the client is told, and the next line counts. And the library handles calls at the same time; here a line
-// is read when the call before it has its place.
+// stream is a client whose messages are lines. The library's own transport ends the conversation at a line that is not a
+// message; here the client gets an error and the conversation goes on. The library also handles calls concurrently; here a line
+// is read only when the call before it has its place.
 type stream struct {
 	in       *bufio.Reader
 	out      io.Writer
@@ -166,7 +166,7 @@ func (s *stream) receive() {
 
 var errTooLong = errors.New("the message is too long")
 
-// line reads one line. Of one that is too long the rest is skipped. What the input ends with without a newline is a line.
+// line reads one line. It skips the rest of a line that is too long. Text without a newline at the end of the input is a line.
 func (s *stream) line() (line []byte, err error) {
 	tooLong := false
 	for {
@@ -188,7 +188,7 @@ func (s *stream) line() (line []byte, err error) {
 	}
 }
 
-// understand makes a message of a line, or a line that refuses it. An empty line is neither.
+// understand turns a line into a message, or into an answer that refuses it; an empty line becomes neither.
 func understand(line []byte, err error) (message jsonrpc.Message, refusal []byte) {
 	line = bytes.TrimSpace(line)
 	switch {
@@ -208,7 +208,7 @@ func understand(line []byte, err error) (message jsonrpc.Message, refusal []byte
 	return message, nil
 }
 
-// idOf finds the id of what is no message; nil if it has none that can be answered.
+// idOf finds the id in a line that is not a message; nil if it has none that can be answered.
 func idOf(line []byte) any {
 	said := struct {
 		ID any `json:"id"`
@@ -224,7 +224,7 @@ func idOf(line []byte) any {
 	}
 }
 
-// refuse is an answer to what is no message.
+// refuse is the answer to a line that is not a message.
 func refuse(id any, code int, why string) []byte {
 	return compact(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why}})
 }

@@ -66,14 +66,14 @@ type Child interface {
 	// then SIGKILL until none is left. TreeEnded follows. A further call can only shorten the grace.
 	EndTree(grace time.Duration)
 
-	// Abandon is for an owner that can take no more events: output is thrown away from now on, unreleased credit is
-	// forgotten, and the tree is killed without grace.
+	// Abandon is for an owner that can take no more events: it discards further output, forgets unreleased credit,
+	// and kills the tree without grace.
 	Abandon()
 }
 
-// Prompt marks what can be called without precautions. A Child (or Leader) that has this method promises that its calls
-// return at once and do not panic, and a Spawner that its Spawn returns soon after its context has ended, and does not
-// panic either. Others are called in goroutines for which nobody waits.
+// Prompt marks code that can be called without precautions. A Child (or Leader) with this method promises that its calls
+// return at once and do not panic. A Spawner with it promises that its Spawn returns soon after its context has ended, and does
+// not panic. Other implementations are called in goroutines that no caller waits for without a bound.
 type Prompt interface{ Prompt() }
 
 // Keyboard is a Child that knows what its terminal makes of keys.

@@ -63,7 +63,7 @@ func validate(launch Launch) error {
 		return invalid("argv", "the command line is empty; name a program", "")
 	}
 	if launch.Events == nil {
-		return invalid("events", "nobody would learn what the process does; say who shall", "set Launch.Events")
+		return invalid("events", "the launch has no receiver of events; name one", "set Launch.Events")
 	}
 	total := 0
 	for _, list := range []struct {

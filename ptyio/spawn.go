@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Starter is what spawners differ in: the fork, and the keeping of the tree. Spawn adds everything about bytes.
+// Starter is the part in which spawners differ: how they fork and how they keep the tree. Spawn adds everything about bytes.
 type Starter interface {
 	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, or better a *StepError, or
 	// ctx's, or a *messages.Error. The files stay the caller's.
@@ -136,7 +136,7 @@ func spawnError(program string, err error) error {
 		e.Like = messages.LikePermission
 		e.Detail = "permission denied; check the execute permission of the file and the search permission of its folders"
 	case errors.Is(err, syscall.ENOEXEC):
-		e.Detail = "it is no program this system can run; a script needs a first line such as #!/bin/sh"
+		e.Detail = "this system cannot run that file; a script needs a first line such as #!/bin/sh"
 	case errors.Is(err, syscall.E2BIG):
 		e.Detail = "arguments and environment are too long for the kernel; pass large data by file or input"
 	}

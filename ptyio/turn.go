@@ -15,8 +15,8 @@ const maxTurn = time.Millisecond
 // waits for a few bytes would wait that long.
 var turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// turn is one of them. It is given back when its batch was looked at, or else at the end of its stream: who abandons a child
-// need not release anything, and the turns are everybody's.
+// turn is one of them. It is given back when its batch was looked at, or else at the end of its stream: an owner that abandons a
+// child need not release anything, and all children share the turns.
 type turn struct{ back atomic.Bool }
 
 func (t *turn) giveBack() {

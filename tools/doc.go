@@ -1,4 +1,4 @@
-// Package tools is what a language model is offered and told: the tools as values, for any host.
+// Package tools has the tools for language models, as values for any host: their schemas, arguments and texts.
 //
 //	options := tools.Options{Session: sessionOptions}
 //	for _, tool := range tools.List(options) {
@@ -13,9 +13,9 @@
 //
 // # Arguments
 //
-// They are read strictly: an unknown name, a wrong type and a name that is there twice are errors that name the argument.
-// Null counts as not said. Times are in milliseconds. Zero is a number like any other, and is brought between the least and
-// the most like any other; a negative number is an error.
+// Arguments are read strictly: an unknown name, a wrong type and a repeated name are errors that name the argument.
+// Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
+// the nearest bound; a negative number is an error.
 //
 // # Order
 //
@@ -24,8 +24,8 @@
 //
 // # Answers
 //
-// [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. What went
-// wrong is told in two sentences: what happened, and what to do about it. [Answer.Structured] is the same for programs and fits
+// [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. An error has
+// two sentences: what happened, and what to do about it. [Answer.Structured] is the same for programs and fits
 // the schema in [Tool.Output]. The output in both is cut to what the call and the session allow; [Options.WholeOutput] is for
 // programs that want all of it.
 //
@@ -33,6 +33,6 @@
 //
 // That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was taken back.
 //
-// That a command goes on when its call is taken back: that of an exec_command is ended, because nobody else knows it. A process
-// that an answer has named goes on.
+// That a command goes on when its call is taken back: the command of an exec_command is ended, because no answer has named it yet.
+// A process that an answer has named goes on.
 package tools

@@ -35,13 +35,13 @@ type Request struct {
 	Arguments json.RawMessage
 }
 
-// Answer is what a call came to.
+// Answer is the answer to a call.
 type Answer struct {
-	// Text is for the model: the result, or what went wrong and what to do about it.
+	// Text is for the model: the result, or the error and what to do about it.
 	Text string
 	// Structured is the same for programs: a value whose JSON fits Tool.Output; nil with an error.
 	Structured any
-	// Err is what went wrong; nil if nothing did. A command that fails is no error.
+	// Err is the error of the call. A command that fails is not an error.
 	Err *messages.Error
 	// Process is the process that the call was about, zero if there is none; Running says that a further call may name it.
 	Process messages.ProcessID

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Tool is what a model is told about one tool.
+// Tool describes one tool to a model.
 type Tool struct {
 	Name        string
 	Title       string // for people
@@ -20,7 +20,7 @@ type Tool struct {
 	ReadOnly, Destructive bool
 }
 
-// Options say what of the tools depends on the session.
+// Options adapt the tools to a session.
 type Options struct {
 	// Session is what the session was, or will be, opened with: descriptions state its limits.
 	Session execbus.SessionOptions
