@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Again is argv[0] of a second execution. The number of a descriptor follows: its script, which is a sealed memfd.
+// Again is argv[0] of a second execution. argv[1] is the number of a descriptor: the script, a sealed memfd.
 const Again = "execbus-newborn"
 
-// takingOver is what the second execution does before the first step.
+// takingOver names the work of the second execution before the first step.
 const takingOver = "execute this program again"
 
 var mayExecuteAgain atomic.Bool
 
-// ExecuteAgain says that this program may be executed again where the kernel refuses the clone. It must not where this code is
-// a library inside of another program, or where the executable gives rights.
+// ExecuteAgain allows this program to be executed again where the kernel refuses the clone. Do not call it where this code is
+// a library inside another program, or where the executable grants privileges.
 func ExecuteAgain() { mayExecuteAgain.Store(strconv.IntSize == 64) } // the kernel finds words of that size in a slab
 
 // second is a newborn that executes this program before its own.
@@ -31,17 +31,17 @@ type second struct {
 	over   int // a pipe whose other end the newborn's execution or death closes; Wait closes this one
 }
 
-// report is memory that both processes share.
+// report is in memory that both processes share.
 type report struct {
-	at    int64 // the index of the step that is being made
+	at    int64 // the index of the current step
 	errno uint64
 }
 
 // notBegun is the index before the first step, those that reset signals included.
 const notBegun = -1 << 32
 
-// script is what is in the sealed memfd: this head, where the addresses stand, which descriptors an execution closes, and the
-// slab, laid out for address zero.
+// script heads the sealed memfd. After it come the positions of the addresses, the descriptors that an execution closes, and
+// the slab, laid out for address zero.
 type script struct{ magic, addresses, closing, first uint64 }
 
 const (
@@ -62,7 +62,7 @@ func simple(steps []Step) bool {
 	return !slices.ContainsFunc(steps, func(s Step) bool { return s.plain == nil })
 }
 
-// executeAgain has this program executed again, which makes the steps.
+// executeAgain executes this program again; that execution makes the steps.
 func (n *Newborn) executeAgain(steps []Step) error {
 	files, closing := inherited(steps)
 	a := &second{over: -1}
@@ -85,11 +85,11 @@ func (n *Newborn) executeAgain(steps []Step) error {
 		errno, _ := err.(syscall.Errno)
 		return &Error{Step: takingOver, Index: -1, Errno: errno}
 	}
-	n.second, n.patient = a, time.Now() // it takes longer than a computation may
+	n.second, n.patient = a, time.Now() // this takes too long to hold up the scheduler
 	return nil
 }
 
-// open makes what the two share.
+// open creates the memory and the pipe that the two processes share.
 func (a *second) open(theirs *[allBehind]int, m made, closing []uint64) (err error) {
 	*theirs = [allBehind]int{-1, -1, -1}
 	if theirs[0], err = sealed(scriptOf(m, closing)); err != nil {
@@ -115,7 +115,7 @@ func (a *second) open(theirs *[allBehind]int, m made, closing []uint64) (err err
 	return nil
 }
 
-// scriptOf is what the newborn is to do. What differs between the same steps, laid out for two places, is an address.
+// scriptOf returns the newborn's script. It lays out the same steps for two bases: any word that differs is an address.
 func scriptOf(m made, closing []uint64) []uint64 {
 	here, there := layAt(0, m), layAt(wordSize, m)
 	var addresses []uint64
@@ -127,7 +127,7 @@ func scriptOf(m made, closing []uint64) []uint64 {
 	return slices.Concat([]uint64{scriptMagic, uint64(len(addresses)), uint64(len(closing)), here.first}, addresses, closing, here.words)
 }
 
-// layAt makes the slab of a birth that has its memory elsewhere.
+// layAt makes a slab for memory at another address.
 func layAt(base uint64, m made) *slab {
 	s := newSlab(make([]uint64, slabSize(m, allSignals)/wordSize), base)
 	s.header().at = s.resets(allSignals)
@@ -156,8 +156,8 @@ func sealed(words []uint64) (fd int, err error) {
 	return fd, nil
 }
 
-// inherited are the descriptors of a second execution, by their numbers: those that a step uses, and those that are not
-// close-on-exec. It closes the former by its own execution. No step puts anything behind them.
+// inherited returns the descriptors of a second execution, by their numbers: those that a step uses, and those that are not
+// close-on-exec. The former are closed when the newborn executes its program. No step uses a higher number.
 func inherited(steps []Step) (files []uintptr, closing []uint64) {
 	used, last := map[int]bool{}, 2
 	for _, s := range steps {
@@ -168,7 +168,7 @@ func inherited(steps []Step) (files []uintptr, closing []uint64) {
 		last = max(last, to)
 	}
 	for leaks(last+1) || leaks(last+reportBehind+1) || leaks(last+overBehind+1) {
-		last++ // where the script and the other two shall be
+		last++ // the script and the other two go here
 	}
 	for fd := range last + 1 {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -185,13 +185,13 @@ func inherited(steps []Step) (files []uintptr, closing []uint64) {
 	return files, closing
 }
 
-// leaks reports whether a descriptor is handed on to whatever is executed.
+// leaks reports whether a descriptor stays open across an execution.
 func leaks(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
-// descriptors are the one that a call uses and the one that it changes; -1 is none.
+// descriptors returns the descriptor that a call uses and the one that it changes; -1 is none.
 func (c call) descriptors() (from, to int) {
 	at := func(i int) int {
 		if n, is := c.args[i].(number); is && n <= math.MaxInt32 {
@@ -214,7 +214,7 @@ func (c call) descriptors() (from, to int) {
 func (a *second) await(until time.Time) (over bool) {
 	for {
 		left := max(time.Until(until), 0)
-		fds := []unix.PollFd{{Fd: int32(a.over)}} // POLLHUP needs not be asked for
+		fds := []unix.PollFd{{Fd: int32(a.over)}} // POLLHUP is always reported
 		if count, err := unix.Poll(fds, int((left+time.Millisecond-1)/time.Millisecond)); err == nil {
 			return count > 0
 		}
@@ -223,7 +223,7 @@ func (a *second) await(until time.Time) (over bool) {
 
 func (a *second) now() int { return int(atomic.LoadInt64(&a.report.at)) }
 
-// outcome is called when the newborn has closed its end of the pipe. What dies in its execution has executed.
+// outcome is called when the newborn has closed its end of the pipe. A newborn that dies while executing counts as executed.
 func (a *second) outcome(n *Newborn) error {
 	at, errno := a.now(), unix.Errno(load(&a.report.errno))
 	a.close()

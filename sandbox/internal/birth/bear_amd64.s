@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Offsets in header and in a laid out step; see slab_linux.go.
+// Offsets in the header and in a laid-out step; see slab_linux.go.
 #define BLOCK 0
 #define MASK  8
 #define FLAGS 16
@@ -28,7 +28,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ $8, R10
 	SYSCALL
 
-	MOVQ BIRTH(R12), AX // clone, or clone3, whose two arguments stand in the same places
+	MOVQ BIRTH(R12), AX // clone, or clone3, whose two arguments are in the same registers
 	MOVQ FLAGS(R12), DI
 	MOVQ STACK(R12), SI
 	LEAQ PIDFD(R12), DX
@@ -57,7 +57,7 @@ refused:
 	MOVQ R13, errno+16(FP)
 	RET
 
-newborn: // on a stack of its own: no FP any more, and no way back
+newborn: // on its own stack: FP is invalid from here on, and it cannot return
 	MOVQ AT(R12), BX
 step:
 	MOVQ BX, AT(R12)

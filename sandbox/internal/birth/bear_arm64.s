@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Offsets in header and in a laid out step; see slab_linux.go.
+// Offsets in the header and in a laid-out step; see slab_linux.go.
 #define BLOCK 0
 #define MASK  8
 #define FLAGS 16
@@ -27,7 +27,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD $8, R3
 	SVC
 
-	MOVD BIRTH(R19), R8 // clone, or clone3, whose two arguments stand in the same places
+	MOVD BIRTH(R19), R8 // clone, or clone3, whose two arguments are in the same registers
 	MOVD FLAGS(R19), R0
 	MOVD STACK(R19), R1
 	ADD  $PIDFD, R19, R2
@@ -55,7 +55,7 @@ refused:
 	MOVD R20, errno+16(FP)
 	RET
 
-newborn: // on a stack of its own: no FP any more, and no way back
+newborn: // on its own stack: FP is invalid from here on, and it cannot return
 	MOVD AT(R19), R20
 step:
 	MOVD R20, AT(R19)

@@ -2,10 +2,10 @@
 
 package birth
 
-// bear clones this thread with all signals blocked. The newborn makes the steps from h.at on and does not return.
+// bear clones this thread with all signals blocked. The newborn makes the steps from h.at onwards and does not return.
 //
 //go:noescape
 func bear(h *header) (pid, errno uintptr)
 
-// code is where bear is.
+// code returns the address of bear.
 func code() uintptr

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Family is a launch in namespaces. Three processes make it, none of which executes anything but the last:
+// Family is a launch in namespaces. It takes three processes, of which only the last executes anything:
 //
 //   - the go-between is a copy of this process. It makes the steps of Join, bears the first, as our child, and ends;
 //   - the first is process 1 of the new namespaces. It makes the steps of First, bears the command, and then closes all
@@ -36,7 +36,7 @@ type Record struct {
 	Status uint64 // as wait4 gives it
 }
 
-// commandPID is what the first child of process 1 is called in a new pid namespace.
+// commandPID is the pid of process 1's first child in a new pid namespace.
 const commandPID = 2
 
 // relatives are the three processes in their slab.
@@ -77,11 +77,11 @@ func BeginFamily(f Family) (*Newborn, error) {
 		n.Release()
 		return nil, &Error{Step: names[at].title(), Index: at, Errno: failed}
 	}
-	n.patient = time.Now() // it takes longer than a computation may
+	n.patient = time.Now() // this takes too long to hold up the scheduler
 	return n, nil
 }
 
-// layFamily lays out what the three do. What the first process needs for ever comes first.
+// layFamily lays out the steps of the three processes. The memory that the first process always needs comes first.
 func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	r := &relatives{}
 	ack, record := NewMemory(0), NewMemory(0, 0)
@@ -133,10 +133,10 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	return s, nil
 }
 
-// smallHeader is as much of a header as a process needs that bear has not begun.
+// smallHeader is the size of the part of a header that a process needs if bear did not begin it.
 const smallHeader = int(unsafe.Offsetof(header{}.zeros))
 
-// another is room for one more header.
+// another makes room for one more header.
 func (s *slab) another() *header {
 	h := (*header)(unsafe.Pointer(&s.words[s.free/wordSize]))
 	s.take(smallHeader)
@@ -145,14 +145,14 @@ func (s *slab) another() *header {
 
 var goOn = Step{Name: "go on", call: call{number: unix.SYS_GETPID, rule: goesOn}}
 
-// fork is a clone whose child goes on elsewhere. The two use one stack: neither does anything with it.
+// fork is a clone whose child continues elsewhere. Both share a stack that neither uses.
 func fork(name string, flags uintptr, parent, child Operand) Step {
 	s := Call(name, unix.SYS_CLONE, append([]Operand{number(flags | uintptr(unix.SIGCHLD)), number(0)}, identities(parent, child)...)...)
 	s.call.rule = forks
 	return s
 }
 
-// identities are the last arguments of clone: where to put what for the parent and the child.
+// identities returns the last arguments of clone: where the kernel writes for the parent and for the child.
 func identities(parent, child Operand) []Operand {
 	if parent == nil {
 		parent = number(0)
@@ -171,7 +171,7 @@ func (s Step) to(at *slab, child *header) Step {
 	return s
 }
 
-// flags names namespaces in the order in which people do.
+// flags names namespaces in the customary order.
 func flags(namespaces uintptr) (names string) {
 	for _, ns := range []struct {
 		flag uintptr
@@ -185,8 +185,8 @@ func flags(namespaces uintptr) (names string) {
 	return names + "namespaces"
 }
 
-// tail is what the first process does when it has borne the command. It begins when we say so, because a command that has
-// ended is reaped then. All memory but one page of the slab and the code is given back. The last three steps go round.
+// tail returns the first process's steps after it has borne the command. It waits for our acknowledgement, because from then on
+// an ended command is reaped. It gives back all memory but one page of the slab and the code. The last three steps loop.
 func tail(report int, ack, record *Memory, slab, end uint64) []Step {
 	code := codePages()
 	steps := []Step{
@@ -204,7 +204,7 @@ func tail(report int, ack, record *Memory, slab, end uint64) []Step {
 	for _, hole := range []span{{0, low.first}, {low.end, high.first}} {
 		steps = append(steps, System("give memory back", unix.SYS_MUNMAP, hole.first, hole.end-hole.first).MayFail())
 	}
-	for _, bits := range []int{56, 52, 48, 47, 42, 39} { // more than there is, is refused
+	for _, bits := range []int{56, 52, 48, 47, 42, 39} { // the kernel refuses a range beyond its address space
 		top := uintptr(1)<<bits - uintptr(os.Getpagesize())
 		if top > high.end {
 			steps = append(steps, System("give memory back", unix.SYS_MUNMAP, high.end, top-high.end).MayFail())
@@ -222,7 +222,7 @@ func (s Step) with(args ...Operand) Step {
 	return s
 }
 
-// codePages are the pages of what newborns run.
+// codePages returns the range of pages that hold the code newborns run.
 func codePages() [2]uintptr {
 	const longest = 1 << 10
 	page := uintptr(os.Getpagesize())
@@ -230,10 +230,10 @@ func codePages() [2]uintptr {
 	return [2]uintptr{at &^ (page - 1), (at + longest + page - 1) &^ (page - 1)}
 }
 
-// index is the step at which a process is, of those that begin there.
+// index returns the index of a process's current step among those that begin at first.
 func index(h *header, first uint64) int { return int(int64(load(&h.at))-int64(first)) / stepSize }
 
-// familyStep is the process that is furthest, and its step.
+// familyStep returns the steps of the process that has got furthest, and its current step.
 func (n *Newborn) familyStep() (names []Step, at int) {
 	r := n.family
 	if r.borne() {
@@ -242,7 +242,7 @@ func (n *Newborn) familyStep() (names []Step, at int) {
 	return r.names.first, min(max(index(r.first, r.at.first), 0), len(r.names.first)-1)
 }
 
-// borne reports whether the first process has come as far as the command's birth.
+// borne reports whether the first process has reached the command's birth.
 func (r *relatives) borne() bool {
 	at := index(r.first, r.at.first)
 	return at < 0 || at >= len(r.names.first)-2

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files makes the descriptors the process's own from 0 on; -1 is closed, and so are all others, at once: a newborn that hangs
-// later must not hold open what others wait for the end of. Before Linux 5.9 those others stay until the execution, and beyond
-// it if they are not close-on-exec. Steps that use a descriptor of the parent come before.
+// Files gives the process these descriptors, numbered from 0; -1 leaves a number closed. It closes all others at once: a newborn
+// that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 the others stay open
+// until the execution, and beyond it unless they are close-on-exec. Steps that use a descriptor of the parent must come before.
 func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
@@ -24,7 +24,7 @@ func Files(fds []int) []Step {
 	for i := range m.from {
 		m.settle(i)
 	}
-	for i := range m.from { // what is left goes round in circles
+	for i := range m.from { // only cycles are left
 		if m.from[i] >= 0 {
 			m.open(i)
 		}
@@ -40,21 +40,21 @@ func Files(fds []int) []Step {
 	return m.steps
 }
 
-// moves puts descriptors into places that may hold others which are still needed.
+// moves puts descriptors into places that may hold others that are still needed.
 type moves struct {
-	from    []int // by place; -1 when it has what it shall have
-	readers []int // by place: how many others still need what is in it
+	from    []int // by place; -1 when the place is filled
+	readers []int // by place: how many others still need its descriptor
 	steps   []Step
 }
 
-// count changes the number of readers of what may be a place.
+// count changes the number of readers of a descriptor, if it is in a place.
 func (m *moves) count(fd, by int) {
 	if fd >= 0 && fd < len(m.readers) {
 		m.readers[fd] += by
 	}
 }
 
-// settle fills a place if nobody needs what is there, and then the one that it was filled from.
+// settle fills a place if nobody needs its descriptor any more, and then the place that it was filled from.
 func (m *moves) settle(place int) {
 	for place < len(m.from) && m.from[place] >= 0 {
 		fd := m.from[place]
@@ -73,7 +73,7 @@ func (m *moves) settle(place int) {
 	}
 }
 
-// open opens a circle: what is in the place goes behind all of them, where nothing is needed any more.
+// open breaks a cycle: it moves the place's descriptor behind all places, where nothing is needed any more.
 func (m *moves) open(place int) {
 	spare := len(m.from)
 	m.dup(place, spare, unix.O_CLOEXEC)
@@ -86,7 +86,7 @@ func (m *moves) open(place int) {
 	m.settle(place)
 }
 
-// closeAll closes the places from first on, and after the last one everything.
+// closeAll closes the places from first onwards, and everything after the last one.
 func (m *moves) closeAll(first, end int) {
 	last := end - 1
 	if end == len(m.from) {
@@ -101,7 +101,7 @@ func (m *moves) closeAll(first, end int) {
 	}
 }
 
-// closesRanges is what the kernel can since Linux 5.9. Where descriptors were inherited there may be hundreds to close.
+// closesRanges reports whether the kernel has close_range (Linux 5.9). There may be hundreds of inherited descriptors to close.
 var closesRanges = sync.OnceValue(func() bool { return unix.CloseRange(1<<30, 1<<30, 0) == nil })
 
 func (m *moves) dup(from, to, flags int) {
@@ -110,6 +110,6 @@ func (m *moves) dup(from, to, flags int) {
 
 func (m *moves) add(name string, r rule, call uintptr, args ...operand) {
 	s := step(name, call, args...)
-	s.call.rule, s.call.numbered, s.plain = r, true, func(*plain) {} // the first speaks for all
+	s.call.rule, s.call.numbered, s.plain = r, true, func(*plain) {} // the first carries the plain form for all
 	m.steps = append(m.steps, s)
 }

@@ -25,14 +25,14 @@ type Newborn struct {
 	patient time.Time
 }
 
-// lookAgain is how often a wait looks whether the newborn has died without the kernel's clearing the word: before Linux 5.17
-// it does not for one that dumps core.
+// lookAgain is how often a wait checks whether the newborn has died. Before Linux 5.17 the kernel does not clear the word of a
+// process that dumps core.
 const lookAgain = time.Second
 
-// ordinary is how long a birth may take that is waited for as one waits for a computation.
+// ordinary is how long a wait for a birth keeps its place in the scheduler.
 const ordinary = time.Millisecond
 
-// Start starts a process and waits until it has executed its program. After an error there is none.
+// Start starts a process and waits until it has executed its program. After an error no process is left.
 func Start(steps []Step) (pid, pidfd int, err error) {
 	n, err := Begin(steps)
 	if err != nil {
@@ -75,12 +75,12 @@ func Begin(steps []Step) (*Newborn, error) {
 	return n, nil
 }
 
-// bear makes the call, with the kernel's help for the signals if it is to be had.
+// bear makes the call. The kernel resets the signals if it can.
 func (n *Newborn) bear() (pid, errno uintptr) {
 	if ignored := settled.Load(); ignored != nil {
 		pid, errno = n.call(lay(n.steps, *ignored, true))
 		switch unix.Errno(errno) {
-		case unix.EINVAL, unix.ENOSYS, unix.EPERM: // before Linux 5.5, or in a container that knows no clone3
+		case unix.EINVAL, unix.ENOSYS, unix.EPERM: // before Linux 5.5, or in a container that denies clone3
 			settled.Store(nil)
 		default:
 			return pid, errno
@@ -103,16 +103,16 @@ func (n *Newborn) call(s *slab) (pid, errno uintptr) {
 	return pid, 0
 }
 
-// Plain reports whether syscall.ForkExec has done it, without the steps that it leaves out.
+// Plain reports whether syscall.ForkExec started the process, without the steps that it leaves out.
 func (n *Newborn) Plain() bool { return n.slab == nil && n.second == nil }
 
-// Prompt waits until the newborn has executed its program or died, but not longer than that. Wait must follow.
+// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow.
 func (n *Newborn) Prompt(most time.Duration) (over bool) {
 	return n.Plain() || n.await(time.Now().Add(most))
 }
 
-// Wait waits until the newborn has executed its program. After an error it has ended, and remains to be reaped. Newborns are
-// waited for once each, by one goroutine.
+// Wait waits until the newborn has executed its program. After an error the newborn has ended and must be reaped. Wait is
+// called once, by one goroutine.
 func (n *Newborn) Wait() error {
 	if n.Plain() {
 		return nil
@@ -127,7 +127,7 @@ func (n *Newborn) Wait() error {
 	return err
 }
 
-// Step names the step that is being made, or was made last. It may be called while another goroutine waits.
+// Step names the current step, or the last one made. It may be called while another goroutine waits.
 func (n *Newborn) Step() string {
 	if n.Plain() {
 		return ""
@@ -142,7 +142,7 @@ func (n *Newborn) Step() string {
 	return n.steps.name(n.slab.now())
 }
 
-// Kill kills a newborn, and what it has become, as long as it has not been reaped.
+// Kill kills a newborn, or the program that it has executed, as long as it has not been reaped.
 func (n *Newborn) Kill() error {
 	if unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) == nil {
 		return nil
@@ -153,8 +153,8 @@ func (n *Newborn) Kill() error {
 // Reap removes the process, which must have ended.
 func (n *Newborn) Reap() { bury(n.PID) }
 
-// await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: to give
-// that up and take another costs more than a tenth of the whole birth.
+// await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: giving
+// that up and getting another costs more than a tenth of the whole birth.
 func (n *Newborn) await(until time.Time) (cleared bool) {
 	if n.second != nil {
 		return n.second.await(until)
@@ -184,8 +184,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// outcome is called when the newborn has no more to do with the slab. One that has not executed has no exit signal and cannot
-// be waited for without __WALL.
+// outcome is called when the newborn no longer uses the slab. A newborn that has not executed has no exit signal, so waiting
+// for it needs __WALL.
 func (n *Newborn) outcome() error {
 	if n.family != nil {
 		return n.familyOutcome()
@@ -203,7 +203,7 @@ func (n *Newborn) outcome() error {
 	return &Error{Step: n.steps.name(at), Index: n.steps.index(at), Errno: errno}
 }
 
-// died reports whether it has ended.
+// died reports whether the newborn has ended.
 func (n *Newborn) died() bool {
 	var fds = []unix.PollFd{{Fd: int32(n.PIDFD), Events: unix.POLLIN}}
 	count, err := unix.Poll(fds, 0)
@@ -221,7 +221,7 @@ func waitFor(pidfd, options int) error {
 // load reads what a newborn may be writing.
 func load(word *uint64) uint64 { return atomic.LoadUint64(word) }
 
-// name is that of the step with this index in the completed list; those before are signals'.
+// name names the step with this index in the completed list; a negative index is that of a signal.
 func (m made) name(at int) string {
 	if at < 0 {
 		return "reset signals"
@@ -229,5 +229,5 @@ func (m made) name(at int) string {
 	return m.steps[min(at, len(m.steps)-1)].title()
 }
 
-// index is the step's in the caller's list, or that of the caller's step that would have followed.
+// index returns the step's index in the caller's list, or that of the caller's step that would have followed.
 func (m made) index(at int) int { return min(max(at, 0), m.last) }

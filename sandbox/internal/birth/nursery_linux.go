@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nursery is a thread that bears what shall have something from its birth on: a newborn inherits a system call filter at no
-// cost, and to install one would take it as long as all else together. The thread stays until the process ends. It must never
-// be in a Landlock domain: its newborns share its memory until they execute, and a process in the same domain could reach it.
+// Nursery is a thread whose newborns inherit what it has: a newborn inherits a system call filter at no cost, while installing
+// one would take it as long as everything else together. The thread lives until the process ends. It must never be in a
+// Landlock domain: its newborns share its memory until they execute, and a process in the same domain could reach it.
 type Nursery struct {
 	work   chan func()
 	secret [2]uint32
@@ -25,7 +25,7 @@ func NewNursery(prepare func(secret [2]uint32) error) (*Nursery, error) {
 	n := &Nursery{work: make(chan func()), secret: [2]uint32{binary.LittleEndian.Uint32(random[:]) | 1, binary.LittleEndian.Uint32(random[4:])}}
 	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: what is prepared cannot be undone, so that a thread without work ends
+		runtime.LockOSThread() // for ever: the preparation cannot be undone, so an idle thread has to end
 		if err := prepare(n.secret); err != nil {
 			ready <- err
 			return
@@ -41,7 +41,7 @@ func NewNursery(prepare func(secret [2]uint32) error) (*Nursery, error) {
 	return n, nil
 }
 
-// Do calls a function on the thread and waits. Without a nursery it calls it here.
+// Do calls a function on the thread and waits. On a nil Nursery it calls the function on the caller's thread.
 func (n *Nursery) Do(f func()) {
 	if n == nil {
 		f()
@@ -55,7 +55,7 @@ func (n *Nursery) Do(f func()) {
 	<-done
 }
 
-// Secret is what newborns show where only they may do something; zero without a nursery.
+// Secret is shown by newborns in calls that the filter allows only to them; it is zero for a nil Nursery.
 func (n *Nursery) Secret() [2]uint32 {
 	if n == nil {
 		return [2]uint32{}

@@ -2,7 +2,7 @@ package birth
 
 import "syscall"
 
-// plain is a launch as syscall.ForkExec wants it.
+// plain is a launch in the form that syscall.ForkExec takes.
 type plain struct {
 	path string
 	argv []string
@@ -38,7 +38,7 @@ func controllingTTY(fd int) func(*plain) {
 func files(fds []int) func(*plain) {
 	return func(p *plain) {
 		for _, fd := range fds {
-			p.attr.Files = append(p.attr.Files, uintptr(fd)) // -1 is what ForkExec takes for closed
+			p.attr.Files = append(p.attr.Files, uintptr(fd)) // ForkExec closes -1
 		}
 	}
 }

@@ -17,11 +17,11 @@ var allSignals = func() (all []uint64) {
 	return all
 }()
 
-// settled are the signals that this process ignores, if that is known for good. The kernel resets those that are handled
-// (CLONE_CLEAR_SIGHAND), and only these are left for the newborn: a system call for each signal is a tenth of the whole birth.
+// settled holds the signals that this process ignores, once they can no longer change. The kernel resets handled signals
+// (CLONE_CLEAR_SIGHAND), so the newborn resets only these: a system call for every signal is a tenth of the whole birth.
 var settled atomic.Pointer[[]uint64]
 
-// SettleSignals says that from now on this process begins to ignore no signal. It makes births cheaper.
+// SettleSignals promises that from now on this process will not begin to ignore any signal. It makes births cheaper.
 func SettleSignals() {
 	ignored := []uint64{}
 	for _, signal := range allSignals {

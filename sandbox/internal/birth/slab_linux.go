@@ -16,9 +16,9 @@ type call struct {
 	args   []operand
 	rule   rule
 	want   uint64 // for mustBe
-	// numbered is a call whose arguments, all numbers, belong to its name.
+	// numbered says that the arguments, all numbers, are part of the call's title.
 	numbered bool
-	// result is where what it returns is kept; nil if nobody needs that.
+	// result is where the result is kept; nil if nobody needs it.
 	result *Memory
 	index  int
 }
@@ -46,18 +46,18 @@ const (
 	forks  // the child goes on in a script of its own, whose header want is
 )
 
-// header is what the assembly knows. Laid out steps follow: the call's number, six arguments, the rule, want, where to put the
-// result, and which arguments are addresses of what to pass, a bit for each.
+// header is the part that the assembly knows. Steps follow it. Each is laid out as the call's number, six arguments, the rule,
+// want, the address for the result, and a bit for each argument that is the address of the value to pass.
 type header struct {
 	block uint64 // all signals
 	mask  uint64 // those that were blocked before
 	flags uint64 // for clone3 the address of its arguments
 	stack uint64 // for clone3 their size
-	at    uint64 // the step that is being made
+	at    uint64 // the address of the current step
 	errno uint64
 	pidfd uint64
-	alive uint64          // the kernel clears the first half when the newborn needs the slab no more
-	wake  uint64          // what a failing step clears, too, and whom it wakes; zero: the kernel does
+	alive uint64          // the kernel clears the first half when the newborn no longer needs the slab
+	wake  uint64          // a word that a failing step also clears and wakes waiters of; zero: the kernel does
 	none  uint64          // the results that nobody needs
 	birth uint64          // the call: clone or clone3
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
@@ -71,8 +71,8 @@ const (
 	stackSize = 512
 )
 
-// slab is one block of memory with all that a newborn reads and writes: header, steps, and what their arguments point to.
-// Nothing in it is a pointer to Go.
+// slab is one block of memory with everything that a newborn reads and writes: header, steps, and the targets of their
+// arguments. It holds no Go pointers.
 type slab struct {
 	words []uint64
 	free  int    // in bytes
@@ -161,14 +161,14 @@ func (s *slab) address(offset int) uint64 { return s.base + uint64(offset) }
 
 func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
 
-// made is a list of steps with those that every birth has.
+// made is the caller's list of steps, completed with those that every birth has.
 type made struct {
 	steps []Step
 	last  int // the index of the last one in the caller's list
 }
 
-// complete adds what every birth needs. Signals stay blocked until all steps but the last have been made, and if the last is
-// no execution the newborn ends.
+// complete adds the steps that every birth needs. Signals stay blocked until all steps but the last have been made. If the last
+// one executes nothing, the newborn ends.
 func complete(steps []Step) made {
 	last := len(steps) - 1
 	m := made{steps: make([]Step, 0, len(steps)+4)}
@@ -187,7 +187,7 @@ var (
 	exit = Step{Name: "exit", call: call{number: unix.SYS_EXIT_GROUP, args: []operand{number(0)}}}
 )
 
-// lowerFiles undoes what Go has done to the limit of open files, unless somebody has changed that since.
+// lowerFiles restores the limit of open files that Go has raised, unless somebody has changed it since.
 func lowerFiles(steps []Step) (step Step, lower bool) {
 	was := nofile.First
 	var now unix.Rlimit
@@ -201,8 +201,8 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
 }
 
-// lay makes the slab of a birth, in which the newborn gives these signals their default actions. In a birth by clone3 the
-// kernel does that with those that are handled.
+// lay makes the slab of a birth, in which the newborn gives these signals their default actions. With clone3 the kernel does
+// that for handled signals.
 func lay(m made, signals []uint64, clone3 bool) *slab {
 	words := make([]uint64, slabSize(m, signals)/wordSize)
 	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
@@ -220,7 +220,7 @@ func slabSize(m made, signals []uint64) int {
 	return int(unsafe.Sizeof(header{})) + cloneArgsSize + len(signals)*stepSize + sizeOf(m.steps, map[*Memory]int{})
 }
 
-// cloneArgs are those of clone3, as far as Linux 5.5 knows them.
+// cloneArgs are the arguments of clone3, as of Linux 5.5.
 type cloneArgs struct{ flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64 }
 
 const cloneArgsSize = int(unsafe.Sizeof(cloneArgs{}))
@@ -257,7 +257,7 @@ func (s *slab) resets(signals []uint64) (at uint64) {
 	return at
 }
 
-// sizeOf is the room that steps and what their arguments point to take, each memory once.
+// sizeOf returns the room for steps and the targets of their arguments. Each memory counts once.
 func sizeOf(steps []Step, known map[*Memory]int) int {
 	size := len(steps) * stepSize
 	for _, step := range steps {
@@ -294,5 +294,5 @@ func (s *slab) put(words []uint64, c call) {
 	}
 }
 
-// now is the index of the step that is being made, or was made last, in the list without the signals.
+// now returns the index of the current step, or the last one made, in the list without the signals.
 func (s *slab) now() int { return (int(load(&s.header().at)) - int(s.first)) / stepSize }

@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// Step is one system call of a newborn. Steps are made by functions such as Setsid, can be used for any number of births, and
-// keep what they were made of.
+// Step is one system call of a newborn. Functions such as Setsid make steps. A step can be used for any number of births, and
+// keeps references to its arguments.
 type Step struct {
 	Name  string
 	call  call
-	plain func(*plain) // what it is to syscall.ForkExec; nil if that cannot do it
+	plain func(*plain) // its form for syscall.ForkExec; nil if that has none
 }
 
-// Error is the failure of a step. The process has ended then, and nothing is left of it.
+// Error is the failure of a step. The process has ended, and nothing is left of it.
 type Error struct {
 	Step  string        // empty if it is not known, as after syscall.ForkExec
 	Index int           // in the list; -1 if it is not known

@@ -40,19 +40,19 @@ func ControllingTTY(fd int) Step {
 	return System("controlling terminal", unix.SYS_IOCTL, uintptr(fd), unix.TIOCSCTTY, 1).or(controllingTTY(fd))
 }
 
-// Rlimit sets one of the limits. That of open files is set last of all where no step does it, to what this process began with:
-// Go has raised it.
+// Rlimit sets one of the limits. If no step sets the limit of open files, it is restored last of all to the value that this
+// process began with: Go has raised it.
 func Rlimit(resource int, soft, hard uint64) Step {
 	return step(limitName(resource), unix.SYS_PRLIMIT64, number(0), number(resource), values{soft, hard}, number(0))
 }
 
-// Showing adds arguments to a call of four, which the kernel does not look at, but a filter may.
+// Showing adds two arguments to a call of four. The kernel ignores them, but a filter may check them.
 func (s Step) Showing(secret [2]uint32) Step {
 	s.call.args = append(s.call.args[:4:4], number(secret[0]), number(secret[1]))
 	return s
 }
 
-// Join makes the process a member of a control group: of the one whose cgroup.procs the descriptor is.
+// Join moves the process into a control group. The descriptor is that group's cgroup.procs.
 func Join(fd int) Step {
 	return step("control group", unix.SYS_WRITE, number(fd), text("0"), number(1))
 }
@@ -65,15 +65,15 @@ func Try(s Step) Step {
 
 func limitName(resource int) string { return "limit " + strconv.Itoa(resource) }
 
-// DeathSignal is what the process gets when the thread that begins it ends. It comes after Credentials, which reset it. If the
-// parent is gone already, it fails.
+// DeathSignal has the process get a signal when the thread that begins it ends. It must come after Credentials, which reset it.
+// It fails if the parent is gone already.
 func DeathSignal(signal syscall.Signal) []Step {
 	parent := System("parent-death signal: parent", unix.SYS_GETPPID)
 	parent.call.rule, parent.call.want = mustBe, uint64(syscall.Getpid())
 	set := Prctl("parent-death signal", unix.PR_SET_PDEATHSIG, uintptr(signal))
 	return []Step{
 		set.or(func(p *plain) { p.attr.Sys.Pdeathsig = signal }),
-		parent.or(func(*plain) {}), // ForkExec looks, too
+		parent.or(func(*plain) {}), // ForkExec checks this, too
 	}
 }
 
@@ -85,14 +85,14 @@ func Prctl(name string, option uintptr, args ...uintptr) Step {
 	return System(name, unix.SYS_PRCTL, all...)
 }
 
-// NoNewPrivs keeps the process from what set-uid programs and file capabilities would give. Landlock and Seccomp need it, or
+// NoNewPrivs stops set-uid programs and file capabilities from granting the process privileges. Landlock and Seccomp need it or
 // CAP_SYS_ADMIN.
 func NoNewPrivs() Step { return Prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1) }
 
 // Capabilities are sets of capabilities, a bit for each.
 type Capabilities struct{ Effective, Permitted, Inheritable uint64 }
 
-// SetCapabilities sets them, and empties the ambient set.
+// SetCapabilities sets the capabilities and empties the ambient set.
 func SetCapabilities(c Capabilities) []Step {
 	head := values{unix.LINUX_CAPABILITY_VERSION_3} // and pid 0
 	low := func(set uint64) uint64 { return set & 0xffffffff }
@@ -106,8 +106,8 @@ func SetCapabilities(c Capabilities) []Step {
 	}
 }
 
-// DropBounding empties the set of what execution can give but for the capabilities in keep. It needs CAP_SETPCAP, so it comes
-// before SetCapabilities and Credentials.
+// DropBounding drops all capabilities but those in keep from the bounding set. It needs CAP_SETPCAP, so it comes before
+// SetCapabilities and Credentials.
 func DropBounding(keep uint64) (steps []Step) {
 	for capability := uintptr(0); capability < 64; capability++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, capability, 0, 0, 0); err != nil {
@@ -120,7 +120,7 @@ func DropBounding(keep uint64) (steps []Step) {
 	return steps
 }
 
-// Landlock puts the process into a domain of its own, by the descriptor of a rule set.
+// Landlock puts the process into a domain of its own. The descriptor is that of a rule set.
 func Landlock(ruleset int, flags uint) Step {
 	return System("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), uintptr(flags))
 }
@@ -130,7 +130,7 @@ func Seccomp(filter []unix.SockFilter) Step {
 	return step("seccomp", unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), number(0), program(slices.Clone(filter)))
 }
 
-// CloseRange closes what has a number in the range. It needs Linux 5.9.
+// CloseRange closes the descriptors in the range. It needs Linux 5.9.
 func CloseRange(first, last uint) Step {
 	return System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), uintptr(last), 0)
 }
@@ -140,11 +140,11 @@ func Chdir(path string) Step {
 	return step("chdir", unix.SYS_CHDIR, text(path)).or(chdir(path))
 }
 
-// Fchdir changes the directory to that of a descriptor.
+// Fchdir changes to the directory that a descriptor refers to.
 func Fchdir(fd int) Step { return System("fchdir", unix.SYS_FCHDIR, uintptr(fd)) }
 
-// Credentials become another user. Memory that is shared with a privileged parent until the execution is made safe by the
-// kernel: it makes it undumpable, which the parent then is, too.
+// Credentials makes the process run as another user. Until the execution it shares memory with a privileged parent; the kernel
+// protects that memory by making it undumpable, so the parent becomes undumpable, too.
 func Credentials(uid, gid uint32, groups []uint32) []Step {
 	list := make(values, (len(groups)+1)/2)
 	for i, group := range groups {
@@ -162,7 +162,7 @@ func Execve(path string, argv, env []string) Step {
 	return step("execve", unix.SYS_EXECVE, text(path), list(argv), list(env)).or(execute(path, argv, env))
 }
 
-// ExecveAt executes the program that a descriptor is, or one that it finds in that directory. It is the last step.
+// ExecveAt executes the program that a descriptor refers to, or one in the directory that it refers to. It is the last step.
 func ExecveAt(fd int, path string, argv, env []string, flags int) Step {
 	return step("execveat", unix.SYS_EXECVEAT, number(fd), text(path), list(argv), list(env), number(flags))
 }

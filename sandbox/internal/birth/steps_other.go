@@ -4,12 +4,12 @@ package birth
 
 import "syscall"
 
-// call is nothing where there is no clone of our own.
+// call is empty: there is no clone of our own here.
 type call struct{}
 
 func wantPIDFD(*syscall.SysProcAttr, *int) {}
 
-// Start starts a process. There are no pidfds here: it is -1.
+// Start starts a process. There are no pidfds here, so pidfd is -1.
 func Start(steps []Step) (pid, pidfd int, err error) { return forkExec(steps) }
 
 // Setsid makes a session of its own.
@@ -20,7 +20,7 @@ func ControllingTTY(fd int) Step {
 	return Step{Name: "controlling terminal", plain: controllingTTY(fd)}
 }
 
-// Files makes the descriptors the process's own from 0 on; -1 is closed.
+// Files gives the process these descriptors, numbered from 0; -1 leaves a number closed.
 func Files(fds []int) []Step { return []Step{{Name: "files", plain: files(fds)}} }
 
 // Chdir changes the directory.

@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth/nofile"
 )
 
-// The takeover of a second execution, on the main thread.
+// init takes over a second execution, on the main thread.
 func init() {
 	if len(os.Args) == 0 || os.Args[0] != Again {
 		return
@@ -25,9 +25,9 @@ func init() {
 // performer makes the steps of a script one by one.
 type performer struct {
 	words  []uint64 // the slab
-	base   uint64   // where that is
+	base   uint64   // its address
 	first  uint64   // the address of the first step that resets no signal
-	over   uint64   // what stays open until the execution
+	over   uint64   // the descriptor that stays open until the execution
 	report *report
 }
 
@@ -114,7 +114,7 @@ func (p *performer) make(step []uint64) (result uint64, errno unix.Errno) {
 			args[i] = *p.word(args[i])
 		}
 	}
-	if step[0] == unix.SYS_CLOSE_RANGE && args[0] <= p.over && p.over < args[1] { // around what says that we live
+	if step[0] == unix.SYS_CLOSE_RANGE && args[0] <= p.over && p.over < args[1] { // skip the pipe that shows that we live
 		if args[0] < p.over {
 			if result, errno = system(step[0], [6]uint64{args[0], p.over - 1, args[2]}); errno != 0 {
 				return result, errno
@@ -125,7 +125,7 @@ func (p *performer) make(step []uint64) (result uint64, errno unix.Errno) {
 	return system(step[0], args)
 }
 
-// word is what stands at an address.
+// word returns the word at an address.
 func (p *performer) word(address uint64) *uint64 { return &p.words[(address-p.base)/wordSize] }
 
 func system(call uint64, a [6]uint64) (uint64, unix.Errno) {
@@ -133,7 +133,7 @@ func system(call uint64, a [6]uint64) (uint64, unix.Errno) {
 	return uint64(result), errno
 }
 
-// Privileged reports whether this process has got rights from its executable: who executed it must not tell it what to do.
+// Privileged reports whether this process has privileges from its executable. Its caller must not tell it what to do then.
 func Privileged() bool {
 	const secure = 23 // AT_SECURE
 	vector, err := unix.Auxv()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visit makes steps in a process in new namespaces, which ends then, and returns what the memory holds. That process has the
-// memory and the descriptors of this one: what it opens is ours. The thread waits; no step may take long.
+// Visit makes steps in a short-lived process in new namespaces, and returns the contents of results. That process shares this
+// one's memory and descriptors, so what it opens is ours. The calling thread waits; no step may take long.
 func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) {
 	m := made{steps: append(slices.Clone(steps), exit), last: len(steps)}
 	s := lay(m, allSignals, false)
