@@ -22,8 +22,8 @@ type Bus struct {
 
 	// directory knows the open subscriptions; nil once the bus is closed. Publishers load it and take no lock.
 	directory atomic.Pointer[directory]
-	// change is held while directory is replaced. A message would not do: a subscriber must be in the directory, and one that
-	// closes out of it, when the call returns.
+	// change is held while directory is replaced. A message would not do: when Subscribe returns, the subscription must be in
+	// the directory, and when Close returns, it must be out of it.
 	change sync.Mutex
 
 	published atomic.Uint64
@@ -37,10 +37,10 @@ func New(options Options) *Bus {
 	return b
 }
 
-// publication is an event on its way, with what every subscription has to look at.
+// publication is an event on its way to the subscriptions, with the values that each of them checks.
 type publication struct {
 	event  messages.Event
-	delta  messages.OutputDelta // what event is made of when somebody wants it, if that is nil
+	delta  messages.OutputDelta // if event is nil, it is made from delta once a subscription wants it
 	kind   messages.EventKind
 	from   messages.Origin
 	output bool
@@ -164,8 +164,8 @@ func (b *Bus) remove(ended ...*Subscription) {
 	}
 }
 
-// Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter: a
-// subscriber who asked for it, not one who watches everything. It is true of the moment only.
+// Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter. A
+// subscription that takes every kind does not count. The answer holds only for the moment of the call.
 func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 	d := b.directory.Load()
 	if d == nil {
@@ -203,8 +203,8 @@ func (b *Bus) Close() {
 	}
 }
 
-// CloseSession ends the subscriptions that name a session and no other one; the events of no session do not count. They end as by
-// Close. An event that is published for the session later reaches only others.
+// CloseSession ends the subscriptions that name this session and no other, as Close does. A subscription that also takes the
+// events of no session counts among them. Events published for the session later reach only the remaining subscriptions.
 func (b *Bus) CloseSession(session messages.SessionID) {
 	d := b.directory.Load()
 	if d == nil {

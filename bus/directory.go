@@ -7,12 +7,12 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// directory finds the open subscriptions that may want an event by the event's session, so that a publish does not meet
-// those of other sessions. Publishers read it without a lock: a change makes a new directory. To keep that cheap where
-// there are thousands of sessions they stand on shelves, and a change copies the map of one shelf for each session named.
+// directory indexes the open subscriptions by session, so that a publish skips those of other sessions. Publishers read it
+// without a lock, because every change makes a new directory. With thousands of sessions that would be slow, so they are
+// split over shelves, and a change copies only the map of one shelf for each session that the subscription names.
 //
-// A list never changes within its length, so one that is being walked stays as it was. Appending in place is safe: a reader that
-// walks the old list does not look behind its length, and only lists of the newest directory are ever appended to.
+// The elements of a list never change, so a reader can walk it without a lock. Appending in place is safe: a reader of the
+// old list does not look beyond its length, and only lists of the newest directory are appended to.
 type directory struct {
 	everywhere []route // of subscriptions that name no session
 	shelves    [shelves]map[messages.SessionID][]route
@@ -29,12 +29,12 @@ func shelf(session messages.SessionID) int {
 
 func (d *directory) of(session messages.SessionID) []route { return d.shelves[shelf(session)][session] }
 
-// candidates are the lists that hold all who may want an event of a session. No subscription stands in both.
+// candidates returns the lists with every subscription that may want an event of a session. No subscription is in both.
 func (d *directory) candidates(session messages.SessionID) [2][]route {
 	return [2][]route{d.everywhere, d.of(session)}
 }
 
-// with is the directory with one more subscription.
+// with returns the directory with one more subscription.
 func (d *directory) with(s *Subscription) *directory {
 	changed := *d
 	changed.open++
@@ -48,7 +48,7 @@ func (d *directory) with(s *Subscription) *directory {
 	return &changed
 }
 
-// without is the directory without subscriptions that stand in it and have ended.
+// without returns the directory without subscriptions that are in it and have ended.
 func (d *directory) without(gone []*Subscription) *directory {
 	changed := *d
 	changed.open -= len(gone)
@@ -68,7 +68,7 @@ func (d *directory) without(gone []*Subscription) *directory {
 	return &changed
 }
 
-// open copies what has not ended.
+// open copies the routes whose subscriptions have not ended.
 func open(list []route) []route {
 	kept := make([]route, 0, len(list))
 	for _, r := range list {

@@ -9,8 +9,8 @@ import (
 // Filter selects events. An empty field selects everything; several values in one field select any of them; an event must
 // pass all fields. The zero Filter selects all events.
 type Filter struct {
-	// Kinds of events. KindOutputDelta and KindInteraction bring KindGap with them: who wants output or inputs must learn
-	// what is missing.
+	// Kinds of events. KindOutputDelta and KindInteraction include KindGap: a subscriber that wants output or inputs must learn
+	// which of them are missing.
 	Kinds []messages.EventKind
 	// Sessions and Processes the event comes from. Process ids are unique within a session only. Process 0 selects the
 	// events that belong to no process.
@@ -45,11 +45,11 @@ func selects[T comparable](wanted []T, v T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, v)
 }
 
-// route is a subscription in a list of the directory. The two tests that rule out most subscriptions of a session are kept
-// in the list itself: a publish that meets thousands of uninterested ones reads one array and touches none of them.
+// route is a subscription in a list of the directory. It carries the values for the two tests that rule out most
+// subscriptions of a session, so a publish that passes thousands of uninterested ones reads only one array.
 type route struct {
 	sub      *Subscription
-	process  messages.ProcessID // the only process wanted; 0 where that is not so
+	process  messages.ProcessID // the only process wanted; 0 if there is not exactly one
 	noOutput bool
 }
 
@@ -61,7 +61,7 @@ func newRoute(s *Subscription) route {
 	return r
 }
 
-// skips is the part of the test that needs no look at the subscription; small enough to be inlined into publish.
+// skips is the part of the test that does not read the subscription. It is small enough to be inlined into publish.
 func (r *route) skips(p *publication) bool {
 	return r.process != 0 && r.process != p.from.Process || r.noOutput && p.output
 }

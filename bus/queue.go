@@ -5,17 +5,17 @@ import "github.com/execbus/execbus/messages"
 // limits bounds a queue.
 type limits struct {
 	outputs   int // output events and inputs
-	bytes     int // in them
+	bytes     int // of those
 	lifecycle int // events that must not be lost
 	gaps      int
 	weight    int // of lifecycle events and gaps
 }
 
-// queue is what waits for one subscriber. It has no lock of its own.
+// queue holds the events that wait for one subscriber. It has no lock of its own.
 //
-// What may be lost, lifecycle events and gaps stand in three rings, and a number that counts publications says who comes
-// first. So the oldest output can go from the middle of the whole in constant time. Outputs and inputs go oldest first,
-// hence the gaps that replace them are made in rising order too, and each ring stays sorted.
+// Events that may be lost, lifecycle events and gaps have a ring each. Every entry carries the number of its publication,
+// which gives the order across the rings. So the oldest output can be dropped in constant time even if older lifecycle
+// events remain. Outputs and inputs are dropped oldest first; so their gaps are also made in order, and each ring stays sorted.
 type queue struct {
 	limits    limits
 	lossless  bool
@@ -36,7 +36,7 @@ type slot struct {
 }
 
 type gap struct {
-	number uint64 // that of the first lost event
+	number uint64 // of the first lost event
 	messages.Gap
 }
 
@@ -45,8 +45,8 @@ type processKey struct {
 	process messages.ProcessID
 }
 
-// add queues an event. It reports how many events had to go, and whether there was room; where there was none the event
-// is not queued and the queue is as readable as before.
+// add queues an event. It reports how many events it dropped to make room, and whether the event fitted. If it did not fit,
+// it is not queued, and the queue can still be read.
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
 	s := slot{number: q.published, size: p.size, event: p.event}
@@ -64,7 +64,7 @@ func (q *queue) add(p *publication) (dropped int, fits bool) {
 		if dropped, fits = q.makeRoom(s.size); !fits {
 			return dropped, false
 		}
-		if s.size > q.limits.bytes { // the queue is empty, and even so it does not fit
+		if s.size > q.limits.bytes { // it does not fit even into the empty queue
 			if !q.lose(&s) {
 				return dropped, false
 			}
@@ -86,14 +86,14 @@ func (q *queue) keep(s slot) bool {
 	return true
 }
 
-// tooHeavy reports whether size more is more than the queue can bear. One event is let in however large it is.
+// tooHeavy reports whether an event of this size would exceed the weight limit. A single event may exceed it.
 func (q *queue) tooHeavy(size int) bool { return q.weight > 0 && q.weight+size > q.limits.weight }
 
 func (q *queue) full(size int) bool {
 	return q.outputs.count >= q.limits.outputs || q.bytes+size > q.limits.bytes
 }
 
-// makeRoom drops the oldest until one of size bytes fits or nothing is left.
+// makeRoom drops the oldest events until one of size bytes fits or nothing is left.
 func (q *queue) makeRoom(size int) (dropped int, fits bool) {
 	for q.outputs.count > 0 && q.full(size) {
 		if !q.lose(q.outputs.at(0)) {
@@ -105,7 +105,7 @@ func (q *queue) makeRoom(size int) (dropped int, fits bool) {
 	return dropped, true
 }
 
-// lose turns an event into a gap, or into a part of one. It reports false where no gap can be added.
+// lose replaces an event by a gap, or adds it to an existing gap. It reports false if no gap can be added.
 func (q *queue) lose(s *slot) bool {
 	output, isOutput := s.event.(messages.OutputDelta)
 	from := &output.Origin
@@ -114,8 +114,8 @@ func (q *queue) lose(s *slot) bool {
 	}
 	key := processKey{from.Session, from.Process}
 	g := q.open[key]
-	// A publisher that relays somebody else's gaps leaves holes between its outputs; a gap must not cover them. Lost output
-	// does not join a gap of inputs alone either: one that is relayed may stand between the two.
+	// A publisher that relays gaps from elsewhere leaves holes between its outputs, and a gap must not cover such a hole. Lost
+	// output does not extend a gap of inputs alone either, because a relayed gap may lie between the two.
 	if g == nil || isOutput && (g.Deltas == 0 || g.End != output.Offset) {
 		g = &gap{number: s.number, Gap: messages.Gap{Origin: *from, First: output.Offset}}
 		if q.gaps.count >= q.limits.gaps || q.tooHeavy(g.Weight()) {
@@ -135,7 +135,7 @@ func (q *queue) lose(s *slot) bool {
 	return true
 }
 
-// take removes what comes next, with the credit it holds; the event is nil where nothing waits.
+// take removes the next event and the credit it holds; the event is nil if the queue is empty.
 func (q *queue) take() (messages.Event, *Credit) {
 	const none = ^uint64(0)
 	output, lifecycle, lost := none, none, none

@@ -18,7 +18,7 @@ const (
 	MaxOutputBytes     = 1 << 30  // bytes
 	MaxLifecycle       = 4096     // events that must not be lost
 	MaxGaps            = 4096     // processes with an unread gap
-	MaxWeight          = 64 << 20 // bytes that those and the gaps keep alive, as messages.Event.Weight counts them
+	MaxWeight          = 64 << 20 // bytes that lifecycle events and gaps keep alive, as messages.Event.Weight counts them
 )
 
 // SubscribeOptions configures a Subscription. The zero value is useful.
@@ -68,16 +68,16 @@ var (
 )
 
 // Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
-// time each event goes to one of them, and the reader that asks for the next event speaks for all.
+// time, each event goes to one of them; asking for the next event releases the previous one, whichever reader got it.
 type Subscription struct {
 	bus    *Bus
 	name   string
 	filter Filter
 	listed bool // in the directory; belongs to the holder of the bus's lock
 
-	// A publisher takes this lock for the few instructions that put one event into the queue, and does not hand the event
-	// over as a message: a mailbox without a bound would defeat the bound, one with a bound would block the publisher.
-	// Nothing is called with the lock held that can wait or take another lock.
+	// A publisher holds this lock for the few instructions that put one event into the queue. A message would not do: an
+	// unbounded mailbox would defeat the queue's bound, and a bounded one would block the publisher. No function that can
+	// wait or take another lock is called while it is held.
 	mu       sync.Mutex
 	queue    queue
 	handling *Credit // held for the event that was returned last
@@ -106,8 +106,8 @@ func (s *Subscription) errOverrun() error {
 		Detail: "the subscription ended because more events waited than it can keep; read faster or select fewer events, and subscribe again"}
 }
 
-// offer queues an event. It reports how many events were dropped for it, and false where the subscription ended for want
-// of room.
+// offer queues an event. It reports how many events were dropped for it, and false if the subscription ended because there
+// was no room.
 func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -133,12 +133,13 @@ func (s *Subscription) signal() {
 	}
 }
 
-// Next returns the next event and waits for one where none is queued. Asking for the next event says that the one before
-// has been dealt with; in a lossless subscription this frees its publisher.
+// Next returns the next event, and waits if none is queued. Asking for the next event says that the caller is done with the
+// previous one; in a lossless subscription this releases its credit.
 //
-// Errors: messages.ErrCancelled when ctx has ended, also where events are queued; nothing is taken and Next may be called
-// again. messages.ErrClosed after Close or, behind the last queued event, after Bus.Close. messages.ErrSlowSubscriber
-// behind the last queued event of a subscription that fell too far behind. The last two are final.
+// Errors: messages.ErrCancelled when ctx has ended, even if events are queued; no event is taken, and Next may be called
+// again. messages.ErrClosed after Close, or after Bus.Close once all queued events have been read.
+// messages.ErrSlowSubscriber once all queued events of a subscription that fell too far behind have been read. The last two
+// are final.
 func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 	s.handled()
 	for woken := false; ; {
@@ -160,15 +161,15 @@ func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 	}
 }
 
-// TryNext is Next without waiting: it reports false where nothing is queued. A final error comes with false, too.
+// TryNext is Next without waiting: it reports false if nothing is queued. A final error also comes with false.
 func (s *Subscription) TryNext() (ev messages.Event, ok bool, err error) {
 	s.handled()
 	ev, err = s.take()
 	return ev, ev != nil, err
 }
 
-// All returns the events one after the other as Next does, then the error that ends them, once, with a nil event. The
-// loop may be left and another one begun; leaving it says that the last event has been dealt with.
+// All yields the events one after the other as Next does, then once the error that ends them, with a nil event. A caller may
+// leave the loop and begin another one; leaving it says that the caller is done with the last event.
 func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error] {
 	return func(yield func(messages.Event, error) bool) {
 		for {
@@ -181,7 +182,7 @@ func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error]
 	}
 }
 
-// take returns what is queued, or the error behind it, or neither.
+// take returns the next queued event; if none is queued, the final error; and if there is none yet, neither.
 func (s *Subscription) take() (messages.Event, error) {
 	s.mu.Lock()
 	ev, credit := s.queue.take()
@@ -213,8 +214,8 @@ func (s *Subscription) handled() {
 	}
 }
 
-// Close ends the subscription at once: what is queued is discarded, credits are released, and every Next, also one that
-// waits, answers messages.ErrClosed. Further calls do nothing.
+// Close ends the subscription at once: queued events are discarded, credits are released, and every Next, including a
+// waiting one, returns messages.ErrClosed. Further calls do nothing.
 func (s *Subscription) Close() {
 	s.mu.Lock()
 	if s.err == errClosed {
@@ -228,8 +229,8 @@ func (s *Subscription) Close() {
 	s.bus.remove(s)
 }
 
-// End ends the subscription and lets what is queued be read: no more events come in, credits are released, and behind the last
-// queued event Next answers messages.ErrClosed. Further calls do nothing.
+// End ends the subscription but leaves queued events to be read: no more events come in, credits are released, and after the
+// last queued event Next returns messages.ErrClosed. Further calls do nothing.
 func (s *Subscription) End() {
 	s.finish(errEnded)
 	s.bus.remove(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// What one notification of progress holds, and how long the next one collects.
+// The bounds of one progress notification, and the pause before the next one.
 const (
 	maxProgress   = 16 << 10 // bytes of output; the rest is counted
 	maxCollected  = 1024     // events
@@ -36,13 +36,13 @@ func (r *running) outputOf(request *sdk.CallToolRequest) (*bus.Subscription, err
 	return r.session.Events(watch)
 }
 
-// progress tells the client of one request what its call's process says.
+// progress sends the client of one request the output of its call's process.
 type progress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// follow begins to tell; nil if nobody wants to know.
+// follow starts sending progress; nil if the client did not ask for it.
 func follow(ctx context.Context, request *sdk.CallToolRequest, r *running) *progress {
 	if r.output == nil || request.Params.GetProgressToken() == nil {
 		return nil
@@ -67,7 +67,7 @@ func follow(ctx context.Context, request *sdk.CallToolRequest, r *running) *prog
 	return p
 }
 
-// finish tells the rest.
+// finish sends the remaining output.
 func (p *progress) finish() {
 	if p != nil {
 		p.cancel()
@@ -75,14 +75,14 @@ func (p *progress) finish() {
 	}
 }
 
-// said is output that one notification tells of.
+// said is the output that one notification reports.
 type said struct {
 	text    strings.Builder
 	omitted int64
 	end     int64 // where it ends in the output of the process
 }
 
-// collect adds what is there already to a first event.
+// collect combines a first event with those that are already queued.
 func collect(output *bus.Subscription, event messages.Event) *said {
 	s := &said{}
 	for range maxCollected {
@@ -114,6 +114,6 @@ func tell(ctx context.Context, request *sdk.CallToolRequest, s *said) {
 	if s.omitted > 0 {
 		text += messages.OmissionMarker(s.omitted)
 	}
-	_ = request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // a client that is gone needs no progress
+	_ = request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // a client that has gone needs no progress
 		ProgressToken: request.Params.GetProgressToken(), Progress: float64(s.end), Message: text})
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// What processes are as resources.
+// How processes appear as resources.
 const (
 	scheme   = "execbus://processes/"
 	mimeType = "text/plain"
-	// resourceTail is how much of the end of its output a resource has, in bytes.
+	// resourceTail is how much of the end of a process's output its resource shows, in bytes.
 	resourceTail = 64 << 10
 )
 
@@ -30,14 +30,15 @@ func processOf(uri string) (messages.ProcessID, bool) {
 	return messages.ProcessID(id), ours && err == nil && digits == strconv.Itoa(id)
 }
 
-// listed are the processes that the client sees as resources. The lock is held by calls that find at the same time what is
-// new and what is forgotten; the list is in the library, which has a lock of its own and no way to compare.
+// listed are the processes that the client sees as resources. Concurrent calls compare them with the session's processes,
+// under the lock: the library keeps the list that clients see, but offers no way to compare it.
 type listed struct {
 	mu  sync.Mutex
 	all map[messages.ProcessID]bool
 }
 
-// list makes a resource of a process that has outlived the call that started it, and takes those away that are forgotten.
+// list adds a resource for a process that has outlived the call that started it, and removes the resources of processes that
+// the session has forgotten.
 func (c *conversation) list(ctx context.Context, id messages.ProcessID) {
 	o, err := c.open()
 	if err != nil {
@@ -74,7 +75,7 @@ func short(label string) string {
 	return label
 }
 
-// readResource is the end of a process's output.
+// readResource returns the end of a process's output.
 func (c *conversation) readResource(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	id, ours := processOf(request.Params.URI)
 	if !ours {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxWatches bounds the resources of one conversation that are subscribed to.
+	// maxWatches bounds the subscribed resources of one conversation.
 	maxWatches = 64
-	// updatePause lies between two notifications about one resource.
+	// updatePause is the least time between two notifications about one resource.
 	updatePause = 200 * time.Millisecond
 )
 
-// watches are the resources that somebody has subscribed to, each followed by a goroutine of its own. The lock is held to
-// count the subscribers of one, who come and go with requests that are handled at the same time.
+// watches are the subscribed resources. Each has a goroutine that follows it. The lock guards the count of subscribers,
+// which concurrent requests change.
 type watches struct {
 	mu     sync.Mutex
 	all    map[string]*watched
@@ -33,7 +33,7 @@ type watched struct {
 	events      *bus.Subscription
 }
 
-// subscribe tells the client of changes of a process from now on.
+// subscribe begins to notify the client of changes to a process.
 func (c *conversation) subscribe(ctx context.Context, request *sdk.SubscribeRequest) error {
 	uri := request.Params.URI
 	id, ours := processOf(uri)
@@ -72,7 +72,8 @@ func (c *conversation) subscribe(ctx context.Context, request *sdk.SubscribeRequ
 	return nil
 }
 
-// tellUpdates says that a resource has changed, not too often, until nobody wants to know or nothing can change any more.
+// tellUpdates notifies the client of changes to a resource, at a limited rate, until the last subscriber is gone or the
+// resource can no longer change.
 func (c *conversation) tellUpdates(uri string, events *bus.Subscription) {
 	for event, err := range events.All(context.Background()) {
 		if err != nil {
@@ -94,7 +95,7 @@ func (c *conversation) tellUpdates(uri string, events *bus.Subscription) {
 	}
 }
 
-// unsubscribe is for one subscriber.
+// unsubscribe removes one subscriber.
 func (c *conversation) unsubscribe(_ context.Context, request *sdk.UnsubscribeRequest) error {
 	c.watches.mu.Lock()
 	defer c.watches.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *conversation) unsubscribe(_ context.Context, request *sdk.UnsubscribeRe
 	return nil
 }
 
-// clear ends all.
+// clear ends all watches.
 func (w *watches) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

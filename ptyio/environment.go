@@ -10,9 +10,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Overrides are the variables that every command gets unless its policy sets them: they keep programs from colouring and
-// paging what no person looks at, make the encoding certain, and let a program see that it runs under execbus. The map
-// is the caller's. messages.EnvironmentPolicy lists them, too.
+// Overrides returns the variables that every command gets unless its policy sets them. They turn off colours and pagers,
+// which are of no use without a person at the terminal; they fix the encoding; and they tell a program that it runs under
+// execbus. The caller owns the map. messages.EnvironmentPolicy also lists the variables.
 func Overrides() map[string]string {
 	return map[string]string{
 		"NO_COLOR":  "1",
@@ -28,30 +28,30 @@ func Overrides() map[string]string {
 	}
 }
 
-// PagersOff are the overrides for a session whose environment is otherwise exactly what its policy sets: what is known only to
-// look at things would run a pager on a terminal. The map is the caller's.
+// PagersOff returns the overrides for a session whose environment is otherwise exactly what its policy sets. Without them,
+// commands that only display something would start a pager on a terminal. The caller owns the map.
 func PagersOff() map[string]string {
 	off := Overrides()
 	maps.DeleteFunc(off, func(name, _ string) bool { return !strings.HasSuffix(name, "PAGER") })
 	return off
 }
 
-// coreNames are what InheritCore keeps.
+// coreNames are the variables that InheritCore keeps.
 var coreNames = patterns([]string{
 	"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER",
 })
 
-// secretNames are what DropSecrets removes.
+// secretNames match the variables that DropSecrets removes.
 var secretNames = patterns([]string{"*KEY*", "*SECRET*", "*TOKEN*"})
 
-// BuildEnvironment makes a child's environment, "NAME=value" sorted by name, from the host's (base, in the form of
-// os.Environ). In this order it inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and adds the overrides.
-// An override replaces what was inherited, not what the policy has set; callers pass Overrides() or their own.
+// BuildEnvironment makes a child's environment, "NAME=value" sorted by name, from base, the host's environment in the form
+// of os.Environ. It inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and adds the overrides, in this
+// order. An override replaces an inherited variable but not one that the policy sets. Callers pass Overrides() or their own.
 //
-// Policies match names without regard to case, but setting PATH does not replace a variable called Path. Of a name that
-// comes twice in base the last one counts. Entries of base without a name are left out. An unknown Inherit, and a name
-// or value that no kernel would take (a name that is empty or holds '=', a NUL byte in either), is a *messages.Error of
-// messages.ErrInvalidRequest that names the variable.
+// Policies match names without regard to case, but setting PATH does not replace a variable called Path. If a name appears
+// twice in base, the last entry counts. Entries of base without a name are left out. BuildEnvironment returns a
+// *messages.Error of messages.ErrInvalidRequest for an unknown Inherit, and for a variable that no kernel would accept: its
+// name is empty or contains '=', or its name or value contains a NUL byte. The error names the variable.
 func BuildEnvironment(base []string, policy messages.EnvironmentPolicy, overrides map[string]string) ([]string, error) {
 	env, err := inherited(base, policy)
 	if err != nil {
@@ -123,7 +123,7 @@ func checkVariable(name, value string) error {
 	}
 }
 
-// patternList holds globs, folded for comparison without regard to case.
+// patternList holds globs, case-folded so that comparisons ignore case.
 type patternList [][]rune
 
 func patterns(globs []string) patternList {
@@ -142,8 +142,8 @@ func (l patternList) match(name string) bool {
 	return slices.ContainsFunc(l, func(glob []rune) bool { return globMatches(glob, folded) })
 }
 
-// fold maps letters that differ only in case to the same one. It goes through upper case because some lower-case
-// letters (the long s) meet their equals only there.
+// fold maps letters that differ only in case to the same letter. It converts to upper case first, because some lower-case
+// letters, such as the long s, have only their upper case in common with their equivalents.
 func fold(s string) []rune {
 	runes := []rune(s)
 	for i, r := range runes {
@@ -152,11 +152,11 @@ func fold(s string) []rune {
 	return runes
 }
 
-// globMatches reports whether glob covers the whole name: * stands for any characters or none, ? for one, everything
-// else for itself. It returns to the last * only, so the time is at most len(glob) × len(name).
+// globMatches reports whether glob matches the whole name. * matches any number of characters, ? matches one, and any other
+// character matches itself. It backtracks only to the last *, so it takes at most len(glob) × len(name) steps.
 func globMatches(glob, name []rune) bool {
 	g, n := 0, 0
-	star, resume := -1, 0 // the last *, and where in name the text behind it is tried next
+	star, resume := -1, 0 // the last *, and the place in name where the text after it is tried next
 	for n < len(name) {
 		switch {
 		case g < len(glob) && glob[g] == '*':

@@ -13,10 +13,10 @@ import (
 // signalKey is a key that the terminal turns into a signal.
 type signalKey struct {
 	signal   syscall.Signal
-	discards bool // the terminal then throws away what was typed before and is not read yet
+	discards bool // the terminal also throws away unread input that was typed before it
 }
 
-// SignalKey is Keyboard.SignalKey of a child whose calls return at once; other children know of no keys.
+// SignalKey calls Keyboard.SignalKey of a child whose calls return at once. For other children no key is a signal key.
 func SignalKey(c Child, key byte) (signals, discards bool) {
 	if keyboard, ok := c.(Keyboard); ok && IsPrompt(c) {
 		return keyboard.SignalKey(key)
@@ -29,7 +29,7 @@ func (c *child) SignalKey(key byte) (signals, discards bool) {
 	return signals, found.discards
 }
 
-// signalKey looks at what the terminal would make of input that is one key alone.
+// signalKey reports whether the input is a single key that the terminal would turn into a signal.
 func (in *input) signalKey(p []byte) (key signalKey, is bool) {
 	if !in.terminal || len(p) != 1 {
 		return key, false
@@ -60,9 +60,9 @@ func signalKeyOf(state *unix.Termios, b byte) (key signalKey, is bool) {
 	return key, key.signal != 0
 }
 
-// overtake acts on a key that was typed behind input which nobody takes, as the terminal does when it comes to see one: what
-// was typed before is discarded. Its writer is told before the signal, so that what the program says to that comes
-// later. The lock is held, so that nothing goes out meanwhile, and released here.
+// overtake handles a key that is queued behind input the child does not read. It does what the terminal would do on seeing
+// the key: it discards the earlier input. The writers of that input are told before the signal is sent, so that they hear
+// of it before the program's reaction. The caller holds the lock, so that nothing goes out meanwhile; overtake releases it.
 func (in *input) overtake(item *inputItem, key signalKey) {
 	var discarded []*inputItem
 	if key.discards {
@@ -79,7 +79,7 @@ func (in *input) overtake(item *inputItem, key signalKey) {
 	item.done(item.taken, err)
 }
 
-// discard throws away what waits and what the terminal holds, and returns the items that are to be answered. The lock is held.
+// discard drops the queued input and what the terminal holds, and returns the items to be answered. The caller holds the lock.
 func (in *input) discard() []*inputItem {
 	discarded := in.queue
 	in.queue = nil
@@ -105,8 +105,8 @@ func (in *input) raise(key signalKey) error {
 	return controlError("write", control(in.file, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(key.signal)) }))
 }
 
-// follow sees to a key that went to a terminal which holds input that is not read. The terminal looks at the key at once,
-// and is empty then, unless it is full: then it would do so only when the program has read.
+// follow makes sure that a key takes effect although the terminal holds unread input. A terminal with room handles the key
+// at once and is empty afterwards. A full terminal would handle it only after the program has read.
 func (in *input) follow(item *inputItem, key signalKey) {
 	var err error
 	for range keyLooks {
@@ -118,9 +118,9 @@ func (in *input) follow(item *inputItem, key signalKey) {
 			err = in.press(item, key)
 			break
 		}
-		<-time.After(keyPause) // the kernel brings input to the terminal a little later
+		<-time.After(keyPause) // the kernel passes input to the terminal with a small delay
 	}
-	if err == nil && len(item.rest) > 0 { // its end came, or another key's
+	if err == nil && len(item.rest) > 0 { // an end-of-file character or another key was added
 		in.drain(item)
 		return
 	}
@@ -130,14 +130,14 @@ func (in *input) follow(item *inputItem, key signalKey) {
 }
 
 const (
-	// A key is looked after for keyLooks × keyPause at most.
+	// follow watches a key for at most keyLooks × keyPause.
 	keyLooks = 20
 	keyPause = time.Millisecond
 	// nearlyFull is the room that may be left in a terminal which the kernel calls full (TTY_THRESHOLD_THROTTLE).
 	nearlyFull = 128
 )
 
-// press does what the terminal does with a key that it sees.
+// press has the same effect as the terminal handling the key.
 func (in *input) press(item *inputItem, key signalKey) error {
 	if key.discards {
 		_ = control(in.file, func(fd int) error {
@@ -154,7 +154,7 @@ func (in *input) press(item *inputItem, key signalKey) error {
 	return err
 }
 
-// unread is how much the child could read now, in line mode of whole lines.
+// unread is the number of bytes that the child could read now. In line mode only whole lines count.
 func (in *input) unread() (n int) {
 	_ = control(in.file, func(fd int) error {
 		n = unreadInput(fd)

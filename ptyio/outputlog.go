@@ -9,23 +9,23 @@ import (
 
 // What an OutputLog retains, and what one read of it returns.
 const (
-	// LogHead is how many of the first bytes are kept for ever.
+	// LogHead is the number of bytes at the beginning that are always kept.
 	LogHead = 512 << 10
-	// LogTail and LogTailChunks bound what is kept behind them: the last bytes, of the last chunks.
+	// LogTail and LogTailChunks bound the recent output that is kept after the head, in bytes and in chunks.
 	LogTail       = 1 << 20
 	LogTailChunks = 50_000
 	// MaxReadChunks bounds the chunks one read returns, so that an answer made of one-byte chunks stays small.
 	MaxReadChunks = 4096
 )
 
-// OutputLog remembers the output of one process: its beginning for ever, and the most recent part of what followed.
-// All streams share one space of offsets, in the order of the Append calls. Chunks are numbered from 1.
+// OutputLog keeps the output of one process: the beginning always, and the most recent part of the rest.
+// All streams share one sequence of offsets, in the order of the Append calls. Chunks are numbered from 1.
 //
-// It keeps the chunks it is given without a copy, so that others can share them; only those of less than 1 KiB, and of more
-// than messages.MaxOutputDelta, are copied. Its memory follows its content: at most 1.5 MiB for bytes and, where chunks are small,
-// half of that and 32 KiB for what holds them together; and 4 bytes for each chunk. Chunks of one byte are the worst
-// case, with 2 MiB for those of the first 512 KiB and 200 KB for the last 50,000. Of the latter part up to three pages of
-// 32 KiB are free. Readers get copies.
+// It keeps chunks without copying them, so that others can share them. Only chunks of less than 1 KiB, or of more than
+// messages.MaxOutputDelta, are copied. Its memory grows with its content: at most 1.5 MiB for the bytes, for small chunks up to
+// half of that plus 32 KiB of overhead, and 4 bytes for each chunk. Chunks of one byte are the worst case: they add 2 MiB for
+// the first 512 KiB of output and 200 KB for the last 50,000 chunks. Up to three pages of 32 KiB in the latter part may be
+// unused. Readers get copies.
 //
 // It is not safe for concurrent use: it belongs to the actor of its process.
 type OutputLog struct {
@@ -48,8 +48,8 @@ type Range struct {
 	FirstSeq, EndSeq uint64 // the chunks that begin in it, from FirstSeq up to, not including, EndSeq
 }
 
-// NewOutputLog makes an empty log with the bounds LogHead, LogTail and LogTailChunks. The first chunk comes behind from,
-// and what lies before that is not retained.
+// NewOutputLog makes an empty log with the bounds LogHead, LogTail and LogTailChunks. The first chunk follows the position
+// from; earlier output is not retained.
 func NewOutputLog(from Position) *OutputLog {
 	return newOutputLog(from, LogHead, LogTail, LogTailChunks)
 }
@@ -58,12 +58,12 @@ func newOutputLog(from Position, head, tail, tailChunks int) *OutputLog {
 	return &OutputLog{head: newStretch(from, head, head), tail: newStretch(from, tail, tailChunks), total: from.Offset, last: from.Seq}
 }
 
-// Append adds the next chunk and returns it with its number and the offset of its first byte. No bytes are no chunk: the
-// number is then 0. The bytes are kept and shared: nobody may change them any more, and p should not be a part of something
-// bigger, which would be kept with it.
+// Append adds the next chunk and returns it with its number and the offset of its first byte. An empty p adds no chunk, and
+// the returned number is 0. The bytes are kept and shared, so nobody may change them afterwards. p should not be part of a
+// larger array, because the whole array would be kept.
 //
-// A chunk must be shorter than half a GiB and come from messages.StreamStdout, Stderr or PTY; from any other stream it is a
-// defect of the caller and panics.
+// A chunk must be shorter than half a GiB and come from messages.StreamStdout, Stderr or PTY. Append panics on any other
+// stream.
 func (l *OutputLog) Append(stream messages.Stream, p []byte) Chunk {
 	c := Chunk{Offset: l.total, Stream: stream, Bytes: p}
 	if len(p) == 0 {
@@ -83,17 +83,17 @@ func (l *OutputLog) Append(stream messages.Stream, p []byte) Chunk {
 	return c
 }
 
-// Memory is how many bytes of memory are behind what is retained. What is shared with a HeadTailBuffer or others counts
-// here as it does there.
+// Memory is the number of bytes of memory that the retained output takes. Memory shared with others, such as a
+// HeadTailBuffer, counts in full for each of them.
 func (l *OutputLog) Memory() int64 { return int64(l.head.memory() + l.tail.memory()) }
 
-// Total is the offset of the next byte, and so the number of all bytes so far, those that never came here included.
+// Total is the offset of the next byte. It is the number of all bytes so far, including those that never reached this log.
 func (l *OutputLog) Total() int64 { return l.total }
 
-// LastSeq is the number of the newest chunk, whether it came here or not; 0 if there is none.
+// LastSeq is the number of the newest chunk, even if that chunk never reached this log; 0 if there is none.
 func (l *OutputLog) LastSeq() uint64 { return l.last }
 
-// Ranges says what is retained: nothing, everything, or the beginning and the recent part.
+// Ranges lists the retained ranges: none, one that is everything, or the beginning and the recent part.
 func (l *OutputLog) Ranges() []Range {
 	begin := l.head.first()
 	lost, kept := l.hole()
@@ -114,9 +114,9 @@ func (l *OutputLog) Ranges() []Range {
 	return ranges
 }
 
-// ReadAt returns up to limit bytes from offset on, as chunks, at most MaxReadChunks. It stops in front of a hole; the
-// first and the last chunk may be parts. At offset Total there is nothing yet: no chunks and no error. An offset that
-// is not retained is a *messages.Error of messages.ErrOutputUnretained whose sentence names the ranges that are.
+// ReadAt returns up to limit bytes from offset on, in at most MaxReadChunks chunks. It stops before a hole. The first and
+// the last chunk may be incomplete. At offset Total it returns no chunks and no error. For an offset that is not retained
+// it returns a *messages.Error of messages.ErrOutputUnretained whose sentence names the retained ranges.
 func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 	end, ok := l.retainedUntil(offset)
 	if !ok {
@@ -134,10 +134,9 @@ func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 	return l.read(offset, end), nil
 }
 
-// ReadAfter returns the chunks with numbers above seq, whole ones, as many as fit into limit bytes but at least one if
-// there is one, and at most MaxReadChunks. It stops in front of a hole, where the chunk on the edge may have lost its
-// end. If the chunk behind seq is not retained from its first byte on, or seq was not given out yet, the error is that
-// of ReadAt.
+// ReadAfter returns whole chunks with numbers above seq: as many as fit into limit bytes, at least one if there is one, and
+// at most MaxReadChunks. It stops before a hole; the last chunk before the hole may have lost its end. It fails as ReadAt
+// does if the first byte of the chunk after seq is not retained, or if no chunk has the number seq yet.
 func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 	if seq == l.last {
 		return nil, nil
@@ -158,7 +157,7 @@ func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 	return l.read(from, to), nil
 }
 
-// Tail is the last n bytes, or what is retained of them in one piece.
+// Tail returns the last n bytes, or as many of them as are retained without a hole.
 func (l *OutputLog) Tail(n int) []byte {
 	from := max(l.head.first(), l.total-int64(max(n, 0)))
 	if lost, kept := l.hole(); lost < kept {
@@ -168,8 +167,8 @@ func (l *OutputLog) Tail(n int) []byte {
 }
 
 // Transcript renders the whole output in at most limit bytes as a HeadTailBuffer of that capacity would: the first
-// half, messages.OmissionMarker (not counted in limit) if anything is missing, and the last half. The halves are shorter
-// where the log itself has dropped some of them. Before a first half that is not the very beginning stands another marker.
+// half, messages.OmissionMarker (not counted in limit) if anything is missing, and the last half. A half is shorter if the
+// log itself has dropped part of it. If the output before the first half is missing, another marker comes first.
 func (l *OutputLog) Transcript(limit int) []byte {
 	limit = max(limit, 0)
 	begin := l.head.first()
@@ -181,7 +180,7 @@ func (l *OutputLog) Transcript(limit int) []byte {
 		headEnd = min(headEnd, lost)
 		tailStart = max(tailStart, kept)
 	}
-	if headEnd == begin { // there is no first half, so one marker will do
+	if headEnd == begin { // there is no first half, so one marker is enough
 		begin, headEnd = 0, 0
 	}
 	tailStart = max(tailStart, headEnd)
@@ -200,12 +199,12 @@ func omission(n int64) string {
 	return messages.OmissionMarker(n)
 }
 
-// hole is the part behind the head that is not retained, from lost up to kept; the two are equal if everything is.
+// hole is the range after the head that is not retained, from lost up to kept. They are equal if everything is retained.
 func (l *OutputLog) hole() (lost, kept int64) {
 	return l.head.end, l.total - int64(l.tail.bytes.n)
 }
 
-// retainedUntil is how far one can read from offset on; false if that byte is not retained or lies in the future.
+// retainedUntil is the end of the retained range that contains offset; false if that byte is not retained or does not exist yet.
 func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 	lost, kept := l.hole()
 	switch {
@@ -233,7 +232,7 @@ func (l *OutputLog) unretained(what string) error {
 	}
 }
 
-// String names the last of both, not what follows them: "bytes 0 to 99 (chunks 1 to 7)".
+// String gives inclusive ends: "bytes 0 to 99 (chunks 1 to 7)".
 func (r Range) String() string {
 	if r.FirstSeq == r.EndSeq {
 		return fmt.Sprintf("bytes %d to %d (inside of chunk %d)", r.First, r.End-1, r.EndSeq-1)

@@ -13,17 +13,17 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// arguments are what a call says, by the names of the parameters. What was not said, or is null, is not in it.
+// arguments are the values of a call's arguments by name. An argument that is left out or null is not among them.
 type arguments map[string]any
 
-// maxWhole is the largest whole number that JSON carries without loss; larger ones count as it.
+// maxWhole is the largest whole number that JSON carries without loss. Larger numbers are reduced to it.
 const maxWhole = 1 << 53
 
-// longest is the most milliseconds that count: every wait is shorter.
+// longest is the longest duration that an argument can give. Every wait is shorter than that.
 const longest = 1000 * time.Hour
 
-// parse reads the arguments of a tool. An unknown name, a name that is there twice, a wrong type and a missing argument are
-// errors that name it.
+// parse reads the arguments of a tool. An unknown name, a repeated name, a wrong type and a missing argument are errors that
+// name the argument.
 func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments, error) {
 	if said := bytes.TrimSpace(raw); len(said) == 0 || string(said) == "null" {
 		raw = json.RawMessage("{}")
@@ -39,7 +39,7 @@ func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments,
 			return nil, wrong(tool, m.name, "there is no such argument; there are "+names(parameters))
 		}
 		if _, twice := parsed[m.name]; twice {
-			return nil, wrong(tool, m.name, "it is there twice; say it once")
+			return nil, wrong(tool, m.name, "it is given twice; give it once")
 		}
 		value, why := parameters[i].read(m.value)
 		if why != "" {
@@ -50,7 +50,7 @@ func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments,
 	for _, p := range parameters {
 		switch value := parsed[p.name]; {
 		case value == nil && p.required:
-			return nil, wrong(tool, p.name, "it is missing; say it")
+			return nil, wrong(tool, p.name, "it is missing; provide it")
 		case value == nil:
 			delete(parsed, p.name)
 		}
@@ -77,7 +77,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members reads an object without forgetting a name that is there twice.
+// members reads an object and keeps repeated names.
 func members(tool string, raw json.RawMessage) ([]member, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	open, err := decoder.Token()
@@ -108,7 +108,7 @@ func members(tool string, raw json.RawMessage) ([]member, error) {
 	return all, nil
 }
 
-// read makes a value of what was said, or says why it is none. Null is nil.
+// read turns JSON into the parameter's value, or says why it cannot. Null becomes nil.
 func (p parameter) read(raw json.RawMessage) (value any, why string) {
 	if string(raw) == "null" {
 		return nil, ""
@@ -141,7 +141,7 @@ func (p parameter) read(raw json.RawMessage) (value any, why string) {
 	return int(min(n, maxWhole)), ""
 }
 
-// as decodes one type and takes no other for it.
+// as decodes a value of exactly one type.
 func as[T any](raw json.RawMessage, what string) (value T, why string) {
 	if json.Unmarshal(raw, &value) != nil {
 		return value, fmt.Sprintf("it must be %s, and is %s", what, typeOf(raw))
@@ -149,7 +149,7 @@ func as[T any](raw json.RawMessage, what string) (value T, why string) {
 	return value, ""
 }
 
-// typeOf names the type of JSON that was not expected.
+// typeOf names the type of an unexpected JSON value.
 func typeOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '"':
@@ -188,7 +188,7 @@ func (a arguments) number(name string) int { value, _ := a[name].(int); return v
 // process is the process that a call is about.
 func (a arguments) process() messages.ProcessID { return messages.ProcessID(a.number(sessionID.name)) }
 
-// optional is an argument for a field where nil means that nothing was said.
+// optional is an argument for a field in which nil means that the argument was left out.
 func optional[T any](a arguments, name string) *T {
 	if value, said := a[name].(T); said {
 		return &value
