@@ -54,7 +54,7 @@ func failures(t *testing.T) []failure {
 		{name: "directory", launch: plain("/usr/bin"), code: messages.ErrSpawnFailed, says: "directory"},
 		{name: "no execute permission", launch: plain(write(t, 0o644, "#!/bin/sh\n")), code: messages.ErrSpawnFailed, says: "permission"},
 		{name: "bad interpreter", launch: plain(write(t, 0o755, "#!/no/such/interpreter\n")), code: messages.ErrSpawnFailed, says: "interpreter"},
-		{name: "no program at all", launch: plain(write(t, 0o755, "\x01\x02\x03")), code: messages.ErrSpawnFailed, says: "no program"},
+		{name: "no program at all", launch: plain(write(t, 0o755, "\x01\x02\x03")), code: messages.ErrSpawnFailed, says: "cannot run that file"},
 		{name: "empty argv", launch: plain(), code: messages.ErrInvalidRequest},
 		{name: "empty name", launch: plain(""), code: messages.ErrInvalidRequest},
 		{name: "NUL", launch: plain("echo", "a\x00b"), code: messages.ErrInvalidRequest},
