@@ -168,7 +168,7 @@ func inherited(steps []Step) (files []uintptr, closing []uint64) {
 		last = max(last, to)
 	}
 	for leaks(last+1) || leaks(last+reportBehind+1) || leaks(last+overBehind+1) {
-		last++ // the script and the other two go here
+		last++ // the script and the other two need numbers that nothing leaks into
 	}
 	for fd := range last + 1 {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)

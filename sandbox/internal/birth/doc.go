@@ -34,7 +34,7 @@
 //
 // BeginFamily starts a command in new namespaces. Their process 1 comes first: a copy of this process that never executes
 // anything. It makes its steps in the same assembly loop, bears the command, and stays in that loop, so no Go ever runs in the
-// copy. Results of calls can be kept in a Memory and passed to later ones: a launch that makes mounts needs that.
+// copy. A Memory keeps the results of calls for later ones: a launch that makes mounts needs that.
 //
 // # Elsewhere
 //

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newestABI is the last version of Landlock that is known here; a newer kernel can what this one can.
+// newestABI is the latest version of Landlock that is known here. Newer kernels support it, too.
 const newestABI = 10
 
-// signalErratum is fixed in kernels that set this bit: before, a signal between two threads of one process could be refused.
+// signalErratum is set by kernels with a fix: before it, a signal between two threads of one process could be refused.
 const signalErratum = 1 << (2 - 1)
 
-// Landlock is what the kernel has of it.
+// Landlock describes the kernel's support for Landlock.
 type Landlock struct {
 	ABI int // zero for none
 	// SignalsUnsound says that the scope of signals has a known defect here.
@@ -73,7 +73,8 @@ func handled(abi int, network bool) (attr ruleset, size uintptr) {
 	return attr, size
 }
 
-// Handled is the landlock_ruleset_attr of a domain that leaves the network alone, in words and as long as this ABI knows it.
+// Handled returns the landlock_ruleset_attr of a domain that leaves the network alone, as words, in the size that this ABI
+// knows.
 func Handled(abi int) []uint64 {
 	attr, size := handled(abi, true)
 	return []uint64{attr.files, attr.network, attr.scoped}[:size/8]
@@ -82,7 +83,7 @@ func Handled(abi int) []uint64 {
 // ruleset is landlock_ruleset_attr.
 type ruleset struct{ files, network, scoped uint64 }
 
-// Allowed is what may be done below a descriptor, which need be no more than O_PATH.
+// Allowed is a set of rights below a descriptor, which may be O_PATH.
 type Allowed struct {
 	FD     int
 	Rights Rights
@@ -104,7 +105,8 @@ const (
 	Connect Rights = unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 )
 
-// Ruleset makes a rule set of all that an ABI knows, with rules. The descriptor is the caller's; several births can use it.
+// Ruleset makes a rule set that handles everything an ABI knows, with these rules. The caller owns the descriptor; several
+// births can use it.
 func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
 	attr, size := handled(abi, network)
 	made, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
@@ -121,7 +123,7 @@ func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
 	return int(made), nil
 }
 
-// Allow adds a rule, of rights that the rule set is about; what a kernel does not know of them is left out.
+// Allow adds a rule with those of its rights that the rule set handles. It leaves out rights that the kernel does not know.
 func Allow(ruleset int, rule Allowed) error {
 	attr, _ := handled(Kernel().ABI, false)
 	var beneath struct { // which is packed, and so ends after 12 bytes

@@ -13,7 +13,7 @@ const (
 // Access is what may be done with a place and all below it.
 type Access int
 
-// The accesses. A more specific place takes back or gives what a less specific one said.
+// The accesses. A more specific place overrides a less specific one.
 const (
 	Nothing Access = iota // it cannot be read
 	Read
@@ -24,15 +24,16 @@ const (
 type Place struct {
 	Path   string // absolute and without symbolic links
 	Access Access
-	// Device and Inode are what it was; zero for what did not exist, and must not come to exist (Read and Nothing only).
+	// Device and Inode identify what was found there. They are zero for a path that did not exist and must not be created (Read
+	// and Nothing only).
 	Device, Inode uint64
 	Directory     bool
-	// File is the position of its descriptor (O_PATH) among those of the plan; -1 where it is to be opened by its path, below
-	// the last place before it that has one and that is a beginning of its path.
+	// File is the position of its descriptor (O_PATH) among those of the plan. -1 means that it is opened by its path, below the
+	// last earlier place that contains it and has a descriptor.
 	File int
 }
 
-// Plan is a policy with its paths looked up. Everything can be read that no place says otherwise about. It is not changed.
+// Plan is a policy with its paths looked up. Everything can be read unless a place says otherwise. A plan does not change.
 type Plan struct {
 	Network bool
 	Places  []Place // the more specific ones later

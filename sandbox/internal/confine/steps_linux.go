@@ -21,13 +21,13 @@ func KindOf(p *Plan) seccomp.Kind {
 	return k
 }
 
-// From which version of Landlock on there are rights to truncate and to connect to unix sockets by their paths.
+// The first versions of Landlock with rights to truncate and to connect to unix sockets by their paths.
 const (
 	truncate    = 3
 	resolveUnix = 9
 )
 
-// NewNursery makes the thread that bears what a kind of filter is for. Its newborns make the steps of Born.
+// NewNursery makes the thread that bears commands with a kind of filter. Its newborns make the steps of Born.
 func NewNursery(kind seccomp.Kind) (*birth.Nursery, error) {
 	return birth.NewNursery(func(secret [2]uint32) error {
 		kind.Secret = secret
@@ -51,12 +51,12 @@ func NewNursery(kind seccomp.Kind) (*birth.Nursery, error) {
 	})
 }
 
-// Born are the steps of what a nursery bears, with a rule set of this process.
+// Born returns the steps of a newborn of a nursery, with a rule set of this process.
 func Born(ruleset int) []birth.Step {
 	return append(birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0))
 }
 
-// Alone are the steps where no thread is kept: the newborn installs the filter itself, which takes longer.
+// Alone returns the steps of a newborn without a nursery: it installs the filter itself, which takes longer.
 func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	if mayDropBounding() {
 		steps = birth.DropBounding(0)
@@ -65,15 +65,15 @@ func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	return append(steps, birth.NoNewPrivs(), birth.Landlock(ruleset, 0), birth.Seccomp(seccomp.Filter(kind)))
 }
 
-// mayDropBounding reports whether this thread may empty the set of what an execution can give. A thread that may not
-// needs not: without new privileges an execution gives nothing.
+// mayDropBounding reports whether this thread may empty its capability bounding set. A thread that may not do so has no need to:
+// without new privileges an execution grants nothing.
 func mayDropBounding() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&head, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SETPCAP) != 0
 }
 
-// Filters is why there are no filters of system calls; zero if there are.
+// Filters returns zero if the kernel supports filters of system calls, and otherwise the errno that says why not.
 var Filters = sync.OnceValue(func() unix.Errno {
 	if seccomp.Filter(seccomp.Kind{}) == nil {
 		return unix.ENOSYS

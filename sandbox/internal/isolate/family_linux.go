@@ -13,17 +13,17 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// Launch is what an isolated command is started with. Descriptors are those of this process.
+// Launch describes the start of an isolated command. Descriptors are those of this process.
 type Launch struct {
 	Plan  *confine.Plan
 	Files []int // the command's, from 0 on; -1 is closed
-	// Groups are the cgroup.procs files of the control groups that all of it joins.
+	// Groups are the cgroup.procs files of the control groups that all processes of the launch join.
 	Groups []int
 	// Report is the end of a pipe for birth.Records.
 	Report   int
 	TTY      bool     // descriptor 0 becomes the controlling terminal
-	Terminal string   // where that is found by its name; empty if it is not
-	Network  *Network // where it may not use the host's; nil where it may
+	Terminal string   // its path; empty if it has none
+	Network  *Network // nil if the command may use the host's
 	Dir      string
 	OwnProc  bool   // fail where the kernel refuses a /proc of its own
 	Program  string // empty for a command that ends at once
@@ -33,7 +33,7 @@ type Launch struct {
 	Filter   []unix.SockFilter
 }
 
-// KindOf is the filter for a plan.
+// KindOf returns the kind of filter for a plan.
 func KindOf(p *confine.Plan) seccomp.Kind {
 	k := seccomp.Kind{Network: seccomp.Private, Unix: len(p.Sockets) > 0, Root: os.Geteuid() == 0}
 	if p.Network {
@@ -42,7 +42,8 @@ func KindOf(p *confine.Plan) seccomp.Kind {
 	return k
 }
 
-// Family is the launch as a list of steps. All but the sockets and the devices of this machine are looked at by the kernel alone.
+// Family returns the launch as a list of steps. It looks only at the sockets and the devices of this machine itself; the kernel
+// checks everything else.
 func Family(l Launch) birth.Family {
 	f := birth.Family{Report: max(len(l.Files), 3), Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
 	for _, group := range l.Groups {
@@ -55,7 +56,7 @@ func Family(l Launch) birth.Family {
 	s.descriptors(l.Files, l.Report, f.Report)
 	s.identity()
 	s.add(birth.DeathSignal(syscall.SIGKILL)[0],
-		// A parent that has died in the meantime does not read any more.
+		// A parent that has died in the meantime no longer reads, so the write fails.
 		birth.Call("reach the parent", unix.SYS_WRITE, birth.Number(f.Report), birth.Words(0, 0), birth.Number(16)))
 	s.build(l.Terminal)
 	var domain []birth.Step
@@ -85,8 +86,8 @@ func Family(l Launch) birth.Family {
 	return f
 }
 
-// descriptors keeps the command's and the report, and closes all others: a birth that hangs must not hold open what others wait
-// for the end of.
+// descriptors keeps the command's descriptors and the report, and closes all others: a birth that hangs must not hold open a
+// pipe or a terminal whose end somebody waits for.
 func (b *builder) descriptors(files []int, report, at int) {
 	all := slices.Clone(files)
 	for len(all) < at {
@@ -98,7 +99,7 @@ func (b *builder) descriptors(files []int, report, at int) {
 
 // identity gives the process in its user namespace the user and the group that it has outside, and no others.
 func (b *builder) identity() {
-	b.add(birth.Prctl("become dumpable", unix.PR_SET_DUMPABLE, 1)) // to its user belong files of what is dumpable only
+	b.add(birth.Prctl("become dumpable", unix.PR_SET_DUMPABLE, 1)) // only then do its files in /proc belong to its user
 	uid, gid := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Getegid())
 	for _, file := range []struct{ name, text string }{
 		{"setgroups", "deny"}, {"uid_map", uid + " " + uid + " 1\n"}, {"gid_map", gid + " " + gid + " 1\n"},
@@ -111,7 +112,7 @@ func (b *builder) identity() {
 	}
 }
 
-// Reports makes the pipe of a launch: the end that is read here, and the descriptor for Launch.Report, which is to be closed when
+// Reports makes the pipe of a launch: the end to read, and the descriptor for Launch.Report. The caller closes the latter when
 // the birth has begun.
 func Reports() (reports *os.File, report int, err error) {
 	var pipe [2]int

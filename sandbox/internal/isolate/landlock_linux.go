@@ -7,7 +7,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// rules makes a Landlock rule set that says what the mounts say: a second fence. It is made inside, where the new file systems are.
+// rules makes a Landlock rule set that repeats the restrictions of the mounts: a second fence. The first process makes it in the
+// new namespaces, because only there it finds the new file systems.
 func (s *space) rules(abi int) (ruleset *birth.Memory) {
 	words := confine.Handled(abi)
 	ruleset = birth.NewMemory(0)

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// builder collects steps of the first process. A name says what a step is for; a failing one is reported by it.
+// builder collects steps of the first process. A step's name gives its purpose, and a failure is reported under that name.
 type builder struct{ steps []birth.Step }
 
 func (b *builder) add(steps ...birth.Step) { b.steps = append(b.steps, steps...) }
@@ -28,7 +28,7 @@ func (b *builder) open(what, path string) (fd *birth.Memory) {
 	return fd
 }
 
-// clone is a copy of a mounted tree, from a directory or file in it, that is not mounted anywhere yet.
+// clone copies a mounted tree from one of its directories or files. The copy is not mounted anywhere yet.
 func (b *builder) clone(what string, from birth.Operand, path string) (tree *birth.Memory) {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE | unix.AT_EMPTY_PATH
 	tree = birth.NewMemory(0)
@@ -36,7 +36,7 @@ func (b *builder) clone(what string, from birth.Operand, path string) (tree *bir
 	return tree
 }
 
-// attach mounts a tree on a path below a descriptor; an empty one is the descriptor itself.
+// attach mounts a tree on a path below a descriptor; an empty path is the descriptor itself.
 func (b *builder) attach(what string, tree *birth.Memory, at birth.Operand, path string) {
 	b.add(attached(what, tree, at, path))
 }
@@ -53,7 +53,7 @@ func (b *builder) set(what string, tree birth.Operand, path string, attributes u
 		birth.Number(unix.MOUNT_ATTR_SIZE_VER0)))
 }
 
-// fresh is a new file system that is not mounted anywhere yet.
+// fresh makes a new file system that is not mounted anywhere yet.
 func (b *builder) fresh(kind string, attributes int, options ...string) (tree *birth.Memory) {
 	fs := birth.NewMemory(0)
 	tree = birth.NewMemory(0)
@@ -84,7 +84,7 @@ func (b *builder) link(tree *birth.Memory, name, to string) {
 	b.add(birth.Call("link "+name, unix.SYS_SYMLINKAT, birth.Text(to), tree.Word(0), birth.Text(name)))
 }
 
-// check fails, with EAGAIN, if a tree is not what the plan has found.
+// check fails with EAGAIN if a tree is not the one that the plan has found.
 func (b *builder) check(what string, tree *birth.Memory, place confine.Place) {
 	var zero unix.Statx_t
 	stat := birth.NewMemory(make([]uint64, unsafe.Sizeof(zero)/8)...)

@@ -6,11 +6,11 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// Network is a network namespace that several commands share: what one of them serves the next one can reach, and nothing else.
-// It is safe for concurrent use until it is closed.
+// Network is a network namespace that several commands share. They can reach each other's servers and nothing else. It is safe
+// for concurrent use until it is closed.
 type Network struct{ user, net int }
 
-// NewNetwork makes one, in which loopback is up, on this thread.
+// NewNetwork makes a network, in which loopback is up, on this thread.
 func NewNetwork() (*Network, error) {
 	var b builder
 	b.identity()
@@ -31,7 +31,7 @@ func NewNetwork() (*Network, error) {
 	return &Network{int(words[0]), int(words[1])}, nil
 }
 
-// join are the steps into it. The user namespace comes first: it is what gives the right to enter the other.
+// join returns the steps that enter it. The user namespace comes first, because it gives the right to enter the other.
 func (n *Network) join() []birth.Step {
 	return []birth.Step{
 		birth.System("enter the network's user namespace", unix.SYS_SETNS, uintptr(n.user), unix.CLONE_NEWUSER),
@@ -39,7 +39,7 @@ func (n *Network) join() []birth.Step {
 	}
 }
 
-// Close gives it up. It exists until the last process in it has ended.
+// Close gives up the network. It exists until the last process in it has ended.
 func (n *Network) Close() {
 	_ = unix.Close(n.user)
 	_ = unix.Close(n.net)

@@ -13,10 +13,10 @@ import (
 )
 
 // Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created there.
-// They are sockets that nobody listens on, for all look past these: git takes an empty file for a broken repository, and go an empty
-// directory. Each of us holds a shared lock on the directories that they are in, which the kernel gives up when it dies; who gives up
-// the last one removes them. One that is left behind after all is taken over by the next one that needs it. What is not as we have
-// made it is somebody else's, and stays.
+// They are sockets that nobody listens on, because all programs ignore those: git takes an empty file for a broken repository, and
+// go does the same with an empty directory. Each of our processes holds a shared lock on the directories of its placeholders; the
+// kernel releases it if the process dies. The process that releases the last lock removes the placeholders. If one is left behind
+// after all, the next process that needs it takes it over. A file that is not as we make it is somebody else's, and stays.
 type Placeholders struct {
 	mu    sync.Mutex // guards the rest: starts renew what an end releases
 	paths map[string]identity
@@ -25,8 +25,8 @@ type Placeholders struct {
 
 type identity struct{ device, inode uint64 }
 
-// Hold makes what a plan needs, and a plan for which that is enough: it names what somebody else has made there since. It may block
-// for as long as the file systems do. After an error nothing is held.
+// Hold makes the placeholders that a plan needs. It also returns an updated plan, which names anything that somebody else has made
+// there since. It may block for as long as the file systems do. After an error nothing is held.
 func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	p := &Placeholders{paths: map[string]identity{}, locks: map[string]*os.File{}}
 	plan.Places = slices.Clone(plan.Places)
@@ -44,8 +44,8 @@ func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	return p, plan, nil
 }
 
-// Renew looks at what is protected once more: people make repositories, move them and remove them while commands run. It may block
-// for as long as the file systems do.
+// Renew looks at the protected places again: people make, move and remove repositories while commands run. It may block for as
+// long as the file systems do.
 func (p *Placeholders) Renew(plan confine.Plan) (confine.Plan, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Placeholders) Renew(plan confine.Plan) (confine.Plan, error) {
 			place = seen(place, &stat)
 		case err != unix.ENOENT && err != unix.ENOTDIR || p.locks == nil:
 			return plan, &os.PathError{Op: "protect", Path: place.Path, Err: err}
-		case !isTop(&plan, place): // a repository that was found once; one that comes there later is as any other
+		case !isTop(&plan, place): // a nested repository; one that is made there later is not protected
 			continue
 		default:
 			if place, err = p.hold(place); err != nil {
@@ -86,7 +86,7 @@ func seen(place confine.Place, stat *unix.Stat_t) confine.Place {
 	return place
 }
 
-// hold sees to it that there is something at a place, and says what. Where no command can create anything there may be nothing.
+// hold makes sure that something exists at a place, and says what. If no command can create anything there, nothing need exist.
 func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	dir := filepath.Dir(place.Path)
 	var stat unix.Stat_t
@@ -121,8 +121,8 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	return seen(place, &stat), nil
 }
 
-// closed reports whether a directory is one where this user cannot create anything, nor give himself the right to: that of another
-// user, or on a file system that is read-only. A command has no more rights than we have.
+// closed reports whether this user can neither create anything in a directory nor get the right to: it is another user's, or on
+// a read-only file system. A command has no more rights than we have.
 func closed(dir string) bool {
 	var stat unix.Stat_t
 	switch unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS) {
@@ -134,7 +134,7 @@ func closed(dir string) bool {
 	return false
 }
 
-// Bounds of the wait for a lock that somebody has to himself: one of us that releases, for a moment, or a stranger, for ever.
+// Bounds of the wait for an exclusive lock. One of our processes holds it only briefly, to release; a stranger may hold it for ever.
 const (
 	lockTries = 100
 	lockPause = 10 * time.Millisecond
@@ -158,7 +158,7 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Release removes those in directories of which nobody else holds any.
+// Release gives up the locks, and removes the placeholders in directories that no other process has locked.
 func (p *Placeholders) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

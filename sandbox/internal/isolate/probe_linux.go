@@ -15,10 +15,10 @@ import (
 // may refuse any of them, and some systems let the first ones pass.
 var Probe = sync.OnceValue(func() error { return probe(true, false) })
 
-// ProbeShared is the like for a command on the host's network.
+// ProbeShared does the same for a command on the host's network.
 var ProbeShared = sync.OnceValue(func() error { return probe(false, false) })
 
-// ProbeProc is the like, and fails also where the host's /proc would stay.
+// ProbeProc does the same as ProbeShared, and also fails if the host's /proc would stay.
 var ProbeProc = sync.OnceValue(func() error { return probe(false, true) })
 
 func probe(own, strict bool) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// knownSockets is what of the sockets of agents, daemons and displays there is and the plan does not list. A process that
-// reaches them acts as the user, or as root, outside. A directory that holds a listed one is covered socket by socket.
+// knownSockets returns the existing sockets of agents, daemons and displays that the plan does not list. A process that reaches
+// them acts as the user, or as root, outside. A directory that holds a listed socket is covered socket by socket.
 func knownSockets(listed []confine.Place) (there []covered) {
 	within := func(dir string) bool {
 		return slices.ContainsFunc(listed, func(s confine.Place) bool { return strings.HasPrefix(s.Path, dir+"/") })
@@ -38,7 +38,7 @@ func knownSockets(listed []confine.Place) (there []covered) {
 // maxSockets bounds the search through a directory of sockets.
 const maxSockets = 256
 
-// sockets are those below a directory that are not listed.
+// sockets returns the sockets below a directory that are not listed.
 func sockets(dir string, listed []confine.Place) (found []covered) {
 	seen := 0
 	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
@@ -53,7 +53,7 @@ func sockets(dir string, listed []confine.Place) (found []covered) {
 	return found
 }
 
-// candidates are the places of such sockets, the wider ones first.
+// candidates returns the places of such sockets, directories before the sockets in them.
 func candidates() (paths []string) {
 	runtime := "/run/user/" + strconv.Itoa(os.Getuid())
 	paths = []string{os.Getenv("XDG_RUNTIME_DIR"), runtime, "/tmp/.X11-unix", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus",
@@ -77,7 +77,7 @@ func candidates() (paths []string) {
 	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) || path == "/" })
 }
 
-// socketOf is the path in unix:///path and unix:path=/path,more.
+// socketOf returns the path in unix:///path and unix:path=/path,more.
 func socketOf(address string) string {
 	path, found := strings.CutPrefix(address, "unix:")
 	if !found {

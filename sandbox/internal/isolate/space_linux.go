@@ -13,10 +13,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// devices are the nodes that a command gets. They are clones of ours: nobody may make some in a user namespace.
+// devices are the nodes that a command gets. They are clones of ours: a user namespace cannot make device nodes.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// kernelFiles tell of the whole machine. What of them there is, is covered.
+// kernelFiles reveal the whole machine. Those that exist are covered.
 var kernelFiles = []string{"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug",
 	"/proc/sysrq-trigger", "/proc/acpi", "/proc/scsi", "/proc/asound", "/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf"}
 
@@ -25,7 +25,7 @@ type space struct {
 	builder
 	plan     *confine.Plan
 	writable map[string]*birth.Memory // clones, by path
-	blank    *birth.Memory            // a file system with what covers are made of
+	blank    *birth.Memory            // a file system with the sources of covers
 	dev, shm *birth.Memory
 	proc     *birth.Memory
 	ownProc  bool // and nothing else
@@ -57,7 +57,7 @@ func (s *space) build(terminal string) {
 	s.places()
 }
 
-// takeWritable clones what can be written, before everything becomes read-only: what is read-only already stays so.
+// takeWritable clones the writable places before everything becomes read-only. A place that is mounted read-only stays so.
 func (s *space) takeWritable() {
 	s.writable = map[string]*birth.Memory{}
 	for _, place := range s.plan.Places {
@@ -72,17 +72,17 @@ func (s *space) takeWritable() {
 	}
 }
 
-// newProc is /proc of the new pid namespace. Where the kernel refuses it the old one stays.
+// newProc makes /proc of the new pid namespace. If the kernel refuses, the old one stays.
 func (s *space) newProc() *birth.Memory {
 	from := len(s.steps)
-	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC, "hidepid", "ptraceable") // which process 1 is not
+	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC, "hidepid", "ptraceable") // this hides process 1
 	for i := from; i < len(s.steps); i++ {
 		s.steps[i] = s.proper(s.steps[i])
 	}
 	return proc
 }
 
-// proper is a step for a new /proc, which may fail unless nothing else will do.
+// proper returns a step for a new /proc. It may fail unless the command must have its own.
 func (s *space) proper(step birth.Step) birth.Step {
 	if s.ownProc {
 		return step
@@ -96,7 +96,8 @@ const (
 	blankDirectory = "directory" // cannot be listed
 )
 
-// blanks makes what covers are clones of. It is mounted where /dev will hide it: a clone has to come from what is mounted.
+// blanks makes the file system that covers are cloned from. It has to be mounted for that, so it is mounted where /dev will hide
+// it.
 func (s *space) blanks() {
 	s.blank = s.fresh("tmpfs", harmless|unix.MOUNT_ATTR_NOEXEC, "mode", "755", "size", "4k", "nr_inodes", "8")
 	s.file(s.blank, blankFile, 0)
@@ -137,11 +138,11 @@ func (s *space) places() {
 			s.fasten(filepath.Dir(place.Path))
 		}
 		switch {
-		case place.Path == "/": // it is what was not made read-only
+		case place.Path == "/": // the root was not made read-only
 		case place.Access == confine.Write:
 			what := "writable " + place.Path
 			s.attach(what, s.writable[place.Path], s.open(what, place.Path).Word(0), "")
-		case place.Inode == 0: // nobody can make it where nothing can be written; elsewhere Hold has put something there
+		case place.Inode == 0: // it cannot be created in a read-only place; elsewhere Hold has put something there
 		case place.Access == confine.Read:
 			what := "protected " + place.Path
 			at := s.open(what, place.Path)
@@ -158,8 +159,8 @@ func (s *space) places() {
 	}
 }
 
-// fasten keeps a directory where something is protected, and those around it, in their places: they become mounts of their own, which
-// cannot be moved away with what is in them.
+// fasten keeps a directory with a protected place, and the directories around it, from being moved away: it makes each of them a
+// mount of its own.
 func (s *space) fasten(dir string) {
 	if s.fastened[dir] || dir == "/" || !Writable(s.plan, dir) {
 		return
@@ -219,7 +220,7 @@ func blankFor(directory bool) string {
 	return blankFile
 }
 
-// present is what of these paths there is.
+// present returns those of these paths that exist.
 func present(paths []string) (there []covered) {
 	for _, path := range paths {
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {

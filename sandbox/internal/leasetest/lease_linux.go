@@ -1,9 +1,9 @@
-// Package leasetest gives tests a file system that does not answer, for which one needs not be root.
+// Package leasetest gives tests a file system that does not answer. It does not need root.
 //
 //	program, giveBack := leasetest.Leased(t, "/bin/true")
 //
-// A process that opens or executes the program waits until the lease on it is given back, or the kernel ends it: after
-// /proc/sys/fs/lease-break-time, 45 s by default.
+// A process that opens or executes the program waits until the test gives the lease back or the kernel breaks it, after
+// /proc/sys/fs/lease-break-time (45 s by default).
 package leasetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leased is a copy of a program that nobody can open until giveBack is called, or the test ends. The test is skipped where
-// the file system has no leases.
+// Leased makes a copy of a program that nobody can open until giveBack is called or the test ends. It skips the test if the file
+// system has no leases.
 func Leased(t testing.TB, program string) (path string, giveBack func()) {
 	t.Helper()
 	bytes, err := os.ReadFile(program)
@@ -33,6 +33,6 @@ func Leased(t testing.TB, program string) (path string, giveBack func()) {
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		t.Skipf("no leases in %s: %v", path, err)
 	}
-	t.Cleanup(func() { _ = file.Close() }) // which ends the lease
+	t.Cleanup(func() { _ = file.Close() }) // this ends the lease
 	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
 }

@@ -13,7 +13,7 @@ import (
 // maxAdditional bounds the paths that one command may ask for.
 const maxAdditional = 16
 
-// Widen adds what one command may do in addition. The result has its own descriptors.
+// Widen returns a copy with one command's additional permissions. The copy has its own descriptors.
 func (f *Found) Widen(more messages.AdditionalPermissions, dir string, names []string) (*Found, error) {
 	w := &finder{names: slices.Concat(protected, names)}
 	w.found.Plan = confine.Plan{Network: f.Plan.Network, Places: slices.Clone(f.Plan.Places), Sockets: slices.Clone(f.Plan.Sockets)}
@@ -34,7 +34,7 @@ func (f *Found) Widen(more messages.AdditionalPermissions, dir string, names []s
 	return &w.found, nil
 }
 
-// add adds what one command may do in addition. It never takes anything away.
+// add adds one command's additional permissions. It never takes any away.
 func (f *finder) add(more *messages.AdditionalPermissions, dir string) error {
 	if more == nil {
 		return nil
@@ -84,7 +84,7 @@ func (f *finder) addRead(path string) error {
 	return nil
 }
 
-// addWrite makes a path writable, even if it is protected. Protected names inside of it stay protected.
+// addWrite makes a path writable, even if it is protected. Protected names inside it stay protected.
 func (f *finder) addWrite(path string) error {
 	place, _, err := f.open(path, confine.Write)
 	switch {
@@ -98,7 +98,7 @@ func (f *finder) addWrite(path string) error {
 	return f.protect(place)
 }
 
-// unprotect allows a name to be created that was protected from it.
+// unprotect allows a protected name to be created.
 func (f *finder) unprotect(path string) bool {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {

@@ -5,8 +5,9 @@
 //	...
 //	err = found.Check()                         // before each start: do they still lead there?
 //
-// Symbolic links are followed here, once: what is allowed from then on is what was found, by device and inode, and not what has
-// the same name later. On Linux each place is held open by a descriptor (O_PATH); elsewhere there are paths only.
+// Symbolic links are followed here, once. From then on the policy is about the files that were found, by device and inode, and
+// not about files that get the same name later. On Linux a descriptor (O_PATH) holds each place open; elsewhere there are only
+// paths.
 //
-// The search for nested repositories is bounded (see Bounds). Where it stopped is said in Found.Gaps.
+// The search for nested repositories is bounded (see Bounds). Found.Gaps says where it stopped.
 package places

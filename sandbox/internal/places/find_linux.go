@@ -18,10 +18,10 @@ import (
 // protected are the names that stay read-only at the top of every writable directory.
 var protected = []string{".git", ".agents", ".codex"}
 
-// Found is a confinement with its paths looked up. It is not changed, except by Close.
+// Found is a confinement with its paths looked up. Only Close changes it.
 type Found struct {
 	Plan confine.Plan
-	// Files are what the places of the plan refer to.
+	// Files are the descriptors that the places of the plan refer to.
 	Files []*os.File
 	// Gaps are the places that were not searched, and so are not protected.
 	Gaps []messages.Missing
@@ -29,13 +29,13 @@ type Found struct {
 	given []given
 }
 
-// given is a path as it was given, and what it led to; nothing for what must not be read and is not there.
+// given is a path as it was given, and what it led to: nothing for a denied path that does not exist.
 type given struct {
 	path, real string
 	led        identity
 }
 
-// Protects names the first protected place inside of a writable one; empty if there is none.
+// Protects names the first protected place inside a writable one; empty if there is none.
 func (f *Found) Protects() string {
 	for i, p := range f.Plan.Places {
 		if p.Access == confine.Read && p.Inode != 0 && access(f.Plan.Places[:i], p.Path) == confine.Write {
@@ -55,7 +55,7 @@ func (f *Found) Denies() string {
 	return ""
 }
 
-// Check checks whether the paths still lead where they did. It may block.
+// Check returns an error unless the paths still lead where they did. It may block.
 func (f *Found) Check() error {
 	for _, g := range f.given {
 		now, err := openPath(g.path)
@@ -131,7 +131,7 @@ func (f *finder) all(c ptyio.Confinement) error {
 	return f.add(c.Additional, c.AdditionalDir)
 }
 
-// roots are the writable directories. The host's own directories for temporary files may be missing.
+// roots returns the writable directories. The host's own directories for temporary files may be missing.
 func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 	if c.Policy.Type != messages.SandboxWorkspaceWrite {
 		return nil, nil
@@ -196,9 +196,9 @@ func (f *finder) deny(path string) error {
 	if !confine.IsPlaceholder(path) {
 		_, _, err = f.open(path, confine.Nothing)
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // one that may not reach it now may not later
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if we may not reach it now, no command may later
 		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: filepath.Clean(path), Access: confine.Nothing, File: -1})
-		f.found.given = append(f.found.given, given{path: path}) // nothing covers it where nobody can write: Check has to look
+		f.found.given = append(f.found.given, given{path: path}) // nothing covers it in a directory that cannot be written, so Check has to look
 		return nil
 	}
 	if err != nil {
@@ -230,7 +230,7 @@ func (f *finder) gap(what, why string) {
 	f.found.Gaps = append(f.found.Gaps, messages.Missing{What: what, Why: why})
 }
 
-// sort puts more specific places behind the others. Of several at one path, the last that was added counts.
+// sort puts more specific places behind the others. If several have the same path, the last one added counts.
 func (f *finder) sort() {
 	places := f.found.Plan.Places
 	last := map[string]int{}

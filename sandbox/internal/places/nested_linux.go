@@ -12,17 +12,17 @@ import (
 // Bounds of the search for nested repositories, which begins at the top of each writable directory.
 type Bounds struct {
 	Depth   int           // levels of directories below the top
-	Entries int           // names that are looked at in all
-	Time    time.Duration // in all
+	Entries int           // names looked at, for all directories together
+	Time    time.Duration // for all directories together
 }
 
-// DefaultBounds are too small for a person to notice the search.
+// DefaultBounds are so small that nobody notices the search.
 var DefaultBounds = Bounds{Depth: 4, Entries: 20_000, Time: 250 * time.Millisecond}
 
 // maxNested bounds the repositories that are protected.
 const maxNested = 256
 
-// search is the walk through all writable directories, the shallow ones first.
+// search is the walk through all writable directories, shallow directories first.
 type search struct {
 	*finder
 	until   time.Time
@@ -96,7 +96,7 @@ func (s *search) look(at step) (below []step) {
 	}
 }
 
-// protects reports whether a name is protected at the top, so that nothing below it has to be.
+// protects reports whether a name is protected at the top. Then nothing below it needs protection.
 func (s *search) protects(name string) bool {
 	for _, one := range s.names {
 		if one == name {

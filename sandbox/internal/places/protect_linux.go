@@ -45,7 +45,7 @@ func (f *finder) keep(path string, info fs.FileInfo) {
 		Directory: info.IsDir(), File: -1})
 }
 
-// linked protects the repository that a .git file names, and the repository whose work tree this is, if they are writable.
+// linked protects the repository that a .git file names, and the repository that this work tree belongs to, if they are writable.
 func (f *finder) linked(file string) {
 	dir := f.follow(file, "gitdir:")
 	if dir == "" {

@@ -9,9 +9,9 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// Readable is what every confined command can use: all entries at the top of the file system but the devices, and some of
-// the devices. A rule for the root itself would also allow the devices: disks, and the terminals of others. It is held by
-// descriptors.
+// Readable holds descriptors of everything that every confined command can use: all entries at the top of the file system
+// except the devices, and some of the devices. A rule for the root itself would allow all devices: disks, and the terminals of
+// others.
 type Readable struct {
 	Rules []confine.Allowed
 
@@ -23,13 +23,13 @@ type Readable struct {
 var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confine.UseDevice, "full": confine.UseDevice, "tty": confine.UseDevice,
 	"random": confine.ReadFile, "urandom": confine.ReadFile}
 
-// mu guards the newest one, which all enclosures share, and the counts of users: they come and go in any goroutine.
+// mu guards the newest Readable, which all enclosures share, and the counts of users, which come and go in any goroutine.
 var (
 	mu     sync.Mutex
 	newest *Readable
 )
 
-// Everything opens what can be used, or shares what was opened before. Release must follow.
+// Everything opens all that commands can use, or shares what is already open. Release must follow.
 func Everything() (*Readable, error) {
 	var now unix.Stat_t
 	if err := unix.Stat("/", &now); err != nil {

@@ -15,19 +15,19 @@ import (
 // protected are names that stay as they are at the top of each root, whether they exist or not.
 var protected = []string{".git", ".agents", ".codex"}
 
-// Looked is where the paths of a confinement lead. It is not changed.
+// Looked holds the places that the paths of a confinement lead to. It does not change.
 type Looked struct {
 	Rules
 	seen []seen
 }
 
-// seen is what a path was when it was looked at.
+// seen is the file that a path led to when it was looked up.
 type seen struct {
 	path string
 	info fs.FileInfo
 }
 
-// Look looks the paths of a confinement up. Directories that do not exist cannot be written.
+// Look looks up the paths of a confinement. Directories that do not exist cannot be written.
 func Look(c ptyio.Confinement) (*Looked, error) {
 	l := &Looked{Rules: Rules{Network: c.Policy.NetworkAccess}}
 	for _, root := range roots(c) {
@@ -58,7 +58,7 @@ func Look(c ptyio.Confinement) (*Looked, error) {
 	return l, nil
 }
 
-// roots are the directories that a policy lets commands write.
+// roots returns the directories that a policy lets commands write.
 func roots(c ptyio.Confinement) []string {
 	if c.Policy.Type != messages.SandboxWorkspaceWrite {
 		return nil
@@ -90,7 +90,7 @@ func (l *Looked) root(path string) error {
 	return nil
 }
 
-// protect adds what is protected to every root that it lies below.
+// protect adds each protected path to every root that contains it.
 func (l *Looked) protect(names []string) error {
 	var all []string
 	for _, root := range l.Write {
@@ -116,10 +116,10 @@ func (l *Looked) protect(names []string) error {
 	return nil
 }
 
-// maxPointer bounds a file that says where a repository lies.
+// maxPointer bounds the size of a file that names a repository.
 const maxPointer = 8 << 10
 
-// pointed is the directory that a .git file names.
+// pointed returns the directory that a .git file names.
 func pointed(path string) []string {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > maxPointer {
@@ -137,7 +137,7 @@ func pointed(path string) []string {
 	return []string{resolved(dir)}
 }
 
-// Check finds that a root is not any more what it was.
+// Check returns an error if a root is no longer what it was.
 func (l *Looked) Check() error {
 	for _, s := range l.seen {
 		info, err := os.Lstat(s.path)
@@ -148,7 +148,7 @@ func (l *Looked) Check() error {
 	return nil
 }
 
-// resolved follows the symbolic links of a path, of one that does not exist those of the part that does.
+// resolved follows the symbolic links of a path. If the path does not exist, it follows those of the part that does.
 func resolved(path string) string {
 	path = filepath.Clean(path)
 	if full, err := filepath.EvalSymlinks(path); err == nil {

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Program is the system's own, whatever PATH says.
+// Program is the system's own sandbox-exec, whatever PATH says.
 const Program = "/usr/bin/sandbox-exec"
 
 // Rules are a policy with its paths looked up. All are absolute, clean, and as the kernel sees them: /private/tmp, not /tmp.
 type Rules struct {
 	Write []Root
-	// Unreadable can neither be read nor written, with all below it.
+	// Unreadable paths, and everything below them, can be neither read nor written.
 	Unreadable []string
 	Network    bool
-	// Sockets are unix sockets that can be connected to although they lie outside of the roots.
+	// Sockets are unix sockets outside the roots that commands can connect to.
 	Sockets []string
 }
 
-// Root can be written, but for what is protected below it. That need not exist, and then cannot come to exist.
+// Root can be written, except for the protected paths below it. Those that do not exist cannot be created.
 type Root struct {
 	Path      string
 	Protected []string
 }
 
-// Profile is what sandbox-exec is given.
+// Profile is the input of sandbox-exec.
 type Profile struct {
 	Text       string
 	Parameters []Parameter // in the order of the text
 }
 
-// Parameter is a path with the name by which the text calls it.
+// Parameter is a path and its name in the text.
 type Parameter struct{ Name, Value string }
 
 // Argv is the command line that runs a program, named by its absolute path, under the profile.
@@ -43,7 +43,7 @@ func (p Profile) Argv(program string, arguments ...string) []string {
 	return slices.Concat(argv, []string{"--", program}, arguments)
 }
 
-// Write writes the profile of some rules. Of two rules about the same the later one counts, so what is denied comes last.
+// Write writes the profile of some rules. If two rules match, the later one counts, so denials come last.
 func Write(rules Rules) Profile {
 	w := &writer{}
 	w.text.WriteString(base)
@@ -71,7 +71,7 @@ func (w *writer) parameter(name, path string) string {
 	return fmt.Sprintf("(param %q)", name)
 }
 
-// below matches a path and all that lies below it. The path itself is named for what does not exist.
+// below matches a path and everything below it. It names the path itself, too, because that may not exist.
 func (w *writer) below(name, path string) string {
 	parameter := w.parameter(name, path)
 	return fmt.Sprintf("(literal %s) (subpath %s)", parameter, parameter)

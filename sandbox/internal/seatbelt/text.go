@@ -1,7 +1,7 @@
 package seatbelt
 
-// base is what every confined command may do: nothing but to run programs, to read, to use its terminal, and what the
-// system's libraries do at the start of each.
+// base allows what every confined command may do: run programs, read, use its terminal, and do what the system's libraries do
+// when a program starts. It denies everything else.
 const base = `(version 1)
 (deny default)
 
@@ -33,7 +33,7 @@ const base = `(version 1)
 ; what may be written, and the sockets
 `
 
-// network is the network of machines. Sockets in files are no part of it.
+// network allows connections between machines. It does not cover unix sockets.
 const network = `
 ; the network
 (allow network-outbound (remote ip))

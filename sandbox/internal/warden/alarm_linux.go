@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel that kills this process, whatever keeps it from running.
+// alarm is a kernel timer that kills this process even if it cannot run.
 type alarm struct {
 	id  int32
 	set bool
 }
 
-// sigevent is the kernel's, with SIGEV_SIGNAL, which is zero, for its notification.
+// sigevent is the kernel's struct sigevent. Its notification is SIGEV_SIGNAL, which is zero.
 type sigevent struct {
 	_      uint64
 	signal int32
@@ -30,7 +30,7 @@ func newAlarm() *alarm {
 	return a
 }
 
-// in sets the alarm; zero stops it.
+// in sets the alarm to go off after d; zero stops it.
 func (a *alarm) in(d time.Duration) {
 	if !a.set {
 		return

@@ -5,21 +5,21 @@
 // The takeover needs two things at once: the name in argv[0], and a sealed memfd with our greeting on descriptor 3. A
 // program that merely happens to be called that way stops with an explanation instead of running its main as a warden.
 //
-// The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory; nothing of a command ever becomes its
-// own. It is the subreaper of all trees, bears all leaders on its main thread (so that they die with it), and reads requests
-// from the host on descriptor 4. That socket is also its lifeline: at end-of-file the host is gone, and it ends everything.
-// Descriptor 5 is a pidfd of the host, which says the same, and also where a forked copy of the host holds the socket.
+// The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory; it never takes on anything of a command.
+// It is the subreaper of all trees, bears all leaders on its main thread (so that they die with it), and reads requests from
+// the host on descriptor 4. That socket is also its lifeline: end-of-file means that the host is gone, and the warden ends
+// everything. Descriptor 5 is a pidfd of the host. It also reports the host's death if a forked copy holds the socket open.
 //
 // # The rule about imports
 //
-// This package, and what it imports, imports as little as it can: nothing but wire, tree and birth of ours, package unix, and what
-// these need of the standard library; never net, fmt, encoding/json or crypto. Go initialises packages in the order of their
-// paths as soon as all that they import is ready. So whatever this package imports is initialised before it in every warden,
-// with every package of the host that is ready earlier: each must get along with that, and most must not be ready.
+// This package and its imports import as little as they can: never net, fmt, encoding/json or crypto. Go initialises packages
+// in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
+// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate that, and they
+// should be few.
 //
 // # What you must not assume
 //
-// That nothing of the host runs in a warden: the initialisers of such packages do.
+// That none of the host's code runs in a warden: the initialisers of such packages do.
 package warden
 
 // Name is argv[0] of a warden.

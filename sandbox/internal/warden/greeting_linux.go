@@ -8,7 +8,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// checkGreeting says why this process is no warden. An executable that gives rights is none: its caller could use them.
+// checkGreeting says why this process is not a warden. A privileged executable must not be one: its caller could use the
+// privileges.
 func checkGreeting() error {
 	if birth.Privileged() {
 		return errors.New("this executable gives rights")

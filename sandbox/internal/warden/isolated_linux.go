@@ -16,15 +16,15 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// cell is what the isolated commands of a plan share, from the first one on.
+// cell holds what the isolated commands of a plan share. The first of them creates it.
 type cell struct {
 	network *isolate.Network // nil where they use the host's
 	waiting []start          // until the placeholders have been made
 	asked   bool
-	// withdrawn says that the plan goes when those that wait have begun.
+	// withdrawn says that the plan is removed once the waiting starts have begun.
 	withdrawn bool
 
-	mu       sync.Mutex // guards the rest, which births and endings touch
+	mu       sync.Mutex // guards the fields below, which births and endings touch
 	held     *isolate.Placeholders
 	users    int
 	forsaken bool // no start will come any more
@@ -45,7 +45,7 @@ func (c *cell) hold(held *isolate.Placeholders) {
 	c.held = held
 }
 
-// enter counts a command that needs what is held, until leave.
+// enter counts a command that needs the placeholders, until leave.
 func (c *cell) enter() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *cell) tidy(forsaken bool) {
 	}
 }
 
-// prepared is what came of the making of placeholders.
+// prepared is the result of making placeholders.
 type prepared struct {
 	number uint64
 	plan   confine.Plan
@@ -84,7 +84,8 @@ type prepared struct {
 	err    error
 }
 
-// isolate begins a leader that is isolated. The first one of a plan waits until its placeholders have been made, and those behind it.
+// isolate begins an isolated leader. The first leader of a plan waits until its placeholders have been made, and so do those
+// behind it.
 func (w *warden) isolate(s start) {
 	p := w.rooms.plans[s.spec.Plan]
 	if p == nil {
@@ -132,9 +133,9 @@ func (w *warden) isolate(s start) {
 	w.bearIsolated(s, p)
 }
 
-// prepare goes on with the starts that have waited.
+// prepare continues with the starts that have waited.
 func (w *warden) prepare(done *prepared) {
-	p := w.rooms.plans[done.number] // it is not withdrawn before this
+	p := w.rooms.plans[done.number] // the plan is not withdrawn before this
 	waiting := p.cell.waiting
 	p.cell.waiting = nil
 	p.cell.asked = done.err == nil
@@ -163,12 +164,12 @@ func protectFailed(err error) error {
 	return &birth.Error{Step: step, Errno: errno}
 }
 
-// refuse answers a start that is not begun.
+// refuse answers a start that has not begun.
 func (w *warden) refuse(s start, err error) {
 	for _, fd := range s.files {
 		_ = unix.Close(fd)
 	}
-	if _, told := errors.AsType[syscall.Errno](err); !told { // killed; somebody has to be told something
+	if _, told := errors.AsType[syscall.Errno](err); !told { // it was killed, so there is no errno to pass on
 		failed, _ := errors.AsType[*birth.Error](err)
 		err = &birth.Error{Errno: unix.EIO}
 		if failed != nil {
@@ -178,7 +179,7 @@ func (w *warden) refuse(s start, err error) {
 	w.fail(s.id, err)
 }
 
-// launch is a start as package isolate wants it.
+// launch converts a start for package isolate.
 func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
 	l := isolate.Launch{Plan: s.plan, Files: numbers(placed(s.spec.FDs, s.files)), Groups: numbers(placed(s.spec.Groups, s.files)),
 		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
@@ -191,7 +192,7 @@ func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
 	return l
 }
 
-// numbers are descriptors as package isolate wants them; -1 is closed.
+// numbers converts descriptors for package isolate; -1 is closed.
 func numbers(files []uintptr) []int {
 	fds := make([]int, len(files))
 	for i, fd := range files {
@@ -200,7 +201,7 @@ func numbers(files []uintptr) []int {
 	return fds
 }
 
-// pathOf is where a terminal is found by its name; empty if something else has it.
+// pathOf returns the path of a terminal; empty if something else is at that path.
 func pathOf(fd int) string {
 	var ours, there unix.Stat_t
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))

@@ -12,8 +12,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// rooms are what commands are confined by: the plans that the host has registered, and the threads that bear into them. They
-// belong to the main thread. There are as many threads as there are kinds of filters in use, a dozen at most.
+// rooms holds the plans that the host has registered, and the threads that bear commands confined by them. It belongs to the
+// main thread. There is one thread for each kind of filter in use, a dozen at most.
 type rooms struct {
 	plans     map[uint64]*registered
 	nurseries map[seccomp.Kind]*birth.Nursery
@@ -27,7 +27,7 @@ type registered struct {
 	cell  cell
 }
 
-// register takes a plan over. The host keeps their number in bounds: see package wire.
+// register takes over a plan. The host bounds their number: see package wire.
 func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
@@ -52,8 +52,8 @@ func (r *rooms) withdraw(id uint64) {
 	}
 }
 
-// confine is what confines the leader of a start: steps of the newborn, and the thread that bears it. A start without a plan is
-// not confined.
+// confine returns the steps that confine the leader of a start, and the thread that bears it. A start without a plan is not
+// confined.
 func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, *birth.Nursery, error) {
 	if s.Plan == 0 {
 		return nil, nil, nil
@@ -97,7 +97,7 @@ func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
 	return filter
 }
 
-// close removes what commands have left that nobody will use any more. It is called when all have ended.
+// close removes everything that is kept for commands. It is called when all commands have ended.
 func (r *rooms) close() {
 	for _, p := range r.plans {
 		p.cell.tidy(true)

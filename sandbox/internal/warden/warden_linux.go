@@ -27,15 +27,15 @@ const (
 )
 
 const (
-	// grace is what the trees get when the host is gone.
+	// grace is how long the trees have to end when the host is gone.
 	grace = 500 * time.Millisecond
-	// reapPause lies between two searches for dead orphans; until then they are zombies.
+	// reapPause is the time between two searches for dead orphans. They are zombies until the next search.
 	reapPause = 100 * time.Millisecond
 	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
 	maxStarts = 64
-	// prompt is how long the main thread waits for a birth itself, and with it the answers that are sent together.
+	// prompt is how long the main thread itself waits for a birth. Answers that are sent together wait as long.
 	prompt = 5 * time.Millisecond
 )
 
@@ -55,7 +55,8 @@ func init() {
 	os.Exit(0)
 }
 
-// complain writes to what the host reads after our death. Package fmt would be initialised before us in every warden.
+// complain writes an error that the host reads after our death. It does without package fmt, which would be initialised before
+// us in every warden.
 func complain(what string, err error) {
 	_, _ = os.Stderr.WriteString(Name + ": " + what + ": " + err.Error() + "\n")
 }
@@ -75,7 +76,7 @@ type warden struct {
 	trees map[uint64]*tree.Tree
 }
 
-// start is a request that the main thread deals with, in the order in which they come. One of the pointers is set.
+// start is a request for the main thread, which handles them in order of arrival. One of the pointers is set.
 type start struct {
 	id       uint64
 	spec     *wire.Start
@@ -84,8 +85,8 @@ type start struct {
 	prepared *prepared
 	files    []int
 
-	plan   *confine.Plan // of an isolated one: as it has been found once more
-	failed error         // why it could not be found
+	plan   *confine.Plan // of an isolated one: the renewed plan
+	failed error         // why the plan could not be renewed
 }
 
 // run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
@@ -95,7 +96,7 @@ func run() error {
 	closeInherited()
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM)
-	// A signal we ignored, or inherited as ignored, would be ignored in every command; a handled one is reset by exec.
+	// If we ignored a signal, or inherited it as ignored, every command would ignore it. An execution resets a handled one.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	birth.SettleSignals()
@@ -103,7 +104,7 @@ func run() error {
 	if tree.Foreign() {
 		return errors.New("/proc is missing or that of another pid namespace")
 	}
-	// The mask of the thread that forks is what a command begins with; the host may have been started with signals blocked.
+	// A command begins with the mask of the thread that forks. The host may have been started with signals blocked.
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
 		return failed("unblock the signals", err)
 	}
@@ -127,7 +128,7 @@ func run() error {
 		w.serve()
 		w.abandoned(gone)
 	}()
-	if host != nil { // the socket may be held open by a copy of the host that was forked
+	if host != nil { // a forked copy of the host may hold the socket open
 		go func() {
 			tree.AwaitEnd(host)
 			w.abandoned(gone)
@@ -146,7 +147,7 @@ func run() error {
 	}
 }
 
-// abandoned is for the death of the host.
+// abandoned handles the death of the host.
 func (w *warden) abandoned(gone chan<- struct{}) {
 	w.alarm.in(endWait)
 	gone <- struct{}{}
@@ -164,8 +165,9 @@ func takeHost() *os.File {
 	return os.NewFile(hostFD, "host")
 }
 
-// closeInherited closes what the host has leaked to us, which nothing may hold open when the host has closed it, nor a
-// command get. What the host's packages have opened before us in this process, Go's poller among them, is closed on exec.
+// closeInherited closes the descriptors that the host has leaked to us. We must not hold them open after the host has closed
+// them, and no command may get them. Descriptors that the host's packages have opened in this process before us, such as Go's
+// poller, are close-on-exec and stay.
 func closeInherited() {
 	unix.CloseOnExec(socketFD)
 	for _, fd := range openDescriptors() {
@@ -178,7 +180,7 @@ func closeInherited() {
 	}
 }
 
-// openDescriptors lists the descriptors of this process, or all that it may have.
+// openDescriptors lists the open descriptors of this process, or every possible one if they cannot be listed.
 func openDescriptors() (open []int) {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -194,8 +196,8 @@ func openDescriptors() (open []int) {
 	return open
 }
 
-// continueOnMail has the kernel send us SIGCONT whenever something comes from the host, its death included: a command may
-// have stopped us. Where the kernel refuses, the host still does it every second.
+// continueOnMail has the kernel send us SIGCONT whenever something arrives from the host, its death included: a command may
+// have stopped us. If the kernel refuses, the host still sends one every second.
 func continueOnMail() {
 	for _, set := range []struct{ command, to int }{{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, os.Getpid()},
 		{unix.F_SETFL, unix.O_RDWR | unix.O_ASYNC}} {
@@ -205,7 +207,7 @@ func continueOnMail() {
 	}
 }
 
-// reap reaps the dead orphans. It asks for the signals between two searches only: a burst of exits would wake it for each.
+// reap reaps the dead orphans. It asks for the signals only between two searches; otherwise every exit of a burst would wake it.
 func reap(forest *tree.Forest) {
 	died := make(chan os.Signal, 1)
 	for {
@@ -255,7 +257,7 @@ func (w *warden) serve() {
 	}
 }
 
-// forMainThread reports whether a request is for the main thread, and how many descriptors come with it.
+// forMainThread reports how many descriptors come with a request, and whether it is for the main thread.
 func forMainThread(r *wire.Request) (files int, is bool) {
 	switch {
 	case r.Start != nil:
@@ -301,7 +303,7 @@ func (w *warden) bear(s start) {
 	w.begun(newborn{s, t, func() {}})
 }
 
-// spec is what is said of every leader. It lives as long as the tree, and must not keep the request.
+// spec returns the part of a specification that all leaders share. It lives as long as the tree, so it must not keep the request.
 func (w *warden) spec(id uint64, s *wire.Start) tree.Spec {
 	return tree.Spec{
 		TTY: s.TTY, Keep: s.Keep, Grace: s.Grace,
@@ -314,7 +316,7 @@ func (w *warden) spec(id uint64, s *wire.Start) tree.Spec {
 	}
 }
 
-// newborn is a leader that is being born. Failed is called where nothing becomes of it.
+// newborn is a leader that is being born. Failed is called if the birth fails.
 type newborn struct {
 	start  start
 	tree   *tree.Tree
@@ -323,7 +325,7 @@ type newborn struct {
 
 // begun waits for a birth, but not for long.
 func (w *warden) begun(n newborn) {
-	for _, fd := range n.start.files { // at once: while we hold a terminal open its output has no end
+	for _, fd := range n.start.files { // at once: while we hold a terminal open, its output does not end
 		_ = unix.Close(fd)
 	}
 	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
@@ -335,7 +337,7 @@ func (w *warden) begun(n newborn) {
 	go w.born(n, false)
 }
 
-// placed finds the files at some positions among those that came along; ^0 stands for none.
+// placed returns the files at these positions among those received; ^0 stands for none.
 func placed(positions, files []int) []uintptr {
 	all := make([]uintptr, len(positions))
 	for i, position := range positions {
@@ -373,7 +375,7 @@ func (w *warden) ended(last wire.Reply) {
 	_ = w.conn.Send(&last)
 }
 
-// fail answers a start. What is no error number says that we are ending; the host then hears of our end.
+// fail answers a start. An error that is not an errno means that we are ending; the host will hear of that anyway.
 func (w *warden) fail(id uint64, err error) {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {

@@ -11,13 +11,13 @@ var errMalformed = errors.New("malformed message")
 // Message is a Request or a Reply.
 type Message interface{ code(c *coder) }
 
-// coder writes fields to bytes or, reading, takes them from there. One method for both directions keeps them in step; gob
-// does the same with reflection, at ten times the cost and a twentieth of that of a whole command.
+// coder writes fields to bytes or reads them from bytes. One method for both directions keeps them in step. gob does the same
+// with reflection, at ten times the cost: a twentieth of the cost of a whole command.
 type coder struct {
 	bytes   []byte
 	reading bool
 	bad     bool
-	rest    string // reading: a copy of what there was when the first string came, which all strings are parts of
+	rest    string // reading: a copy of the bytes left at the first string; all strings share it
 }
 
 // number is a signed integer of any size.
@@ -78,7 +78,7 @@ func list[T any](c *coder, items *[]T, item func(*coder, *T)) {
 	}
 }
 
-// optional codes whether there is something, which is then coded by the caller.
+// optional codes whether there is a value. The caller then codes the value.
 func optional[T any](c *coder, p **T) bool {
 	set := *p != nil
 	flag(c, &set)

@@ -27,21 +27,21 @@ const (
 	maxPart = 64 << 10
 )
 
-// ErrBroken is the error of whatever is sent after the end of the connection.
+// ErrBroken is the error of every send after the end of the connection.
 var ErrBroken = errors.New("the connection is broken")
 
 // Conn sends and receives messages with descriptors. Send is safe for concurrent use; Receive belongs to one goroutine.
 type Conn struct {
-	socket   *os.File // package net would be initialised in every warden, and what the host has before it
+	socket   *os.File // not package net: every warden would initialise it, and host packages before it
 	raw      syscall.RawConn
 	patience time.Duration
-	bear     func() bool // says whether to be patient still
+	bear     func() bool // reports whether to go on waiting
 
 	// sending keeps a message and its descriptors together and the stream's order; a message to a goroutine would only
 	// move the wait for the socket there and need a second queue with a second bound.
 	sending sync.Mutex
-	out     []byte // what Later has left for the next Send; its room is used again
-	left    int    // how many messages these are
+	out     []byte // messages that Later has left for the next Send; its room is reused
+	left    int    // how many messages out holds
 
 	reader  *bufio.Reader
 	in      []byte
@@ -49,14 +49,14 @@ type Conn struct {
 	batches []batch // received and not yet taken
 }
 
-// batch is the descriptors of one message.
+// batch holds the descriptors of one message.
 type batch struct {
 	fds []int
 	cut bool // the kernel had no room for more in this process
 }
 
-// NewConn takes over a connected stream socket. A message of which the other side has taken nothing for so long breaks the
-// connection, unless bear says that it is known why; zero waits for ever.
+// NewConn takes over a connected stream socket. The connection breaks if the other side reads nothing of a message for this
+// long, unless bear returns true: then it waits on. Zero waits for ever.
 func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
@@ -75,8 +75,8 @@ func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 // maxLater bounds the messages that wait for the next.
 const maxLater = 4
 
-// Send writes one message, behind those that wait; the files stay the caller's. An error that is not ErrBroken concerns
-// only these.
+// Send writes one message, behind those that wait; the caller keeps the files. An error other than ErrBroken concerns only
+// this message and those that waited.
 func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
@@ -161,7 +161,7 @@ func (c *Conn) write(text []byte, fds []int) error {
 		case sent == 0 && !over(err):
 			return err
 		default:
-			_ = c.socket.Close() // the rest would be read as something else
+			_ = c.socket.Close() // the other side would misread what follows
 			return ErrBroken
 		}
 	}
@@ -204,7 +204,7 @@ func (c *Conn) part(text, rights []byte) (n int, err error) {
 	return n, err
 }
 
-// over reports whether an error of part concerns the connection and not the descriptors.
+// over reports whether an error of part concerns the connection rather than the descriptors.
 func over(err error) bool {
 	_, fromKernel := errors.AsType[unix.Errno](err)
 	return !fromKernel || err == unix.EPIPE || err == unix.ECONNRESET
@@ -255,7 +255,7 @@ func (c *Conn) TakeFiles(count int) ([]int, error) {
 	return taken.fds, nil
 }
 
-// CloseWrite lets the other side read end-of-file, and what it still has to say be received.
+// CloseWrite lets the other side read end-of-file. Its remaining messages can still be received.
 func (c *Conn) CloseWrite() error {
 	var failed error
 	err := c.raw.Control(func(fd uintptr) { failed = unix.Shutdown(int(fd), unix.SHUT_WR) })

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold calls use with the descriptors of files, which cannot be closed until it returns; a nil file is -1.
+// Hold calls use with the descriptors of files, and keeps them open until use returns; a nil file is -1.
 //
-// What a child gets must be in blocking mode, or cat fails with EAGAIN; Go's own pipes and terminals are not. So Hold puts
-// them there, as os/exec does.
+// A child's descriptors must be in blocking mode, or cat fails with EAGAIN. Go's own pipes and terminals are not, so Hold changes
+// their mode, as os/exec does.
 func Hold(files []*os.File, use func(fds []int) error) error {
 	fds := make([]int, len(files))
 	var next func(i int) error
@@ -28,7 +28,7 @@ func Hold(files []*os.File, use func(fds []int) error) error {
 		var inner error
 		err = raw.Control(func(fd uintptr) {
 			fds[i] = int(fd)
-			if inner = unix.SetNonblock(int(fd), false); inner == nil || inner == unix.EBADF { // a place (O_PATH) has no mode
+			if inner = unix.SetNonblock(int(fd), false); inner == nil || inner == unix.EBADF { // an O_PATH descriptor has no mode
 				inner = next(i + 1)
 			}
 		})

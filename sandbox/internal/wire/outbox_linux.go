@@ -11,32 +11,32 @@ import (
 
 // Bounds of what waits in an Outbox.
 const (
-	// maxStartBytes and maxStartFiles bound the starts that wait for the socket; a start that is larger waits until it is
-	// alone, and is bounded by maxMessage.
+	// maxStartBytes and maxStartFiles bound the starts that wait for the socket. A larger start waits until it is alone;
+	// maxMessage bounds it.
 	maxStartBytes = 8 << 20
 	maxStartFiles = 256
-	// maxSignals bounds the signals that wait. Equal ones wait as one, as in the kernel, so only groups and real-time
-	// signals can come to so many; one more is refused. Ends need no bound: there is at most one for each leader.
+	// maxSignals bounds the signals that wait; one more is refused. Equal ones wait as one, as in the kernel, so only groups and
+	// real-time signals can reach this number. Ends need no bound: there is at most one for each leader.
 	maxSignals = 1 << 13
 	// realTime is the first signal that the kernel delivers as often as it was sent.
 	realTime = 32
 )
 
-// ErrFull says that more waits than may, and that nothing moves.
+// ErrFull says that the queue is full and does not move.
 var ErrFull = errors.New("too much waits for a warden that does not read")
 
-// Outbox is the host's way to say something: what the socket does not take at once a goroutine of its own writes, so that
-// nobody who asks for something waits for it. Signals and ends have room of their own and go before the starts that wait.
+// Outbox sends the host's requests. Its own goroutine writes whatever the socket does not take at once, so that callers do not
+// wait for the socket. Signals and ends have room of their own and overtake the starts that wait.
 type Outbox struct {
 	conn *Conn
 
-	// mu guards the queues. A channel would not do: what waits there can be neither withdrawn nor merged.
+	// mu guards the queues. A channel would not do: its items can be neither withdrawn nor merged.
 	mu     sync.Mutex
-	starts []*waiting // the first may be being written
+	starts []*waiting // the first may be half written
 	bytes  int
 	files  int
 	urgent []*Request
-	merged map[urgency]*Request // those of urgent that take in others
+	merged map[urgency]*Request // the requests in urgent that later ones are merged into
 	state  outboxState
 	busy   bool          // somebody writes, and nobody else may
 	moved  chan struct{} // closed, and replaced, when there is room again and at the end
@@ -49,7 +49,7 @@ type outboxState int
 
 const (
 	outboxOpen     outboxState = iota
-	outboxClosing              // takes nothing more; what is urgent is still written
+	outboxClosing              // takes nothing more; urgent requests are still written
 	outboxFinished             // nothing will be written
 )
 
@@ -62,7 +62,7 @@ type waiting struct {
 	writing bool
 }
 
-// urgency is what makes two requests one: an end takes in every other end of the tree, a signal its like.
+// urgency is equal for requests that are merged: all ends of a tree, and equal signals.
 type urgency struct {
 	id     uint64
 	end    bool
@@ -70,7 +70,7 @@ type urgency struct {
 	group  int
 }
 
-// NewOutbox begins to write to a connection, which nobody else may then do.
+// NewOutbox begins to write to a connection. Nobody else may write to it from then on.
 func NewOutbox(conn *Conn) *Outbox {
 	o := &Outbox{conn: conn, merged: map[urgency]*Request{}, moved: make(chan struct{}),
 		wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -98,7 +98,7 @@ func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error)
 	}
 }
 
-// queue takes a start, or returns what is closed when it is worth to try again.
+// queue takes a start, or returns a channel that is closed when it is worth trying again.
 func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +117,8 @@ func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	return nil, o.attempt(w)
 }
 
-// attempt writes what the socket takes at once of a start that nothing waits before: most starts need no other goroutine. It
-// is called with o.mu held, which it gives up meanwhile. The goroutine writes the rest, and learns of what is wrong.
+// attempt writes as much of a start as the socket takes at once, if nothing waits before it: most starts need no other goroutine.
+// It is called with o.mu held, and gives it up meanwhile. The goroutine writes the rest and handles errors.
 func (o *Outbox) attempt(w *waiting) error {
 	o.busy, w.writing = true, true
 	o.mu.Unlock()
@@ -208,7 +208,7 @@ func (o *Outbox) Signal(id uint64, signal Signal) error {
 	return nil
 }
 
-// End queues the end of a tree. Of several the shortest grace counts.
+// End queues the end of a tree. If several are queued, the shortest grace counts.
 func (o *Outbox) End(id uint64, end End) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,8 +233,8 @@ func (o *Outbox) rouse() {
 	}
 }
 
-// Close refuses everything from now on, drops the starts that wait, and lets the other side read end-of-file behind what is
-// urgent: within the given time, or in the middle of a message.
+// Close refuses everything from now on, drops the starts that wait, and lets the other side read end-of-file behind the urgent
+// requests. If these are not written in the given time, end-of-file may come in the middle of a message.
 func (o *Outbox) Close(most time.Duration) {
 	o.mu.Lock()
 	o.state = max(o.state, outboxClosing)
@@ -247,10 +247,10 @@ func (o *Outbox) Close(most time.Duration) {
 	case <-o.done:
 	case <-timer.C:
 	}
-	_ = o.conn.CloseWrite() // which fails a write under way
+	_ = o.conn.CloseWrite() // this fails a write under way
 }
 
-// Abort is for a connection that was closed: nothing more is written, and the goroutine has ended.
+// Abort is for a connection that was closed. When it returns, nothing more is written and the goroutine has ended.
 func (o *Outbox) Abort() {
 	o.mu.Lock()
 	o.state = outboxFinished
@@ -273,7 +273,7 @@ func (o *Outbox) write() {
 		case text != nil:
 			err := o.conn.sendEncoded(text, nil)
 			o.rest()
-			if err != nil { // without descriptors that is the end
+			if err != nil { // without descriptors, every error is the connection's
 				o.fail()
 			}
 		default:
@@ -289,7 +289,7 @@ func (o *Outbox) rest() {
 	o.mu.Unlock()
 }
 
-// next is what to write: all that is urgent, or one start. A message that was begun goes before everything.
+// next returns what to write: all urgent requests, or one start. A half-written message goes before everything.
 func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -304,7 +304,7 @@ func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 		return nil, o.starts[0], false
 	}
 	for _, request := range o.urgent {
-		text, _ = encode(text, request) // which is small
+		text, _ = encode(text, request) // the request is small
 	}
 	if o.urgent != nil {
 		o.urgent, o.busy = nil, true
@@ -336,7 +336,7 @@ func (o *Outbox) send(w *waiting) {
 	}
 }
 
-// fail is for a broken connection: its reader learns that, too, and answers what waits.
+// fail is for a broken connection. The connection's reader learns of that, too, and answers the requests that wait.
 func (o *Outbox) fail() {
 	_ = o.conn.Close()
 	o.mu.Lock()

@@ -86,8 +86,7 @@ type Reply struct {
 	Ended   *tree.Report
 }
 
-// Hello tells, before the warden has started any tree, how its marks are made: a warden may die before it can tell the mark
-// of a tree.
+// Hello tells, before the warden starts any tree, how its marks are made: it may die before it can tell the mark of a tree.
 type Hello struct{ Time, Locks, Nonce uint64 }
 
 // Started says that the leader runs.
