@@ -203,8 +203,8 @@ func (b *Bus) Close() {
 	}
 }
 
-// CloseSession ends the subscriptions that name this session and no other, as Close does. A subscription that also takes the
-// events of no session counts among them. Events published for the session later reach only the remaining subscriptions.
+// CloseSession ends the subscriptions that name this session and no other, as Close does. A subscription that also names the
+// empty session, for events of no session, ends as well. Later events of the session reach only the remaining subscriptions.
 func (b *Bus) CloseSession(session messages.SessionID) {
 	d := b.directory.Load()
 	if d == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// questioned waits for the answer of a call, and has its questions answered meanwhile. It returns the one that another
-// request must answer; nil when the call has its answer.
+// questioned waits for the answer of a call, and puts the call's questions to the client meanwhile. If a question must be
+// answered by another request, it returns that question; it returns nil once the call has its answer.
 func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequest, r *running) *messages.Question {
 	if r.questions == nil {
 		<-r.call.Done()
@@ -33,7 +33,7 @@ func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequ
 	return nil
 }
 
-// put asks the client, whose answer decides. It returns a function that takes the question back, if that is still open.
+// put asks the client, whose answer decides. It returns a function that withdraws the question if it is still open.
 func put(ctx context.Context, request *sdk.CallToolRequest, r *running, q *messages.Question) (withdraw func()) {
 	asking, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

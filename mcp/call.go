@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/tools"
 )
 
-// codeKey is where the metadata of a failed call has its error code.
+// codeKey is the key of the error code in the metadata of a failed call.
 const codeKey = "execbus/code"
 
 // running is a tool call that has begun.
@@ -25,7 +25,7 @@ type running struct {
 	id      messages.CallID
 	process messages.ProcessID // what it is about; zero for a new command
 	cancel  context.CancelFunc
-	// questions has the question that is put, and what became of it; nil if the client cannot be asked.
+	// questions delivers the call's questions and their ends; nil if the client cannot be asked.
 	questions *bus.Subscription
 	output    *bus.Subscription // what the client is told meanwhile; nil if it does not want to know
 }
@@ -80,8 +80,8 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 	return r, nil
 }
 
-// attend answers a request with the answer of its call, or, where the protocol wants that, with a question; then the call
-// waits for the request that brings the answer.
+// attend answers a request with the answer of its call, or, if the protocol requires that, with a question. In the second case
+// the call waits for the request that brings the answer.
 func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest, r *running) (*sdk.CallToolResult, error) {
 	stop := context.AfterFunc(ctx, func() {
 		if !c.server.options.Detach || !errors.Is(context.Cause(ctx), io.EOF) {
@@ -106,7 +106,7 @@ func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest,
 	return result(answer), nil
 }
 
-// end frees what a call held that has its answer.
+// end frees the resources of a call that has its answer.
 func (r *running) end() {
 	r.cancel()
 	for _, events := range []*bus.Subscription{r.questions, r.output} {

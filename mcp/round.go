@@ -29,7 +29,7 @@ type parkedCall struct {
 	patience *time.Timer
 }
 
-// park keeps a call until a request brings the answer to its question. Where there is no room the answer is no.
+// park keeps a call until a request brings the answer to its question. If there is no room, the question is denied.
 func (c *conversation) park(r *running, q *messages.Question) (state string, parked bool) {
 	state = rand.Text()
 	p := &parkedCall{running: r, question: q}
@@ -62,7 +62,7 @@ func (p *parked) take(state string) *parkedCall {
 	return call
 }
 
-// clear gives up all calls, and those that come.
+// clear cancels all parked calls, and those that are parked later.
 func (p *parked) clear() {
 	p.mu.Lock()
 	calls := p.calls
@@ -74,15 +74,15 @@ func (p *parked) clear() {
 	}
 }
 
-// giveUp takes a call back.
+// giveUp cancels a call.
 func (p *parkedCall) giveUp() {
 	p.running.cancel()
 	<-p.running.call.Done()
 	p.running.end()
 }
 
-// resume goes on with a call to whose question the request brings the answer. It is the command that was asked about that
-// runs, whatever the request says.
+// resume continues a parked call with the answer that the request brings. It runs the command that the question was about,
+// whatever the request says.
 func (c *conversation) resume(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	p := c.parked.take(request.Params.RequestState)
 	if p == nil {

@@ -28,7 +28,7 @@ type stream struct {
 	ended    chan struct{} // closed when in has ended
 	closed   chan struct{} // closed by Close
 	closing  sync.Once
-	// room has one for each request that was read and is not answered. A client that reads no answers is not read either.
+	// room holds one entry for each unanswered request. The server stops reading from a client that does not read its answers.
 	room chan struct{}
 
 	// turn is the call that was read last. The reader sets it, its handler or its answer opens it: a pointer that is replaced

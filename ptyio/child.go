@@ -10,20 +10,21 @@ import (
 
 // Spawner starts children. Implementations are safe for concurrent use.
 type Spawner interface {
-	// Spawn starts one child and returns once its program runs, or a *messages.Error and nothing left behind. It may
-	// block for as long as the kernel needs to execute the program; ctx bounds the wait, and a child that comes to life
-	// after ctx ended is ended again.
+	// Spawn starts one child and returns once its program runs. If it fails, it returns a *messages.Error and leaves nothing
+	// behind. It may block for as long as the kernel needs to execute the program. ctx bounds the wait, and a child that
+	// starts after ctx has ended is ended again.
 	//
 	// Events may be delivered before Spawn returns. A runtime calls Spawn in a goroutine that does other things later:
 	// a spawner that locks it to its thread must unlock it.
 	Spawn(ctx context.Context, launch Launch) (Child, error)
-	// Resolver knows the machine on which the children run. It is always the same, and lasts as long as the spawner.
+	// Resolver returns the resolver for the machine on which the children run. It is always the same one, and is valid as long
+	// as the spawner.
 	Resolver() Resolver
 	// Enclose looks up, once, where the paths of a confinement lead. It may block for as long as their file system does; ctx
 	// bounds the wait.
 	Enclose(ctx context.Context, confinement Confinement) (Enclosure, error)
-	// Can says what would be enforced for a launch, or why Spawn would refuse it. So it is known before anybody is asked about
-	// the launch. It looks at Sandbox, Limits and Argv0 only, and does not block.
+	// Can says what would be enforced for a launch, or why Spawn would refuse it. So a person can be told before approving
+	// the launch. It looks only at Sandbox, Limits and Argv0, and does not block.
 	Can(launch Launch) (messages.Enforcement, error)
 	// Close ends every tree this spawner started, waits for that, and refuses further spawns.
 	Close() error
@@ -32,28 +33,29 @@ type Spawner interface {
 // Child is one started program with its bytes. All methods are safe for concurrent use and none blocks on the program.
 // After the end (Closed and TreeEnded were delivered) they return errors that match messages.ErrClosed.
 type Child interface {
-	// PID is the kernel's pid of the leader. It stays the leader's until TreeEnded was delivered.
+	// PID is the kernel's pid of the leader. The kernel does not reuse it before TreeEnded has been delivered.
 	PID() int
 
-	// Write queues input and calls done exactly once, with the number of bytes the terminal or pipe took and the reason if
-	// that is not all of them; until then input must not be changed. It calls done before it returns or later from another
-	// goroutine; done must not block, and the caller must hold no lock that done takes.
+	// Write queues input and calls done exactly once, with the number of bytes that the terminal or pipe took, and an error if
+	// it did not take all of them. The caller must not change input before that. Write calls done before it returns, or later
+	// from another goroutine. done must not block, and the caller must hold no lock that done takes.
+	//
 	// Queued writes go out whole and in the order of the calls. At most MaxPendingInput bytes and MaxPendingWrites writes
-	// wait; one over that is refused as a whole with messages.ErrInputFull. What is not taken by the deadline is discarded
-	// with messages.ErrInputNotTaken; a zero deadline means none. A terminal in line mode is never sent a line longer than
-	// MaxLine: messages.ErrLineTooLong, for the write as a whole.
+	// wait; a write beyond that is refused as a whole with messages.ErrInputFull. Bytes that are not taken by the deadline are
+	// discarded with messages.ErrInputNotTaken; a zero deadline means none. A write that would make a line longer than MaxLine
+	// in a terminal in line mode is refused as a whole with messages.ErrLineTooLong.
 	//
-	// It returns a function that tells how many bytes of this write are taken so far. That may be called at any time and
-	// from any goroutine, and returns at once; a child of another spawner may return nil.
+	// It returns a function that tells how many bytes of this write have been taken so far. The function may be called at any
+	// time and from any goroutine, and returns at once. A child of another spawner may return nil.
 	//
-	// A key that the terminal turns into a signal (Ctrl-C, Ctrl-\ and Ctrl-Z as it is set up), written alone where other
-	// writes wait or the terminal is full, does not wait: it acts at once, and where the terminal would then discard what
-	// was typed before, the other writes fail with messages.ErrInputNotTaken and what the terminal holds is lost, too.
+	// A key that the terminal turns into a signal (by default Ctrl-C, Ctrl-\ and Ctrl-Z), written alone, acts at once, even if
+	// other writes wait or the terminal is full. If the terminal would discard the input typed before the key, the waiting
+	// writes fail with messages.ErrInputNotTaken, and the input that the terminal holds is lost, too.
 	Write(input []byte, deadline time.Time, done func(taken int, err error)) (taken func() int)
 
-	// CloseStdin ends the input, behind the writes queued so far: it closes a pipe, after which writes get
-	// messages.ErrStdinClosed, and sends the end-of-file character to a terminal in line mode, which takes further input.
-	// A terminal in raw mode has no end of input: messages.ErrUnsupported. done is called as by Write.
+	// CloseStdin ends the input after the writes queued so far. It closes a pipe; later writes get messages.ErrStdinClosed. To
+	// a terminal in line mode it sends the end-of-file character; the terminal still takes further input. A terminal in raw
+	// mode has no end of input, and the error is messages.ErrUnsupported. done is called as by Write.
 	CloseStdin(done func(error))
 
 	// Resize sets the terminal's size and so sends SIGWINCH to its foreground group. On pipes: messages.ErrNotATerminal.
@@ -76,7 +78,7 @@ type Child interface {
 // not panic. Other implementations are called in goroutines that no caller waits for without a bound.
 type Prompt interface{ Prompt() }
 
-// Keyboard is a Child that knows what its terminal makes of keys.
+// Keyboard is a Child that knows which keys its terminal turns into signals.
 type Keyboard interface {
 	// SignalKey reports whether the terminal would turn a key that is typed now into a signal, and whether it would then
 	// discard what was typed before and is not read yet.
@@ -94,7 +96,7 @@ func IsPrompt(c Child) bool {
 	return prompt
 }
 
-// Scope says whom Child.Signal reaches.
+// Scope says which processes Child.Signal reaches.
 type Scope int
 
 // The scopes.
@@ -119,7 +121,7 @@ const (
 	// DrainWait is how long after the leader's exit the reader, while it holds credit, waits for the end of the output
 	// before it reports Drained without it.
 	DrainWait = 50 * time.Millisecond
-	// DefaultGrace lies between SIGTERM and SIGKILL where a launch names none.
+	// DefaultGrace is the time between SIGTERM and SIGKILL if a launch does not set it.
 	DefaultGrace = 500 * time.Millisecond
 	// MaxInherited bounds the descriptors a launch may pass on, and MaxInheritedFD their numbers in the child.
 	MaxInherited   = 32

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// discard frees our side after a failed start. What a late leader still reports goes nowhere.
+// discard frees our side after a failed start. Later reports of the leader are ignored.
 func (c *child) discard() {
 	c.dead = true
 	close(c.spawned)

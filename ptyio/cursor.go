@@ -4,7 +4,7 @@ package ptyio
 // not move it. The zero value is at the very beginning.
 type Cursor struct{ offset, missed int64 }
 
-// CursorAt makes a cursor at an offset. One that lies ahead of Total waits for the log to come there.
+// CursorAt makes a cursor at an offset. A cursor beyond Total reads nothing until the log has reached its offset.
 func (l *OutputLog) CursorAt(offset int64) Cursor { return Cursor{offset: max(offset, 0)} }
 
 // Offset is the offset of the first byte that the cursor has not passed.
@@ -13,9 +13,9 @@ func (c Cursor) Offset() int64 { return c.offset }
 // Missed is how many bytes the cursor has skipped in all.
 func (c Cursor) Missed() int64 { return c.missed }
 
-// Next returns up to limit bytes from the cursor on, as ReadAt does, and moves the cursor behind them. If what comes next
-// is not retained any more, the cursor first goes to the next byte that is, or to the end, and missed is how many bytes it
-// skipped.
+// Next returns up to limit bytes from the cursor on, as ReadAt does, and moves the cursor past them. If the next byte is no
+// longer retained, the cursor first moves to the next retained byte, or to the end, and missed is the number of bytes that
+// it skipped.
 func (l *OutputLog) Next(c *Cursor, limit int) (chunks []Chunk, missed int64) {
 	if c.offset > l.total {
 		return nil, 0

@@ -6,7 +6,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Confinement is what children are allowed.
+// Confinement says what children are allowed to do.
 type Confinement struct {
 	Policy messages.SandboxPolicy
 	// Dir and TempDir are absolute paths of directories that workspace-write lets them write, besides those that the policy
@@ -14,22 +14,22 @@ type Confinement struct {
 	Dir, TempDir string
 	// Least is what a launch must get. The zero value is explained at messages.Assurance.
 	Least messages.Assurance
-	// Additional is what one command may do besides; nil for nothing. Relative paths in it are relative to AdditionalDir.
+	// Additional are the extra permissions of one command; nil for none. Relative paths in it are relative to AdditionalDir.
 	Additional    *messages.AdditionalPermissions
 	AdditionalDir string
 }
 
-// Enclosure is a confinement whose paths have been looked up by the spawner: what they lead to later makes no difference,
-// except that a launch is refused then. It is safe for concurrent use.
+// Enclosure is a confinement whose paths the spawner has looked up. If a path leads elsewhere later, launches are refused. It
+// is safe for concurrent use.
 type Enclosure interface {
-	// Confinement is what it was made from.
+	// Confinement is the confinement that it was made from.
 	Confinement() Confinement
-	// Widen makes one that allows more, for one command with this directory. Its paths are looked up now; like Spawner.Enclose
-	// it may block. It does not need the one that it was made from, and is released for itself.
+	// Widen makes an enclosure that allows more, for one command with this directory. Like Spawner.Enclose it looks up the
+	// paths now, and may block. The new enclosure is independent of this one and must be released separately.
 	Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (Enclosure, error)
 	// Check looks whether its paths still lead where they did. It may block. Spawn calls it.
 	Check() error
-	// Release gives up what is held for it. Later launches with it are refused. It may be called more than once.
+	// Release frees its resources. Later launches with it are refused. It may be called more than once.
 	Release()
 }
 

@@ -23,20 +23,20 @@ type Output struct {
 	Stream messages.Stream
 	Bytes  []byte
 	// At is the place of Bytes in the child's output, both streams counted, where the other side of a connection numbers it.
-	// What lies between the end of the last batch and At was lost there. Nil: right behind the last batch.
+	// Bytes between the end of the last batch and At were lost there. Nil: right after the last batch.
 	At    *Position
 	owner owner
 }
 
-// owner is where a batch comes from. Nil: from nobody who wants it back.
+// owner is the source of a batch, to which it is returned. Nil if the batch need not be returned.
 type owner interface {
 	looked()
 	release()
 }
 
-// NewOutput makes a batch for a spawner of the host's own. Once it has been released or dropped release is called, once and in
-// a goroutine of its own, because it is the host's code: it may wait, and should it panic nobody notices. It may be nil. As
-// many of these goroutines can wait as there are batches that have not come back.
+// NewOutput makes a batch for a spawner of the host's own. Once the batch has been released or dropped, release is called once,
+// in a goroutine of its own, because it is the host's code and may block; a panic in it is ignored. release may be nil. There
+// is at most one such goroutine for each batch.
 func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 	o := Output{Stream: stream, Bytes: bytes}
 	if release != nil {
@@ -46,7 +46,7 @@ func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 }
 
 func guarded(release func()) {
-	defer func() { _ = recover() }() // the batch is not ours, and so nobody's loss but its maker's
+	defer func() { _ = recover() }() // a panic harms only the host that made the batch
 	release()
 }
 
@@ -70,8 +70,8 @@ func (o Output) Release() {
 	}
 }
 
-// Looked says that the receiver is done with the bytes, even if others will hold the batch for long. Of flooding children
-// only some are looked at at once, so without it the others wait longer. It may be called once, before Release.
+// Looked says that the receiver is done with the bytes, even if others still hold the batch. Only some of the flooding children
+// are served at once, so without this call the others wait longer. It may be called once, before Release.
 func (o Output) Looked() {
 	if o.owner != nil {
 		o.owner.looked()
@@ -81,14 +81,14 @@ func (o Output) Looked() {
 // Discard makes Output a message that may be dropped: a dropped batch is released.
 func (o Output) Discard() { o.Release() }
 
-// Discard makes Spawned a message that may be dropped: a child nobody takes is ended.
+// Discard makes Spawned a message that may be dropped: a child that has no owner is ended.
 func (s Spawned) Discard() { s.Child.Abandon() }
 
-// Exited reports the leader's exit as the kernel told it. Lost is set, and Status is none, if the warden died and the
-// kernel's word with it.
+// Exited reports the leader's exit as the kernel told it. If the warden died before it could pass on the status, Lost is set
+// and Status is none.
 //
-// Denial is set by a spawner that confines and knows from facts that the sandbox stopped the command. Limit is set where the
-// command was ended, by the kernel or the spawner, because it had reached that one.
+// Denial is set by a spawner that confines children and has evidence that the sandbox stopped the command. Limit is set if the
+// kernel or the spawner ended the command because it had reached that limit.
 type Exited struct {
 	Status messages.ExitStatus
 	Lost   error

@@ -12,10 +12,9 @@ const DefaultBufferSize = 1 << 20
 // HeadTailBuffer keeps the beginning and the end of a stream and counts what it drops in between. One half of its
 // capacity, rounded down, holds the first bytes, the rest holds the last ones.
 //
-// It keeps what it is given without a copy, so that others can share it; only pieces of less than 1 KiB, and of more than
-// messages.MaxOutputDelta, are copied. What comes out are copies. Its memory follows its content: a few bytes cost a few bytes, and
-// n bytes, however small the pieces were, at most 3n/2 and 16 KiB for each half. The zero value has no capacity: it drops and
-// counts everything.
+// It keeps pieces without copying them, so that others can share them. Only pieces of less than 1 KiB, or of more than
+// messages.MaxOutputDelta, are copied. Readers get copies. Its memory grows with its content: n bytes take at most 3n/2 and
+// 16 KiB for each half, however small the pieces were. The zero value has no capacity: it drops and counts everything.
 //
 // It is not safe for concurrent use.
 type HeadTailBuffer struct {
@@ -30,16 +29,16 @@ func NewHeadTailBuffer(capacity int) *HeadTailBuffer {
 	return &HeadTailBuffer{capacity: capacity, head: rope{budget: capacity / 2}, tail: rope{budget: capacity - capacity/2}}
 }
 
-// Push adds bytes at the end. They are kept and shared: nobody may change them any more, and p should not be a part of
-// something bigger, which would be kept with it.
+// Push adds bytes at the end. They are kept and shared, so nobody may change them afterwards. p should not be part of a larger
+// array, because the whole array would be kept.
 func (b *HeadTailBuffer) Push(p []byte) {
 	n := min(len(p), b.head.room())
 	b.head.push(p[:n])
 	b.omitted += int64(b.tail.push(p[n:]))
 }
 
-// PushOmitted counts n bytes that were lost elsewhere, behind what was pushed so far and before what follows. There is only
-// one place for an omission, so what the tail holds by now is dropped, and the head takes nothing more.
+// PushOmitted counts n bytes that were lost elsewhere, between the bytes pushed so far and the next ones. There can be only one
+// omission, so the tail's bytes are dropped, and the head takes no more.
 func (b *HeadTailBuffer) PushOmitted(n int64) {
 	if n <= 0 {
 		return
@@ -56,8 +55,8 @@ func (b *HeadTailBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// PushBuffer adds what other retains, and other's omitted bytes to the count. Totals add up; but where bytes fit in
-// here that other had dropped its middle around, the place of the omission is lost. Other is not changed.
+// PushBuffer adds the bytes that other retains, and counts other's omitted bytes. The totals are exact, but if other's head
+// and tail both fit in here, the place of the omission between them is lost. other is not changed.
 func (b *HeadTailBuffer) PushBuffer(other *HeadTailBuffer) {
 	for _, chunk := range other.Snapshot() {
 		b.Push(chunk)
@@ -76,7 +75,7 @@ func (b *HeadTailBuffer) Drain() *HeadTailBuffer {
 // Retained is the number of bytes that are still there.
 func (b *HeadTailBuffer) Retained() int { return b.head.n + b.tail.n }
 
-// Head is the number of retained bytes that lie before what was dropped, or may come to.
+// Head is the number of retained bytes in the head: those before the omission, if there is one.
 func (b *HeadTailBuffer) Head() int { return b.head.n }
 
 // Omitted is the number of bytes that were dropped since the last Drain.
@@ -85,8 +84,8 @@ func (b *HeadTailBuffer) Omitted() int64 { return b.omitted }
 // Total is the number of bytes that were pushed since the last Drain: the retained and the omitted ones.
 func (b *HeadTailBuffer) Total() int64 { return int64(b.Retained()) + b.omitted }
 
-// Memory is how many bytes of memory are behind what is retained. What is shared with a log or others counts here as it does
-// there.
+// Memory is the number of bytes of memory that the retained output takes. Memory shared with others, such as a log, counts in
+// full for each of them.
 func (b *HeadTailBuffer) Memory() int64 { return int64(b.head.memory() + b.tail.memory()) }
 
 // Bytes is the head followed by the tail.

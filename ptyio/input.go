@@ -20,11 +20,11 @@ type input struct {
 
 	mu      sync.Mutex
 	queue   []*inputItem
-	current *inputItem      // the item under way, whose goroutine will look at the queue again; nil: nobody is busy
+	current *inputItem      // the item under way; its goroutine continues with the queue. Nil: no item is under way
 	pending int             // bytes of both
-	refusal *messages.Error // why nothing more is taken
+	refusal *messages.Error // why no more input is taken
 
-	line line // what the terminal holds of an unfinished line; owned by who is busy
+	line line // the unfinished line in the terminal; it belongs to the goroutine of the current item
 }
 
 // inputItem is a write, or the end of the input if finish is set.
@@ -33,7 +33,7 @@ type inputItem struct {
 	rest      []byte // what is still to go out
 	taken     int
 	discarded bool // nothing more of it may go out
-	answered  bool // by the one that discarded it
+	answered  bool // by the goroutine that discarded it
 	deadline  time.Time
 	done      func(taken int, err error)
 	finish    bool
@@ -109,8 +109,8 @@ func (item *inputItem) op() string {
 	return "write"
 }
 
-// begin takes an item that has none before it. What goes out without waiting goes out, and is reported, from here: waking
-// a goroutine takes as long as the echo of a key. Only what would wait is left to one.
+// begin starts an item when no other is under way. It writes the bytes that can go out without waiting, because waking a
+// goroutine takes as long as the echo of a key. Only the rest is left to a goroutine.
 func (in *input) begin(item *inputItem) {
 	if item.finish {
 		go in.drain(item)
@@ -134,14 +134,14 @@ func (in *input) begin(item *inputItem) {
 	item.report(err)
 }
 
-// report says what an item came to that is not under way any more.
+// report calls done for an item that is no longer under way.
 func (item *inputItem) report(err error) {
 	if !item.answered {
 		item.done(item.taken, err)
 	}
 }
 
-// try writes what is taken at once. A failing write fails again when the rest is written.
+// try writes the bytes that are taken at once. It ignores errors, because they occur again when the rest is written.
 func (in *input) try(item *inputItem) {
 	_ = control(in.file, func(fd int) error {
 		_, err := in.attempt(fd, item)
@@ -149,7 +149,7 @@ func (in *input) try(item *inputItem) {
 	})
 }
 
-// drain performs an item and those behind it.
+// drain handles an item and those queued after it.
 func (in *input) drain(item *inputItem) {
 	for item != nil {
 		err := in.perform(item)
@@ -159,12 +159,12 @@ func (in *input) drain(item *inputItem) {
 	}
 }
 
-// next settles an item and returns the one behind it; without one nobody is busy any more.
+// next completes an item and returns the one after it; nil if there is none, and then no item is under way.
 func (in *input) next(item *inputItem) *inputItem {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
-	case item.discarded: // as is what the terminal held
+	case item.discarded: // so is the unfinished line in the terminal
 		in.line = line{}
 	case in.terminal && !item.finish:
 		in.line, _ = item.mode.after(in.line, item.bytes[:item.taken])
@@ -188,7 +188,7 @@ func (item *inputItem) stopExpiry() {
 	}
 }
 
-// expire takes an item out of the queue whose deadline came before its turn.
+// expire removes an item from the queue if its deadline has passed before its turn.
 func (in *input) expire(item *inputItem) {
 	in.mu.Lock()
 	i := slices.Index(in.queue, item)
@@ -238,7 +238,7 @@ func (in *input) admit(item *inputItem) error {
 	return nil
 }
 
-// What is refused is told in a copy, so that all children can share the reasons.
+// The reasons for a refusal. All children share them, so each caller gets a copy.
 var (
 	noInput = &messages.Error{Code: messages.ErrStdinClosed, Detail: "the process was started without input; start it with open input or on a terminal",
 		Hint: "set OpenStdin or TTY"}
@@ -252,7 +252,7 @@ func (in *input) refuse(why *messages.Error) {
 	in.refusal = why
 }
 
-// close is called when the child takes nothing any more. A pipe is closed here, a terminal by its reader.
+// close is called when the child takes no more input. A pipe is closed here, a terminal by its reader.
 func (in *input) close() {
 	in.refuse(inputOver)
 	if in.file != nil && !in.terminal {

@@ -31,14 +31,14 @@ type Launch struct {
 	// Merged gives a child on pipes one pipe for stdout and stderr, so that its output comes in the order in which it was
 	// written, all as stdout. A terminal has one stream anyway.
 	Merged bool
-	// Inherit passes descriptors on, and only these. The files stay the caller's, but are put into blocking mode, which
-	// programs expect and which both sides share; so a caller's own waiting read then costs a thread.
+	// Inherit lists the descriptors that are passed on besides 0 to 2. The caller still owns the files. They are put into
+	// blocking mode, as programs expect; both sides share the mode, so a waiting read of the caller then occupies a thread.
 	Inherit []Inherited
 	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: LeaderExitEndsTree, DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
 	Grace        *time.Duration
-	// Sandbox confines the child; nil does not. It was made by the same spawner. A spawner that cannot enforce as much as it
-	// demands refuses the launch, with messages.ErrUnsupported.
+	// Sandbox confines the child; nil means no confinement. It must come from the same spawner. A spawner that cannot enforce
+	// as much as it demands refuses the launch with messages.ErrUnsupported.
 	Sandbox Enclosure
 	// Limits bound what the child may use. A spawner that cannot enforce one of them refuses the launch, with
 	// messages.ErrUnsupported.

@@ -29,8 +29,8 @@ func (c *child) disarm() {
 	}
 }
 
-// reach ends the tree because it has reached a limit. The first one counts, and none after the leader's exit. One that has
-// used up its time may still clean up; the others have had too much already.
+// reach ends the tree because it has reached a limit. Only the first limit counts, and none after the leader's exit. A command
+// that has used up its time gets a grace to clean up; for the other limits there is none.
 func (c *child) reach(limit messages.Limit) {
 	<-c.spawned
 	c.bounds.once.Do(func() {
@@ -58,7 +58,7 @@ func (c *child) limit() (limit messages.Limit) {
 	return limit
 }
 
-// allowed is how much of a batch of output may be delivered: all, but for what comes after the limit while the leader lives.
+// allowed is how many bytes of a batch may be delivered. While the leader lives, output beyond the limit is not.
 func (c *child) allowed(n int) int {
 	most := c.launch.Limits.OutputBytes
 	if most <= 0 {

@@ -66,9 +66,9 @@ func (p *pace) count(n int) {
 
 var resting = make(chan struct{}, maxResting)
 
-// rest lets some 50 µs go by, the kernel's timer slack, in which a flooding child can fill the 12 KiB its terminal holds.
-// Waiting on Go's poller instead would wake the reader for the first of them; its timers are no finer than 1 ms. It blocks
-// a thread, and so does nothing where others do already.
+// rest waits for some 50 µs, the kernel's timer slack, in which a flooding child can fill the 12 KiB that its terminal holds.
+// Go's poller would wake the reader for the first byte, and its timers are no finer than 1 ms. rest blocks a thread, so it
+// does nothing if too many readers already rest.
 func rest() bool {
 	select {
 	case resting <- struct{}{}:

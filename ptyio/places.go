@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// places bounds what is under way of a kind that can take a thread each, which Go never gives back.
+// places bounds concurrent operations that can occupy a thread each, because Go never frees threads.
 //
-// A look that takes long has its thread already: it gives its place back, and another one until it answers. So as many
-// looks as hang let as many others through, and however many hang, an innocent one waits for some longLooks only.
+// A look that takes long has its thread already. It gives its place back, and lends another one until it answers. So hanging
+// looks let as many others through, and a look that does not hang waits for only a few longLooks.
 type places struct {
 	// mu guards two words and a queue for an instant; a message would need a goroutine that never ends.
 	mu      sync.Mutex

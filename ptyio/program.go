@@ -18,12 +18,12 @@ import (
 // thread, which Go never gives back. Opening cannot hang; a look that takes long no longer counts.
 var opening = newPlaces(2)
 
-// looking bounds the looks at file systems that are under way: one that does not answer takes a thread, and nobody can end
-// it. When so many do not, all others have to wait, too.
+// looking bounds the concurrent looks at file systems. A look at one that does not answer occupies a thread and cannot be
+// ended. If that many hang, all others have to wait.
 var looking = make(chan struct{}, 256)
 
-// look does what may have to wait for a file system in a goroutine of its own, which is left alone if ctx ends first: file
-// systems may not answer. So at must not use what is the caller's again then, such as the lists of a launch.
+// look runs at, which may have to wait for a file system, in a goroutine of its own. File systems may not answer, so if ctx ends
+// first, look returns and the goroutine goes on. at must therefore not use memory of the caller, such as the lists of a launch.
 func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, error) {
 	done := make(chan struct{})
 	var found T
@@ -90,8 +90,8 @@ func dirError(dir string, err error) error {
 		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another", Like: messages.LikeOf(err)}
 }
 
-// reach waits until the file system of a program answers. Otherwise the process that forks would wait for it, and with it
-// all that it has to do for other commands. What is wrong with the file, the kernel will say.
+// reach waits until the file system of a program answers. Otherwise the process that forks would wait for it and delay other
+// commands. Errors are ignored, because the kernel reports what is wrong with the file.
 func reach(program string) {
 	var info unix.Stat_t
 	if unix.Stat(program, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFREG {

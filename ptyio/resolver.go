@@ -13,8 +13,8 @@ import (
 )
 
 // Resolver knows the machine on which a Spawner's children run, whether that is this one or another. Its methods may block,
-// give up with messages.ErrCancelled when ctx ends, and are safe for concurrent use. An error says that the machine could not
-// be asked, or why a program cannot be run; what is merely not there is an answer.
+// fail with messages.ErrCancelled when ctx ends, and are safe for concurrent use. An error says that the machine could not
+// be asked, or why a program cannot be run. A missing file is not an error.
 type Resolver interface {
 	// Program is the file that execvp would execute there for name, with the directory and the PATH of the child: an absolute
 	// path if dir is one. Symbolic links are not followed. A name without a slash that is found nowhere is
@@ -81,7 +81,7 @@ func (local) TrustedDirs(context.Context) ([]string, error) {
 // a thread to read the file.
 var ownShell = answer{there: make(chan struct{})}
 
-// answer is asked for once, in a goroutine of its own, so that nobody has to wait for it longer than he wants to.
+// answer is looked up once, in a goroutine of its own, so that each caller can stop waiting when its context ends.
 type answer struct {
 	once  sync.Once
 	there chan struct{} // closed when there is a text

@@ -6,8 +6,8 @@ import "slices"
 const pageItems = 8 << 10
 
 // ring keeps the last elements pushed into it, at most budget. It starts without memory. Its first page doubles until it
-// is full; then pages are added one by one, and those at the front are used again at the end. So what is pushed stays
-// where it is, and growing leaves nothing behind for the garbage collector.
+// is full; then pages are added one by one, and those at the front are used again at the end. So elements are not moved once
+// the first page is full, and further growth leaves no garbage.
 type ring[T any] struct {
 	pages  [][]T // all full ones, except where there is only one
 	start  int   // the place of the oldest element in the first page
@@ -63,8 +63,8 @@ func (r *ring[T]) drop(n int) {
 	}
 }
 
-// shrink gives up the pages behind the newest element, but for one. It is for a ring from which much was dropped that is not
-// about to be pushed again.
+// shrink frees the pages after the newest element except one. It is for a ring that has dropped much and will not grow again
+// soon.
 func (r *ring[T]) shrink() {
 	if spare := (r.start+r.n)/pageItems + 2; spare < len(r.pages) {
 		r.pages = slices.Clip(slices.Delete(r.pages, spare, len(r.pages)))

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// fewBytes is below what a piece is copied: to share it would save less than its segment costs.
+	// fewBytes is the size below which a piece is copied: sharing it would save less than its segment costs.
 	fewBytes = 1 << 10
 	// segmentSize is the memory of a segment without its bytes.
 	segmentSize = 32
-	// fewSegments is how long a list may be however few segments it holds.
+	// fewSegments is the length up to which a list may grow however few segments are in use.
 	fewSegments = 16
 )
 
-// rope keeps the last bytes pushed into it, at most budget, in segments. What is pushed becomes a segment as it is, without
-// a copy, and from then on nobody may change it. Only small pieces are copied, into common segments, and so are those
-// longer than a delta, which could not be given up bit by bit.
+// rope keeps the last bytes pushed into it, at most budget, in segments. A pushed piece becomes a segment without a copy, and
+// nobody may change it afterwards. Small pieces are copied into common segments. Pieces longer than a delta are copied, too,
+// because a long segment could not be freed in parts.
 //
 // Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxOutputDelta. So the memory behind n
 // bytes is at most 3n/2 and two deltas: see memory.
@@ -130,7 +130,7 @@ func (r *rope) appendTo(dst []byte, i, j int) []byte {
 	return dst
 }
 
-// memory is what is held for the bytes, shared or not: the segments and their list. Beyond the bytes it has what was
-// dropped of the first segment, the room that append has left behind gathered bytes, and the list, which is at most four times
-// as long as it need be.
+// memory is the memory of the segments, shared or not, and of their list. Besides the retained bytes it includes the dropped
+// part of the first segment, the spare room after gathered bytes, and the list, which is at most four times as long as
+// necessary.
 func (r *rope) memory() int { return r.behind + segmentSize*cap(r.segments) }

@@ -29,8 +29,8 @@ type child struct {
 
 	bounds bounds
 
-	// What has not drained yet, the leader's exit included, and the streams that are open. The one that brings one to zero
-	// delivers the event. A message would need a goroutine to receive it.
+	// The number of streams that have not drained, plus one until the leader exits, and the number of open streams. The
+	// goroutine that brings one to zero delivers the event. A message would need a goroutine to receive it.
 	undrained, opened atomic.Int32
 }
 
@@ -114,7 +114,7 @@ func (s *stream) run() {
 		case err != nil || s.n <= 0 && s.err != syscall.EAGAIN:
 			return
 		case s.looking && (s.n <= 0 || s.since >= kernelHolds):
-			if s.phase == ended { // the process that holds the other side open is none of ours
+			if s.phase == ended { // a process outside of the tree holds the other side open
 				return
 			}
 			s.reportDrained()
@@ -172,8 +172,8 @@ func (s *stream) takeCredit() bool {
 	}
 }
 
-// advance learns what became of the child, and reports whether anybody still cares for its output. The deadline is set
-// before the child is looked at and a change of the child sets it afterwards, so that no change is slept through.
+// advance looks at the state of the child, and reports whether its output is still wanted. It sets the deadline before it looks,
+// and a change of the child sets the deadline again afterwards, so no change is missed.
 func (s *stream) advance() bool {
 	for {
 		s.arm()
@@ -206,8 +206,9 @@ func (s *stream) enterNextPhase() bool {
 	}
 }
 
-// arm sets the deadline of the phase. When that is over the reader takes what is there without waiting: on a busy machine
-// it may not have run since, and only an empty descriptor, or more bytes than a dead process can have left, ends the phase.
+// arm sets the deadline of the phase. After the deadline the reader takes the remaining bytes without waiting, because on a
+// busy machine it may not have run before. Only an empty descriptor, or more bytes than a dead process can have left, ends
+// the phase.
 func (s *stream) arm() {
 	deadline, waits := time.Time{}, s.phase == ended || s.phase == exited && !s.drained
 	s.looking = waits && !time.Now().Before(s.until)

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// maxTurn is how long a flooding child waits for its turn at most, should somebody keep one.
+// maxTurn is the longest that a flooding child waits for its turn if a receiver keeps one.
 const maxTurn = time.Millisecond
 
-// turns are for batches of flooding children: so many are looked at at once, half as many as there are processors. More
-// would keep every processor busy without a pause, and Go looks at its poller only in pauses, or after 10 ms: a process that
-// waits for a few bytes would wait that long.
+// turns bounds the batches of flooding children that are handled at once to half the number of processors. More would keep
+// every processor busy without a pause, and Go checks its poller only in pauses, or after 10 ms. A process that waits for a
+// few bytes would then wait that long.
 var turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// turn is one of them. It is given back when its batch was looked at, or else at the end of its stream: an owner that abandons a
-// child need not release anything, and all children share the turns.
+// turn is one of them. It is given back once its batch has been handled, or else at the end of its stream, because an owner
+// that abandons a child need not release its batches, and all children share the turns.
 type turn struct{ back atomic.Bool }
 
 func (t *turn) giveBack() {
@@ -27,8 +27,8 @@ func (t *turn) giveBack() {
 
 // takeTurn waits for a turn and returns nil if there was none. A child that is abandoned waits for none.
 //
-// A flood that had to wait also rests: floods that together keep a processor busy all the time use up our share of it, and then the
-// kernel lets the whole host wait, whatever it has to do. Eight floods still come to some 600 MB/s.
+// A flood that had to wait also rests. Several floods together could keep a processor busy all the time; the host would use
+// up its share of it, and the kernel would make the whole host wait. Eight floods still reach some 600 MB/s.
 func takeTurn(abandoned <-chan struct{}) *turn {
 	select {
 	case turns <- struct{}{}:

@@ -64,7 +64,7 @@ func maxTokens(session execbus.SessionOptions) parameter {
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
 
-// command is what the arguments ask for.
+// command is the command that the arguments ask for.
 func command(call messages.CallID, a arguments) messages.ExecCommand {
 	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
 		Login: optional[bool](a, argLogin), TTY: a.flag(argTTY), Yield: optional[time.Duration](a, argYield),
@@ -102,7 +102,7 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 	return s.outcome(result, a.has(argMaxTokens))
 }
 
-// endUnknown ends the process of a call that was taken back: its id reaches nobody who could use it.
+// endUnknown ends the process of a cancelled call, because nobody has learned its id.
 func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error) {
 	var id messages.ProcessID
 	switch {

@@ -27,7 +27,7 @@ func outcome() map[string]any {
 	}, "wall_time_seconds", "output")
 }
 
-// outcome is the answer that a result makes; bounded says that the call itself bounded the output.
+// outcome turns a result into an answer. bounded says that the call itself bounded the output.
 func (s *Set) outcome(r *messages.Result, bounded bool) Answer {
 	o := Outcome{ChunkID: r.ChunkID, WallTimeSeconds: r.WallTime.Seconds(), OriginalTokenCount: new(r.OriginalTokens()), Output: r.OutputText()}
 	if r.Running {

@@ -57,8 +57,8 @@ type Call struct {
 // Begin begins a call and returns when it has its place: calls take effect in the order in which their Begin returned, and
 // are answered independently of each other. It does not block for longer than it takes to read the arguments.
 //
-// A context that ends takes the call back. That ends the command of an exec_command, which nobody but the caller knows; of
-// all other calls it ends the waiting and nothing else.
+// A context that ends cancels the call. That ends the command of an exec_command, which only the caller knows. For all other
+// calls it ends only the wait.
 func (s *Set) Begin(ctx context.Context, request Request) *Call {
 	c := &Call{done: make(chan struct{})}
 	begun := make(chan struct{})
@@ -109,7 +109,7 @@ func ProcessOf(raw json.RawMessage) messages.ProcessID {
 	return messages.ProcessID(said.Process)
 }
 
-// typed is an error as what all errors of execbus are.
+// typed converts an error to a *messages.Error, the type of all errors of execbus.
 func typed(err error) *messages.Error {
 	if known, ok := errors.AsType[*messages.Error](err); ok {
 		return known

@@ -25,7 +25,7 @@ func (s *stretch) next() int64 { return s.from + int64(len(s.bytes)) }
 
 func (s *stretch) text() string { return strings.ToValidUTF8(string(s.bytes), "\uFFFD") }
 
-// stretch reads what the arguments name, page by page. It ends before a hole: what is behind it is another stretch.
+// stretch reads the output that the arguments name, page by page. It stops before a hole; output after it is another stretch.
 func (s *Set) stretch(ctx context.Context, a arguments, length int) (*stretch, error) {
 	r := &stretch{process: a.process()}
 	read := messages.ReadOutput{Process: r.process, SkipLost: true, Max: min(max(length, 1), messages.MaxRead)}

@@ -1,6 +1,6 @@
-// Command agent is an agent without a model: a list of answers stands for one. It shows what a host does with execbus in a
-// turn: commands that go on between calls, input for them, a person who is asked, text for the model, and an end that leaves
-// nothing behind.
+// Command agent is an agent without a model: a list of answers takes its place. It shows what a host does with execbus in a
+// turn. It runs commands that go on between calls, sends them input, asks a person, makes text for the model, and leaves
+// nothing behind at the end.
 //
 // It repairs a small program in a temporary directory, and asks a person on the terminal before it removes anything.
 package main
@@ -36,8 +36,8 @@ type call struct {
 	Input  string
 }
 
-// model answers with what to do next, or nil when it is done. A real one is asked over the network and sees the whole
-// conversation; what the last call came to is enough here.
+// model answers with the next call, or nil when it is done. A real one is asked over the network and sees the whole
+// conversation; here the result of the last call is enough.
 type model func(turn int, last string) *call
 
 // repair is a model that knows what is wrong.
@@ -132,7 +132,7 @@ func (a *agent) do(ctx context.Context, c call) (string, error) {
 	return result.Text(), nil
 }
 
-// watch shows a person what the commands say, as they say it. The function that it returns waits for the end of that.
+// watch shows a person the output of the commands as it comes. It returns a function that waits until all of it is shown.
 func watch(session *execbus.Session, out io.Writer) (wait func(), err error) {
 	events, err := session.Events(execbus.Watch{})
 	if err != nil {

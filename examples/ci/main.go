@@ -57,7 +57,7 @@ func (r *runner) run(ctx context.Context) (done int, err error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return 0, err
 	}
-	// The state directory lets this run end what a run left that was killed together with its warden.
+	// If an earlier run was killed together with its warden, the state directory lets this run end the processes it left.
 	rt, err := execbus.Start(execbus.Options{StateDir: filepath.Join(r.out, ".state")})
 	if err != nil {
 		return 0, err
@@ -173,7 +173,7 @@ func (r *runner) record(ctx context.Context, n int, file *os.File) (messages.Exi
 	return none, errors.New("the events ended before the job")
 }
 
-// give ends a job that nobody records any more.
+// give ends a job that is no longer recorded.
 func (r *runner) give(process *execbus.Process) error {
 	_, err := process.Terminate(context.Background())
 	return err

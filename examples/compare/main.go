@@ -1,6 +1,6 @@
 // Command compare measures two of the examples beside the programs whose work they do: watch beside reflex, and webterm beside
-// gotty. It prints a table in Markdown. The originals come from the Go module proxy; one that is not to be had is reported, and
-// its column stays empty. Run it in the directory of the examples, on Linux: go run ./compare
+// gotty. It prints a table in Markdown. The originals come from the Go module proxy; an original that cannot be downloaded is
+// reported, and its column stays empty. Run it in the directory of the examples, on Linux: go run ./compare
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 			return measure.Watcher(binary, "-d", "none")
 		}},
 		{"webterm", "", measure.Terminal},
-		// No gotty was to be had when this was written: what speaks its protocol could not have been tried.
+		// No gotty was available when this was written, so code for its protocol could not have been tested.
 		{"gotty", "github.com/sorenisanerd/gotty", func(string) []string { return make([]string, 4) }},
 	}
 	lines := []string{"| |", "|---|", "| output lost, of commands that exit at once |", "| output lost, of a service that is restarted |",

@@ -97,7 +97,7 @@ type hearing struct {
 	parses       bool // it looks at the printed times
 }
 
-// listen lets all subscribers read everything that is published in a stretch of time, however late they have it.
+// listen lets all subscribers read everything that is published in a stretch of time, however late it arrives.
 func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, processes func(i int) []messages.ProcessID) (*hearing, error) {
 	ctx, cancel := context.WithTimeout(ctx, talkSettle+lasts+eventPatience)
 	defer cancel()

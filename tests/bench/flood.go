@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// floodSize is what goes through one PTY while a pair is timed; floodWhole is what does in the check before it.
+	// floodSize bytes go through one PTY while a pair is timed, and floodWhole bytes in the check before it.
 	floodSize  = 64 << 20
 	floodWhole = 512 << 20
 	// floodPatience bounds one flood.

@@ -95,7 +95,7 @@ func heapKiB() int {
 	return int(stats.HeapAlloc >> 10)
 }
 
-// availableMiB is what the kernel thinks can be had without swapping; a lot where it does not say.
+// availableMiB is the kernel's estimate of the memory available without swapping; a large number if there is no estimate.
 func availableMiB() int {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -47,8 +47,8 @@ var gone = []messages.ErrorCode{messages.ErrProcessEnded, messages.ErrUnknownPro
 // away are those of orders to a process that is ending, or has not quite begun.
 var away = append([]messages.ErrorCode{messages.ErrClosed, messages.ErrWrongState}, gone...)
 
-// typed checks the error of a call. The allowed codes fit the call; those of a session that is closing, of a caller who
-// has given up and of a warden that was killed are always understood.
+// typed checks the error of a call. The allowed codes are those that fit the call. The codes for a closing session, a
+// cancelled call and a killed warden are always accepted.
 func (st *step) typed(op string, err error, allowed ...messages.ErrorCode) (ok bool) {
 	if err == nil {
 		st.host.tally.add("answers")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// crew are the workers. What they are at is watched, so that one that hangs is found.
+// crew are the workers. Their current steps are watched, so that a hanging worker is found.
 type crew struct {
 	tasks []atomic.Pointer[task] // by worker
 	done  atomic.Int64           // steps
@@ -67,7 +67,7 @@ func (c *crew) slowest() (what string, age time.Duration) {
 	return what, age
 }
 
-// hopeless is how long a step takes that even the end of its context has not ended.
+// hopeless is the time after which a step hangs for good: even the end of its context has not ended it.
 const hopeless = 2 * patience
 
 // stacks are those of all goroutines.

@@ -41,7 +41,7 @@ func (f *faults) add(where, format string, args ...any) {
 	}
 }
 
-// tooMany reports whether to go on makes no sense.
+// tooMany reports whether there are too many faults to go on.
 func (f *faults) tooMany() bool {
 	_, total := f.all()
 	return total >= maxFaults

@@ -27,7 +27,7 @@ type host struct {
 	faults  *faults
 	nonce   string
 
-	// epoch counts twice for each killing of the warden: before and when it is over. What sees it change, or odd, was
+	// epoch is incremented before and after each killing of the warden. A step that sees it change, or sees an odd value, was
 	// disturbed.
 	epoch atomic.Int64
 	died  chan struct{} // the runtime has noticed the death of a warden
@@ -119,7 +119,7 @@ func (h *host) killWarden() {
 	}
 }
 
-// stopWarden stops it, as a command may. The runtime has it go on, and no step may notice more than a delay.
+// stopWarden stops the warden, as a command could. The runtime lets it continue, and no step may notice more than a delay.
 func (h *host) stopWarden() {
 	switch stopped, err := signalChild(syscall.SIGSTOP, newestWarden(), os.Getpid(), wardenName); {
 	case err != nil:

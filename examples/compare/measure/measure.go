@@ -1,5 +1,5 @@
-// Package measure runs a program that runs commands, and sees how much of their output is lost and how many of their daemons
-// are left. What is left it ends. It needs /proc. It panics with an error if something cannot be measured.
+// Package measure runs a program that runs commands, and measures how much of their output is lost and how many of their
+// daemons are left. It ends those daemons. It needs /proc. It panics with an error if something cannot be measured.
 package measure
 
 import (
@@ -103,8 +103,8 @@ func (h host) left(line string) (pids []int) {
 	return pids
 }
 
-// lost says how much of what was said is not in the output. A terminal may put ^C in front of a line. What arrived was said, also
-// if tee was killed before it could note it.
+// lost says how many bytes were written and how many of them are missing from the output. A terminal may put ^C before a line.
+// Bytes that arrived count as written even if tee was killed before it could record them.
 func (h host) lost(output []byte) (said, lost int) {
 	arrived := 8 * len(regexp.MustCompile(`(?m)\d{7}\r*$`).FindAll(output, -1))
 	said = max(arrived, len(h.text("said")))
