@@ -228,6 +228,7 @@ func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
 			if !first.Running {
 				t.Fatalf("%+v", first)
 			}
+			awaitThat(t, "the start", func() bool { return len(probe.Of[messages.ExecStarted](s.events, nil)) > 0 })
 			result := s.write(first.Process, "go\n")
 			if result.Status != messages.StatusExited(7) || result.Denial == nil {
 				t.Errorf("answered %v, %v", result.Status, result.Denial)
