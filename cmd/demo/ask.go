@@ -17,14 +17,14 @@ import (
 type asked struct {
 	messages.Question
 	file   string                 // where rules are written
-	over   <-chan struct{}        // nobody wants to know any more
+	over   <-chan struct{}        // closed when the answer is no longer wanted
 	answer chan messages.Decision // of size one
 }
 
-// errUnanswered is an approver's answer if it has none.
+// errUnanswered is the error of an approver that got no answer.
 var errUnanswered = fmt.Errorf("nobody answered")
 
-// asker is an approver that has questions answered at a keyboard.
+// asker is an approver that asks a person at the keyboard.
 type asker struct {
 	policies *policies
 	asks     chan *asked
@@ -55,7 +55,7 @@ func (a *asker) Approve(ctx context.Context, q messages.Question) (messages.Deci
 	}
 }
 
-// stopOthers ends what waits for an answer behind a question that was answered with x. It comes first, so that none of it is
+// stopOthers aborts the other pending questions after one was answered with x. It runs before the next question could be
 // shown.
 func (a *asker) stopOthers(ctx context.Context, but messages.QuestionID) {
 	waiting, _ := a.session.Questions(ctx) // a session that has ended has none
@@ -80,7 +80,7 @@ var keysOf = []struct {
 	{'x', messages.DecisionAborted, "no, and stop", "no, and stop: nothing else that waits for an answer runs either (also Ctrl-C)"},
 }
 
-// offers says whether an answer is among those to choose from.
+// offers reports whether the question offers an answer.
 func (a *asked) offers(kind messages.DecisionKind) bool {
 	return slices.ContainsFunc(a.Choices, func(c messages.Choice) bool { return c.Kind == kind })
 }
@@ -106,8 +106,8 @@ func (a *asked) keys() string {
 	return fmt.Sprintf("%s? [%s, ? shows all of it] ", a.ID, strings.Join(keys, "/"))
 }
 
-// show is the question in at most five lines, with the prompt six. What a program wrote is escaped. What does not fit is
-// announced: nobody is to approve what they cannot see.
+// show returns the question in at most five lines, or six with the prompt. Text from a program is escaped. Cut text is marked
+// as cut: nobody should approve what they cannot see.
 func (a *asked) show(columns int) string {
 	lines := []string{
 		fmt.Sprintf("%s: may this run in %s, %s?", a.ID, visible(a.Dir), a.confinement()),
@@ -132,7 +132,7 @@ func (a *asked) show(columns int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// why is what speaks for asking, and what cannot be seen in the command itself.
+// why returns the reason for the question, and facts that the command itself does not show.
 func (a *asked) why() string {
 	var parts []string
 	if a.Reason != "" {
@@ -151,12 +151,12 @@ func (a *asked) why() string {
 		parts = append(parts, fmt.Sprintf("%d commands", n))
 	}
 	if a.OpenInput {
-		parts = append(parts, "what is typed into it later is not asked about")
+		parts = append(parts, "there will be no question about later input")
 	}
 	return strings.Join(parts, "; ")
 }
 
-// hosts are the machines that the command names.
+// hosts returns the hosts that the command names.
 func (a *asked) hosts() (hosts []string) {
 	for _, s := range a.Segments {
 		for _, host := range s.Hosts {
@@ -166,12 +166,12 @@ func (a *asked) hosts() (hosts []string) {
 	return hosts
 }
 
-// again is the question in one line.
+// again returns the question in one line.
 func (a *asked) again(columns int) string {
 	return fit(fmt.Sprintf("%s: %s", a.ID, a.Display), columns) + "\n"
 }
 
-// fit makes a text one line of the window, and says so if something is missing.
+// fit shortens a text to one line of the window, and marks it if it was cut.
 func fit(text string, columns int) string {
 	if columns == 0 {
 		columns = 80
@@ -184,7 +184,7 @@ func fit(text string, columns int) string {
 	return string(runes[:columns-1-utf8.RuneCountInString(cut)]) + cut
 }
 
-// showAll is the question with all that is known.
+// showAll returns the question with everything known about it.
 func (a *asked) showAll() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: may this run?\n    %s\n", a.ID, a.Display)
@@ -196,7 +196,7 @@ func (a *asked) showAll() string {
 	}
 	fmt.Fprintf(&b, "  in %s, %s\n", visible(a.Dir), a.confinement())
 	if a.OpenInput {
-		b.WriteString("  its input stays open: what is typed into it later is not asked about\n")
+		b.WriteString("  its input stays open: there will be no question about later input\n")
 	}
 	if a.Reason != "" {
 		fmt.Fprintf(&b, "  because: %s\n", a.Reason)
@@ -217,7 +217,7 @@ func (a *asked) showAll() string {
 	return b.String()
 }
 
-// showSegments is what runs, a line for each command.
+// showSegments lists the commands that would run, one per line.
 func (a *asked) showSegments(b *strings.Builder) {
 	for _, s := range a.Segments {
 		fmt.Fprintf(b, "  runs: %s\n", s.Display)
@@ -281,7 +281,7 @@ func answered(id messages.QuestionID, d messages.Decision) string {
 	}
 }
 
-// visible is a text in which everything can be seen: quoted, if something in it could not.
+// visible returns a text with nothing hidden in it: it is quoted if it has invisible characters.
 func visible(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.QuoteToASCII(text)

@@ -10,12 +10,12 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// passage is a stretch of time in which every key goes to a command, and what that says goes to the terminal unchanged.
+// passage is a period in which every key goes to a command, and its output goes to the terminal unchanged.
 type passage struct {
 	job    *job
-	sticky bool // until the command ends or Ctrl-] is typed; otherwise until what is typed is shown again
+	sticky bool // until the command ends or Ctrl-] is typed; otherwise until the terminal echoes again
 	began  bool // the line editor has left the terminal to us
-	last   byte // of what was shown
+	last   byte // byte that was shown
 }
 
 // leaveKey is Ctrl-], which leaves a command that gets every key.
@@ -59,11 +59,11 @@ func (h *host) pressed(p *passage, keys []byte) {
 	select {
 	case p.job.input <- keys:
 	default:
-		h.view.note(fmt.Sprintf("[%d] does not take what is typed", p.job.id))
+		h.view.note(fmt.Sprintf("[%d] does not read its input", p.job.id))
 	}
 }
 
-// typist writes what is typed into a job, until the job is over.
+// typist writes typed keys to a job until the job is over.
 func (h *host) typist(j *job, away <-chan struct{}) {
 	for {
 		select {
@@ -77,7 +77,7 @@ func (h *host) typist(j *job, away <-chan struct{}) {
 	}
 }
 
-// beginPass is told by the keyboard: the line editor shows nothing any more. ahead is what was typed and not entered.
+// beginPass runs when the line editor has released the terminal. ahead is the text that was typed but not entered.
 func (h *host) beginPass(p *passage, ahead string) {
 	if h.passing != p {
 		return
@@ -93,7 +93,7 @@ func (h *host) beginPass(p *passage, ahead string) {
 	s.leave()
 	_ = h.terminal.raw()
 	if h.terminal.pasted {
-		s.raw([]byte(pasteOff)) // programs that want the marks say so
+		s.raw([]byte(pasteOff)) // programs that want the marks turn them on
 	}
 	if j.redraw {
 		h.redraw(j)
@@ -118,7 +118,7 @@ func (h *host) tellWayBack(j *job) {
 	}
 }
 
-// passOn shows what a command says, as it says it.
+// passOn shows the output of a command unchanged.
 func (h *host) passOn(p *passage, text []byte) {
 	if len(text) > 0 {
 		p.last = text[len(text)-1]
@@ -162,7 +162,7 @@ func (h *host) endPass(note string) {
 	h.reprompt()
 }
 
-// redraw has a full-screen program draw everything again: it does when its window changes.
+// redraw makes a full-screen program draw everything again, by changing the size of its window.
 func (h *host) redraw(j *job) {
 	j.redraw = false
 	if !j.alt {
@@ -177,7 +177,7 @@ func (h *host) redraw(j *job) {
 	}()
 }
 
-// alternate looks for a switch to the alternate screen and back, which full-screen programs make. A sequence may come in
+// alternate looks for switches to the alternate screen and back, which full-screen programs use. A sequence may arrive in
 // pieces.
 func (j *job) alternate(p []byte) (entered bool) {
 	text := append(j.tail, p...)
@@ -219,5 +219,5 @@ func foreground(h *host, arguments string) (question, error) {
 	return nil, badUsage(fmt.Sprintf("%d does not run; :ps lists what does", id))
 }
 
-// toTerminal writes what must reach the terminal as it is. A terminal that is gone ends us by SIGHUP.
+// toTerminal writes bytes to the terminal unchanged. If the terminal is gone, SIGHUP ends this process.
 func toTerminal(p []byte) { _, _ = os.Stdout.Write(p) }

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// clean makes a line of a command's output fit to be shown among others: it takes out what would move the cursor, change
-// the terminal or ring its bell, and shows what is left where the line was overwritten. Colours stay if they may.
+// clean makes a line of a command's output safe to show among others. It removes everything that would move the cursor, change
+// the terminal or ring its bell. Overwritten text is left out. Colours stay if allowed.
 func clean(row string, colour bool) string {
 	row = strings.TrimRight(row, "\r\n")
 	if i := strings.LastIndexByte(row, '\r'); i >= 0 {
@@ -36,7 +36,7 @@ func clean(row string, colour bool) string {
 	return string(kept)
 }
 
-// sequence is the length of the escape sequence that runes begin with.
+// sequence returns the length of the escape sequence at the beginning of runes.
 func sequence(runes []rune) int {
 	if len(runes) < 2 {
 		return len(runes)

@@ -56,7 +56,7 @@ func (c *command) run(session *execbus.Session) int {
 			OpenStdin: true}
 		if _, err := c.session.Start(ctx, request); err != nil {
 			c.failed <- err
-			if !errors.Is(err, messages.ErrRejected) { // whose events say more
+			if !errors.Is(err, messages.ErrRejected) { // the events of a rejected call say more
 				events.Close()
 			}
 		}
@@ -86,7 +86,7 @@ func (c *command) run(session *execbus.Session) int {
 	return fail(errors.New("the events ended before the command"))
 }
 
-// notStarted is the exit code of a command that never ran, because of err or what Exec says.
+// notStarted returns the exit code of a command that never ran. The reason is err or the error of Exec.
 func (c *command) notStarted(ctx context.Context, err error) int {
 	select {
 	case err = <-c.failed:
@@ -99,7 +99,7 @@ func (c *command) notStarted(ctx context.Context, err error) int {
 	return code
 }
 
-// exitCode is that of the leader, however the process ended.
+// exitCode returns the leader's exit code, however the process ended.
 func (c *command) exitCode(ctx context.Context, e messages.ExecEnded) int {
 	if code, known := e.Status.Code(); known {
 		return code
@@ -116,11 +116,11 @@ func (c *command) show(e messages.OutputDelta) {
 	if e.Stream == messages.StreamStderr {
 		out = os.Stderr
 	}
-	_, _ = out.Write(e.Bytes) // a reader that went away ends us by SIGPIPE, and the warden ends the command
+	_, _ = out.Write(e.Bytes) // if the reader is gone, SIGPIPE ends this process, and the warden ends the command
 }
 
-// forwardInput passes on what comes from our input until it ends or the command takes no more. Questions are asked on the
-// same terminal.
+// forwardInput passes our input on to the command until the input ends or the command takes no more. Questions are asked on
+// the same terminal.
 func (c *command) forwardInput() {
 	defer c.terminal.restoreOnPanic()
 	var asks chan *asked
@@ -128,7 +128,7 @@ func (c *command) forwardInput() {
 		asks = c.asker.asks
 	}
 	started := c.started
-	var all, forwarded <-chan []byte // what is typed; nothing is read before somebody wants it
+	var all, forwarded <-chan []byte // typed input; it is read only on demand
 	for {
 		select {
 		case question := <-asks:
@@ -152,7 +152,7 @@ func (c *command) forwardInput() {
 	}
 }
 
-// ask puts one question on the terminal, and waits until it is over. What is typed meanwhile is not for the command.
+// ask puts one question on the terminal, and waits until it is over. Input typed meanwhile does not go to the command.
 func (c *command) ask(question *asked, input <-chan []byte) {
 	if err := c.terminal.cbreak(); err != nil {
 		fail(err)
@@ -172,13 +172,13 @@ func (c *command) ask(question *asked, input <-chan []byte) {
 		keys.answer(messages.Decision{Kind: messages.DecisionAborted})
 	}
 	e.SetPrompt("")
-	_, _ = e.Write(nil) // takes the prompt away
+	_, _ = e.Write(nil) // removes the prompt
 	if c.running() {
 		_ = c.terminal.raw()
 	}
 }
 
-// running says whether the command has started.
+// running reports whether the command has started.
 func (c *command) running() bool {
 	select {
 	case <-c.started:
@@ -188,15 +188,15 @@ func (c *command) running() bool {
 	}
 }
 
-// write waits until the command has taken the input: that is how a full pipe reaches our own input.
+// write waits until the command has taken the input, so a full pipe to the command also stops the reading of our own input.
 func (c *command) write(p []byte) bool {
 	input := messages.WriteStdin{Process: c.id, Bytes: p, UntilTaken: true, Patience: new(1000 * time.Hour)}
 	_, err := c.session.Write(context.Background(), input)
 	return err == nil
 }
 
-// forwardSignals passes on what is meant for the command. SIGTERM and SIGHUP end it with everything it started. A signal that
-// comes before it runs is for the demo, which may be asking.
+// forwardSignals passes signals on to the command. SIGTERM and SIGHUP end it with everything it started. A signal that arrives
+// before the command runs is for the demo, which may be asking a question.
 func (c *command) forwardSignals(signals <-chan os.Signal, interrupt context.CancelCauseFunc) {
 	defer c.terminal.restoreOnPanic()
 	for received := range signals {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// mostShown bounds the list of what a word can become.
+// mostShown bounds the list of completions.
 const mostShown = 40
 
-// complete completes the word before the cursor: a verb behind a colon, the name of a program in front of a line, or else of
-// a file. others lists what it can become if that is not clear.
+// complete completes the word before the cursor: a verb after a colon, a program at the start of a line, or else a file.
+// others lists the possible completions if there are several.
 func complete(line string, pos int, dir string) (completed string, at int, others string) {
 	runes := []rune(line)
 	before, after := string(runes[:pos]), string(runes[pos:])
@@ -51,7 +51,7 @@ func complete(line string, pos int, dir string) (completed string, at int, other
 	return whole + after, len([]rune(whole)), others
 }
 
-// programs are what PATH has.
+// programs returns the programs on PATH.
 func programs(word string) (names []string) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		entries, _ := os.ReadDir(dir)
@@ -64,7 +64,7 @@ func programs(word string) (names []string) {
 	return names
 }
 
-// paths are files and directories below the directory in which commands run. A name that a shell would take apart is left out.
+// paths returns files and directories, relative to the directory in which commands run. Names that would need quoting are left out.
 func paths(word, here string) (names []string) {
 	dir, _ := filepath.Split(word)
 	look := dir

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// describe is an event in one line.
+// describe returns an event in one line.
 func describe(event messages.Event) string {
 	from := event.From()
 	text := fmt.Sprintf("event %s %s", from.At.Format("15:04:05.000"), event.Kind())

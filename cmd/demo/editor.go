@@ -15,8 +15,8 @@ type editor struct{ *term.Terminal }
 
 const prompt = "demo> "
 
-// newEditor edits lines that are typed on the keyboard. interrupted is called with what stood on the line when Ctrl-C
-// cleared it.
+// newEditor returns an editor for lines typed on the keyboard. When Ctrl-C clears the line, interrupted is called with the
+// text that was on it.
 func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor {
 	e := editor{term.NewTerminal(struct {
 		io.Reader
@@ -55,14 +55,14 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 	return e
 }
 
-// Keys of the line.
+// Keys that the line handles itself.
 const (
 	searchKey     = 0x12 // Ctrl-R
 	backgroundKey = 0x1a // Ctrl-Z
 	completeKey   = '\t'
 )
 
-// special handles keys that mean something on the line of the host.
+// special handles the keys that have a meaning on the host's line.
 func (k *keyboard) special(typed string, pos int, key rune) (string, int, bool) {
 	switch key {
 	case submitKey:
@@ -97,10 +97,10 @@ func (k *keyboard) special(typed string, pos int, key rune) (string, int, bool) 
 
 func (e editor) resize(size messages.Size) {
 	size = size.OrDefault()
-	_ = e.SetSize(int(size.Cols), int(size.Rows)) // the next output tells whether the terminal is gone
+	_ = e.SetSize(int(size.Cols), int(size.Rows)) // if the terminal is gone, the next write fails
 }
 
-// history is what the arrow keys bring back, the newest last.
+// history holds the lines that the arrow keys bring back, the newest last.
 type history struct {
 	keyboard *keyboard
 	entries  []string
@@ -108,7 +108,7 @@ type history struct {
 	at       int     // of what it has found
 }
 
-// search finds the newest entry that contains what was typed; with Ctrl-R again, the one before.
+// search finds the newest entry that contains the typed text. Each further Ctrl-R finds the one before.
 func (h *history) search(typed string) (line string, found bool) {
 	from := 0
 	if h.sought == nil {
@@ -128,7 +128,7 @@ func (h *history) search(typed string) (line string, found bool) {
 // historyLength bounds a history.
 const historyLength = 1000
 
-// Add implements term.History. Neither nothing nor the same again is remembered, and no answer to a question.
+// Add implements term.History. It skips empty lines, repetitions of the last line, and answers to questions.
 func (h *history) Add(entry string) {
 	if entry == "" || h.keyboard.state == explaining || h.Len() > 0 && h.At(0) == entry {
 		return

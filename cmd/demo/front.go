@@ -10,26 +10,26 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// ttyState is how a command's terminal is set up.
+// ttyState is the state of a command's terminal.
 type ttyState struct {
-	known   bool // false: nobody may look
+	known   bool // false: we are not allowed to look
 	reading bool // a program waits for a line
-	hidden  bool // what is typed is not shown, as for a password
+	hidden  bool // input is not echoed, as for a password
 	raw     bool // programs get each key
 }
 
-// What is typed goes to the command in front while that reads its terminal. A line that comes while it does not waits, as
-// what is typed ahead does in any terminal: until the command reads, or until it has ended and the shell may have the line.
+// Typed lines go to the command in front while it reads its terminal. While it does not read, a line waits, as typed-ahead
+// input does in any terminal. It waits until the command reads, or until the command has ended and the shell gets the line.
 
 // The watch over the terminal of the command in front.
 const (
 	watchPeriod = 150 * time.Millisecond
-	watchPause  = 20 * time.Millisecond // between two looks, however much the command says
-	watchTries  = 15                    // before the command gets every key because nobody may look
+	watchPause  = 20 * time.Millisecond // between two looks, however much the command writes
+	watchTries  = 15                    // failed looks before the command gets every key
 	promptDelay = 500 * time.Millisecond
 )
 
-// watch looks at the terminal of the command in front as long as it is that, and tells the loop what has changed.
+// watch looks at the terminal of a command as long as the command is in front, and tells the loop about changes.
 func (h *host) watch(j *job, leader int) {
 	away := j.away // another one if it comes back
 	var p *probe
@@ -48,8 +48,8 @@ func (h *host) watch(j *job, leader int) {
 		if state.known {
 			unknown = 0
 		} else if unknown++; !living(leader) {
-			return // its end is told by an event
-		} else if unknown < watchTries { // one that begins or ends lets nobody look for a moment
+			return // an event reports its end
+		} else if unknown < watchTries { // for a moment, a starting or ending process cannot be looked at
 			select {
 			case <-away:
 				return
@@ -84,7 +84,7 @@ func (h *host) watch(j *job, leader int) {
 	}
 }
 
-// say has a job's watch look soon.
+// say makes a job's watch look soon.
 func (j *job) say() {
 	select {
 	case j.said <- struct{}{}:
@@ -92,8 +92,8 @@ func (j *job) say() {
 	}
 }
 
-// looked takes a new state of the terminal of the command in front. What was seen before a line went to the command says
-// nothing about it, unless the look was asked for.
+// looked handles a new state of the terminal of the command in front. After a line was sent to the command, older states are
+// stale: they are ignored until a requested look has reported.
 func (h *host) looked(j *job, state ttyState, asked bool) {
 	if j != h.front || j.fed && !asked {
 		return
@@ -112,7 +112,7 @@ func (h *host) looked(j *job, state ttyState, asked bool) {
 	h.reprompt()
 }
 
-// feed gives a line that waits to the command in front, if that reads.
+// feed gives a waiting line to the command in front, if it reads.
 func (h *host) feed() {
 	j := h.front
 	if j == nil || !j.state.reading || j.state.hidden || h.passing != nil || len(h.waiting) == 0 {
@@ -124,7 +124,7 @@ func (h *host) feed() {
 	l.done(0)
 }
 
-// typed is what a terminal would send for a line.
+// typed returns the bytes that a terminal would send for a line.
 func (l line) typed() string {
 	if l.end {
 		return "\x04"
@@ -132,7 +132,7 @@ func (l line) typed() string {
 	return l.text + "\r"
 }
 
-// type_ gives a command input. Until it has been looked at again nobody knows whether it reads.
+// type_ gives a command input. Whether the command still reads is unknown until the next look.
 func (h *host) type_(j *job, text string) {
 	j.fed, j.state.reading = true, false
 	go func() {
@@ -159,13 +159,13 @@ func (h *host) write(j *job, p []byte) error {
 func (h *host) wait(l line) {
 	h.waiting = append(h.waiting, l)
 	if j := h.front; j != nil && j.id != 0 && time.Since(j.began) > promptDelay {
-		h.view.note(fmt.Sprintf("%q waits: [%d] does not read now. It gets the line when it does, or your shell when it has ended. "+
+		h.view.note(fmt.Sprintf("%q waits: [%d] is not reading now. It gets the line when it reads, or your shell does when it has ended. "+
 			"Ctrl-Z puts it into the background, and your shell gets the line now.", l.text, j.id))
 	}
 	h.feed()
 }
 
-// next gives the shell the lines that have waited for a command that is not in front any more.
+// next gives the shell the lines that were waiting for a command that is no longer in front.
 func (h *host) next() {
 	for h.front == nil && h.changing == nil && len(h.waiting) > 0 && !h.quitting {
 		l := h.waiting[0]
@@ -176,7 +176,7 @@ func (h *host) next() {
 	}
 }
 
-// reprompt shows who gets what is typed.
+// reprompt shows where typed lines go.
 func (h *host) reprompt() {
 	if h.keys == nil || h.passing != nil {
 		return
@@ -197,7 +197,7 @@ func (h *host) reprompt() {
 	}
 }
 
-// queue says that lines wait.
+// queue returns a note for the prompt if lines are waiting.
 func (h *host) queue() string {
 	switch n := len(h.waiting); n {
 	case 0:
@@ -209,7 +209,7 @@ func (h *host) queue() string {
 	}
 }
 
-// asks is the prompt of a command that reads: what it has said last, if that was no whole line.
+// asks returns the prompt of a command that reads: the incomplete line that it wrote last, if any.
 func (h *host) asks(j *job) string {
 	who := fmt.Sprintf("[%d] ", j.id)
 	said := strings.TrimLeft(clean(string(j.rest), false), " ")
@@ -219,7 +219,7 @@ func (h *host) asks(j *job) string {
 	return who + said
 }
 
-// short is the beginning of a text, in one line.
+// short returns the beginning of a text, in one line.
 func short(text string, most int) string {
 	runes := []rune(clean(toMarks(strings.TrimSpace(text)), false))
 	if len(runes) > most {

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// The interactive demo is two processes. A panic in any goroutine, a fatal error of the Go runtime or SIGKILL leave a
-// process no chance to restore the terminal. So the host works in a child, and its parent, the guard, does nothing but
+// The interactive demo is two processes. After a panic in any goroutine, a fatal error of the Go runtime or SIGKILL, a
+// process cannot restore the terminal. So the host works in a child, and its parent, the guard, does nothing but
 // wait for it and restore the terminal. If it is the guard that is killed, the host sees its lifeline close.
 
-// lifelineVariable tells the host that it has a guard, and which descriptor its lifeline is.
+// lifelineVariable tells the host that it has a guard, and gives the descriptor of its lifeline.
 const lifelineVariable = "EXECBUS_DEMO_LIFELINE"
 
-// lifelineFD is the first descriptor behind the standard ones.
+// lifelineFD is the first descriptor after the standard ones.
 const lifelineFD = 3
 
-// guardPatience is how long a host may take to end after it was asked to. It gives up by itself before that.
+// guardPatience is how long a host may take to end after it was asked to. A host normally gives up before that.
 const guardPatience = shutdownTime + 5*time.Second
 
-// guard runs the interactive host in a child and gives the terminal back when that has ended, in whatever way.
+// guard runs the interactive host in a child and restores the terminal when the host has ended, in whatever way.
 func guard(t *terminal) int {
 	self, err := os.Executable()
 	if err != nil {
 		return fail(fmt.Errorf("cannot find the program itself to start it again: %w", err))
 	}
-	reads, writes, err := os.Pipe() // ends with us: nobody else has the writing end
+	reads, writes, err := os.Pipe() // closes when this process ends: no other process has the writing end
 	if err != nil {
 		return fail(err)
 	}
@@ -52,7 +52,7 @@ func guard(t *terminal) int {
 	return workerCode(err)
 }
 
-// passOn gives signals to the host, and ends one that does not end.
+// passOn passes signals on to the host, and kills a host that does not end.
 func passOn(signals <-chan os.Signal, worker *os.Process) {
 	for received := range signals {
 		_ = worker.Signal(received)
@@ -77,19 +77,19 @@ func workerCode(err error) int {
 	} else if code != crashed {
 		return code
 	}
-	fmt.Fprintf(os.Stderr, "\ndemo: the demo crashed (%v); the terminal is as it was, and what ran has been ended\n", exit)
+	fmt.Fprintf(os.Stderr, "\ndemo: the demo crashed (%v); the terminal has been restored, and all running commands have been ended\n", exit)
 	return code
 }
 
 // crashed is the exit code of a Go program that panics.
 const crashed = 2
 
-// lifeline returns what is closed when the guard is gone; nil where there is no guard.
+// lifeline returns a channel that is closed when the guard is gone, or nil if there is no guard.
 func lifeline() io.Reader {
 	if os.Getenv(lifelineVariable) == "" {
 		return nil
 	}
-	_ = os.Unsetenv(lifelineVariable) // it is not for the commands
+	_ = os.Unsetenv(lifelineVariable) // commands must not inherit it
 	syscall.CloseOnExec(lifelineFD)
 	return os.NewFile(lifelineFD, "lifeline")
 }

@@ -17,9 +17,9 @@ import (
 type view interface {
 	output(j *job, stream messages.Stream, p []byte)
 	ended(j *job, end messages.ExecEnded)
-	flush()             // shows what was held back because its line is not complete
-	answer(text string) // what was asked for
-	note(text string)   // what the demo has to say
+	flush()             // shows text that was held back because its line is incomplete
+	answer(text string) // the result of a verb
+	note(text string)   // a message from the demo
 	fail(err error)
 	close()
 }
@@ -30,12 +30,12 @@ type host struct {
 	session  *execbus.Session
 	policies *policies
 	view     view
-	terminal *terminal // nil: the lines come from somewhere else, and commands run on pipes
+	terminal *terminal // nil: the lines come from elsewhere, and commands run on pipes
 	yield    time.Duration
 
 	jobs       map[messages.CallID]*job // that have not ended
 	calls      int
-	front      *job     // the one whose output has no number in front, and that gets what is typed while it reads
+	front      *job     // its output has no number in front, and it gets typed lines while it reads
 	waiting    []line   // typed ahead
 	passing    *passage // while a command gets every key
 	keys       *keyboard
@@ -43,25 +43,25 @@ type host struct {
 	dir        string // where commands run
 	variables  messages.EnvironmentPolicy
 	changing   context.CancelFunc // ends a line that changes the directory or the environment; nil: none runs
-	told       map[string]bool    // hints that were given
+	told       map[string]bool    // hints that were shown
 	showEvents bool
 	quitting   bool
-	code       int // to end with: the last line's, if nothing else says so
+	code       int // exit code: that of the last line, unless something else sets it
 	lost       error
 
 	lines   chan line
-	events  chan messages.Event // closed when none will come
+	events  chan messages.Event // closed after the last one
 	updates chan func()
 	over    chan struct{} // closed when the loop has ended
 }
 
-// newHost starts what runs commands. Without an approver nobody is asked.
+// newHost starts a runtime and a session for commands. Without an approver nobody is asked.
 func newHost(t *terminal, yield time.Duration, p *policies, approver execbus.Approver) (*host, error) {
 	rt, session, err := p.start(approver, onScreen(t))
 	if err != nil {
 		return nil, err
 	}
-	dir, _ := os.Getwd() // the session's, if nobody says otherwise
+	dir, _ := os.Getwd() // the session's default
 	return &host{rt: rt, dir: dir, variables: onScreen(t), session: session, policies: p, terminal: t, yield: yield,
 		jobs: map[messages.CallID]*job{}, told: map[string]bool{}, lines: make(chan line), events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
 }
@@ -81,7 +81,7 @@ func onScreen(t *terminal) messages.EnvironmentPolicy {
 	return policy
 }
 
-// tell has the loop do something. It is for goroutines.
+// tell runs a function in the loop. It is for goroutines.
 func (h *host) tell(update func()) {
 	select {
 	case h.updates <- update:
@@ -132,7 +132,7 @@ func (h *host) run(signals <-chan os.Signal) int {
 	}
 }
 
-// leave is the end of the loop: no event will come.
+// leave handles the end of the loop, after the last event.
 func (h *host) leave() int {
 	h.endPass("")
 	h.view.flush()
@@ -145,7 +145,7 @@ func (h *host) leave() int {
 	return h.code
 }
 
-// quit ends everything; the loop goes on until no more events come.
+// quit ends everything; the loop continues until the last event.
 func (h *host) quit(code int) {
 	if h.quitting {
 		return
@@ -154,13 +154,13 @@ func (h *host) quit(code int) {
 	h.waiting = nil
 	h.endPass("")
 	if n := len(h.jobs); n > 0 && h.terminal != nil {
-		h.view.note("Ending what still runs.")
+		h.view.note("Ending everything that still runs.")
 	}
 	go func() {
 		if err := shutdown(h.rt); err != nil {
 			fail(err)
 			h.terminal.restore()
-			os.Exit(exitCodeOf(err)) // the warden ends what is left
+			os.Exit(exitCodeOf(err)) // the warden ends the rest
 		}
 	}()
 }
@@ -188,7 +188,7 @@ func (h *host) line(l line) {
 	switch {
 	case h.quitting:
 	case l.to != nil && l.to != h.front:
-		h.view.note(fmt.Sprintf("[%d] has ended and did not read this line, and your shell does not get it either. The arrow key "+
+		h.view.note(fmt.Sprintf("[%d] ended without reading this line, and your shell does not get it either. The up arrow "+
 			"brings it back.", l.to.id))
 		l.done(1)
 	case strings.HasPrefix(text, ":"):

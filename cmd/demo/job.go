@@ -18,27 +18,27 @@ type job struct {
 	id          messages.ProcessID // zero until it has started
 	background  bool
 	interrupted bool      // before it had started
-	rest        []byte    // of its output: a line without its end
-	spoke       time.Time // began with that line
+	rest        []byte    // incomplete last line of its output
+	spoke       time.Time // when that line began
 	script      string
 	began       time.Time
 
-	// What is known of its terminal; see front.go and attach.go.
+	// The state of its terminal; see front.go and attach.go.
 	probe  *probe
 	state  ttyState
-	fed    bool               // it got a line, and has not been looked at since
+	fed    bool               // it got a line, and there has been no look since
 	alt    bool               // it is on the alternate screen
-	tail   []byte             // of its output, for sequences in pieces
+	tail   []byte             // end of its output, for sequences in pieces
 	redraw bool               // when it gets the terminal
-	input  chan []byte        // that is typed into it
+	input  chan []byte        // typed keys for it
 	said   chan struct{}      // of size one: look soon
-	stale  chan struct{}      // of size one: and say what there is
-	away   chan struct{}      // closed when it is not in front any more
+	stale  chan struct{}      // of size one: look soon, and report in any case
+	away   chan struct{}      // closed when it is no longer in front
 	letGo  context.CancelFunc // ends the wait for the command, not the command
 	done   func(code int)
 }
 
-// typedAhead is how many chunks of keys may wait for a command that does not take them.
+// typedAhead is how many chunks of keys may wait for a command that does not read them.
 const typedAhead = 64
 
 // start runs a line as a script of the user's shell. There is no job in front.
@@ -50,7 +50,7 @@ func (h *host) start(script string, done func(code int)) {
 		away: make(chan struct{})}
 	h.jobs[j.call], h.front = j, j
 	request := messages.ExecCommand{Call: j.call, Script: script}
-	if h.terminal == nil { // it is waited for by its events
+	if h.terminal == nil { // the loop waits for its events
 		go func() {
 			_, err := h.session.Start(ctx, request)
 			h.tell(func() { h.answered(j, false, err) })
@@ -64,8 +64,8 @@ func (h *host) start(script string, done func(code int)) {
 	}()
 }
 
-// answered is the answer to the call that started a job, and whether its time is over before the job is. What the command said
-// came as events.
+// answered handles the answer to the call that started a job. The yield time may be over before the job is. The output of the
+// command came as events.
 func (h *host) answered(j *job, late bool, err error) {
 	switch {
 	case errors.Is(err, messages.ErrCancelled): // by toBack
@@ -121,7 +121,8 @@ func (h *host) retire(j *job) {
 	h.reprompt()
 }
 
-// goesOn stops waiting for a job in the background. One that has not started is waited for: there may be a question about it.
+// goesOn stops waiting for a job in the background. It keeps waiting for a job that has not started: there may be a question
+// about it.
 func (h *host) goesOn(j *job) {
 	j.letGo()
 	h.view.note(fmt.Sprintf("[%d] goes on in the background. :fg %d brings it back.", j.id, j.id))
@@ -185,8 +186,8 @@ func (h *host) event(event messages.Event) {
 	}
 }
 
-// output shows what a job says: as it is while the job has the terminal, and in lines otherwise. What a full-screen program
-// draws in the background is for nobody.
+// output shows the output of a job: unchanged while the job has the terminal, and in lines otherwise. The drawing of a
+// full-screen program in the background is dropped.
 func (h *host) output(j *job, e messages.OutputDelta) {
 	if h.terminal == nil {
 		h.view.output(j, e.Stream, e.Bytes)
@@ -206,19 +207,19 @@ func (h *host) output(j *job, e messages.OutputDelta) {
 	}
 }
 
-// absence says what to do about a command that nobody could be asked about.
+// absence explains what to do if a command needed an answer and nobody could be asked.
 func absence(event messages.Event) string {
 	if decision, ok := event.(messages.ToolDecision); !ok || decision.Source != messages.DecidedByAbsence {
 		return ""
 	}
-	return "Nobody is asked where input or output is no terminal. Allow the command with --rules, or choose another --approval."
+	return "Nobody can be asked, because input or output is not a terminal. Allow the command with --rules, or choose another --approval."
 }
 
-// interrupt is Ctrl-C, with what stood on the line: it is for the command in front, or else, on an empty line, for the
-// one that was started last.
+// interrupt handles Ctrl-C, with the text that was on the line. The signal goes to the command in front. If there is none and
+// the line was empty, it goes to the command that was started last.
 func (h *host) interrupt(typed string) {
 	target := h.front
-	h.waiting = nil // as a terminal drops what was typed ahead
+	h.waiting = nil // as a terminal drops typed-ahead input
 	if h.changing != nil {
 		h.changing()
 		return
@@ -243,7 +244,7 @@ func (h *host) interrupt(typed string) {
 	}
 }
 
-// interruptScript lets the command at work have the signal, and reads no further line, as a shell does.
+// interruptScript sends the signal to the running command, and reads no further line, as a shell does.
 func (h *host) interruptScript(at *job) {
 	if at == nil {
 		h.quit(128 + int(syscall.SIGINT))
@@ -255,7 +256,7 @@ func (h *host) interruptScript(at *job) {
 	}
 }
 
-// send sends a signal. A command that has ended meanwhile is no failure.
+// send sends a signal. It is not a failure if the command has ended meanwhile.
 func (h *host) send(j *job, number syscall.Signal) {
 	id := j.id
 	go func() {

@@ -12,12 +12,12 @@ import (
 // keyboard is what the editor reads: keys, with Ctrl-C as an ordinary one. A question takes the keyboard away from the line
 // that is being typed, and gives it back when it is over. The goroutine that reads lines owns all of it.
 type keyboard struct {
-	chunks <-chan []byte // what was typed; closed at its end
+	chunks <-chan []byte // typed keys; closed at the end of the input
 	asks   <-chan *asked
 	out    io.Writer // the terminal
 	editor editor
 	aim    aim  // where keys go while there is no question
-	once   bool // nothing more is read when the question is over
+	once   bool // reading ends with the question
 	paste  paste
 
 	aims   chan aim                  // of size one: the newest counts
@@ -25,15 +25,15 @@ type keyboard struct {
 	submit func(text string, j *job) // a line for a job that reads
 	back   func()                    // Ctrl-Z
 	end    func()                    // Ctrl-D on an empty line; nil: that ends the reading of lines
-	early  []byte                    // was typed for a job that wants each key
-	ahead  string                    // stood on the line when a job began to get every key
-	lineTo *job                      // the job that read when the line was begun
+	early  []byte                    // keys typed for a job that wants each key
+	ahead  string                    // text on the line when a job began to get every key
+	lineTo *job                      // the job that was reading when the line was begun
 
-	waiting []byte // that is read next
+	waiting []byte // keys to read next
 	asked   *asked // nil: no question
 	state   keyState
 	quiet   <-chan time.Time
-	line    string // that was being typed when the question came
+	line    string // text that was being typed when the question came
 	pos     int
 }
 
@@ -43,11 +43,11 @@ type keyState int
 const (
 	typing     keyState = iota // to the line, even if a question is shown
 	choosing                   // to the question
-	explaining                 // to a line that says why not
-	passing                    // to a command, each for itself
+	explaining                 // to a line with the reason for a no
+	passing                    // to a command, key by key
 )
 
-// Keys that nobody can press, for the editor. The terminal package would take Ctrl-C for the end of the input.
+// Stand-ins for keys, for the editor. The terminal package would treat Ctrl-C as the end of the input.
 const (
 	interruptKey = 0x1f
 	switchKey    = 0x1e // the state has changed
@@ -55,11 +55,11 @@ const (
 	endKey       = 0x1c // Ctrl-D
 )
 
-// quietTime is how long no key must have been pressed before keys are taken for answers: nobody is to approve by a word that
-// they were typing when the question came.
+// quietTime is how long the keyboard must be quiet before keys count as answers. Otherwise a person could approve by a word
+// that they were typing when the question came.
 const quietTime = 500 * time.Millisecond
 
-// typed reads standard input in a goroutine. A chunk is what was there at once.
+// typed reads standard input in a goroutine. A chunk is the result of one read.
 func typed() <-chan []byte {
 	chunks := make(chan []byte)
 	go func() {
@@ -136,13 +136,13 @@ func (k *keyboard) take(chunk []byte) {
 		k.quiet = time.After(quietTime)
 		text, tooLong := k.paste.take(chunk)
 		if tooLong {
-			k.write("What you pasted is too long for a line, and was left out: put it into a file.\n")
+			k.write("The pasted text is too long for a line and was dropped: put it into a file.\n")
 		}
 		k.waiting = k.translate(text)
 	}
 }
 
-// secret keeps keys for a job that hides them or wants each of them, and of which the loop may not know that yet.
+// secret keeps keys for a job that hides them or wants each of them. The loop may not know that about the job yet.
 func (k *keyboard) secret(chunk []byte) bool {
 	j := k.aim.job
 	if j == nil || k.aim.probe == nil || k.hurry == nil {
@@ -157,7 +157,7 @@ func (k *keyboard) secret(chunk []byte) bool {
 	return true
 }
 
-// translate gives keys that the editor would misunderstand other names.
+// translate replaces keys that the editor would misunderstand.
 func (k *keyboard) translate(text []byte) []byte {
 	for i, key := range text {
 		switch key {
@@ -171,14 +171,14 @@ func (k *keyboard) translate(text []byte) []byte {
 			if k.aim.reads && k.state == typing {
 				text[i] = submitKey
 			}
-		case interruptKey, switchKey, submitKey, endKey: // nobody means Ctrl-_ and the like
+		case interruptKey, switchKey, submitKey, endKey: // drop the real keys, such as Ctrl-_: these codes are taken
 			text[i] = 0
 		}
 	}
 	return text
 }
 
-// choose takes one key for an answer. More at once are pasted, or a key such as an arrow.
+// choose takes one key as an answer. Several bytes at once are a paste, or a key such as an arrow.
 func (k *keyboard) choose(chunk []byte) {
 	kind, found := k.asked.choice(chunk[0])
 	switch {
@@ -193,7 +193,7 @@ func (k *keyboard) choose(chunk []byte) {
 	}
 }
 
-// explained takes a line for the word why, if it is one.
+// explained takes a line as the reason for a no, if one was asked for.
 func (k *keyboard) explained(text string) bool {
 	if k.state != explaining {
 		return false
@@ -216,7 +216,7 @@ func (k *keyboard) forget() {
 	}
 }
 
-// change has the editor show another line: the next key that it reads is ours.
+// change makes the editor show another line: the next key that it reads is ours.
 func (k *keyboard) change(to keyState) {
 	if k.state == explaining {
 		k.editor.SetPrompt(k.aim.prompt)
@@ -245,11 +245,11 @@ func (k *keyboard) switched(line string, pos int) (string, int) {
 	}
 }
 
-// prompt changes what stands in front of the line, and shows it.
+// prompt changes the prompt and shows it.
 func (k *keyboard) prompt(text string) {
 	k.editor.SetPrompt(text)
 	k.write("")
 }
 
-// write ignores errors: a terminal that is gone ends us by SIGHUP or by the end of its input.
+// write ignores errors: if the terminal is gone, SIGHUP or the end of the input ends this process.
 func (k *keyboard) write(text string) { _, _ = k.editor.Write([]byte(text)) }

@@ -14,8 +14,8 @@ import (
 // line is one line of input. What handles it calls done with the exit code.
 type line struct {
 	text string
-	to   *job // who read when it was begun; nil: nobody
-	end  bool // no line, but the end of the input
+	to   *job // the job that was reading when the line was begun; nil: none
+	end  bool // the end of the input instead of a line
 	done func(code int)
 }
 
@@ -69,7 +69,7 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 	return h.run(signals)
 }
 
-// keyboard is what a person types on.
+// keyboard makes the keyboard of a person.
 func (h *host) keyboard(asks <-chan *asked) *keyboard {
 	h.keys = &keyboard{chunks: typed(), asks: asks, out: os.Stdout, aims: make(chan aim, 1),
 		aim: aim{prompt: prompt, dir: h.dir, columns: int(h.terminal.size().Cols)},
@@ -94,7 +94,7 @@ func (h *host) keyboard(asks <-chan *asked) *keyboard {
 	return h.keys
 }
 
-// endOfInput is Ctrl-D on an empty line: for the command that reads, or else the end of the demo.
+// endOfInput handles Ctrl-D on an empty line: it ends the input of the command that reads, or else the demo.
 func (h *host) endOfInput() {
 	switch j := h.front; {
 	case j == nil:
@@ -123,7 +123,7 @@ func (h *host) read(e editor, keys *keyboard) {
 	}
 }
 
-// smart says whether the terminal understands sequences.
+// smart reports whether the terminal understands escape sequences.
 func smart() bool { return os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" }
 
 // runScript runs the lines of the input one after the other and returns the exit code of the last.
