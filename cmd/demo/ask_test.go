@@ -137,7 +137,7 @@ func TestAlwaysInTmux(t *testing.T) {
 	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
 	i.has("two", true)
 	i.enter(":policy")
-	i.expect(`^approval: untrusted\nsandbox: danger-full-access\nrules: ` + i.rules + `\nnew rules: are written to ` + i.rules)
+	i.expect(`^approval: untrusted\nsandbox: danger-full-access\nrules: ` + i.rules + `\nnew rules: written to ` + i.rules)
 	i.over()
 }
 

@@ -99,7 +99,7 @@ func TestAnAnswerIsNoCommand(t *testing.T) {
 	}
 	id := s.expect(`\[(\d+)\] exited, signal\(15\)`)[1]
 	s.send(" th''is\r")
-	s.expect(`\[` + id + `\] has ended and did not read this line`)
+	s.expect(`\[` + id + `\] ended without reading this line`)
 	s.send(":quit\r")
 	s.ends(0)
 	if strings.Contains(s.shown(), "\nnot this") {

@@ -1,7 +1,7 @@
 // Command demo is a small agent host in a terminal: the way to see everything of execbus at work.
 //
-//	demo                                  read commands, run them, show what they say
-//	demo --approval untrusted             the same, and ask before what is not known to be safe
+//	demo                                  read commands, run them, show their output
+//	demo --approval untrusted             the same, and ask before commands that are not known to be safe
 //	demo tour                             see everything in half a minute
 //	demo -- bash -lc 'echo hi; exit 3'    run one command as if execbus were not there
 //
@@ -24,39 +24,39 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// shutdownTime is how long the end of everything may take.
+// shutdownTime bounds the shutdown of everything.
 const shutdownTime = 10 * time.Second
 
 const usage = `Usage:
   demo [FLAG]...                           read commands, from a terminal or from a file or pipe
   demo [FLAG]... -- COMMAND [ARGUMENT]...  run one command
   demo tour [-json] [N]                    show everything at work in half a minute, or scene N, and check it
-  demo --version                           which version this is
+  demo --version                           print the version
 
-  --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (if you do not say), never,
+  --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (the default), never,
                       granular, or a policy in JSON
-  --sandbox POLICY    what commands may do: danger-full-access (if you do not say), or external-sandbox if the demo
+  --sandbox POLICY    what commands may do: danger-full-access (the default), or external-sandbox if the demo
                       itself is confined. Nothing here can enforce read-only or workspace-write yet: under these a
                       command that would have to be confined is refused
-  --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. If you do not say: the
+  --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. The default is the
                       files *.rules in execbus/rules in your configuration directory
   --yield DURATION    see below; not with --
 
 On a terminal each line is a script for your shell. A line with a colon in front is for the demo itself; :help lists
-what there is. While a command runs in front, the prompt has its number and says who gets what you type:
+its commands. While a command runs in front, the prompt has its number and says where your input goes:
 
-  - While the command reads its terminal it gets your lines. If it hides what is typed, as for a password, so does the
+  - While the command reads its terminal it gets your lines. If it hides your input, as for a password, so does the
     demo. A line that comes too early waits until the command reads it, or has ended.
   - A full-screen program gets every key and the whole terminal by itself; so does any command after :fg ID. Ctrl-]
     brings you back.
   - Ctrl-C interrupts it, Ctrl-D ends its input, Ctrl-Z puts it into the background. It also goes there after the yield
-    time (10s if you do not say) if it does not read. What it says then has its number in front.
+    time (10s by default) if it does not read. Its output then has its number in front.
 
 cd, export and unset on a line of their own last; in longer lines they hold for that line. A pasted loop is one command.
 Tab completes, Ctrl-R finds an earlier line that contains what you typed. Ctrl-D or :quit ends the demo with everything
 that runs. Colours are used unless NO_COLOR is set.
 
-If standard input or output is no terminal, each line of the input is run to its end, without a prompt. The exit code is
+If standard input or output is not a terminal, each line of the input is run to its end, without a prompt. The exit code is
 the last command's. Nobody is asked: a command that needs an answer is rejected.
 
 A question is answered with one key: y runs the command this once; a also does not ask for it again in this session; p
@@ -73,7 +73,7 @@ executed or was rejected, 125 if execbus itself failed, and 2 for wrong usage.
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run is the program. It returns its exit code.
+// run runs the program and returns its exit code.
 func run(args []string) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	version := flags.Bool("version", false, "")
@@ -91,7 +91,7 @@ func run(args []string) int {
 	explicit := len(before) > 0 && before[len(before)-1] == "--"
 	switch {
 	case explicit && len(rest) == 0:
-		return misused("there is no command behind --")
+		return misused("there is no command after --")
 	case explicit && isSet(flags, "yield"):
 		return misused("-yield does not go with --: one command is waited for")
 	case len(rest) > 0 && !explicit && rest[0] == "tour" && flags.NFlag() > 0:
@@ -114,7 +114,7 @@ func run(args []string) int {
 	}
 }
 
-// buildVersion is what the Go tool knows about this program.
+// buildVersion returns the version that the Go tool recorded in this program.
 func buildVersion() string {
 	info, known := debug.ReadBuildInfo()
 	if !known || info.Main.Version == "" {
@@ -123,13 +123,13 @@ func buildVersion() string {
 	return info.Main.Version + ", " + info.GoVersion
 }
 
-// isSet says whether a flag was given.
+// isSet reports whether a flag was given.
 func isSet(flags *flag.FlagSet, name string) (found bool) {
 	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
 	return found
 }
 
-// parse parses flags; done says that there is nothing more to do.
+// parse parses flags; done reports that there is nothing more to do.
 func parse(flags *flag.FlagSet, args []string, usage string) (code int, done bool) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
@@ -138,7 +138,7 @@ func parse(flags *flag.FlagSet, args []string, usage string) (code int, done boo
 		fmt.Print(usage)
 		return 0, true
 	case err != nil:
-		return misused(err.Error() + "; --help lists what there is"), true
+		return misused(err.Error() + "; --help lists the flags"), true
 	default:
 		return 0, false
 	}
@@ -181,7 +181,7 @@ func fail(err error) int {
 	return exitCodeOf(err)
 }
 
-// exitCodeOf is the code a shell has for a command that did not run.
+// exitCodeOf returns the code that a shell would give a command that did not run.
 func exitCodeOf(err error) int {
 	switch {
 	case errors.Is(err, messages.ErrNoSuchProgram):

@@ -93,7 +93,7 @@ func TestExitCodes(t *testing.T) {
 		{"a signal's", []string{"--", "sh", "-c", "kill -KILL $$"}, 137, ""},
 		{"no such program", []string{"--", "execbus-no-such-program"}, 127, "execbus-no-such-program"},
 		{"not executable", []string{"--", plain}, 126, plain},
-		{"nothing behind --", []string{"--"}, 2, "no command behind --"},
+		{"nothing behind --", []string{"--"}, 2, "no command after --"},
 		{"no such mode", []string{"ls", "-l"}, 2, "demo -- ls -l"},
 		{"no such flag", []string{"-nosuch"}, 2, "-nosuch"},
 		{"wrong yield", []string{"-yield", "1h"}, 2, "out of range"},

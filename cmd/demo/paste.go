@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A terminal puts marks around what is pasted, so that a pasted loop is one command: its ends of lines do not enter it. On
-// the line they are shown as signs, which the arrow keys can go over and which become ends of lines again.
+// A terminal puts marks around pasted text, so that a pasted loop is one command: its newlines do not enter it. The line shows
+// them as signs. The arrow keys can move over these, and they become newlines again.
 const (
 	newlineMark = '⏎'
 	tabMark     = '⇥'
@@ -26,17 +26,17 @@ var (
 	pasteEnds   = []byte("\x1b[201~")
 )
 
-// longestPaste bounds what is pasted, in bytes; the editor takes 4,096 characters.
+// longestPaste bounds a paste, in bytes; the editor takes 4,096 characters.
 const longestPaste = 4000
 
-// paste takes the marks out of what is typed.
+// paste removes the marks from typed input.
 type paste struct {
 	open bool
 	text []byte // of an open paste
 	part []byte // the beginning of a mark
 }
 
-// take returns keys for the editor. An end of a paste may come in a later chunk.
+// take returns keys for the editor. The end of a paste may come in a later chunk.
 func (p *paste) take(chunk []byte) (keys []byte, tooLong bool) {
 	chunk = append(p.part, chunk...)
 	p.part = nil
@@ -70,7 +70,7 @@ func (p *paste) take(chunk []byte) (keys []byte, tooLong bool) {
 	}
 }
 
-// partial is how much of the beginning of a mark a chunk ends with.
+// partial returns how many bytes at the end of a chunk are the beginning of a mark.
 func partial(chunk, mark []byte) int {
 	for n := min(len(chunk), len(mark)-1); n > 0; n-- {
 		if bytes.HasSuffix(chunk, mark[:n]) {
@@ -80,7 +80,7 @@ func partial(chunk, mark []byte) int {
 	return 0
 }
 
-// pasted makes text fit for a line.
+// pasted makes pasted text suitable for a line.
 func pasted(text []byte) string {
 	line := toMarks(strings.TrimRight(string(text), "\r\n"))
 	return strings.Map(func(r rune) rune {

@@ -14,8 +14,8 @@ import (
 )
 
 // Each line has a shell of its own, so that a change of directory or of the environment would end with the line. A line that
-// does nothing else is run by a shell that says what has become of them, and the session takes that over. Where a change does
-// not last the host says why.
+// does nothing else runs in a shell that reports the new values, and the session adopts them. If a change does not last, the
+// host explains why.
 
 // change is what a line changes for the lines after it.
 type change struct {
@@ -24,7 +24,7 @@ type change struct {
 	unsets  []string
 }
 
-// changes reads a line. only says that it does nothing else; a line that cannot be read changes nothing.
+// changes finds the changes in a line. only reports that the line does nothing else. A line that cannot be parsed changes nothing.
 func changes(script string) (c change, only bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -37,7 +37,7 @@ func changes(script string) (c change, only bool) {
 	return c, only
 }
 
-// read takes over what a statement changes, and says whether that is all it does.
+// read adds the changes of a statement, and reports whether the statement does nothing else.
 func (c *change) read(s *syntax.Stmt) bool {
 	plain := !s.Negated && !s.Background && !s.Coprocess && len(s.Redirs) == 0
 	switch command := s.Cmd.(type) {
@@ -87,7 +87,7 @@ func (c *change) call(words []*syntax.Word) bool {
 	}
 }
 
-// begin runs a line, and sees to what it changes.
+// begin runs a line, and handles its changes.
 func (h *host) begin(script string, done func(code int)) {
 	c, only := changes(script)
 	switch {
@@ -113,7 +113,7 @@ func (h *host) begin(script string, done func(code int)) {
 	h.start(script, done)
 }
 
-// hint says something once.
+// hint shows a hint once.
 func (h *host) hint(name, text string) {
 	if !h.told[name] {
 		h.told[name] = true
@@ -121,7 +121,7 @@ func (h *host) hint(name, text string) {
 	}
 }
 
-// report has a shell say where it is and what variables have become, behind a NUL each.
+// report returns a script that prints the working directory and some variables, each after a NUL.
 func report(names []string) string {
 	text := `printf '\0%s' "$PWD"`
 	for _, name := range names {
@@ -130,7 +130,7 @@ func report(names []string) string {
 	return text
 }
 
-// lasting runs a line that only changes things, and has the session take them over.
+// lasting runs a line that only makes changes, and makes them last for the session.
 func (h *host) lasting(script string, c change) question {
 	policy, before := h.variables.Clone(), h.dir
 	return func(ctx context.Context) (said string, err error) {
@@ -162,7 +162,7 @@ func (h *host) lasting(script string, c change) question {
 	}
 }
 
-// apply makes variables those of later commands.
+// apply sets variables for later commands.
 func (c *change) apply(policy *messages.EnvironmentPolicy, names, values []string) {
 	if policy.Set == nil {
 		policy.Set = map[string]string{}
@@ -177,7 +177,7 @@ func (c *change) apply(policy *messages.EnvironmentPolicy, names, values []strin
 	}
 }
 
-// verify says which variables a new shell has changed again, as a profile may do.
+// verify reports which variables a new shell has changed back, as a profile may do.
 func (h *host) verify(ctx context.Context, names, want []string) (said string) {
 	if len(names) == 0 {
 		return ""
@@ -195,7 +195,7 @@ func (h *host) verify(ctx context.Context, names, want []string) (said string) {
 	return said
 }
 
-// runReport runs a script that ends with a report, and splits that.
+// runReport runs a script that ends with a report, and splits the report.
 func (h *host) runReport(ctx context.Context, script string, count int) ([]string, error) {
 	result, err := h.session.Run(ctx, messages.RunCommand{Script: script})
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// policies is what the flags say about who may run what.
+// policies holds the policies that the flags set.
 type policies struct {
 	approval messages.ApprovalPolicy
 	sandbox  messages.SandboxPolicy
 	rules    []string // files, by absolute paths; none: the user's own
 }
 
-// cannotConfine is what to know about a sandbox policy that nobody can enforce.
-const cannotConfine = "Nothing here can confine a command yet: one that has to be confined is refused."
+// cannotConfine is the warning for a sandbox policy that cannot be enforced.
+const cannotConfine = "Nothing here can confine commands yet: a command that has to be confined is refused."
 
 // policyFlags adds the flags to a set.
 func policyFlags(flags *flag.FlagSet) *policies {
@@ -64,7 +64,7 @@ func (p *policies) addRules(file string) error {
 	return err
 }
 
-// amendments is the file that gets the rules people make by their answers: the last that was named, or the user's own. It is
+// amendments returns the file for rules that people make by their answers: the last that was named, or the user's own. It is
 // empty if there is no place for one.
 func (p *policies) amendments() string {
 	if len(p.rules) > 0 {
@@ -77,7 +77,7 @@ func (p *policies) amendments() string {
 	return filepath.Join(dir, "execbus", "rules", "default.rules")
 }
 
-// options are the runtime's.
+// options returns the options of the runtime.
 func (p *policies) options() execbus.Options {
 	options := execbus.Options{AmendmentFile: p.amendments()}
 	if len(p.rules) > 0 {
@@ -88,7 +88,7 @@ func (p *policies) options() execbus.Options {
 	return options
 }
 
-// check reads the files that were named. One that cannot be understood may forbid something.
+// check reads the named files. A broken file is an error, because it may forbid something.
 func (p *policies) check() error {
 	if len(p.rules) == 0 {
 		return nil
@@ -100,27 +100,27 @@ func (p *policies) check() error {
 	return errors.Join(append(rt.RuleErrors(), shutdown(rt))...)
 }
 
-// start starts a runtime with a session. Nil for the approver: nobody can be asked.
+// start starts a runtime with a session. With a nil approver, nobody can be asked.
 func (p *policies) start(approver execbus.Approver, environment messages.EnvironmentPolicy) (*execbus.Runtime, *execbus.Session, error) {
 	rt, err := execbus.Start(p.options())
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, err := range rt.RuleErrors() {
-		fmt.Fprintln(os.Stderr, "demo: a rule file says nothing because of an error:", err)
+		fmt.Fprintln(os.Stderr, "demo: a rule file is ignored because of an error:", err)
 	}
 	session, err := rt.OpenSession(execbus.SessionOptions{Approval: p.approval, Sandbox: &p.sandbox, Approver: approver, Environment: environment})
 	return rt, session, err
 }
 
-// makeRoom makes the directories for the user's own rules. What goes wrong is told when the rule is written.
+// makeRoom makes the directories for the user's own rules. Errors are reported when the rule is written.
 func (p *policies) makeRoom() {
 	if file := p.amendments(); file != "" {
 		_ = os.MkdirAll(filepath.Dir(file), 0o700)
 	}
 }
 
-// String is what :policy shows.
+// String returns the text that :policy shows.
 func (p *policies) String() string {
 	approval := p.approval.String()
 	if p.approval.Mode == messages.ApproveGranular {
@@ -137,9 +137,9 @@ func (p *policies) String() string {
 	file := p.amendments()
 	switch {
 	case file == "":
-		return text + "new rules: last as long as the demo, for there is no directory for the user's configuration\n"
+		return text + "new rules: last as long as the demo, because there is no directory for the user's configuration\n"
 	case len(p.rules) == 0:
 		text += "rules: " + visible(filepath.Join(filepath.Dir(file), "*.rules")) + "\n"
 	}
-	return text + "new rules: are written to " + visible(file) + "\n"
+	return text + "new rules: written to " + visible(file) + "\n"
 }

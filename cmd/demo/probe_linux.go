@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe looks at the terminal of a command, through /proc. It holds nothing open: a terminal ends when the last of those
-// that have it open is gone.
+// probe looks at the terminal of a command through /proc. It keeps nothing open, because a terminal hangs up only when the last
+// process that has it open is gone.
 type probe struct {
 	leader int
 	path   string // of the terminal
 }
 
-// newProbe finds the terminal of a leader. It is nil if there is none.
+// newProbe finds the terminal of a leader. It returns nil if there is none.
 func newProbe(leader int) *probe {
 	_, device, _, known := terminalOf(leader)
 	major, minor := unix.Major(device), unix.Minor(device)
@@ -30,16 +30,16 @@ func newProbe(leader int) *probe {
 	return &probe{leader, fmt.Sprintf("/dev/pts/%d", (major-136)*256+minor)}
 }
 
-// look says how the terminal is set up and whether a program reads it.
+// look returns the state of the terminal, and whether a program reads it.
 func (p *probe) look() ttyState {
 	s := p.modes()
-	if s.known && s.reading { // nothing waits to be read
+	if s.known && s.reading { // no input is pending
 		s.reading, s.known = p.reads()
 	}
 	return s
 }
 
-// modes is the cheap part of look. Its reading says only that there is nothing to read.
+// modes is the cheap part of look. Its field reading says only that no input is pending.
 func (p *probe) modes() ttyState {
 	fd, err := unix.Open(p.path, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,8 +55,8 @@ func (p *probe) modes() ttyState {
 		hidden: modes.Lflag&unix.ICANON != 0 && modes.Lflag&unix.ECHO == 0}
 }
 
-// reads says whether a thread of the terminal's foreground sleeps until something can be read from it. Not known means that we
-// may not look.
+// reads reports whether a thread of the terminal's foreground group sleeps until it can read from the terminal. If known is
+// false, we are not allowed to look.
 func (p *probe) reads() (reads, known bool) {
 	_, _, foreground, known := terminalOf(p.leader)
 	if !known {
@@ -108,10 +108,10 @@ func (p *probe) isTerminal(pid int, fd uint64) bool {
 	return err == nil && (path == p.path || path == "/dev/tty")
 }
 
-// most bounds how much of a list of descriptors is looked at.
+// most bounds the part of a descriptor list that is looked at.
 const most = 1024
 
-// polled looks through the list of a poll. One that cannot be read may have the terminal.
+// polled looks through the list of a poll. A list that cannot be read may contain the terminal.
 func (p *probe) polled(pid int, list, length uint64) bool {
 	const size, events = 8, 4 // struct pollfd
 	entries, ok := memory(pid, list, min(length, most)*size)
@@ -124,7 +124,7 @@ func (p *probe) polled(pid int, list, length uint64) bool {
 	return !ok
 }
 
-// selected looks through the bits of a select.
+// selected looks through the bit set of a select.
 func (p *probe) selected(pid int, length, set uint64) bool {
 	if set == 0 {
 		return false
@@ -138,7 +138,7 @@ func (p *probe) selected(pid int, length, set uint64) bool {
 	return !ok
 }
 
-// watched looks through what an epoll descriptor watches.
+// watched looks through the descriptors that an epoll instance watches.
 func (p *probe) watched(pid int, fd uint64) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd))
 	for line := range strings.Lines(string(text)) {
@@ -151,7 +151,7 @@ func (p *probe) watched(pid int, fd uint64) bool {
 	return false
 }
 
-// memory reads another process's.
+// memory reads the memory of another process.
 func memory(pid int, from, length uint64) ([]byte, bool) {
 	if length == 0 {
 		return nil, true
@@ -163,7 +163,7 @@ func memory(pid int, from, length uint64) ([]byte, bool) {
 	return p[:max(n, 0)], err == nil
 }
 
-// living says whether a process has not exited.
+// living reports whether a process has not exited.
 func living(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -173,7 +173,7 @@ func living(pid int) bool {
 	return len(fields) == 0 || !bytes.ContainsAny(fields[0], "ZX")
 }
 
-// terminalOf is a process's group, its terminal's device and that terminal's foreground group.
+// terminalOf returns a process's group, the device of its terminal, and the terminal's foreground group.
 func terminalOf(pid int) (group int, device uint64, foreground int, known bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
@@ -186,7 +186,7 @@ func terminalOf(pid int) (group int, device uint64, foreground int, known bool) 
 	return group, unix.Mkdev(uint32(number>>8)&0xfff, uint32(number)&0xff|uint32(number>>12)&0xfff00), foreground, true
 }
 
-// descendants are a process and those below it, at most 256.
+// descendants returns a process and its descendants, at most 256.
 func descendants(pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all) && len(all) < 256; i++ {

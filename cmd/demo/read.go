@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// defaultTail is what :read shows without a range.
+// defaultTail is how many bytes :read shows without a range.
 const defaultTail = 4096
 
 // readOutput shows remembered output.
@@ -37,7 +37,7 @@ func parseRange(text string) (messages.ReadOutput, error) {
 	if text == "" {
 		return messages.ReadOutput{Tail: defaultTail}, nil
 	}
-	wrong := badUsage(fmt.Sprintf("%q is no range such as 4096, 1000- or 1000-2000", text))
+	wrong := badUsage(fmt.Sprintf("%q is not a range; use for example 4096, 1000- or 1000-2000", text))
 	from, to, isRange := strings.Cut(text, "-")
 	first, err := strconv.ParseInt(from, 10, 64)
 	if err != nil || first < 0 {
@@ -59,7 +59,7 @@ func parseRange(text string) (messages.ReadOutput, error) {
 	return messages.ReadOutput{Offset: &first, Max: int(min(end-first, messages.MaxRead))}, nil
 }
 
-// showPage shows what was read, and what could be read.
+// showPage shows the bytes that were read, and the ranges that can be read.
 func showPage(page *messages.OutputPage) string {
 	var raw []byte
 	for _, chunk := range page.Chunks {

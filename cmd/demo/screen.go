@@ -12,8 +12,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// screen shows everything above the line that is being typed. It writes whole lines only, because whatever stands on
-// the line of the prompt is overwritten: an incomplete line gets its end after a moment.
+// screen shows everything above the line that is being typed. It writes whole lines only, because the prompt overwrites its
+// own line. After a moment, an incomplete line is ended.
 type screen struct {
 	editor editor
 	colour bool
@@ -24,13 +24,13 @@ type screen struct {
 	lost   int // bytes that did not fit
 }
 
-// mostKept bounds what is kept for the time when the terminal is ours again, in bytes.
+// mostKept bounds the output that is kept until the terminal is ours again, in bytes.
 const mostKept = 64 << 10
 
 // holdFront is how long the command in front may take from the beginning of a line to reading the answer.
 const holdFront = 300 * time.Millisecond
 
-// longestLine bounds what is held back of a line.
+// longestLine bounds the part of a line that is held back.
 const longestLine = 8 << 10
 
 func newScreen(e editor, colour bool) *screen {
@@ -88,7 +88,7 @@ func (s *screen) ended(j *job, end messages.ExecEnded) {
 	s.flush()
 	text := fmt.Sprintf("[%d] %s, after %v", j.id, &end.EndRecord, end.Duration.Round(time.Millisecond))
 	if n := end.Tree.Ended; n > 0 {
-		text += fmt.Sprintf("; with it ended what it had started: %d", n)
+		text += fmt.Sprintf("; descendants ended with it: %d", n)
 	}
 	for _, left := range end.Tree.Survivors {
 		text += fmt.Sprintf("; still alive: %d %s (%s)", left.PID, left.Name, left.Why)
@@ -96,7 +96,7 @@ func (s *screen) ended(j *job, end messages.ExecEnded) {
 	s.note(text)
 }
 
-// close takes the prompt away, so that the shell's does not stand behind it.
+// close removes the prompt, so that the shell's prompt does not appear after it.
 func (s *screen) close() {
 	s.editor.SetPrompt("")
 	s.write("")
@@ -108,8 +108,8 @@ func (s *screen) note(text string) { s.write(s.paint(dim, text) + "\n") }
 
 func (s *screen) fail(err error) { s.write(s.paint(red, "demo: "+err.Error()) + "\n") }
 
-// write shows text above the line, or keeps it. It ignores errors: a terminal that is gone ends us by SIGHUP or by the end of
-// its input.
+// write shows text above the line, or keeps it. It ignores errors: if the terminal is gone, SIGHUP or the end of the input ends
+// this process.
 func (s *screen) write(text string) {
 	switch {
 	case !s.away:
@@ -121,7 +121,7 @@ func (s *screen) write(text string) {
 	}
 }
 
-// raw shows what a command says that has the terminal.
+// raw shows the output of a command that has the terminal.
 func (s *screen) raw(p []byte) { toTerminal(p) }
 
 // leave gives the terminal to a command, and back takes it.
@@ -133,7 +133,7 @@ func (s *screen) back() {
 		s.write(s.kept.String())
 	}
 	if s.lost > 0 {
-		s.note(fmt.Sprintf("%d bytes of other commands were not kept meanwhile; :read has them.", s.lost))
+		s.note(fmt.Sprintf("Meanwhile %d bytes of output of other commands were not kept here; :read shows them.", s.lost))
 	}
 	s.kept.Reset()
 	s.lost = 0
@@ -156,10 +156,10 @@ func paint(coloured bool, colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// colourOf tells background commands apart.
+// colourOf returns a colour that tells background commands apart.
 func colourOf(id messages.ProcessID) string { return fmt.Sprint(32 + int(id)%5) }
 
-// coloured says whether what goes to out may have colours; see no-color.org.
+// coloured reports whether output to out may have colours; see no-color.org.
 func coloured(out *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd()))
 }

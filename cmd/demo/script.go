@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// script is the view where no person looks on: what the commands say, unchanged.
+// script is the view for scripts: it shows the output of the commands unchanged.
 type script struct{}
 
 func (script) output(_ *job, stream messages.Stream, p []byte) {
@@ -15,7 +15,7 @@ func (script) output(_ *job, stream messages.Stream, p []byte) {
 	if stream == messages.StreamStderr {
 		out = os.Stderr
 	}
-	_, _ = out.Write(p) // a reader that went away ends us by SIGPIPE, and the warden ends the command
+	_, _ = out.Write(p) // if the reader is gone, SIGPIPE ends this process, and the warden ends the command
 }
 
 func (s script) ended(j *job, end messages.ExecEnded) {

@@ -17,7 +17,7 @@ type story struct {
 	pause  func(context.Context) // between scenes; nil: none
 }
 
-// scene is one step as it is told.
+// scene is the account of one step.
 type scene struct {
 	Step    int            `json:"step"`
 	Name    string         `json:"name"`
@@ -32,7 +32,7 @@ type scene struct {
 	story *story
 }
 
-// check is a claim and whether it holds.
+// check is a claim, and whether it holds.
 type check struct {
 	Claim string `json:"claim"`
 	OK    bool   `json:"ok"`
@@ -51,7 +51,7 @@ func newStory(asJSON bool) *story {
 	return &story{asJSON: asJSON, colour: !asJSON && coloured(os.Stdout)}
 }
 
-// tell tells the steps with these numbers and returns the exit code.
+// tell plays the steps with these numbers and returns the exit code.
 func (s *story) tell(ctx context.Context, numbers []int) int {
 	began := time.Now()
 	t, err := begin()
@@ -69,7 +69,7 @@ func (s *story) tell(ctx context.Context, numbers []int) int {
 		sc := s.play(ctx, t, number, steps()[number-1])
 		sum.Steps++
 		if _, interrupted := errors.AsType[interruption](context.Cause(ctx)); interrupted {
-			break // whatever this did to the step
+			break // even if the interruption made the step fail
 		}
 		if sc.Skipped != "" {
 			sum.Skipped++
@@ -124,7 +124,7 @@ func (s *story) close(sum total) {
 	}
 }
 
-// told is how it ended, if all went well.
+// told returns the closing sentence of a story without failures.
 func told(sum total) string {
 	if sum.Steps-sum.Skipped == 1 {
 		return "The step held." + skippedText(sum.Skipped)
@@ -153,17 +153,17 @@ func (s *story) encode(v any) {
 	}
 }
 
-// say narrates.
+// say prints a line of the narration.
 func (sc *scene) say(format string, values ...any) { sc.story.print("   "+format+"\n", values...) }
 
-// quote shows text of a program or an answer.
+// quote shows text from a program or an answer.
 func (sc *scene) quote(text string) {
 	for row := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
 		sc.story.print("   %s\n", paint(sc.story.colour, dim, "| "+clean(row, false)))
 	}
 }
 
-// fact is a number or name for machines.
+// fact records a number or name for machines.
 func (sc *scene) fact(name string, value any) { sc.Facts[name] = value }
 
 // check makes a claim.

@@ -13,10 +13,10 @@ import (
 type terminal struct {
 	before *unix.Termios // the state to go back to
 	once   sync.Once
-	pasted bool // it marks what is pasted
+	pasted bool // it marks pasted text
 }
 
-// openTerminal looks whether input and output are a terminal.
+// openTerminal checks whether input and output are a terminal.
 func openTerminal() *terminal {
 	before, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), getTermios)
 	if err != nil {
@@ -38,7 +38,7 @@ func (t *terminal) raw() error {
 	return unix.IoctlSetTermios(int(os.Stdin.Fd()), setTermios, state)
 }
 
-// cbreak passes every key on, and leaves the output as it was, so that the report of a crash can be read.
+// cbreak passes every key on, and leaves output processing unchanged, so that a crash report is readable.
 func (t *terminal) cbreak() error {
 	if t == nil {
 		return nil
@@ -74,7 +74,7 @@ func (t *terminal) restoreOurs() {
 	}
 }
 
-// restoreOnPanic is deferred by every goroutine, so that a crash leaves a usable terminal to read about it on.
+// restoreOnPanic is deferred by every goroutine, so that a crash leaves a usable terminal to read its report on.
 func (t *terminal) restoreOnPanic() {
 	if reason := recover(); reason != nil {
 		t.restore()

@@ -12,7 +12,7 @@ type aim struct {
 	job     *job        // in front; nil: none
 	reads   bool        // the job gets the line
 	dir     string      // where commands run
-	columns int         // of the window; zero: nobody knows
+	columns int         // of the window; zero: unknown
 	pass    *keyPassage // not nil: the job gets every key
 }
 
@@ -29,7 +29,7 @@ var errPassing = errors.New("a command gets every key")
 // point changes the aim. Only the host's loop calls it, and it does not wait.
 func (k *keyboard) point(a aim) {
 	select {
-	case <-k.aims: // nobody has seen it
+	case <-k.aims: // replace an aim that has not been taken yet
 	default:
 	}
 	k.aims <- a
@@ -54,7 +54,7 @@ func (k *keyboard) through() {
 	for k.aim.pass == pass {
 		chunks := k.chunks
 		if leaving {
-			chunks = nil // it is for the next reader
+			chunks = nil // the chunk is for the next reader
 		}
 		select {
 		case k.aim = <-k.aims:

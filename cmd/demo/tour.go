@@ -30,7 +30,7 @@ that this machine cannot show has a reason (skipped) instead of checks. The last
 The exit code is 0 if every step held, 1 if one did not, 128+n after signal n, and 2 for wrong usage.
 `
 
-// stepTime bounds a scene. It takes a fraction of that.
+// stepTime bounds a scene. A scene normally takes a fraction of it.
 const stepTime = time.Minute
 
 // step is one thing to show.
@@ -59,7 +59,7 @@ func steps() []step {
 	}
 }
 
-// tour is what the steps share.
+// tour holds the state that the steps share.
 type tour struct {
 	rt      *execbus.Runtime
 	session *execbus.Session
@@ -70,7 +70,7 @@ type tour struct {
 	flooded     *flood
 }
 
-// runTour is the program's second mode.
+// runTour runs the tour and returns the exit code.
 func runTour(args []string) int {
 	flags := flag.NewFlagSet("demo tour", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "")
@@ -102,7 +102,7 @@ func runTour(args []string) int {
 	return code
 }
 
-// scenes are the numbers of the steps to show: all, or one with what it goes on from.
+// scenes returns the numbers of the steps to show: all, or one step and those that it builds on.
 func scenes(only int) (numbers []int) {
 	for i := range steps() {
 		if only == 0 || only == i+1 || steps()[only-1].after == i+1 {
@@ -112,7 +112,7 @@ func scenes(only int) (numbers []int) {
 	return numbers
 }
 
-// pauses waits for the Enter key between scenes, or for the end of the tour. What comes from the terminal is a line.
+// pauses waits for the Enter key between scenes, or for the end of the tour. The terminal delivers whole lines.
 func pauses() func(context.Context) {
 	lines := make(chan struct{})
 	go func() {
@@ -139,7 +139,7 @@ type interruption struct{ syscall.Signal }
 
 func (i interruption) Error() string { return "interrupted by " + i.Signal.String() }
 
-// interruptible is a context that the first signal ends. The second one ends us at once, and the warden the rest.
+// interruptible is a context that the first signal ends. The second one ends this process at once, and the warden ends the rest.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -152,7 +152,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// begin starts what all steps use.
+// begin starts the runtime and the session that all steps use.
 func begin() (*tour, error) {
 	rt, err := execbus.Start(execbus.Options{})
 	if err != nil {

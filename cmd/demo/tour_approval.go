@@ -26,7 +26,7 @@ type office struct {
 	shown   bool   // a question was shown in full
 }
 
-// openOffice opens one where everything is asked about that is not known to be safe. change may change that.
+// openOffice opens an office that asks about every command not known to be safe. change may adjust its options.
 func openOffice(s *scene, answer messages.Decision, change func(*execbus.Options, *execbus.SessionOptions)) (*office, error) {
 	o := &office{scene: s, answer: answer}
 	var err error
@@ -77,14 +77,14 @@ func (o *office) approve(_ context.Context, q messages.Question) (messages.Decis
 	return o.answer, nil
 }
 
-// course is what events told about one command.
+// course records the events of one command.
 type course struct {
 	questions, starts, denials int
 	decisions                  []messages.ToolDecision
 	end                        messages.EndRecord
 }
 
-// run runs a command to its end. err is why it did not run.
+// run runs a command to its end. err says why it did not run.
 func (o *office) run(ctx context.Context, t *tour, command messages.ExecCommand) (c course, result *messages.Result, err error) {
 	command.Call, command.Yield = messages.CallID(t.call()), new(messages.MaxYield)
 	result, err = o.session.Exec(ctx, command)
@@ -109,12 +109,12 @@ func (o *office) run(ctx context.Context, t *tour, command messages.ExecCommand)
 	}
 }
 
-// makeDir is a command that is not known to be safe.
+// makeDir returns a command that is not known to be safe.
 func makeDir(names ...string) messages.ExecCommand {
 	return messages.ExecCommand{Argv: append([]string{"/bin/mkdir", "-p"}, names...)}
 }
 
-// has says whether a file exists.
+// has reports whether a file exists.
 func (o *office) has(name string) bool {
 	_, err := os.Lstat(filepath.Join(o.dir, name))
 	return err == nil
@@ -172,13 +172,13 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	for _, g := range grants {
-		s.say("What is remembered:")
+		s.say("This is remembered:")
 		s.quote(string(g.ID) + "  " + g.Display)
 		if err := o.session.Revoke(ctx, messages.RevokeGrant{Grant: g.ID}); err != nil {
 			return err
 		}
 	}
-	s.say("That is revoked, and the same command comes once more:")
+	s.say("The answer is revoked, and the same command comes once more:")
 	if _, err := ask(); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func showRefusal(ctx context.Context, t *tour, s *scene) error {
 		s.check(false, "a refused command is an error")
 		return nil
 	}
-	s.say("What the caller is told:")
+	s.say("The caller gets this answer:")
 	s.quote(err.Error())
 	s.fact("error", err.Error())
 	s.check(errors.Is(err, messages.ErrRejected) && strings.Contains(err.Error(), why), "the answer is a rejection, with the word why")
@@ -215,7 +215,7 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	defer o.close()
-	s.say("The caller of this command suggests a rule for what begins with /bin/mkdir -p.")
+	s.say("The caller of this command suggests a rule for commands that begin with /bin/mkdir -p.")
 	command := makeDir("one")
 	command.PrefixRule = []string{"/bin/mkdir", "-p"}
 	first, _, err := o.run(ctx, t, command)
@@ -226,7 +226,7 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.say("What is in the rule file now:")
+	s.say("The rule file now contains:")
 	s.quote(string(text))
 	s.fact("rule", string(text))
 	s.check(first.questions == 1 && string(text) == execbus.RuleLine(command.PrefixRule)+"\n", "it is the line that the question has shown")

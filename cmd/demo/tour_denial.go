@@ -10,9 +10,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// playedSandbox is a spawner that plays a sandbox, because none confines yet. Commands that are to be confined may not write
-// to files: their limit for the size of a file is zero, and the kernel's signal for going beyond is reported as a denial. It
-// stops no command that wants to get around it.
+// playedSandbox is a spawner that imitates a sandbox, because none confines yet. Commands under it cannot write to files: their
+// file size limit is zero, and the kernel's signal for exceeding it is reported as a denial. It does not stop a command that
+// tries to get around it.
 type playedSandbox struct{ execbus.Spawner }
 
 // Spawn implements execbus.Spawner.
@@ -33,14 +33,14 @@ func (p playedSandbox) Spawn(ctx context.Context, launch execbus.Launch) (execbu
 	return p.Spawner.Spawn(ctx, launch)
 }
 
-// Can implements execbus.Spawner. It says more than is true: this is a play.
+// Can implements execbus.Spawner. It claims more than is true, because the sandbox is imitated.
 func (playedSandbox) Can(execbus.Launch) (execbus.Enforcement, error) {
 	return execbus.Enforcement{Level: messages.AssuranceConfined}, nil
 }
 
 func showDenial(ctx context.Context, t *tour, s *scene) error {
-	s.say("The sandbox of this step is played, so that it is the same on every machine: a spawner around the real one gives")
-	s.say("them a limit of 0 bytes for files, and calls the kernel's signal a denial. All else is as it will be.")
+	s.say("The sandbox of this step is imitated, so that it is the same on every machine: a spawner around the real one")
+	s.say("limits files to 0 bytes, and reports the kernel's signal as a denial. Everything else is real.")
 	spawner, err := execbus.NewSpawner()
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// flood is a process that said much, and what it said.
+// flood is a process with much output, and that output.
 type flood struct {
 	id   messages.ProcessID
 	said []byte
@@ -21,7 +21,7 @@ type flood struct {
 // modelTokens is how much of the flood the narration shows.
 const modelTokens = 16
 
-// numbers is what seq 1 to says.
+// numbers returns the output of seq 1 to.
 func numbers(to int) []byte {
 	var text []byte
 	for i := 1; i <= to; i++ {
@@ -34,7 +34,7 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	const to = 3_000_000
 	f := &flood{said: numbers(to)}
 	size := int64(len(f.said))
-	s.say("seq 1 %d says %d bytes; here they are counted and compared:", to, size)
+	s.say("seq 1 %d writes %d bytes; here they are counted and compared:", to, size)
 	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"seq", "1", strconv.Itoa(to)},
 		Yield: new(messages.MaxYield), MaxOutputTokens: new(modelTokens)})
 	if err != nil {
@@ -116,7 +116,7 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	defer quick.Close()
-	s.say("Two subscribe to what seq 1 %d says. One reads at once, and lossless; the other reads nothing until it is over.", to)
+	s.say("Two subscribers follow the output of seq 1 %d. One is lossless and reads at once; the other reads nothing until the end.", to)
 	if _, err := t.session.Start(ctx, messages.ExecCommand{Call: call, Argv: []string{"seq", "1", strconv.Itoa(to)}}); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 	return nil
 }
 
-// heard is what a subscriber got of one process.
+// heard holds the events that a subscriber got from one process.
 type heard struct {
 	bytes             []byte
 	deltas, lifecycle int

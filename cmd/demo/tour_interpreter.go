@@ -34,26 +34,26 @@ func showShort(ctx context.Context, t *tour, s *scene) error {
 	return nil
 }
 
-// interpreter is a program that takes lines and answers them, over several calls.
+// interpreter is a program that reads lines and answers them, over several calls.
 type interpreter struct {
 	name    string
 	id      messages.ProcessID
 	session *execbus.Session
 	events  subscription
-	seen    strings.Builder // everything it said
+	seen    strings.Builder // all its output
 
-	set, get, got, sleep, survived string // what to say, and what to expect
+	set, get, got, sleep, survived string // lines to type, and output to expect
 	argv                           []string
 }
 
-// subscription is one of the bus, as far as the tour needs it.
+// subscription is a subscription to the bus, as far as the tour needs it.
 type subscription interface {
 	Next(ctx context.Context) (messages.Event, error)
 	Close()
 }
 
 func chooseInterpreter() *interpreter {
-	if python, err := exec.LookPath("python3"); err == nil { // -I: it keeps no history of what is typed
+	if python, err := exec.LookPath("python3"); err == nil { // -I: it keeps no history of typed lines
 		return &interpreter{name: "python3", argv: []string{python, "-I", "-q", "-i"},
 			set: "answer = 6 * 7", get: "print('the answer is', answer)", got: "the answer is 42",
 			sleep: "import time; print('now', 'asleep'); time.sleep(1000)", survived: "KeyboardInterrupt"}

@@ -40,7 +40,7 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 		}
 		started = append(started, p.ID())
 	}
-	for range tooMany - execbus.DefaultSessionMaxProcesses { // one makes room when the call for the other has been answered
+	for range tooMany - execbus.DefaultSessionMaxProcesses { // a process makes room only after the call for the new one has been answered
 		if _, err := ends.Next(ctx); err != nil {
 			return err
 		}

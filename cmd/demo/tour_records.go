@@ -24,7 +24,7 @@ type entry struct {
 	session messages.SessionID
 	process messages.ProcessID
 	end     *messages.EndRecord // nil: a start
-	err     error               // why no more comes from a session
+	err     error               // why the events of a session ended
 }
 
 func newLedger() *ledger { return &ledger{entries: make(chan entry, 4*tooMany)} }
@@ -52,7 +52,7 @@ func (l *ledger) follow(session *execbus.Session) error {
 	return nil
 }
 
-// name is a process in the ledger: numbers are a session's own.
+// name identifies a process in the ledger: each session has its own numbers.
 type name struct {
 	session messages.SessionID
 	process messages.ProcessID
@@ -122,7 +122,7 @@ func showRecords(ctx context.Context, t *tour, s *scene) error {
 	return nil
 }
 
-// childrenOf are the processes whose parent a process is; known is false where there is no /proc.
+// childrenOf returns the children of a process; known is false if there is no /proc.
 func childrenOf(parent int) (pids []int, known bool) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -130,7 +130,7 @@ func childrenOf(parent int) (pids []int, known bool) {
 		if err != nil {
 			continue
 		}
-		behind := string(text[bytes.LastIndexByte(text, ')')+1:]) // a name may hold anything
+		behind := string(text[bytes.LastIndexByte(text, ')')+1:]) // a name may contain any character
 		if fields := strings.Fields(behind); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// daemons starts three daemons, and three children of each, and says so. They leave its session and process group, lose
+// daemons starts three daemons with three children each, and reports it. They leave its session and process group, lose
 // their parents, and ignore the signals that usually end a process. $0 is on the command line of each of them.
 const daemons = `
 for daemon in 1 2 3; do
@@ -85,7 +85,7 @@ func readyDaemons(ctx context.Context, events subscription) error {
 	return nil
 }
 
-// settled counts the processes below the leader, as soon as those that only started others are gone.
+// settled counts the processes below the leader once the intermediate processes are gone.
 func settled(ctx context.Context, name string) (count int, err error) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

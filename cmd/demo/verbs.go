@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// question is what a verb asks the session, outside of the host's loop. It returns what to show.
+// question asks the session for a verb, outside the host's loop. It returns the text to show.
 type question func(ctx context.Context) (string, error)
 
 // verb is a line with a colon in front. begin reads the arguments, in the host's loop; there may be nothing to ask.
@@ -23,12 +23,12 @@ type verb struct {
 	begin                 func(h *host, arguments string) (question, error)
 }
 
-// verbTime bounds a question. What was begun goes on.
+// verbTime bounds a question. After that, an operation that has begun continues.
 const verbTime = 10 * time.Second
 
 func verbs() []verb {
 	return []verb{
-		{"ps", "", "list what runs", listProcesses},
+		{"ps", "", "list running commands", listProcesses},
 		{"fg", "ID", "give it every key and the whole terminal, until it ends or you type Ctrl-]", foreground},
 		{"in", "ID TEXT", `type TEXT and Enter; "TEXT\x03", in quotes with Go's escapes: these bytes, no Enter`, typeText},
 		{"read", "ID [RANGE]", "remembered output: the last N bytes, or FROM-END, or FROM-; else the last 4096", readOutput},
@@ -37,11 +37,11 @@ func verbs() []verb {
 		{"eof", "ID", "end its input, as Ctrl-D does", closeInput},
 		{"kill", "ID", "end it and everything it started", killProcess},
 		{"cd", "DIR", "run later commands in DIR", changeDir},
-		{"policy", "", "who may run what: approval, sandbox, rule files", showPolicy},
+		{"policy", "", "show the policies: approval, sandbox, rule files", showPolicy},
 		{"grants", "", "list what you allowed for this session", listGrants},
-		{"revoke", "GRANT", "take that back: the next such command is asked about again", revokeGrant},
+		{"revoke", "GRANT", "take that back: you will be asked again about the next such command", revokeGrant},
 		{"events", "", "show all events, or stop showing them", toggleEvents},
-		{"stats", "", "what was counted", showStats},
+		{"stats", "", "show counters", showStats},
 		{"help", "", "this list", showHelp},
 		{"quit", "", "end everything, and the demo", quitDemo},
 	}
@@ -50,12 +50,12 @@ func verbs() []verb {
 // panicVariable makes :panic crash the demo, for the test that looks at the terminal afterwards.
 const panicVariable = "EXECBUS_DEMO_TEST_PANIC"
 
-// badUsage is an error in what was entered.
+// badUsage is an error in an entered line.
 type badUsage string
 
 func (b badUsage) Error() string { return string(b) }
 
-// verb handles a line with a colon in front.
+// verb handles a line that begins with a colon.
 func (h *host) verb(text string, done func(code int)) {
 	name, arguments, _ := strings.Cut(text, " ")
 	for _, v := range verbs() {
@@ -90,7 +90,7 @@ func (h *host) ask(ask question, done func(code int)) {
 	h.tell(func() { h.reply(text, err, done) })
 }
 
-// reply shows what came of a question.
+// reply shows the result of a question.
 func (h *host) reply(text string, err error, done func(code int)) {
 	if text != "" {
 		h.view.answer(text)
@@ -116,7 +116,7 @@ func target(arguments string) (id messages.ProcessID, rest string, err error) {
 	return messages.ProcessID(n), strings.TrimLeft(rest, " "), nil
 }
 
-// on makes a verb's question about one process that takes no further arguments.
+// on returns a verb's question about one process, for verbs without further arguments.
 func on(arguments string, ask func(ctx context.Context, id messages.ProcessID) (string, error)) (question, error) {
 	id, rest, err := target(arguments)
 	if err == nil && rest != "" {
@@ -156,7 +156,7 @@ func typeText(h *host, arguments string) (question, error) {
 	text += "\r" // what the Enter key sends; a terminal in line mode makes it a newline
 	if strings.HasPrefix(text, `"`) {
 		if text, err = strconv.Unquote(strings.TrimSuffix(text, "\r")); err != nil {
-			return nil, badUsage("the text begins with a quote and is no Go string")
+			return nil, badUsage("the text begins with a quote but is not a Go string")
 		}
 	}
 	return func(ctx context.Context) (string, error) {
@@ -174,7 +174,7 @@ func resizeTerminal(h *host, arguments string) (question, error) {
 	r, badRows := strconv.ParseUint(rows, 10, 16)
 	c, badCols := strconv.ParseUint(cols, 10, 16)
 	if badRows != nil || badCols != nil || r == 0 || c == 0 {
-		return nil, badUsage(fmt.Sprintf("%q is no size such as 40x120", rest))
+		return nil, badUsage(fmt.Sprintf("%q is not a size; use for example 40x120", rest))
 	}
 	return func(ctx context.Context) (string, error) {
 		if err := h.session.Resize(ctx, messages.Resize{Process: id, Size: messages.Size{Rows: uint16(r), Cols: uint16(c)}}); err != nil {
@@ -226,7 +226,7 @@ func toggleEvents(h *host, _ string) (question, error) {
 	if h.showEvents {
 		h.view.note("Events are shown. :events again stops that.")
 	} else {
-		h.view.note("Events are not shown any more.")
+		h.view.note("Events are no longer shown.")
 	}
 	return nil, nil
 }

@@ -12,7 +12,7 @@ import (
 const doctorUsage = `Usage:
   execbus doctor [--json]
 
-Says what can be enforced on this machine, what not and why, and what to change. Each mechanism of the kernel is tried.
+Shows what can and cannot be enforced on this machine, why, and what to change. Each kernel mechanism is tried.
 
 Exit codes: 0 if commands can be confined, 1 if not, 2 for wrong usage.
 
@@ -20,7 +20,7 @@ Example:
   $ execbus doctor
 `
 
-// doctor is "doctor".
+// doctor runs "doctor".
 func doctor(args []string, std streams) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "")
@@ -46,7 +46,7 @@ func doctor(args []string, std streams) int {
 	return 0
 }
 
-// describe is for a person.
+// describe prints the findings for a person.
 func describe(found sandbox.Probed, std streams) {
 	fmt.Fprintf(std.out, "The strongest level here: %s\n", found.Level)
 	for _, m := range found.Mechanisms {

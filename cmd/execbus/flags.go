@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// parse parses flags; done says that there is nothing more to do.
+// parse parses flags; done reports that there is nothing more to do.
 func parse(flags *flag.FlagSet, args []string, usage string, std streams) (code int, done bool) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
@@ -22,7 +22,7 @@ func parse(flags *flag.FlagSet, args []string, usage string, std streams) (code 
 	return 0, false
 }
 
-// explain says of an unknown flag what it could have been. Package flag has no type for that error.
+// explain suggests a similar flag for an unknown one. Package flag has no type for that error.
 func explain(flags *flag.FlagSet, err error) string {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -39,7 +39,7 @@ func misused(std streams, why, usage string) int {
 	return exitMisused
 }
 
-// failed says what went wrong.
+// failed reports an error.
 func failed(std streams, err error) int {
 	fmt.Fprintln(std.err, "execbus:", err)
 	return exitFailed

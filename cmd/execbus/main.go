@@ -2,13 +2,13 @@
 //
 //	execbus mcp                                               serve the tools to clients of the Model Context Protocol
 //	execbus run --sandbox read-only -- ls                     run one command in a sandbox
-//	execbus doctor                                            what can be enforced on this machine
-//	execbus policy check --rules default.rules -- git push    which rule decides about a command, and why
-//	execbus warden                                            where this program is, for Options.Warden
-//	execbus version                                           which execbus this is
+//	execbus doctor                                            show what can be enforced on this machine
+//	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
+//	execbus warden                                            print the path of this program, for Options.Warden
+//	execbus version                                           print the version
 //
-// Each command explains itself with --help. What it prints for people may change at any time; for scripts there are --json
-// and the exit codes that the help names.
+// Each command explains itself with --help. The text for people may change at any time; scripts can use --json and the
+// exit codes that the help names.
 package main
 
 import (
@@ -20,27 +20,27 @@ import (
 	"strings"
 )
 
-// The exit codes that all commands share.
+// Exit codes that all commands share.
 const (
 	exitFailed  = 1
 	exitMisused = 2
 )
 
-// subcommand is one thing that the program does.
+// subcommand is one command of the program.
 type subcommand struct {
 	name    string // one word or more: "policy check"
 	summary string
 	run     func(args []string, std streams) int // returns the exit code
 }
 
-// commands are all there are, in the order of the help.
+// commands holds all commands, in the order of the help.
 var commands = []subcommand{
 	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
 	{"run", "run one command in a sandbox", runCommand},
-	{"doctor", "what can be enforced on this machine, and what to change", doctor},
-	{"policy check", "which rule decides about a command, and why", policyCheck},
-	{"warden", "where this program is, for Options.Warden", wardenPath},
-	{"version", "which execbus this is", version},
+	{"doctor", "show what can be enforced on this machine, and what to change", doctor},
+	{"policy check", "show which rule decides about a command, and why", policyCheck},
+	{"warden", "print the path of this program, for Options.Warden", wardenPath},
+	{"version", "print the version", version},
 }
 
 // streams are a command's input and output.
@@ -51,7 +51,7 @@ type streams struct {
 
 func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
 
-// run is the program. It returns its exit code.
+// run runs the program and returns its exit code.
 func run(args []string, std streams) int {
 	flags := flag.NewFlagSet("execbus", flag.ContinueOnError)
 	asked := flags.Bool("version", false, "")
@@ -63,7 +63,7 @@ func run(args []string, std streams) int {
 	case *asked:
 		return version(rest, std)
 	case len(rest) == 0:
-		return misused(std, "say what to do", usage())
+		return misused(std, "name a command", usage())
 	}
 	for _, c := range commands {
 		words := strings.Fields(c.name)
@@ -74,7 +74,7 @@ func run(args []string, std streams) int {
 	return misused(std, unknownCommand(rest), usage())
 }
 
-// usage is the help of the whole.
+// usage returns the help of the whole program.
 func usage() string {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
@@ -85,13 +85,13 @@ func usage() string {
 	return b.String()
 }
 
-// unknownCommand says what could have been meant. A command of two words is known by its first.
+// unknownCommand explains an unknown command and suggests a similar one. The first word identifies a command of two words.
 func unknownCommand(words []string) string {
 	var names []string
 	for _, c := range commands {
 		first, _, more := strings.Cut(c.name, " ")
 		if more && first == words[0] {
-			return fmt.Sprintf("%s knows one thing: %s", first, c.name)
+			return fmt.Sprintf("%s has only one command: %s", first, c.name)
 		}
 		names = append(names, first)
 	}

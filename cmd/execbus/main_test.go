@@ -26,7 +26,7 @@ func TestWrongWordsGetASuggestion(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"polcy check", `there is no command "polcy"; did you mean policy?`},
 		{"nonsense", "there is no command \"nonsense\"\n"},
-		{"policy chek", "policy knows one thing: policy check"},
+		{"policy chek", "policy has only one command: policy check"},
 		{"--vresion", "there is no flag --vresion; did you mean --version?"},
 		{"policy check --jsn x", "there is no flag --jsn; did you mean --json?"},
 		{"policy check --nothing-like-it x", "there is no flag --nothing-like-it\n"},

@@ -20,7 +20,7 @@ const mcpUsage = `Usage:
 The tools are exec_command, write_stdin, read_output, list_processes, terminate_process, send_signal and resize. A command
 that needs an approval is asked about through the client, if it can ask; otherwise it is rejected.
 
-` + settingsUsage + `  --no-login-shell      run scripts in shells that are no login shells, and refuse those that a call asks for
+` + settingsUsage + `  --no-login-shell      do not run scripts in login shells, and refuse calls that ask for one
   --hide-shell          do not let calls choose the shell
 
 On standard input and output, which nothing but the protocol uses:
@@ -31,9 +31,9 @@ On standard input and output, which nothing but the protocol uses:
 Over HTTP:
   --http ADDRESS        where to listen, such as 127.0.0.1:8123; port 0 takes a free one. The URL is the first line of
                         standard output
-  --token-file FILE     a file with the token that each request must bring as "Authorization: Bearer TOKEN". If you do
-                        not say, one is made, and is the second line of standard output
-  --no-auth             let everybody in who reaches the address, which must be a loopback address
+  --token-file FILE     a file with the token that each request must send as "Authorization: Bearer TOKEN". By default
+                        a token is made and printed as the second line of standard output
+  --no-auth             let in everybody who can reach the address, which must be a loopback address
 
 Exit codes: 0 when the client has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong usage.
 
@@ -44,10 +44,10 @@ Examples:
   claude mcp add execbus -- execbus mcp --approval untrusted
 `
 
-// shutdownTime is how long the end of everything may take.
+// shutdownTime bounds the shutdown of everything.
 const shutdownTime = 10 * time.Second
 
-// mcpFlags are what "mcp" was told.
+// mcpFlags holds the flags of "mcp".
 type mcpFlags struct {
 	settings                                   *settings
 	http, tokenFile                            string
@@ -55,7 +55,7 @@ type mcpFlags struct {
 	noAuth                                     bool
 }
 
-// serveMCP is "mcp".
+// serveMCP runs "mcp".
 func serveMCP(args []string, std streams) int {
 	flags := flag.NewFlagSet("mcp", flag.ContinueOnError)
 	f := mcpFlags{settings: settingsFlags(flags)}
@@ -79,7 +79,7 @@ func serveMCP(args []string, std streams) int {
 	case f.tokenFile != "" && f.noAuth:
 		return misused(std, "--token-file and --no-auth contradict each other", mcpUsage)
 	}
-	os.Stdout = os.Stderr // whatever a library prints must not come between the lines of the protocol
+	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := f.serve(ctx, std); err != nil {
@@ -112,18 +112,18 @@ func (f *mcpFlags) serve(ctx context.Context, std streams) error {
 	return err
 }
 
-// shutdown ends a runtime with all that it runs.
+// shutdown ends a runtime and everything that it runs.
 func shutdown(rt *execbus.Runtime) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	return rt.Shutdown(ctx)
 }
 
-// parentPause is how often the parent is looked at. The kernel's own signal comes when the parent's thread ends that
-// started us, which may be long before.
+// parentPause is how often the parent is checked. The kernel's own signal comes when the thread that started this process
+// ends, which may be long before the parent does.
 const parentPause = 250 * time.Millisecond
 
-// whileParentLives is a context that ends with the process that started us.
+// whileParentLives returns a context that ends with the parent process.
 func whileParentLives(ctx context.Context) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	parent := os.Getppid()

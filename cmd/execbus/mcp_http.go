@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/mcp"
 )
 
-// How long a client may take for the head of a request, and a connection may be idle; and how large the head may be.
+// Bounds on the time for the head of a request, on the idle time of a connection, and on the size of the head.
 const (
 	headTime = 10 * time.Second
 	idleTime = 2 * time.Minute
@@ -32,7 +32,7 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, server *mcp.Server, std stream
 		return err
 	}
 	if f.noAuth && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("%s is no loopback address, and without a token everybody there could run commands", listener.Addr()), listener.Close())
+		return errors.Join(fmt.Errorf("%s is not a loopback address: without a token, everybody who can reach it could run commands", listener.Addr()), listener.Close())
 	}
 	fmt.Fprintf(std.out, "http://%s/mcp\n", listener.Addr())
 	if f.tokenFile == "" && !f.noAuth {
@@ -45,11 +45,11 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, server *mcp.Server, std stream
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	server.Close() // answers what waits
+	server.Close() // answers what is pending
 	return errors.Join(err, front.Close())
 }
 
-// token is what clients must bring; empty if they need none.
+// token returns the token that clients must send; it is empty if they need none.
 func (f *mcpFlags) token() (string, error) {
 	switch {
 	case f.noAuth:
@@ -63,7 +63,7 @@ func (f *mcpFlags) token() (string, error) {
 	}
 	token := strings.TrimSpace(string(content))
 	if token == "" {
-		return "", fmt.Errorf("%s holds no token", f.tokenFile)
+		return "", fmt.Errorf("%s does not contain a token", f.tokenFile)
 	}
 	return token, nil
 }

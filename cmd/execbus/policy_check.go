@@ -16,8 +16,8 @@ import (
 const checkUsage = `Usage:
   execbus policy check --rules FILE... [--json | --pretty] [--] COMMAND [ARGUMENT]...
 
-Says which rule decides about a command, and why. Nothing is run, and nothing is looked up: a program is what its name or
-path says.
+Shows which rule decides about a command, and why. Nothing is run, and no program is looked up: only its name or path as
+given counts.
 
   --rules FILE, -r FILE       a rule file, or a directory of which the files *.rules are read; may be given many times
   --json                      print JSON, and exit with 0 whatever the answer is
@@ -34,7 +34,7 @@ The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision
 
 Exit codes, without --json and --pretty:
   0  the rules allow the command     1  a rule file cannot be used; there is no answer
-  3  a person is to be asked         2  wrong usage
+  3  a person must be asked          2  wrong usage
   4  the command is forbidden
   5  no rule decides
 
@@ -43,13 +43,13 @@ Examples:
   execbus policy check --rules default.rules --json -- bash -lc 'git status && git push' | jq -r .decision
 `
 
-// exitCodes are the answers to people and to scripts that do not read JSON.
+// exitCodes give the answer to people, and to scripts that do not read JSON.
 var exitCodes = map[rules.Decision]int{rules.Allow: 0, rules.Prompt: 3, rules.Forbidden: 4, undecided: 5}
 
-// undecided is the answer that is none.
+// undecided is the exit code if no rule decides.
 const undecided rules.Decision = ""
 
-// policyCheck is "policy check".
+// policyCheck runs "policy check".
 func policyCheck(args []string, std streams) int {
 	flags := flag.NewFlagSet("policy check", flag.ContinueOnError)
 	var files []string
@@ -75,7 +75,7 @@ func policyCheck(args []string, std streams) int {
 		fmt.Fprintln(std.err, "execbus:", policy.Visible(failure.Error()))
 	}
 	if len(failures) > 0 {
-		return exitFailed // what the other files say might not be the whole answer
+		return exitFailed // the answer of the other files alone may be incomplete
 	}
 	v := judge(set, flags.Args())
 	if *asJSON || *pretty {
@@ -87,7 +87,7 @@ func policyCheck(args []string, std streams) int {
 	return exitCodes[v.decision]
 }
 
-// layers makes one layer of each file, so that the later ones win.
+// layers makes each file a layer, so that later files win.
 func layers(files []string) []rules.Layer {
 	var all []rules.Layer
 	for _, file := range files {
@@ -100,7 +100,7 @@ func layers(files []string) []rules.Layer {
 	return all
 }
 
-// verdict is what rules say about a command line.
+// verdict is the answer of the rules for a command line.
 type verdict struct {
 	commands []checked
 	decision rules.Decision
@@ -112,8 +112,8 @@ type checked struct {
 	matches []rules.Match
 }
 
-// judge checks all commands of a command line. The strictest match decides, but nothing is allowed that is not allowed as
-// a whole.
+// judge checks all commands of a command line. The strictest match decides, but a command line is allowed only if all of it
+// is allowed.
 func judge(set *rules.Set, argv []string) verdict {
 	var v verdict
 	var all []rules.Match
@@ -130,7 +130,7 @@ func judge(set *rules.Set, argv []string) verdict {
 	return v
 }
 
-// text is for people.
+// text returns the verdict for people.
 func (v verdict) text() string {
 	var b strings.Builder
 	if v.decision == undecided {
@@ -173,7 +173,7 @@ type jsonMatch struct {
 	} `json:"prefixRuleMatch"`
 }
 
-// printJSON is for scripts.
+// printJSON prints the verdict for scripts.
 func (v verdict) printJSON(std streams, pretty bool) int {
 	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision}
 	for _, c := range v.commands {

@@ -38,7 +38,7 @@ Example:
   $ execbus run --sandbox read-only -- ls
 `
 
-// The exit codes of shells and their like.
+// Exit codes as shells use them.
 const (
 	exitRefused   = 125
 	exitNoExecute = 126
@@ -54,7 +54,7 @@ type order struct {
 	argv      []string
 }
 
-// runCommand is "run".
+// runCommand runs "run".
 func runCommand(args []string, std streams) int {
 	o := order{policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
@@ -111,7 +111,7 @@ func setLimit(l *messages.Limits, text string) error {
 		return fmt.Errorf("there is no limit %q; use output, cpu, wall, memory, processes or files", name)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no value for the limit %s", value, name)
+		return fmt.Errorf("%q is not a value for the limit %s", value, name)
 	}
 	return l.Check()
 }
@@ -131,7 +131,7 @@ func size(text string) (int64, error) {
 	return n * factor, err
 }
 
-// warn says what a person may not have meant.
+// warn warns about settings that a person may not have meant.
 func (o *order) warn(std streams) {
 	home, _ := os.UserHomeDir()
 	if o.policy.Type == messages.SandboxWorkspaceWrite && (o.dir == "/" || o.dir == home) {
@@ -185,11 +185,11 @@ func (o *order) run(std streams) int {
 	return exitFailed
 }
 
-// ended says what a person may want to know of the end, and returns the exit code.
+// ended explains an unusual end to a person, and returns the exit code.
 func (o *order) ended(std streams, end messages.EndRecord) int {
 	switch {
 	case end.Limit != "":
-		fmt.Fprintf(std.err, "execbus: the command was ended: it has reached its limit %s\n", end.Limit)
+		fmt.Fprintf(std.err, "execbus: the command was ended because it reached its limit %s\n", end.Limit)
 	case end.Denial != nil:
 		fmt.Fprintf(std.err, "execbus: %v\n", end.Denial)
 	}
@@ -200,7 +200,7 @@ func (o *order) ended(std streams, end messages.EndRecord) int {
 	return exitFailed
 }
 
-// refused says why a command did not run.
+// refused explains why a command did not run.
 func refused(std streams, err error) int {
 	fmt.Fprintln(std.err, "execbus:", err)
 	switch {
@@ -214,14 +214,14 @@ func refused(std streams, err error) int {
 	return exitRefused
 }
 
-// tooLittleAssurance reports whether a command was refused because its policy cannot be enforced as far as it must be. A limit
-// that cannot be enforced is refused under every level.
+// tooLittleAssurance reports whether a command was refused because its policy cannot be enforced to the required level. A
+// limit that cannot be enforced is refused at every level.
 func tooLittleAssurance(err error) bool {
 	refusal, ok := errors.AsType[*messages.Error](err)
 	return ok && refusal.Code == messages.ErrUnsupported && refusal.Subject == "sandbox"
 }
 
-// environment is the caller's own, because the command is the caller's, too.
+// environment returns the caller's own environment, because the command is the caller's, too.
 func environment() map[string]string {
 	all := map[string]string{}
 	for _, variable := range os.Environ() {
@@ -232,7 +232,7 @@ func environment() map[string]string {
 	return all
 }
 
-// feed passes the input on, and its end.
+// feed passes on the input and its end.
 func feed(process *execbus.Process, std streams) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -249,7 +249,7 @@ func feed(process *execbus.Process, std streams) {
 	}
 }
 
-// forward passes signals on, until the returned function is called.
+// forward passes signals on until the returned function is called.
 func forward(process *execbus.Process) (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// settings are what the commands that run something know about who may run what.
+// settings holds the policies for commands such as "mcp" that run other programs.
 type settings struct {
 	dir      string
 	approval messages.ApprovalPolicy
@@ -23,14 +23,14 @@ type settings struct {
 }
 
 // settingsUsage explains the flags.
-const settingsUsage = `  --dir DIR             where commands run that name no other directory; the current one if you do not say
-  --approval POLICY     when to ask before a command runs: untrusted, on-failure, on-request (if you do not say), never,
+const settingsUsage = `  --dir DIR             where commands run if they name no other directory; the current one by default
+  --approval POLICY     when to ask before a command runs: untrusted, on-failure, on-request (the default), never,
                         granular, or a policy in JSON
-  --sandbox POLICY      what commands may do: danger-full-access (if you do not say), external-sandbox if somebody else
+  --sandbox POLICY      what commands may do: danger-full-access (the default), external-sandbox if something else
                         confines them, read-only, workspace-write, or a policy in JSON such as
                         {"type":"workspace-write","writable_roots":["/data"],"network_access":true}
   --rules FILE          which commands are allowed, asked about or forbidden: a file, or a directory of which the files
-                        *.rules are read; may be given many times. If you do not say: execbus/rules in your
+                        *.rules are read; may be given many times. The default is execbus/rules in your
                         configuration directory
 `
 
@@ -85,8 +85,8 @@ func (s *settings) addRules(file string) error {
 	return err
 }
 
-// runtime are the options of the runtime. Rules that people make by their answers are written to the last that was named, or
-// to the user's own.
+// runtime returns the options of the runtime. Rules that people make by their answers are written to the last named file, or to
+// the user's own.
 func (s *settings) runtime() execbus.Options {
 	if len(s.rules) > 0 {
 		last := s.rules[len(s.rules)-1]
@@ -103,13 +103,13 @@ func (s *settings) runtime() execbus.Options {
 	return execbus.Options{Rules: []execbus.RuleLayer{{Dir: own, Trusted: true}}, AmendmentFile: filepath.Join(own, "default.rules")}
 }
 
-// session are the options of sessions.
+// session returns the options of sessions.
 func (s *settings) session() execbus.SessionOptions {
 	return execbus.SessionOptions{Dir: s.dir, Approval: s.approval, Sandbox: &s.sandbox}
 }
 
-// start starts a runtime. A rule file that was named and cannot be used is an error, because it may forbid something; one of
-// the user's own is only told of.
+// start starts a runtime. A named rule file that cannot be used is an error, because it may forbid something. For one of the
+// user's own files there is only a warning.
 func (s *settings) start(std streams) (*execbus.Runtime, error) {
 	rt, err := execbus.Start(s.runtime())
 	if err != nil {
@@ -122,6 +122,6 @@ func (s *settings) start(std streams) (*execbus.Runtime, error) {
 	if len(s.rules) > 0 {
 		return nil, errors.Join(wrong, shutdown(rt))
 	}
-	fmt.Fprintln(std.err, "execbus: a rule file says nothing because of an error:", policy.Visible(wrong.Error()))
+	fmt.Fprintln(std.err, "execbus: a rule file is ignored because of an error:", policy.Visible(wrong.Error()))
 	return rt, nil
 }

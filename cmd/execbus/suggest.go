@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// maxEdits is how many letters a suggestion may differ from what was written.
+// maxEdits is how many letters a suggestion may differ by.
 const maxEdits = 2
 
-// didYouMean is a question about the name that is nearest to a wrong one, or empty.
+// didYouMean returns a suggestion of the name nearest to a wrong one, or nothing.
 func didYouMean(wrong, prefix string, names []string) string {
 	best, least := "", maxEdits+1
 	for _, name := range names {

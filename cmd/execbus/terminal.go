@@ -13,14 +13,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// terminal is the caller's. A nil one is none: the caller is on pipes.
+// terminal is the caller's terminal. It is nil if the caller is on pipes.
 type terminal struct {
 	fd      int
 	before  *term.State
 	restore sync.Once
 }
 
-// attach hands the keys of the caller's terminal on as they are. It is nil where input or output is something else.
+// attach passes the keys of the caller's terminal on unchanged. It returns nil if input or output is not a terminal.
 func attach(std streams) *terminal {
 	in, isFile := std.in.(*os.File)
 	out, isFile2 := std.out.(*os.File)
@@ -34,7 +34,7 @@ func attach(std streams) *terminal {
 	return &terminal{fd: int(in.Fd()), before: before}
 }
 
-// detach gives it back as it was.
+// detach restores the terminal.
 func (t *terminal) detach() {
 	if t != nil {
 		t.restore.Do(func() { _ = term.Restore(t.fd, t.before) })
@@ -52,7 +52,7 @@ func (t *terminal) size() messages.Size {
 	return messages.Size{Rows: uint16(rows), Cols: uint16(columns)}
 }
 
-// follow keeps the size of the command's terminal that of the caller's, until the returned function is called.
+// follow keeps the command's terminal the size of the caller's until the returned function is called.
 func (t *terminal) follow(process *execbus.Process) (stop func()) {
 	if t == nil {
 		return func() {}

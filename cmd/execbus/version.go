@@ -17,7 +17,7 @@ Example:
   execbus (devel) go1.26.8 linux/amd64
 `
 
-// version is "version".
+// version runs "version".
 func version(args []string, std streams) int {
 	flags := flag.NewFlagSet("version", flag.ContinueOnError)
 	if code, done := parse(flags, args, versionUsage, std); done {
@@ -34,7 +34,7 @@ func version(args []string, std streams) int {
 	return 0
 }
 
-// build says which version this is, and of which commit, as far as the linker knew.
+// build returns the version and the commit, as far as the linker knew them.
 func build() (number, commit string) {
 	number = "(devel)"
 	info, known := debug.ReadBuildInfo()

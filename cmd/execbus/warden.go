@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	_ "github.com/execbus/execbus/sandbox" // has this program become a warden where it is executed as one
+	_ "github.com/execbus/execbus/sandbox" // makes this program a warden if it is executed as one
 )
 
 const wardenUsage = `Usage:
@@ -20,7 +20,7 @@ Example:
   /usr/local/bin/execbus
 `
 
-// wardenPath is "warden".
+// wardenPath runs "warden".
 func wardenPath(args []string, std streams) int {
 	flags := flag.NewFlagSet("warden", flag.ContinueOnError)
 	if code, done := parse(flags, args, wardenUsage, std); done {
