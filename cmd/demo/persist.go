@@ -177,7 +177,7 @@ func (c *change) apply(policy *messages.EnvironmentPolicy, names, values []strin
 	}
 }
 
-// verify reports which variables a new shell has changed back, as a profile may do.
+// verify reports which variables a new shell has changed again, as a profile may do.
 func (h *host) verify(ctx context.Context, names, want []string) (said string) {
 	if len(names) == 0 {
 		return ""
