@@ -61,9 +61,6 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 		h.tell(func() { h.quit(128 + int(syscall.SIGHUP)) })
 	}()
 	go h.read(e, keys)
-	if p.sandbox.Confined() {
-		h.view.note(cannotConfine)
-	}
 	h.view.note("Each line is run by your shell. :help lists what else there is, :quit or Ctrl-D ends the demo.")
 
 	return h.run(signals)

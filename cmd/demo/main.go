@@ -36,8 +36,7 @@ const usage = `Usage:
   --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (the default), never,
                       granular, or a policy in JSON
   --sandbox POLICY    what commands may do: danger-full-access (the default), or external-sandbox if the demo
-                      itself is confined. Nothing here can enforce read-only or workspace-write yet: under these a
-                      command that would have to be confined is refused
+                      itself is confined. Where the kernel cannot enforce a policy, a command under it is refused
   --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. The default is the
                       files *.rules in execbus/rules in your configuration directory
   --yield DURATION    see below; not with --

@@ -20,9 +20,6 @@ type policies struct {
 	rules    []string // files, by absolute paths; none: the user's own
 }
 
-// cannotConfine is the warning for a sandbox policy that cannot be enforced.
-const cannotConfine = "Nothing here can confine commands yet: a command that has to be confined is refused."
-
 // policyFlags adds the flags to a set.
 func policyFlags(flags *flag.FlagSet) *policies {
 	p := &policies{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
@@ -128,9 +125,6 @@ func (p *policies) String() string {
 		approval = string(text)
 	}
 	text := fmt.Sprintf("approval: %s\nsandbox: %s\n", approval, p.sandbox)
-	if p.sandbox.Confined() {
-		text += "         " + cannotConfine + "\n"
-	}
 	for _, file := range p.rules {
 		text += "rules: " + visible(file) + "\n"
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// playedSandbox is a spawner that imitates a sandbox, because none confines yet. Commands to be confined cannot write to files: their
+// playedSandbox is a spawner that imitates a sandbox, so that the scene is the same on every kernel. Commands to be confined cannot write to files: their
 // file size limit is zero, and the kernel's signal for exceeding it is reported as a denial. It does not stop a command that
 // tries to get around it.
 type playedSandbox struct{ execbus.Spawner }
