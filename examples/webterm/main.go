@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -63,11 +64,13 @@ func serve(ctx context.Context, listener net.Listener, argv []string) (err error
 	if err != nil {
 		return err
 	}
-	w := &webterm{process: process, size: messages.Size{Rows: 24, Cols: 80}, viewers: map[chan messages.Size]bool{}}
+	w := &webterm{process: process, size: messages.Size{Rows: 24, Cols: 80}, changed: make(chan struct{})}
 	pages := http.NewServeMux()
 	pages.Handle("/", http.FileServerFS(files))
 	pages.HandleFunc("/terminal", w.view)
-	server := &http.Server{Handler: pages}
+	viewing, stop := context.WithCancel(ctx)
+	defer stop()
+	server := &http.Server{Handler: pages, BaseContext: func(net.Listener) context.Context { return viewing }}
 	go func() {
 		_, _ = process.Wait(ctx)
 		_ = server.Close()
@@ -75,6 +78,8 @@ func serve(ctx context.Context, listener net.Listener, argv []string) (err error
 	if err = server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	time.AfterFunc(time.Second, stop) // for viewers to read the rest
+	w.viewers.Wait()
 	return nil
 }
 
@@ -82,10 +87,11 @@ func serve(ctx context.Context, listener net.Listener, argv []string) (err error
 // gets output and sizes likewise.
 type webterm struct {
 	process *execbus.Process
+	viewers sync.WaitGroup
 
-	mu      sync.Mutex // viewers come and go in goroutines of the HTTP server
+	mu      sync.Mutex // viewers resize in goroutines of the HTTP server
 	size    messages.Size
-	viewers map[chan messages.Size]bool
+	changed chan struct{} // closed when the size has changed
 }
 
 func (w *webterm) view(response http.ResponseWriter, request *http.Request) {
@@ -95,50 +101,64 @@ func (w *webterm) view(response http.ResponseWriter, request *http.Request) {
 	}
 	defer socket.CloseNow()
 	socket.SetReadLimit(64 << 10)
+	w.viewers.Add(1)
+	defer w.viewers.Done()
 	ctx, cancel := context.WithCancel(request.Context())
 	defer cancel()
-	sizes := make(chan messages.Size, 1) // the newest counts
-	defer w.come(sizes)()
-	tell := func(size messages.Size) {
-		text, _ := json.Marshal(size)
-		_ = socket.Write(ctx, websocket.MessageText, text)
-	}
-	tell(<-sizes) // before the output
-	go func() {
-		for {
-			select {
-			case size := <-sizes:
-				tell(size)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	go func() {
 		defer cancel()
 		w.input(ctx, socket)
 	}()
-	if w.output(ctx, socket) == nil {
-		_ = socket.Close(websocket.StatusNormalClosure, "the program has ended")
+	output, end := make(chan []byte), make(chan error, 1)
+	go func() { end <- w.output(ctx, output) }()
+	var changed chan struct{}
+	tell := func() error {
+		w.mu.Lock()
+		size := w.size
+		changed = w.changed
+		w.mu.Unlock()
+		text, _ := json.Marshal(size)
+		return socket.Write(ctx, websocket.MessageText, text)
+	}
+	for err = tell(); err == nil; {
+		select {
+		case <-changed:
+			err = tell()
+		case data := <-output:
+			select { // what was drawn for a size comes after the size
+			case <-changed:
+				err = tell()
+			default:
+			}
+			err = errors.Join(err, socket.Write(ctx, websocket.MessageBinary, data))
+		case err = <-end:
+			if err == nil {
+				_ = socket.Close(websocket.StatusNormalClosure, "the program has ended")
+				return
+			}
+		}
 	}
 }
 
-// output sends everything from the first byte on. What a slow viewer could not be told is a gap, after which a full-screen
-// program is asked to draw everything again.
-func (w *webterm) output(ctx context.Context, socket *websocket.Conn) error {
+// output passes on everything from the first byte on. What a slow viewer could not be told is a gap, after which a
+// full-screen program is asked to draw everything again.
+func (w *webterm) output(ctx context.Context, to chan<- []byte) error {
 	for event, err := range w.process.Follow(ctx, 0) {
 		if err != nil {
 			return err
 		}
+		var data []byte
 		switch e := event.(type) {
 		case messages.OutputDelta:
-			err = socket.Write(ctx, websocket.MessageBinary, e.Bytes)
+			data = e.Bytes
 		case messages.Gap: // the terminal is reset
-			err = socket.Write(ctx, websocket.MessageBinary, fmt.Appendf(nil, "\x1bc[%s]\r\n", e))
+			data = fmt.Appendf(nil, "\x1bc[%s]\r\n", e)
 			w.resize(ctx, messages.Size{})
 		}
-		if err != nil {
-			return err
+		select {
+		case to <- data:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -170,30 +190,8 @@ func (w *webterm) resize(ctx context.Context, size messages.Size) {
 		size = w.size
 		_ = w.process.Resize(ctx, messages.Size{Rows: size.Rows, Cols: size.Cols + 1})
 	}
-	w.size, _ = size, w.process.Resize(ctx, size)
-	for sizes := range w.viewers {
-		newest(sizes, size)
-	}
-}
-
-// come adds a viewer, who is told the size. The function that it returns removes it.
-func (w *webterm) come(sizes chan messages.Size) (leave func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.viewers[sizes] = true
-	newest(sizes, w.size)
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.viewers, sizes)
-	}
-}
-
-// newest replaces what has not been read.
-func newest(sizes chan messages.Size, size messages.Size) {
-	select {
-	case <-sizes:
-	default:
-	}
-	sizes <- size
+	w.size = size
+	close(w.changed) // before the program draws for it
+	w.changed = make(chan struct{})
+	_ = w.process.Resize(ctx, size)
 }
