@@ -36,6 +36,10 @@ var dependencies = map[string]dependency{
 		reason: "opens pseudo-terminals on Linux and macOS",
 		rooms:  []string{"ptyio"},
 	},
+	"github.com/coder/websocket": {
+		reason: "websockets for the exec-server protocol: frames, pings, limits",
+		rooms:  []string{"execserver", "examples"},
+	},
 	"github.com/google/uuid": {reason: "session ids"},
 	"go.starlark.net": {
 		reason: "the language of rule files",

@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Kind is what a message is.
+type Kind int
+
+// The kinds.
+const (
+	Request Kind = iota
+	Notification
+	Response // with a result
+	Failure  // a response with an error
+)
+
+// ID is the id of a request: the text of a JSON string or of an integer. It is comparable. The zero ID is none.
+type ID struct{ text string }
+
+// NumberID is an integer as an id.
+func NumberID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
+
+// MalformedID is the id of the answer to a message that is none.
+func MalformedID() ID { return NumberID(-1) }
+
+// String is the id as JSON.
+func (id ID) String() string { return id.text }
+
+func parseID(raw []byte) (ID, error) {
+	if raw[0] == '"' {
+		canonical, _ := json.Marshal(unquote(raw)) // so that equal ids are equal texts
+		return ID{string(canonical)}, nil
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return ID{}, errors.New(`"id" is neither a string nor an integer`)
+	}
+	return NumberID(n), nil
+}
+
+// Message is one message. It shares the memory of the text that it was parsed from.
+type Message struct {
+	Kind   Kind
+	ID     ID              // of a request and of responses
+	Method string          // of a request and of a notification
+	Params json.RawMessage // of the same; nil if there are none
+	Result json.RawMessage // of a response
+	Fault  *Fault          // of a failure
+}
+
+// Parse reads a message. Its error says what is wrong with the text, for a sentence about "the message".
+func Parse(text []byte) (Message, error) {
+	list, err := members(text)
+	if err != nil {
+		return Message{}, err
+	}
+	found := map[string]json.RawMessage{}
+	for _, m := range list {
+		switch m.name {
+		case "id", "method", "params", "result", "error":
+			found[m.name] = m.value
+		}
+	}
+	m := Message{Params: found["params"], Result: found["result"]}
+	if raw, there := found["id"]; there {
+		if m.ID, err = parseID(raw); err != nil {
+			return Message{}, err
+		}
+	}
+	switch method, named := found["method"]; {
+	case named && method[0] != '"':
+		return Message{}, errors.New(`"method" is not a string`)
+	case named:
+		m.Method, m.Kind = unquote(method), Notification
+		if m.ID != (ID{}) {
+			m.Kind = Request
+		}
+		return m, nil
+	case m.ID == (ID{}):
+		return Message{}, errors.New(`it has neither "method" nor "id"`)
+	case m.Result != nil:
+		m.Kind = Response
+		return m, nil
+	}
+	m.Kind = Failure
+	raw, there := found["error"]
+	if !there {
+		return Message{}, errors.New(`it has none of "method", "result" and "error"`)
+	}
+	m.Fault = &Fault{}
+	if err := decode(raw, m.Fault, "error", rules{}); err != nil {
+		return Message{}, err
+	}
+	return m, nil
+}
+
+// AppendRequest appends a request; params that are nil are left out.
+func AppendRequest(to []byte, id ID, method string, params any) ([]byte, error) {
+	to = append(append(to, `{"id":`...), id.text...)
+	return appendCall(append(to, ','), method, params)
+}
+
+// AppendNotification appends a notification; params that are nil are left out.
+func AppendNotification(to []byte, method string, params any) ([]byte, error) {
+	return appendCall(append(to, '{'), method, params)
+}
+
+func appendCall(to []byte, method string, params any) ([]byte, error) {
+	to = append(append(append(to, `"method":"`...), method...), '"')
+	if params != nil {
+		text, err := json.Marshal(params)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", method, err)
+		}
+		to = append(append(to, `,"params":`...), text...)
+	}
+	return append(to, '}'), nil
+}
+
+// AppendResult appends the response to a request.
+func AppendResult(to []byte, id ID, result any) ([]byte, error) {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("encode a result: %w", err)
+	}
+	to = append(append(append(to, `{"id":`...), id.text...), `,"result":`...)
+	return append(append(to, text...), '}'), nil
+}
+
+// AppendFailure appends the response to a request that failed.
+func AppendFailure(to []byte, id ID, fault *Fault) []byte {
+	text, err := json.Marshal(fault)
+	if err != nil { // its data is not JSON
+		text, _ = json.Marshal(&Fault{Code: fault.Code, Message: fault.Message})
+	}
+	to = append(append(append(to, `{"id":`...), id.text...), `,"error":`...)
+	return append(append(to, text...), '}')
+}

@@ -1,0 +1,188 @@
+package wire
+
+import "github.com/execbus/execbus/messages"
+
+// Methods about processes. The last three requests are extensions that need not be asked for.
+const (
+	ProcessStart      = "process/start"
+	ProcessRead       = "process/read"
+	ProcessWrite      = "process/write"
+	ProcessSignal     = "process/signal"
+	ProcessTerminate  = "process/terminate"
+	ProcessResize     = "process/resize"
+	ProcessCloseStdin = "process/closeStdin"
+
+	ProcessAcknowledge = "process/acknowledge" // a notification to the server, with ExtensionFlow
+
+	ProcessOutput = "process/output" // these are notifications to the client
+	ProcessExited = "process/exited"
+	ProcessClosed = "process/closed"
+	ProcessGap    = "process/gap"   // with ExtensionGaps
+	ProcessEnded  = "process/ended" // with ExtensionEnds
+)
+
+// Stream names where output came from.
+type Stream = messages.Stream
+
+// StartParams are those of process/start. The fields from Size on are extensions.
+type StartParams struct {
+	ProcessID string            `json:"processId"`
+	Argv      []string          `json:"argv"`
+	Cwd       string            `json:"cwd"` // a file: URI or an absolute path
+	EnvPolicy *EnvPolicy        `json:"envPolicy,omitempty"`
+	Env       map[string]string `json:"env"` // not nil
+	TTY       bool              `json:"tty"`
+	PipeStdin bool              `json:"pipeStdin,omitempty"`
+	Arg0      *string           `json:"arg0,omitempty"`
+	Sandbox   *Sandbox          `json:"sandbox,omitempty" strict:""`
+	// The network is managed by nobody here: a request for it is refused.
+	EnforceManagedNetwork bool `json:"enforceManagedNetwork,omitempty"`
+	ManagedNetwork        *any `json:"managedNetwork,omitempty"`
+	NetworkProxy          *any `json:"networkProxy,omitempty"`
+
+	Size         *Size                 `json:"size,omitempty"`
+	Merged       bool                  `json:"merged,omitempty"` // messages.ExecCommand says what these mean
+	OnLeaderExit messages.OnLeaderExit `json:"onLeaderExit,omitempty"`
+	GraceMs      *uint32               `json:"graceMs,omitempty"`
+	Limits       *messages.Limits      `json:"limits,omitempty" strict:""`
+}
+
+// EnvPolicy says how the environment is made from the server's. StartParams.Env then takes precedence over it; without a policy that
+// is the whole environment.
+type EnvPolicy struct {
+	Inherit               messages.Inherit  `json:"inherit,omitempty"`
+	IgnoreDefaultExcludes bool              `json:"ignoreDefaultExcludes,omitempty"`
+	Exclude               []string          `json:"exclude,omitempty"`
+	Set                   map[string]string `json:"set,omitempty"`
+	IncludeOnly           []string          `json:"includeOnly,omitempty"`
+}
+
+// Sandbox is a confinement that the server must enforce, or refuse: see ptyio.Confinement.
+type Sandbox struct {
+	Policy        messages.SandboxPolicy          `json:"policy"`
+	Dir           string                          `json:"dir"`
+	TempDir       string                          `json:"tempDir,omitempty"`
+	Least         messages.Assurance              `json:"least,omitempty"`
+	Additional    *messages.AdditionalPermissions `json:"additional,omitempty"`
+	AdditionalDir string                          `json:"additionalDir,omitempty"`
+}
+
+// Size is that of a terminal.
+type Size struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// SandboxType says what confines a process.
+type SandboxType string
+
+// The types.
+const (
+	SandboxNone              SandboxType = "none"
+	SandboxMacOSSeatbelt     SandboxType = "macosSeatbelt"
+	SandboxLinuxSeccomp      SandboxType = "linuxSeccomp"
+	SandboxWindowsRestricted SandboxType = "windowsRestrictedToken"
+)
+
+// StartResult is that of process/start. PID and Enforced are there with ExtensionEnds.
+type StartResult struct {
+	ProcessID   string                `json:"processId"`
+	SandboxType SandboxType           `json:"sandboxType,omitempty"`
+	PID         int                   `json:"pid,omitempty"`
+	Enforced    *messages.Enforcement `json:"enforced,omitempty"`
+}
+
+// ReadParams are those of process/read.
+type ReadParams struct {
+	ProcessID string  `json:"processId"`
+	AfterSeq  *uint64 `json:"afterSeq,omitempty"`
+	MaxBytes  *uint64 `json:"maxBytes,omitempty"` // the first chunk comes whole in any case
+	WaitMs    *uint64 `json:"waitMs,omitempty"`
+}
+
+// ReadResult is that of process/read.
+type ReadResult struct {
+	Chunks        []ReadChunk `json:"chunks"`
+	NextSeq       uint64      `json:"nextSeq"`
+	Exited        bool        `json:"exited"`
+	ExitCode      *int        `json:"exitCode"`
+	Closed        bool        `json:"closed"`
+	Failure       *string     `json:"failure"`
+	SandboxDenied bool        `json:"sandboxDenied"`
+}
+
+// ReadChunk is a chunk of output.
+type ReadChunk struct {
+	Seq    uint64 `json:"seq"`
+	Stream Stream `json:"stream"`
+	Chunk  Chunk  `json:"chunk"`
+}
+
+// WriteParams are those of process/write. The fields from UntilTaken on are extensions.
+type WriteParams struct {
+	ProcessID string  `json:"processId"`
+	Chunk     Chunk   `json:"chunk"`
+	WriteID   *string `json:"writeId,omitempty"`
+	// UntilTaken answers when the process has taken the input, or PatienceMs are over; the rest is then discarded.
+	UntilTaken bool    `json:"untilTaken,omitempty"`
+	PatienceMs *uint64 `json:"patienceMs,omitempty"`
+}
+
+// WriteStatus is what became of a write.
+type WriteStatus string
+
+// The statuses.
+const (
+	WriteAccepted       WriteStatus = "accepted"
+	WriteUnknownProcess WriteStatus = "unknownProcess"
+	WriteStdinClosed    WriteStatus = "stdinClosed"
+	WriteStarting       WriteStatus = "starting"
+)
+
+// WriteResult is that of process/write. Taken and Error are there with WriteParams.UntilTaken; Error says why not all was taken.
+type WriteResult struct {
+	Status WriteStatus     `json:"status"`
+	Taken  *int            `json:"taken,omitempty"`
+	Error  *messages.Error `json:"error,omitempty"`
+}
+
+// SignalParams are those of process/signal. Without Tree the signal goes to the foreground process group.
+type SignalParams struct {
+	ProcessID string `json:"processId"`
+	Signal    string `json:"signal"` // "interrupt", or a POSIX name such as "SIGTERM"
+	Tree      bool   `json:"tree,omitempty"`
+}
+
+// Interrupt is the signal that clients without extensions can send.
+const Interrupt = "interrupt"
+
+// TerminateParams are those of process/terminate.
+type TerminateParams struct {
+	ProcessID string  `json:"processId"`
+	GraceMs   *uint32 `json:"graceMs,omitempty"` // an extension
+}
+
+// TerminateResult is that of process/terminate, which does not wait for the end.
+type TerminateResult struct {
+	Running bool `json:"running"` // it was
+}
+
+// ResizeParams are those of process/resize.
+type ResizeParams struct {
+	ProcessID string `json:"processId"`
+	Size      Size   `json:"size"`
+}
+
+// CloseStdinParams are those of process/closeStdin. The result is a WriteResult.
+type CloseStdinParams struct {
+	ProcessID string `json:"processId"`
+}
+
+// AcknowledgeParams are those of process/acknowledge: the output up to Seq need not be kept any more.
+type AcknowledgeParams struct {
+	ProcessID string `json:"processId"`
+	Seq       uint64 `json:"seq"`
+}
+
+// Empty is the result of a request with nothing to tell.
+type Empty struct{}

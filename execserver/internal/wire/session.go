@@ -1,0 +1,36 @@
+package wire
+
+// Methods of a connection. Before "initialized" every other method is refused.
+const (
+	Initialize  = "initialize"
+	Initialized = "initialized" // a notification; its params are ignored
+)
+
+// Extension is something that this protocol does not have by itself. A client asks for extensions when it initializes, and the
+// server says which of them it has. To a client that asks for none every message is as without extensions.
+type Extension string
+
+// The extensions.
+const (
+	// ExtensionGaps: where output was dropped before it could be sent there is a process/gap, and no request must find out.
+	ExtensionGaps Extension = "gaps"
+	// ExtensionFlow: nothing is dropped. A process waits while RetainedBytes of its output are not acknowledged with
+	// process/acknowledge, also while no connection is there.
+	ExtensionFlow Extension = "flow"
+	// ExtensionEnds: process/exited says more, and process/ended follows process/closed when no process of the tree is left.
+	ExtensionEnds Extension = "ends"
+)
+
+// InitializeParams are those of initialize.
+type InitializeParams struct {
+	ClientName      string      `json:"clientName"`
+	ResumeSessionID *string     `json:"resumeSessionId,omitempty"`
+	Extensions      []Extension `json:"extensions,omitempty"`
+}
+
+// InitializeResult is that of initialize.
+type InitializeResult struct {
+	SessionID string `json:"sessionId"`
+	// Extensions are those asked for that the server has. A resumed session has those that it was given first.
+	Extensions []Extension `json:"extensions,omitempty"`
+}

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/coder/websocket"
+)
+
+// socket is a websocket where each text or binary frame is a message. Compression is off: base64 of output does not gain
+// what it would cost. The kernel's delay of small packets is off, too, as Go does it for every TCP connection.
+type socket struct {
+	conn *websocket.Conn
+}
+
+// Accept makes a Conn of a request whose sender has been authenticated.
+func Accept(w http.ResponseWriter, r *http.Request, limit int) (Conn, error) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return nil, err
+	}
+	return newSocket(conn, limit), nil
+}
+
+// DialWebsocket connects to a URL. ctx bounds only the connecting. If the server refuses, the response says how.
+func DialWebsocket(ctx context.Context, url string, client *http.Client, header http.Header, limit int) (Conn, *http.Response, error) {
+	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: header})
+	if err != nil {
+		return nil, response, err
+	}
+	return newSocket(conn, limit), response, nil
+}
+
+func newSocket(conn *websocket.Conn, limit int) Conn {
+	conn.SetReadLimit(int64(limit))
+	return &socket{conn: conn}
+}
+
+func (s *socket) Read(ctx context.Context) ([]byte, error) {
+	_, message, err := s.conn.Read(ctx)
+	switch {
+	case err == nil:
+		return message, nil
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return nil, ErrTooLarge
+	case websocket.CloseStatus(err) >= 0:
+		return nil, io.EOF
+	case ctx.Err() != nil:
+		_ = s.conn.CloseNow() // the library does so soon, too
+	}
+	return nil, err
+}
+
+func (s *socket) Write(ctx context.Context, message []byte) error {
+	return s.conn.Write(ctx, websocket.MessageText, message)
+}
+
+func (s *socket) Ping(ctx context.Context) error { return s.conn.Ping(ctx) }
+
+func (s *socket) Close() error { return s.conn.CloseNow() }
