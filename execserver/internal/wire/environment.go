@@ -2,13 +2,14 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// Methods about the machine. The last three are extensions that need not be asked for: a ptyio.Resolver needs them.
+// Methods about the machine. The last four are extensions that need not be asked for: a ptyio.Spawner and its Resolver need them.
 const (
 	EnvironmentInfo    = "environment/info"
 	EnvironmentStatus  = "environment/status"
 	EnvironmentMachine = "environment/machine"
 	EnvironmentProgram = "environment/program"
 	EnvironmentPath    = "environment/path"
+	EnvironmentEnclose = "environment/enclose"
 )
 
 // InfoResult is that of environment/info.
@@ -67,4 +68,17 @@ type PathParams struct {
 type PathResult struct {
 	IsFile      bool `json:"isFile"`
 	IsDirectory bool `json:"isDirectory"`
+}
+
+// EncloseParams are those of environment/enclose, which looks up where the paths of a confinement lead. Later starts in this
+// session with an equal Sandbox are refused if they lead elsewhere.
+type EncloseParams struct {
+	Sandbox Sandbox          `json:"sandbox" strict:""`
+	Limits  *messages.Limits `json:"limits,omitempty" strict:""`
+}
+
+// EncloseResult is that of environment/enclose: what would be enforced, or why a start would be refused.
+type EncloseResult struct {
+	Enforced *messages.Enforcement `json:"enforced,omitempty"`
+	Error    *messages.Error       `json:"error,omitempty"`
 }

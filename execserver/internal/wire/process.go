@@ -14,11 +14,13 @@ const (
 
 	ProcessAcknowledge = "process/acknowledge" // a notification to the server, with ExtensionFlow
 
-	ProcessOutput = "process/output" // these are notifications to the client
-	ProcessExited = "process/exited"
-	ProcessClosed = "process/closed"
-	ProcessGap    = "process/gap"   // with ExtensionGaps
-	ProcessEnded  = "process/ended" // with ExtensionEnds
+	ProcessOutput     = "process/output" // these are notifications to the client
+	ProcessExited     = "process/exited"
+	ProcessClosed     = "process/closed"
+	ProcessGap        = "process/gap"        // with ExtensionGaps
+	ProcessBackground = "process/background" // these with ExtensionEnds
+	ProcessDrained    = "process/drained"
+	ProcessEnded      = "process/ended"
 )
 
 // Stream names where output came from.

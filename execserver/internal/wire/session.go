@@ -15,9 +15,10 @@ const (
 	// ExtensionGaps: where output was dropped before it could be sent there is a process/gap, and no request must find out.
 	ExtensionGaps Extension = "gaps"
 	// ExtensionFlow: nothing is dropped. A process waits while RetainedBytes of its output are not acknowledged with
-	// process/acknowledge, also while no connection is there.
+	// process/acknowledge, also while no connection is there. When a session is resumed, everything that is not acknowledged is
+	// sent again, before anything new; a closed process is kept until its last number is acknowledged.
 	ExtensionFlow Extension = "flow"
-	// ExtensionEnds: process/exited says more, and process/ended follows process/closed when no process of the tree is left.
+	// ExtensionEnds: there are all notifications that a ptyio.Child needs; see ExitedParams and those behind it.
 	ExtensionEnds Extension = "ends"
 )
 
