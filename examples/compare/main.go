@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log"
@@ -20,20 +21,22 @@ import (
 
 // program is a column of the table, and measure the part of it that needs the program to run.
 type program struct {
-	name, module string // module: where an original is had
-	measure      func(binary string) []string
+	name            string
+	module, version string // of an original
+	measure         func(binary string) []string
 }
 
 func main() {
 	log.SetFlags(0)
 	programs := []program{
-		{"watch", "", func(binary string) []string { return measure.Watcher(binary) }},
-		{"reflex", "github.com/cespare/reflex", func(binary string) []string {
+		{"watch", "", "", func(binary string) []string { return measure.Watcher(binary) }},
+		{"reflex", "github.com/cespare/reflex", "v0.3.1", func(binary string) []string {
 			return measure.Watcher(binary, "-d", "none")
 		}},
-		{"webterm", "", measure.Terminal},
-		// No gotty was available when this was written, so code for its protocol could not have been tested.
-		{"gotty", "github.com/sorenisanerd/gotty", func(string) []string { return make([]string, 4) }},
+		{"webterm", "", "", func(binary string) []string { return measure.Terminal(binary, measure.Webterm) }},
+		{"gotty", "github.com/sorenisanerd/gotty", "v1.5.0", func(binary string) []string {
+			return measure.Terminal(binary, measure.Gotty)
+		}},
 	}
 	lines := []string{"| |", "|---|", "| output lost, of commands that exit at once |", "| output lost, of a service that is restarted |",
 		"| daemons left when it was stopped |", "| daemons left when it was killed |", "| binary without symbols |",
@@ -69,18 +72,19 @@ func (p program) column(scratch string) (cells []string, err error) {
 			err = fmt.Errorf("not measured: %v", failed)
 		}
 	}()
-	title, source, arguments := p.name, p.name, []string{"build", "-o", scratch, "./" + p.name}
+	title, source, build := p.name, p.name, exec.Command("go", "build", "./"+p.name)
 	if p.module != "" {
-		var module struct{ Dir, Version, Error string }
-		output, err := exec.Command("go", "mod", "download", "-json", p.module+"@latest").Output()
-		if json.Unmarshal(output, &module) != nil || err != nil {
-			return nil, fmt.Errorf("not to be had: %w: %s", err, module.Error)
+		title = p.name + " " + p.version
+		if source, err = p.download(); err != nil {
+			return nil, err
 		}
-		title, source = p.name+" "+module.Version, module.Dir
-		arguments = []string{"install", p.module + "@" + module.Version}
+		build = exec.Command("go", "build", "-mod=mod", p.module)
+		if build.Dir, err = p.host(scratch); err != nil {
+			return nil, err
+		}
 	}
-	build := exec.Command("go", append([]string{arguments[0], "-trimpath", "-ldflags=-s -w"}, arguments[1:]...)...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOBIN="+scratch)
+	build.Args = append(build.Args[:2:2], append([]string{"-trimpath", "-ldflags=-s -w", "-o", scratch}, build.Args[2:]...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("does not build: %w: %s", err, output)
 	}
@@ -89,6 +93,23 @@ func (p program) column(scratch string) (cells []string, err error) {
 	check(err)
 	cells = append([]string{title, "---"}, p.measure(binary)...)
 	return append(cells, fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), fmt.Sprint(count(source))), nil
+}
+
+// download returns the directory with the source of an original.
+func (p program) download() (dir string, err error) {
+	var module struct{ Dir, Error string }
+	output, err := exec.Command("go", "mod", "download", "-json", p.module+"@"+p.version).Output()
+	if json.Unmarshal(output, &module) != nil || err != nil {
+		return "", fmt.Errorf("not available: %w: %s", err, module.Error)
+	}
+	return module.Dir, nil
+}
+
+// host makes a module that requires an original. "go install" would do if every module proxy listed the versions of a module.
+func (p program) host(scratch string) (dir string, err error) {
+	dir = filepath.Join(scratch, "module-"+p.name)
+	text := fmt.Sprintf("module %s.compare\n\nrequire %s %s\n", p.name, p.module, p.version)
+	return dir, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o600))
 }
 
 // count counts the lines of Go below a directory, without tests and without what is vendored.

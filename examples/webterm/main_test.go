@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -37,6 +38,88 @@ func host(t *testing.T, argv ...string) (address string) {
 		}
 	})
 	return listener.Addr().String()
+}
+
+// asCommand makes this test binary behave as webterm.
+const asCommand = "WEBTERM_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// The program writes much and exits at once, and webterm ends with it. Its viewer gets every byte all the same.
+func TestTheLastOutputIsSeen(t *testing.T) {
+	for range 10 {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-listen", "127.0.0.1:0", "sh", "-c", "stty -echo; echo; read go; seq -f %07g 1 40000")
+		command.Env = append(os.Environ(), asCommand+"=1")
+		out, err := command.StdoutPipe()
+		if err == nil {
+			err = command.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket := dial(t, strings.TrimPrefix(strings.TrimSpace(address), "http://"))
+		socket.read("\n")
+		socket.types("go\r")
+		if all := socket.read(""); bytes.Count(all, []byte("\n")) != 40000 || !bytes.HasSuffix(all, []byte("0040000\r\n")) {
+			t.Errorf("the viewer got %d bytes, which end with %q", len(all), all[max(0, len(all)-20):])
+		}
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// viewer is a client without a browser.
+type viewer struct {
+	*websocket.Conn
+	t *testing.T
+}
+
+func dial(t *testing.T, address string) viewer {
+	t.Helper()
+	socket, _, err := websocket.Dial(t.Context(), "ws://"+address+"/terminal", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.CloseNow() })
+	return viewer{socket, t}
+}
+
+func (v viewer) types(keys string) {
+	v.t.Helper()
+	if err := v.Write(v.t.Context(), websocket.MessageBinary, []byte(keys)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// read reads until some text has come, or until the program has ended if the text is empty. It returns everything it has read.
+func (v viewer) read(until string) (all []byte) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
+	defer cancel()
+	for until == "" || !bytes.Contains(all[max(0, len(all)-9000):], []byte(until)) {
+		kind, data, err := v.Conn.Read(ctx)
+		if until == "" && websocket.CloseStatus(err) == websocket.StatusNormalClosure {
+			return all
+		}
+		if err != nil {
+			v.t.Fatalf("after %d bytes: %v", len(all), err)
+		}
+		if kind == websocket.MessageBinary {
+			all = append(all, data...)
+		}
+	}
+	return all
 }
 
 func TestVimSeenByTwoAndALateOne(t *testing.T) {
@@ -95,38 +178,12 @@ func TestALargePaste(t *testing.T) {
 // A viewer that reads nothing delays neither the program nor the others, and learns later what it has missed.
 func TestASlowViewer(t *testing.T) {
 	address := host(t, "sh", "-c", `read go; head -c 30000000 /dev/zero | tr '\0' x; echo; echo the end; read more`)
-	dial := func() *websocket.Conn {
-		socket, _, err := websocket.Dial(t.Context(), "ws://"+address+"/terminal", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = socket.CloseNow() })
-		return socket
-	}
-	// read reads until something has come, and returns all.
-	read := func(socket *websocket.Conn, until string) []byte {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		var all []byte
-		for !bytes.Contains(all[max(0, len(all)-9000):], []byte(until)) {
-			kind, data, err := socket.Read(ctx)
-			if err != nil {
-				t.Fatalf("after %d bytes: %v", len(all), err)
-			}
-			if kind == websocket.MessageBinary {
-				all = append(all, data...)
-			}
-		}
-		return all
-	}
-	slow, quick := dial(), dial()
-	if err := quick.Write(t.Context(), websocket.MessageBinary, []byte("go\r")); err != nil {
-		t.Fatal(err)
-	}
-	if all := read(quick, "the end"); len(all) < 1<<20 {
+	slow, quick := dial(t, address), dial(t, address)
+	quick.types("go\r")
+	if all := quick.read("the end"); len(all) < 1<<20 {
 		t.Errorf("the quick one got %d bytes", len(all))
 	}
-	all := read(slow, "the end") // now it reads
+	all := slow.read("the end") // only now does it read
 	if !bytes.Contains(all, []byte("\x1bc[")) || len(all) > 25_000_000 {
 		t.Errorf("the slow one got %d bytes, and no gap", len(all))
 	}

@@ -4,7 +4,6 @@ package measure
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +12,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
 // rounds is how often each thing is done.
@@ -42,7 +39,7 @@ func start(binary string, argv ...string) host {
 	out, err := os.Create(filepath.Join(dir, "out"))
 	check(err)
 	defer out.Close()
-	h.Stdout = out
+	h.Stdout, h.Stderr = out, out
 	check(h.Start())
 	return h
 }
@@ -77,7 +74,7 @@ func (h host) wait(note string, times int, again func()) {
 
 func (h host) change() { check(os.WriteFile(filepath.Join(h.Dir, "file"), []byte("changed"), 0o600)) }
 
-// end ends the host, gives what it has begun 2 s to end as well, and counts the daemons that have not.
+// end ends the host by a signal, gives what it has begun 2 s to end as well, and counts the daemons that have not.
 func (h host) end(sig syscall.Signal) (daemons int) {
 	check(h.Process.Signal(sig))
 	_ = h.Wait()
@@ -147,46 +144,6 @@ func Watcher(binary string, flags ...string) (cells []string) {
 		killed += h.end(syscall.SIGKILL)
 	}
 	return append(cells, of(stopped, rounds, ""), of(killed, rounds, ""))
-}
-
-// Terminal measures the example webterm likewise. It has no service.
-func Terminal(binary string) []string {
-	var saidAll, lostAll, stopped, killed int
-	for range rounds {
-		h := start(binary, "-listen", "127.0.0.1:0", "sh", "-c", "read go; "+says)
-		output := h.view("go\r")
-		h.end(syscall.SIGKILL)
-		said, lost := h.lost(output)
-		saidAll, lostAll = saidAll+said, lostAll+lost
-		for sig, left := range map[syscall.Signal]*int{syscall.SIGINT: &stopped, syscall.SIGKILL: &killed} {
-			h := start(binary, "-listen", "127.0.0.1:0", "sh", "-c", leaves+"read go")
-			h.wait("begun", 1, func() {})
-			*left += h.end(sig)
-		}
-	}
-	return []string{of(lostAll, saidAll, " bytes"), "", of(stopped, rounds, ""), of(killed, rounds, "")}
-}
-
-// view types something and reads until the program has ended.
-func (h host) view(keys string) (output []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	poll(time.Minute, func() bool { return bytes.Contains(h.text("out"), []byte("\n")) })
-	address := bytes.TrimPrefix(bytes.TrimSpace(h.text("out")), []byte("http"))
-	socket, _, err := websocket.Dial(ctx, "ws"+string(address)+"/terminal", nil)
-	check(err)
-	defer socket.CloseNow()
-	socket.SetReadLimit(-1)
-	check(socket.Write(ctx, websocket.MessageBinary, []byte(keys)))
-	for {
-		kind, data, err := socket.Read(ctx)
-		if check(ctx.Err()); err != nil {
-			return output
-		}
-		if kind == websocket.MessageBinary {
-			output = append(output, data...)
-		}
-	}
 }
 
 func check(err error) {
