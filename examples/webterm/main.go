@@ -83,8 +83,8 @@ func serve(ctx context.Context, listener net.Listener, argv []string) (err error
 	return nil
 }
 
-// webterm is a program and those who look at it. A browser sends keys in binary messages and its size in text messages, and
-// gets output and sizes likewise.
+// webterm is a program and its viewers. A browser sends keys in binary messages and its size in text messages, and it gets
+// output and sizes likewise.
 type webterm struct {
 	process *execbus.Process
 	viewers sync.WaitGroup
@@ -125,7 +125,7 @@ func (w *webterm) view(response http.ResponseWriter, request *http.Request) {
 		case <-changed:
 			err = tell()
 		case data := <-output:
-			select { // what was drawn for a size comes after the size
+			select { // a size comes before the output that was drawn for it
 			case <-changed:
 				err = tell()
 			default:
@@ -140,8 +140,8 @@ func (w *webterm) view(response http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// output passes on everything from the first byte on. What a slow viewer could not be told is a gap, after which a
-// full-screen program is asked to draw everything again.
+// output sends everything from the first byte on. A slow viewer may miss some of it. It is told how much, and a full-screen
+// program is asked to draw everything again.
 func (w *webterm) output(ctx context.Context, to chan<- []byte) error {
 	for event, err := range w.process.Follow(ctx, 0) {
 		if err != nil {
@@ -164,7 +164,7 @@ func (w *webterm) output(ctx context.Context, to chan<- []byte) error {
 	return nil
 }
 
-// input passes keys on. A program that does not read makes its browser wait.
+// input passes keys on. If the program does not read them, the browser has to wait.
 func (w *webterm) input(ctx context.Context, socket *websocket.Conn) {
 	for {
 		kind, data, err := socket.Read(ctx)
@@ -181,8 +181,8 @@ func (w *webterm) input(ctx context.Context, socket *websocket.Conn) {
 	}
 }
 
-// resize gives the terminal, and all who look at it, the size of the window that was changed last. Without a size the
-// program only sees its window change and come back: then it draws everything again.
+// resize gives the terminal and all viewers the size of the window that was changed last. Without a size, the terminal changes
+// its size and changes it back: this makes the program draw everything again.
 func (w *webterm) resize(ctx context.Context, size messages.Size) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
