@@ -33,10 +33,8 @@ func main() {
 		{"reflex", "github.com/cespare/reflex", "v0.3.1", func(binary string) []string {
 			return measure.Watcher(binary, "-d", "none")
 		}},
-		{"webterm", "", "", func(binary string) []string { return measure.Terminal(binary, measure.Webterm) }},
-		{"gotty", "github.com/sorenisanerd/gotty", "v1.5.0", func(binary string) []string {
-			return measure.Terminal(binary, measure.Gotty)
-		}},
+		{"webterm", "", "", measure.Webterm},
+		{"gotty", "github.com/sorenisanerd/gotty", "v1.5.0", measure.Gotty},
 	}
 	lines := []string{"| |", "|---|", "| output lost, of commands that exit at once |", "| output lost, of a service that is restarted |",
 		"| daemons left when it was stopped |", "| daemons left when it was killed |", "| binary without symbols |",
