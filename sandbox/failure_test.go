@@ -228,6 +228,7 @@ func TestAChildsStandardStreamsBlock(t *testing.T) {
 
 func TestCloseEndsEverythingAndRefusesMore(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		t.Parallel() // it waits most of the time
 		token := newToken()
 		var records []*recorder
 		for range 8 {

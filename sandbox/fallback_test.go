@@ -11,36 +11,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/sandbox/internal/leasetest"
+	"github.com/execbus/execbus/sandbox/internal/refusetest"
 )
 
 // beEmulated is this test binary where the kernel refuses to bear into shared memory, as user-mode emulators do. Its arguments are
 // those of the tests.
 func beEmulated() {
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16},
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_THREAD},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.CLONE_VM, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	}
-	if os.Geteuid() != 0 {
-		must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	const everyThread = 1 // SECCOMP_FILTER_FLAG_TSYNC
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, everyThread, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if refusetest.Clone(refusetest.EveryThread) != nil {
 		os.Exit(98)
 	}
 	must(os.Unsetenv(roleVariable))

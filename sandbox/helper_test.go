@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
 		flag.Parse()
+		name, value, _ := strings.Cut(hurry, "=")
+		must(os.Setenv(name, value))          // for the wardens; this process has read it
 		must(flag.Set("test.parallel", "12")) // what is parallel waits most of the time
 		goleak.VerifyTestMain(m)
 	case "host":

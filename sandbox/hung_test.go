@@ -20,6 +20,7 @@ import (
 
 func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		t.Parallel() // it waits most of the time
 		program, giveBack := leasetest.Leased(t, "/bin/true")
 		events, started := newRecorder(), make(chan error, 1)
 		l := launch(tty, program)
@@ -46,6 +47,7 @@ func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 
 func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		t.Parallel() // it waits most of the time
 		program, giveBack := leasetest.Leased(t, "/bin/true")
 		l := launch(tty, program)
 		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
@@ -99,6 +101,7 @@ func hangingFork(t *testing.T, meanwhile string) {
 
 func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		t.Parallel() // it waits most of the time
 		_, sleeping := run(t, spawner, bash(tty, "exit 3"))
 		interpreter, giveBack := leasetest.Leased(t, "/bin/sh")
 		var hanging [3]*recorder

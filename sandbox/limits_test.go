@@ -30,7 +30,6 @@ func limited(t *testing.T, spawner ptyio.Spawner, tty bool, limits messages.Limi
 	if report := record.awaitEnd(t); len(report.Survivors) > 0 {
 		t.Errorf("survivors: %v", report.Survivors)
 	}
-	noGroupsLeft(t)
 	return exited, record
 }
 
@@ -44,6 +43,8 @@ func noGroupsLeft(t *testing.T) {
 }
 
 func TestWhatReachesALimitIsEnded(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	t.Cleanup(func() { noGroupsLeft(t) })
 	const mebibyte = 1 << 20
 	for _, c := range []struct {
 		limit  messages.Limit
@@ -58,6 +59,7 @@ func TestWhatReachesALimitIsEnded(t *testing.T) {
 	} {
 		t.Run(string(c.limit), func(t *testing.T) {
 			both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+				t.Parallel()
 				exited, record := limited(t, spawner, tty, c.limits, c.script)
 				if exited.Limit != c.limit && !perProcess(t, spawner, c.limits) {
 					t.Errorf("ended by %q, with %v: %v", exited.Limit, exited.Status, record)
@@ -81,6 +83,7 @@ func perProcess(t *testing.T, spawner ptyio.Spawner, limits messages.Limits) boo
 }
 
 func TestWhatStaysBelowItsLimitsIsLeftAlone(t *testing.T) {
+	t.Cleanup(func() { noGroupsLeft(t) })
 	limits := messages.Limits{OutputBytes: 4, CPUTime: time.Minute, WallTime: time.Minute, MemoryBytes: 1 << 30, OpenFiles: 64}
 	both(t, func(t *testing.T, spawner ptyio.Spawner, _ bool) {
 		exited, record := limited(t, spawner, false, limits, "ulimit -n >&2; echo hi; exit 3")
@@ -123,6 +126,7 @@ func TestAForkBombUnderALimit(t *testing.T) {
 	if exited.Limit != messages.LimitProcesses || took > 5*time.Second {
 		t.Errorf("%+v after %v", exited, took)
 	}
+	noGroupsLeft(t)
 	child.EndTree(0)
 }
 

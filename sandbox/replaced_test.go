@@ -113,6 +113,7 @@ func TestWhatMustNotBeReadMayComeToExistLater(t *testing.T) {
 }
 
 func TestAStrangersLockRefusesAStart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
 	spawner, e := isolating(t, workspace(dir))
 	file, err := os.Open(dir)

@@ -141,6 +141,7 @@ func hang(t *testing.T, pid int) (letGo func()) {
 }
 
 func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	lost := make(chan sandbox.WardenLost, 1)
 	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}, time.Second, patience, 20*soon))
 	token := newToken()

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/refusetest"
 )
 
 // refused is a thread whose clones of our kind the kernel refuses, as emulators do; others work. Only what it bears is executed
@@ -22,29 +23,7 @@ func refused(t *testing.T) *Nursery {
 	t.Helper()
 	was := mayExecuteAgain.Load()
 	ExecuteAgain()
-	n, err := NewNursery(func([2]uint32) error {
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16},
-			{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_THREAD},
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.CLONE_VM, Jf: 1},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-		}
-		if os.Geteuid() != 0 {
-			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-				return err
-			}
-		}
-		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
-			return errno
-		}
-		return nil
-	})
+	n, err := NewNursery(func([2]uint32) error { return refusetest.Clone(refusetest.ThisThread) })
 	if err != nil {
 		t.Skipf("skipped: no seccomp here: %v", err)
 	}
