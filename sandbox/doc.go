@@ -144,12 +144,9 @@
 // means all that confined means, and a view of the machine of its own:
 //
 //   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
-//     in them are read-only. For a protected name that does not exist there is a socket that nobody listens on, which is
-//     visible outside, too. It is removed when its policy is released and no command needs it any more. Paths that must not
-//     be read are covered.
-//     While the socket is there, git init fails in that directory, also outside: remove the socket first, and the next
-//     command protects the new repository. Commands are refused if a file that must not be read did not exist when the policy
-//     was set and exists now where no command can write; set the policy again.
+//     in them are read-only, also those that do not exist: see below. Paths that must not be read are covered. Commands are
+//     refused if a file that must not be read did not exist when the policy was set and exists now where no command can
+//     write; set the policy again.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a read-only /proc that shows only its own processes.
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's
 //     stays, read-only.
@@ -157,6 +154,18 @@
 //     another has started, and nothing else. Unix sockets only if the policy lists some; then those of Docker, containerd,
 //     D-Bus, displays and of the agents of SSH and GnuPG are covered unless they are listed.
 //   - A rename out of a directory that holds a protected name below the top of a root fails with EXDEV.
+//
+// # Protected names that do not exist
+//
+// While an isolated command runs, something stands for each protected name that is missing at the top of a root, because a mount
+// needs something to cover. It can be seen outside, too: at .git it is a symbolic link that leads nowhere and says why it is
+// there, elsewhere a socket that nobody listens on. It goes when the last command has ended: half a second later, or at once if a
+// command that is not isolated starts in the directory. If all processes died before that, the next command there removes it.
+//
+// So git init works between commands, and the next command finds the new repository protected. While a command runs, git init
+// fails, in the sandbox and outside, and shows the text of the link. In the sandbox that is a denial, whose grant names .git. A
+// command with that grant starts if no other isolated command runs there, and is refused otherwise, because the others could
+// write what it makes. A person who removes the link and makes a repository lets the commands that run then write to it.
 //
 // # How commands are confined
 //

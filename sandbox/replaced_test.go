@@ -73,9 +73,9 @@ func TestRepositoriesComeAndGoWhileASessionLives(t *testing.T) {
 	e.Release()
 	e = enclose(t, spawner, workspace(dir))
 	expect("at first", "over")
-	must(os.Remove(top)) // the placeholder
+	must(os.RemoveAll(top))
 	expect("after somebody has removed the placeholder", "over")
-	must(os.Remove(top))
+	must(os.RemoveAll(top))
 	must(os.Mkdir(top, 0o755))
 	expect("with a repository", "over")
 	must(os.Rename(nested, nested+"-old"))

@@ -24,14 +24,17 @@ const (
 type Place struct {
 	Path   string // absolute and without symbolic links
 	Access Access
-	// Device and Inode identify what was found there. They are zero for a path that did not exist and must not be created (Read
-	// and Nothing only).
+	// Device and Inode identify what was found there. They are zero for a path that did not exist: it must not be created (Read and
+	// Nothing), or may be although its name is protected (Write).
 	Device, Inode uint64
 	Directory     bool
 	// File is the position of its descriptor (O_PATH) among those of the plan. -1 means that it is opened by its path, below the
 	// last earlier place that contains it and has a descriptor.
 	File int
 }
+
+// Missing reports whether nothing was found there.
+func (p Place) Missing() bool { return p.Inode == 0 }
 
 // Plan is a policy with its paths looked up. Everything can be read unless a place says otherwise. A plan does not change.
 type Plan struct {

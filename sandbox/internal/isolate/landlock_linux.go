@@ -27,7 +27,7 @@ func (s *space) rules(abi int) (ruleset *birth.Memory) {
 	allow("landlock: shared memory", confine.WriteDirectory, "/dev/shm")
 	for _, place := range s.plan.Places {
 		switch {
-		case place.Access != confine.Write:
+		case place.Access != confine.Write || place.Missing():
 		case place.Directory:
 			allow("landlock: "+place.Path, confine.WriteDirectory, place.Path)
 		default:

@@ -21,8 +21,15 @@ const (
 )
 
 // open finds a path without following symbolic links.
-func (b *builder) open(what, path string) (fd *birth.Memory) {
-	how := birth.Words(unix.O_PATH|unix.O_CLOEXEC, 0, unix.RESOLVE_NO_SYMLINKS)
+func (b *builder) open(what, path string) (fd *birth.Memory) { return b.openWith(what, path, 0) }
+
+// openItself does the same, but if the path itself is a link it finds that.
+func (b *builder) openItself(what, path string) (fd *birth.Memory) {
+	return b.openWith(what, path, unix.O_NOFOLLOW)
+}
+
+func (b *builder) openWith(what, path string, flags uint64) (fd *birth.Memory) {
+	how := birth.Words(unix.O_PATH|unix.O_CLOEXEC|flags, 0, unix.RESOLVE_NO_SYMLINKS)
 	fd = birth.NewMemory(0)
 	b.add(birth.Call(what, unix.SYS_OPENAT2, birth.Number(unix.AT_FDCWD), birth.Text(path), how, birth.Number(3*8)).Keep(fd, 0))
 	return fd

@@ -4,75 +4,84 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created there.
-// They are sockets that nobody listens on, because all programs ignore those: git takes an empty file for a broken repository, and
-// go does the same with an empty directory. Each of our processes holds a shared lock on the directories of its placeholders; the
-// kernel releases it if the process dies. The process that releases the last lock removes the placeholders. If one is left behind
-// after all, the next process that needs it takes it over. A file that is not as we make it is somebody else's, and stays.
+// Each of our processes holds a shared lock on the directories of its placeholders; the kernel releases it if the process dies. The
+// process that releases the last lock removes the placeholders. If one is left behind after all, the next process that needs it
+// takes it over. What is not as we make it is somebody else's, and stays. Its methods must not be called at the same time, and
+// may block for as long as the file systems do.
 type Placeholders struct {
-	mu    sync.Mutex // guards the rest: starts renew what an end releases
 	paths map[string]identity
-	locks map[string]*os.File // by directory; nil after Release
+	locks map[string]*os.File // by directory
 }
 
 type identity struct{ device, inode uint64 }
 
-// Hold makes the placeholders that a plan needs. It also returns an updated plan, which names anything that somebody else has made
-// there since. It may block for as long as the file systems do. After an error nothing is held.
+// Hold makes the placeholders that a plan needs, and returns the plan as Look does. After an error nothing is held.
 func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	p := &Placeholders{paths: map[string]identity{}, locks: map[string]*os.File{}}
-	plan.Places = slices.Clone(plan.Places)
-	for i, place := range plan.Places {
-		if place.Access == confine.Write || place.Inode != 0 || !Writable(&plan, filepath.Dir(place.Path)) {
-			continue
+	for _, place := range plan.Places {
+		if place.Access == confine.Write && place.Missing() {
+			if err := free(place.Path); err != nil {
+				return nil, plan, err
+			}
 		}
-		found, err := p.hold(place)
-		if err != nil {
-			p.Release()
-			return nil, plan, err
-		}
-		plan.Places[i] = found
+	}
+	plan, err := p.Look(plan)
+	if err != nil {
+		p.Release()
+		return nil, plan, err
 	}
 	return p, plan, nil
 }
 
-// Renew looks at the protected places again: people make, move and remove repositories while commands run. It may block for as
-// long as the file systems do.
-func (p *Placeholders) Renew(plan confine.Plan) (confine.Plan, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Look returns the plan with what is at its places now: people make, move and remove repositories while commands run.
+func (p *Placeholders) Look(plan confine.Plan) (confine.Plan, error) {
 	var kept []confine.Place
 	for _, place := range plan.Places {
-		if place.Access != confine.Read || place.Inode == 0 && !isTop(&plan, place) {
+		if place.Access == confine.Write {
 			kept = append(kept, place)
 			continue
 		}
-		var stat unix.Stat_t
-		err := unix.Lstat(place.Path, &stat)
-		switch {
-		case err == nil:
-			place = seen(place, &stat)
-		case err != unix.ENOENT && err != unix.ENOTDIR || p.locks == nil:
-			return plan, &os.PathError{Op: "protect", Path: place.Path, Err: err}
-		case !isTop(&plan, place): // a nested repository; one that is made there later is not protected
-			continue
-		default:
-			if place, err = p.hold(place); err != nil {
-				return plan, err
-			}
+		now, stays, err := p.look(&plan, place)
+		if err != nil {
+			return plan, err
 		}
-		kept = append(kept, place)
+		if stays {
+			kept = append(kept, now)
+		}
 	}
 	plan.Places = kept
 	return plan, nil
+}
+
+// look returns a place as it is now, and whether it has to stay in the plan.
+func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confine.Place, stays bool, err error) {
+	var stat unix.Stat_t
+	err = unix.Lstat(place.Path, &stat)
+	if err != nil && err != unix.ENOENT && err != unix.ENOTDIR {
+		return place, false, &os.PathError{Op: "protect", Path: place.Path, Err: err}
+	}
+	here := err == nil
+	ours := here && placeholder.IsWith(place.Path, &stat)
+	switch {
+	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
+		now, err = seen(place, &stat)
+	case place.Access == confine.Read && !isTop(plan, place): // a nested repository; one that is made later is not protected
+		return place, false, nil
+	case Writable(plan, filepath.Dir(place.Path)):
+		now, err = p.hold(place)
+	default:
+		now, err = place, nil
+	}
+	return now, true, err
 }
 
 // isTop reports whether a place is a name in a directory that the policy lets commands write.
@@ -81,9 +90,14 @@ func isTop(plan *confine.Plan, place confine.Place) bool {
 	return slices.ContainsFunc(plan.Places, func(p confine.Place) bool { return p.Access == confine.Write && p.Path == dir })
 }
 
-func seen(place confine.Place, stat *unix.Stat_t) confine.Place {
-	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
-	return place
+// seen returns a place with what is there. What a link leads to could not be protected.
+func seen(place confine.Place, stat *unix.Stat_t) (confine.Place, error) {
+	kind := stat.Mode & unix.S_IFMT
+	if kind == unix.S_IFLNK && !placeholder.IsWith(place.Path, stat) {
+		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
+	}
+	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, kind == unix.S_IFDIR
+	return place, nil
 }
 
 // hold makes sure that something exists at a place, and says what. If no command can create anything there, nothing need exist.
@@ -105,20 +119,44 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 		}
 		p.locks[dir] = lock
 	}
-	err := unix.Mknod(place.Path, confine.PlaceholderMode, 0)
-	if err != nil && err != unix.EEXIST {
-		return place, &os.PathError{Op: "mknod", Path: place.Path, Err: err}
+	if err := placeholder.Make(place.Path, kindOf(place)); err != nil && err != unix.EEXIST {
+		return place, &os.PathError{Op: "make", Path: place.Path, Err: err}
 	}
 	if err := unix.Lstat(place.Path, &stat); err != nil {
-		return place, err
+		return place, &os.PathError{Op: "protect", Path: place.Path, Err: err}
 	}
-	switch {
-	case stat.Mode == confine.PlaceholderMode:
+	if placeholder.IsWith(place.Path, &stat) {
 		p.paths[place.Path] = identity{stat.Dev, stat.Ino}
-	case stat.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
 	}
-	return seen(place, &stat), nil
+	return seen(place, &stat)
+}
+
+// kindOf says what stands for a place. Covers of what must not be read are not put on links.
+func kindOf(place confine.Place) placeholder.Kind {
+	if place.Access == confine.Read && filepath.Base(place.Path) == ".git" {
+		return placeholder.Link
+	}
+	return placeholder.Socket
+}
+
+// OpCreate is the Op of an *os.PathError that says that a name cannot be created while other commands run.
+const OpCreate = "create"
+
+// free removes a placeholder where a command may create the name. If other commands rely on it, it fails with EBUSY: whatever is
+// created there would not be protected from those.
+func free(path string) error {
+	if !placeholder.Is(path) {
+		return nil
+	}
+	lock, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return &os.PathError{Op: OpCreate, Path: path, Err: unix.EBUSY}
+	}
+	return os.Remove(path)
 }
 
 // closed reports whether this user can neither create anything in a directory nor get the right to: it is another user's, or on
@@ -160,14 +198,12 @@ func flock(file *os.File, how int) error {
 
 // Release gives up the locks, and removes the placeholders in directories that no other process has locked.
 func (p *Placeholders) Release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for dir, lock := range p.locks {
 		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			for path, made := range p.paths {
 				var stat unix.Stat_t
-				if filepath.Dir(path) == dir && unix.Lstat(path, &stat) == nil && stat.Mode == confine.PlaceholderMode &&
-					made == (identity{stat.Dev, stat.Ino}) {
+				if filepath.Dir(path) == dir && unix.Lstat(path, &stat) == nil && made == (identity{stat.Dev, stat.Ino}) &&
+					placeholder.IsWith(path, &stat) {
 					_ = os.Remove(path)
 				}
 			}

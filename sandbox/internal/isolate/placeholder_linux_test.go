@@ -132,7 +132,7 @@ func TestNothingStandsWhereNobodyCanCreateAnything(t *testing.T) {
 	plan := confine.Plan{Places: []confine.Place{place(t, "/usr", confine.Write), {Path: "/usr/.git", Access: confine.Read, File: -1}}}
 	held := hold(t, &plan)
 	defer held.Release()
-	renewed, err := held.Renew(plan)
+	renewed, err := held.Look(plan)
 	if err != nil || len(renewed.Places) != 2 || renewed.Places[1].Inode != 0 {
 		t.Errorf("%+v, %v", renewed.Places, err)
 	}

@@ -61,7 +61,7 @@ func (s *space) build(terminal string) {
 func (s *space) takeWritable() {
 	s.writable = map[string]*birth.Memory{}
 	for _, place := range s.plan.Places {
-		if place.Access != confine.Write {
+		if place.Access != confine.Write || place.Missing() {
 			continue
 		}
 		what := "writable " + place.Path
@@ -139,13 +139,13 @@ func (s *space) places() {
 		}
 		switch {
 		case place.Path == "/": // the root was not made read-only
+		case place.Missing(): // Hold has seen to it that it can be created, or that something protects it
 		case place.Access == confine.Write:
 			what := "writable " + place.Path
 			s.attach(what, s.writable[place.Path], s.open(what, place.Path).Word(0), "")
-		case place.Inode == 0: // it cannot be created in a read-only place; elsewhere Hold has put something there
 		case place.Access == confine.Read:
 			what := "protected " + place.Path
-			at := s.open(what, place.Path)
+			at := s.openItself(what, place.Path)
 			tree := s.clone(what, at.Word(0), "")
 			s.check(what, tree, place)
 			s.set(what, tree.Word(0), "", readOnly|harmless, unix.AT_RECURSIVE, 0)

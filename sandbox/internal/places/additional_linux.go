@@ -3,11 +3,13 @@ package places
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // maxAdditional bounds the paths that one command may ask for.
@@ -86,10 +88,11 @@ func (f *finder) addRead(path string) error {
 
 // addWrite makes a path writable, even if it is protected. Protected names inside it stay protected.
 func (f *finder) addWrite(path string) error {
+	if f.create(path) {
+		return nil
+	}
 	place, _, err := f.open(path, confine.Write)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && f.unprotect(path):
-		return nil
 	case err != nil:
 		return refused(path, reason(err)+"; ask for what exists")
 	case slices.Contains(f.names, filepath.Base(place.Path)):
@@ -98,16 +101,21 @@ func (f *finder) addWrite(path string) error {
 	return f.protect(place)
 }
 
-// unprotect allows a protected name to be created.
-func (f *finder) unprotect(path string) bool {
+// create allows a name to be created that does not exist and lies where commands can write, even if it is protected. A
+// placeholder counts as nothing.
+func (f *finder) create(path string) bool {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !placeholder.Is(path) {
+		return false
+	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return false
 	}
 	path = filepath.Join(parent, filepath.Base(path))
-	before := len(f.found.Plan.Places)
-	f.found.Plan.Places = slices.DeleteFunc(f.found.Plan.Places, func(p confine.Place) bool {
-		return p.Path == path && p.Inode == 0 && p.Access == confine.Read
-	})
-	return len(f.found.Plan.Places) < before || f.access(path) == confine.Write
+	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
+		return p.Path == path && p.Missing() && p.Access == confine.Read
+	}); i >= 0 {
+		f.found.Plan.Places[i].Access = confine.Write
+	}
+	return f.access(path) == confine.Write
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // protected are the names that stay read-only at the top of every writable directory.
@@ -63,7 +64,7 @@ func (f *Found) Check() error {
 			now.close()
 		}
 		if g.led == (identity{}) {
-			if err == nil && !confine.IsPlaceholder(g.path) {
+			if err == nil && !placeholder.Is(g.path) {
 				return refused(g.path, "it shall not be read, and was not there when the sandbox policy was set; set the policy again")
 			}
 			continue
@@ -193,7 +194,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 // deny adds a place that must not be read; it need not exist.
 func (f *finder) deny(path string) error {
 	var err error = fs.ErrNotExist
-	if !confine.IsPlaceholder(path) {
+	if !placeholder.Is(path) {
 		_, _, err = f.open(path, confine.Nothing)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if we may not reach it now, no command may later

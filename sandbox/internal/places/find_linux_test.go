@@ -233,7 +233,7 @@ func TestWideningLeavesTheOriginalAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, wide, dir, map[string]string{"work": "write", "work/.git": "write", "work/.codex": "read (missing)",
+	expect(t, wide, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "write (missing)", "work/.codex": "read (missing)",
 		"more": "write", "more/.git": "read", "more/.agents": "read (missing)", "more/.codex": "read (missing)"})
 	if !wide.Plan.Network || f.Plan.Network || len(f.Plan.Places) != before {
 		t.Errorf("%v has become %v", wide.Plan, f.Plan)

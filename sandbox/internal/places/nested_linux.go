@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Bounds of the search for nested repositories, which begins at the top of each writable directory.
@@ -109,7 +110,7 @@ func (s *search) protects(name string) bool {
 func (s *search) repository(path string, entry os.DirEntry) {
 	info, err := entry.Info()
 	switch {
-	case err != nil:
+	case err != nil || placeholder.Is(path): // of a session whose directory this is
 	case info.Mode()&os.ModeSymlink != 0:
 		s.gap(path, "it is a symbolic link, which cannot be protected")
 	default:

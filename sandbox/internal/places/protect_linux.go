@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // maxGitFile bounds how much is read of a .git file.
@@ -22,7 +23,7 @@ func (f *finder) protect(root confine.Place) error {
 		path := filepath.Join(root.Path, name)
 		info, err := os.Lstat(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || confine.IsPlaceholder(path):
+		case errors.Is(err, fs.ErrNotExist) || placeholder.Is(path):
 			f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
 			continue
 		case err != nil:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,113 +17,134 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// cell holds what the isolated commands of a plan share. The first of them creates it.
+// linger is how long placeholders stay when no command needs them any more. Making them takes a good part of a start, and often
+// the next command comes at once.
+const linger = 500 * time.Millisecond
+
+// cell holds what the isolated commands of a plan share.
 type cell struct {
 	network *isolate.Network // nil where they use the host's
-	waiting []start          // until the placeholders have been made
-	asked   bool
-	// withdrawn says that the plan is removed once the waiting starts have begun.
-	withdrawn bool
 
 	mu       sync.Mutex // guards the fields below, which births and endings touch
-	held     *isolate.Placeholders
 	users    int
-	forsaken bool // no start will come any more
+	forsaken bool        // no start will come any more
+	idle     *time.Timer // calls tidy; nil until there has been a user
+	lingers  bool        // there may be placeholders although there are no users
+
+	work sync.Mutex // guards held; kept while file systems are asked, which may not answer
+	held *isolate.Placeholders
 }
 
-// making reports whether the placeholders are being made.
-func (c *cell) making() bool { return c.asked && c.holding() == nil }
-
-func (c *cell) holding() *isolate.Placeholders {
+// enter counts a command that needs the placeholders, until leave. It makes them, or looks at them again, and returns the plan
+// with what it has found.
+func (c *cell) enter(plan confine.Plan) (confine.Plan, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held
-}
-
-func (c *cell) hold(held *isolate.Placeholders) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = held
-}
-
-// enter counts a command that needs the placeholders, until leave.
-func (c *cell) enter() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.users++
+	c.mu.Unlock()
+	c.work.Lock()
+	defer c.work.Unlock()
+	if c.held != nil {
+		return c.held.Look(plan)
+	}
+	held, plan, err := isolate.Hold(plan)
+	c.held = held
+	return plan, err
 }
 
+// leave must be called once after each enter.
 func (c *cell) leave() {
 	c.mu.Lock()
 	c.users--
+	over := c.users == 0 && c.forsaken
+	switch {
+	case c.users > 0 || over:
+	case c.idle == nil:
+		c.lingers, c.idle = true, time.AfterFunc(linger, c.tidy)
+	default:
+		c.lingers = true
+		c.idle.Reset(linger)
+	}
 	c.mu.Unlock()
-	c.tidy(false)
+	if over {
+		c.tidy()
+	}
 }
 
-// tidy removes the placeholders when nobody needs them any more. It may block for as long as their file system does.
-func (c *cell) tidy(forsaken bool) {
+// forsake says that no start will come any more.
+func (c *cell) forsake() {
 	c.mu.Lock()
-	c.forsaken = c.forsaken || forsaken
-	held := c.held
-	if !c.forsaken || c.users > 0 {
-		held = nil
-	}
-	if held != nil {
+	c.forsaken = true
+	c.mu.Unlock()
+	c.tidy()
+}
+
+// tidy removes the placeholders if nobody needs them.
+func (c *cell) tidy() {
+	c.work.Lock()
+	defer c.work.Unlock()
+	c.mu.Lock()
+	needed := c.users > 0
+	c.lingers = c.lingers && needed
+	c.mu.Unlock()
+	if !needed && c.held != nil {
+		c.held.Release()
 		c.held = nil
 	}
-	c.mu.Unlock()
-	if held != nil {
-		held.Release()
+}
+
+// idles reports whether there may be placeholders that nobody needs.
+func (c *cell) idles() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users == 0 && c.lingers
+}
+
+// clear removes placeholders that only linger and would be in the way of a start: of one that is not isolated in its directory,
+// of one that may create protected names where these are. It reports whether the start has to wait for that; it comes again.
+func (w *warden) clear(s start) (waits bool) {
+	if s.cleared {
+		return false
 	}
+	dirs := []string{s.spec.Dir}
+	if p := w.rooms.plans[s.spec.Plan]; p != nil && s.spec.Level == confine.Isolated {
+		dirs = p.creates
+	}
+	cells := w.rooms.idle(dirs)
+	if len(cells) == 0 {
+		return false
+	}
+	s.cleared = true
+	go func() { // their file systems may not answer
+		for _, c := range cells {
+			c.tidy()
+		}
+		w.starts <- s
+	}()
+	return true
 }
 
-// prepared is the result of making placeholders.
-type prepared struct {
-	number uint64
-	plan   confine.Plan
-	held   *isolate.Placeholders
-	err    error
-}
-
-// isolate begins an isolated leader. The first leader of a plan waits until its placeholders have been made, and so do those
-// behind it.
+// isolate begins an isolated leader. Before that, a goroutine looks at its protected names: their file system may not answer.
 func (w *warden) isolate(s start) {
 	p := w.rooms.plans[s.spec.Plan]
-	if p == nil {
+	switch {
+	case p == nil:
 		w.refuse(s, &birth.Error{Step: "plan", Errno: unix.EINVAL})
 		return
-	}
-	c := &p.cell
-	if !c.asked {
-		c.asked = true
-		c.waiting = append(c.waiting, s)
-		plan, number := p.plan, s.spec.Plan
-		go func() { // their file system may not answer
-			held, plan, err := isolate.Hold(plan)
-			w.starts <- start{prepared: &prepared{number, plan, held, err}}
-		}()
-		return
-	}
-	if c.making() {
-		c.waiting = append(c.waiting, s)
-		return
-	}
-	if s.plan == nil {
-		held, plan := c.holding(), p.plan
-		go func() { // the file system may not answer
-			plan, err := held.Renew(plan)
+	case s.plan == nil:
+		s.leave = p.cell.leave
+		go func() {
+			plan, err := p.cell.enter(p.plan)
 			s.plan, s.failed = &plan, err
 			w.starts <- s
 		}()
 		return
-	}
-	if s.failed != nil {
+	case s.failed != nil:
 		w.refuse(s, protectFailed(s.failed))
 		return
 	}
-	if !p.plan.Network && c.network == nil {
+	if !p.plan.Network && p.cell.network == nil {
 		err := w.forest.Undisturbed(func() (err error) {
-			c.network, err = isolate.NewNetwork()
+			p.cell.network, err = isolate.NewNetwork()
 			return err
 		})
 		if err != nil {
@@ -133,39 +155,23 @@ func (w *warden) isolate(s start) {
 	w.bearIsolated(s, p)
 }
 
-// prepare continues with the starts that have waited.
-func (w *warden) prepare(done *prepared) {
-	p := w.rooms.plans[done.number] // the plan is not withdrawn before this
-	waiting := p.cell.waiting
-	p.cell.waiting = nil
-	p.cell.asked = done.err == nil
-	p.cell.hold(done.held)
-	if done.err == nil {
-		p.plan = done.plan
-	}
-	for _, s := range waiting {
-		if done.err != nil {
-			w.refuse(s, protectFailed(done.err))
-			continue
-		}
-		w.isolate(s)
-	}
-	if p.cell.withdrawn {
-		w.rooms.withdraw(done.number)
-	}
-}
-
 func protectFailed(err error) error {
 	errno, _ := errors.AsType[syscall.Errno](err)
 	step := "placeholder for a protected name"
 	if at, is := errors.AsType[*os.PathError](err); is {
 		step += ": " + at.Op + " " + at.Path
+		if errno == unix.EBUSY && at.Op == isolate.OpCreate {
+			step = "create " + at.Path + ", which other commands that run there could change as soon as it exists; end them first"
+		}
 	}
 	return &birth.Error{Step: step, Errno: errno}
 }
 
 // refuse answers a start that has not begun.
 func (w *warden) refuse(s start, err error) {
+	if s.leave != nil {
+		s.leave()
+	}
 	for _, fd := range s.files {
 		_ = unix.Close(fd)
 	}
@@ -219,21 +225,18 @@ func (w *warden) bearIsolated(s start, p *registered) {
 		w.refuse(s, err)
 		return
 	}
-	id, c := s.id, &p.cell
-	c.enter()
-	spec := w.spec(id, s.spec)
+	spec := w.spec(s.id, s.spec)
 	ended := spec.Ended
 	spec.Ended = func(report tree.Report) {
-		c.leave()
+		s.leave()
 		ended(report)
 	}
 	t, err := w.forest.BeginIsolated(spec, isolate.Family(w.launch(s, p, report)), reports)
 	_ = unix.Close(report)
 	if err != nil {
 		_ = reports.Close()
-		c.leave()
 		w.refuse(s, err)
 		return
 	}
-	w.begun(newborn{s, t, c.leave})
+	w.begun(newborn{s, t, s.leave})
 }

@@ -2,12 +2,15 @@ package warden
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -22,9 +25,10 @@ type rooms struct {
 
 // registered is a plan with its descriptors.
 type registered struct {
-	plan  confine.Plan
-	files []int
-	cell  cell
+	plan    confine.Plan
+	files   []int
+	creates []string // the directories of protected names that its commands may create
+	cell    cell
 }
 
 // register takes over a plan. The host bounds their number: see package wire.
@@ -32,16 +36,28 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	r.plans[id] = &registered{plan: plan, files: files}
+	p := &registered{plan: plan, files: files}
+	for _, place := range plan.Places {
+		if place.Access == confine.Write && place.Missing() {
+			p.creates = append(p.creates, filepath.Dir(place.Path))
+		}
+	}
+	r.plans[id] = p
+}
+
+// idle returns the cells with placeholders that nobody needs, of plans by which commands can write one of the directories.
+func (r *rooms) idle(dirs []string) (cells []*cell) {
+	for _, p := range r.plans {
+		if p.cell.idles() && slices.ContainsFunc(dirs, func(dir string) bool { return isolate.Writable(&p.plan, dir) }) {
+			cells = append(cells, &p.cell)
+		}
+	}
+	return cells
 }
 
 func (r *rooms) withdraw(id uint64) {
 	if p := r.plans[id]; p != nil {
-		if p.cell.making() {
-			p.cell.withdrawn = true
-			return
-		}
-		go p.cell.tidy(true) // a file system may not answer
+		go p.cell.forsake() // a file system may not answer
 		if p.cell.network != nil {
 			p.cell.network.Close()
 		}
@@ -100,6 +116,6 @@ func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
 // close removes everything that is kept for commands. It is called when all commands have ended.
 func (r *rooms) close() {
 	for _, p := range r.plans {
-		p.cell.tidy(true)
+		p.cell.forsake()
 	}
 }

@@ -82,11 +82,12 @@ type start struct {
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
-	prepared *prepared
 	files    []int
 
-	plan   *confine.Plan // of an isolated one: the renewed plan
-	failed error         // why the plan could not be renewed
+	cleared bool          // placeholders that were in its way are gone
+	plan    *confine.Plan // of an isolated one: the plan with what is there now
+	failed  error         // why that could not be found out
+	leave   func()        // ends its use of the placeholders; nil if it uses none
 }
 
 // run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
@@ -275,8 +276,7 @@ func (w *warden) handle(s start) {
 		w.rooms.register(s.id, s.register.Plan, s.files)
 	case s.withdraw != nil:
 		w.rooms.withdraw(s.id)
-	case s.prepared != nil:
-		w.prepare(s.prepared)
+	case w.clear(s): // it waits
 	case s.spec.Level == confine.Isolated:
 		w.isolate(s)
 	default:

@@ -1,0 +1,144 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
+)
+
+// gitting is a spawner, an enclosure and its empty workspace; the test is skipped without git.
+func gitting(t *testing.T) (ptyio.Spawner, ptyio.Enclosure, string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	dir := t.TempDir()
+	spawner, e := isolating(t, workspace(dir))
+	return spawner, e, dir
+}
+
+// outside runs git without a sandbox.
+func outside(dir string, arguments ...string) (string, error) {
+	git := exec.Command("git", arguments...)
+	git.Dir, git.Env = dir, environment("HOME="+dir)
+	said, err := git.CombinedOutput()
+	return string(said), err
+}
+
+// holder is a command that runs until the returned function is called.
+func holder(t *testing.T, spawner ptyio.Spawner, e ptyio.Enclosure) (end func()) {
+	t.Helper()
+	l := bash(false, "echo ready; read")
+	l.Sandbox = e
+	child, r := run(t, spawner, l)
+	r.awaitOutput(t, "ready")
+	return func() {
+		child.EndTree(0)
+		r.awaitEnd(t)
+	}
+}
+
+func widen(t *testing.T, e ptyio.Enclosure, dir, path string) ptyio.Enclosure {
+	t.Helper()
+	wide, err := e.Widen(t.Context(), messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{path}}}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(wide.Release)
+	return wide
+}
+
+func TestAPersonCanMakeARepositoryAfterTheLastCommand(t *testing.T) {
+	spawner, e, dir := gitting(t)
+	end := holder(t, spawner, e)
+	if said, err := outside(dir, "init", "-q"); err == nil || !strings.Contains(said, placeholder.Text) {
+		t.Errorf("while a command runs git says %q, %v", said, err)
+	}
+	end()
+	eventually(t, "the placeholder is gone although the policy is in use", func() bool { return !exists(filepath.Join(dir, ".git")) })
+	if said, err := outside(dir, "init", "-q"); err != nil {
+		t.Errorf("%s: %v", said, err)
+	}
+	if got := said(t, spawner, e, false, "touch "+dir+"/.git/hooks/new 2>/dev/null || echo safe"); got != "safe" {
+		t.Error(got)
+	}
+}
+
+// A second attempt comes before the placeholders of the first are gone.
+func TestACommandThatIsNotIsolatedFindsNoPlaceholders(t *testing.T) {
+	spawner, e, dir := gitting(t)
+	for range 3 {
+		end := holder(t, spawner, e)
+		end()
+		l := launch(false, "git", "init", "-q")
+		l.Dir = dir
+		_, r := run(t, spawner, l)
+		r.awaitEnd(t)
+		if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(0) {
+			t.Errorf("%v: %v", exit.Status, r)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAPermittedCommandMakesARepository(t *testing.T) {
+	spawner, e, dir := gitting(t)
+	init := "cd " + dir + "; git init -q 2>&1 && git config user.name n && echo done"
+	if got := said(t, spawner, e, false, init); !strings.Contains(got, placeholder.Text) || exists(filepath.Join(dir, ".git", "HEAD")) {
+		t.Fatalf("without permission: %s", got)
+	}
+	wide := widen(t, e, dir, ".git") // while the placeholder is there
+	end := holder(t, spawner, e)
+	l := bash(false, init)
+	l.Sandbox, l.Events = wide, newRecorder().receive
+	if _, err := spawner.Spawn(t.Context(), l); err == nil || !strings.Contains(err.Error(), "end them first") || !strings.Contains(err.Error(), filepath.Join(dir, ".git")) {
+		t.Errorf("another command could write the new repository: %v", err)
+	}
+	end()
+	if got := said(t, spawner, wide, false, init); got != "done" {
+		t.Error(got)
+	}
+	if got := said(t, spawner, e, false, "touch "+dir+"/.git/hooks/new 2>/dev/null || echo safe"); got != "safe" {
+		t.Error(got)
+	}
+}
+
+// What stands for .git must be nothing to programs that look for a repository: a workspace may lie in one.
+func TestProgramsTakeNoPlaceholderForARepository(t *testing.T) {
+	desk := newDesk(t, messages.AssuranceIsolated, "git", "go")
+	top := filepath.Join(desk.dir, "work")
+	if said, err := outside(top, "init", "-q"); err != nil {
+		t.Fatalf("%s: %v", said, err)
+	}
+	sub := filepath.Join(top, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	desk.write("sub/go.mod", "module m\n\ngo 1.20\n")
+	desk.write("sub/main.go", "package main\n\nfunc main() {}\n")
+	c := workspace(sub)
+	c.Policy.WritableRoots = []string{filepath.Join(desk.dir, "home"), filepath.Join(desk.dir, "tmp"), desk.cache}
+	desk.sandbox = enclose(t, desk.spawner, c)
+	end := holder(t, desk.spawner, desk.sandbox)
+	defer end()
+	const status = "?? go.mod\n?? main.go\n"
+	if said := desk.does("cd sub && git status --short -uall"); said != status {
+		t.Errorf("inside git says %q", said)
+	}
+	if said := desk.does("cd sub && go build -o ../../home/m . && echo built"); said != "built\n" { // it stamps the commit
+		t.Errorf("inside go says %q", said)
+	}
+	if said, err := outside(sub, "status", "--short", "-uall"); err != nil || said != status {
+		t.Errorf("outside git says %q, %v", said, err)
+	}
+}
