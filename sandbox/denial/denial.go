@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Facts are the known facts about a command that has ended in a sandbox.
@@ -60,6 +61,11 @@ func (f Facts) judge(line string) *messages.Denial {
 	switch {
 	case elsewhere().MatchString(line):
 		return nil
+	case strings.Contains(line, placeholder.Text):
+		path := f.Rules.repository(f.Dir)
+		return &messages.Denial{Operation: write.String(), Path: path, Rule: ruleProtected, Grant: writable(path)}
+	case !refused && taken().MatchString(line):
+		return f.taken(line)
 	case !refused && !f.Rules.Network && unreachable().MatchString(line):
 		return f.unconnected(line)
 	case !refused:
@@ -98,6 +104,19 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 	}
 	if unsure {
 		return &messages.Denial{Operation: o.String(), FromText: true}
+	}
+	return nil
+}
+
+// taken is the denial of a protected name that something stands for, or that is a mount. Other names may exist or be in use.
+func (f Facts) taken(line string) *messages.Denial {
+	if operationOf(line, f.Status) == read {
+		return nil
+	}
+	for _, named := range paths(line, f.Dir) {
+		if rule, grant, deep := f.Rules.unwritable(named.path); rule == ruleProtected && !deep {
+			return &messages.Denial{Operation: write.String(), Path: named.path, Rule: rule, Grant: writable(grant), FromText: !busy().MatchString(line)}
+		}
 	}
 	return nil
 }

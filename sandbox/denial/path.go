@@ -13,7 +13,7 @@ var (
 	// speaker is the prefix of a program's messages: its name, and the line of a script.
 	speaker = lazily(`^(?:[\w./+-]+|\[[^\]]+\]): (?:line \d+: |\d+: )?`)
 	// answer is where the kernel's answer begins.
-	answer = lazily(`(?i)[:(]?\s*\(?(\[errno \d+\] )?(E(PERM|ACCES|ROFS)\b.*|operation not permitted|permission denied|read-only file system)`)
+	answer = lazily(`(?i)[:(]?\s*\(?(\[errno \d+\] )?(E(PERM|ACCES|ROFS)\b.*|operation not permitted|permission denied|read-only file system|file exists|not a directory|directory nonexistent|device or resource busy)`)
 )
 
 // named is a path that a line names.

@@ -33,7 +33,8 @@ const (
 // RulesOf are the rules of a policy. Dir and temp are directories that workspace-write lets every command write; temp may
 // be empty. more is what one command may do in addition, with paths relative to a directory.
 func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.AdditionalPermissions, moreDir string) Rules {
-	r := Rules{Network: p.NetworkAccess, Protected: []string{".git", ".agents", ".codex"}}
+	r := Rules{Network: p.NetworkAccess, Protected: slices.Concat([]string{".git", ".agents", ".codex"}, p.ProtectedNames),
+		Unreadable: slices.Clone(p.DeniedReads)}
 	if p.Type == messages.SandboxWorkspaceWrite {
 		r.Write = append([]string{dir}, p.WritableRoots...)
 		if !p.ExcludeSlashTmp {
@@ -50,7 +51,7 @@ func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.Addition
 			r.Read = append(r.Read, files.Read...)
 		}
 	}
-	for _, list := range [][]string{r.Write, r.Read} {
+	for _, list := range [][]string{r.Write, r.Read, r.Unreadable} {
 		for i, path := range list {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(moreDir, path)
@@ -92,6 +93,12 @@ func (r Rules) unwritable(path string) (rule, grant string, deep bool) {
 		}
 	}
 	return "", "", false
+}
+
+// repository is the protected name of a repository that a command in a directory would make there.
+func (r Rules) repository(dir string) (path string) {
+	root, _ := below(dir, r.Write)
+	return filepath.Join(root, ".git")
 }
 
 // unreadable says which rule forbids reading a path, and what would have to be readable instead; nothing helps against an

@@ -9,6 +9,9 @@ import (
 var (
 	refusals = lazily(`(?i)operation not permitted|permission denied|read-only file system|failed to write file|` +
 		`\b(connect|listen|bind|send) (EPERM|EACCES)\b`)
+	// taken matches the answers to who wants to make, replace or remove something where a placeholder or a mount is.
+	taken    = lazily(`(?i)file exists|not a directory|directory nonexistent|overwrite non-directory|device or resource busy|\b(EEXIST|ENOTDIR|EBUSY)\b`)
+	busy     = lazily(`(?i)device or resource busy|\bEBUSY\b`)
 	mentions = lazily(`(?i)seccomp|sandbox|landlock`)
 	// unreachable matches what a command says when it has no network.
 	unreachable = lazily(`(?i)(could not|couldn't|unable to|failed to) resolve|name resolution|name or service not known|` +
@@ -20,7 +23,8 @@ var (
 
 // words are parts of all matches of the patterns above. Lines without one are skipped without a closer look.
 var words = [][]byte{[]byte("permi"), []byte("read-only"), []byte("failed to"), []byte("seccomp"), []byte("sandbox"), []byte("landlock"),
-	[]byte("eperm"), []byte("eacces"), []byte("resol"), []byte("known"), []byte("unreach"), []byte("eai_again"), []byte("no such host"), []byte("address family")}
+	[]byte("eperm"), []byte("eacces"), []byte("resol"), []byte("known"), []byte("unreach"), []byte("eai_again"), []byte("no such host"), []byte("address family"),
+	[]byte("file exists"), []byte("directory"), []byte("busy"), []byte("eexist"), []byte("enotdir"), []byte("protects")}
 
 // maxLines bounds the lines of an output that are looked at closely, and maxLine the bytes of each.
 const (
