@@ -47,6 +47,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends this program, and with it the command, at once
 	if err := w.run(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +58,6 @@ type watcher struct {
 	regex   *regexp.Regexp
 	service bool
 	argv    []string
-
 	session *execbus.Session
 	changes *fsnotify.Watcher
 	changed []string // the files that wait for a run, each once: no more than there are
@@ -168,10 +168,7 @@ func (w *watcher) file(path string) {
 
 // start begins a run. The command waits for a slow reader of its output, and nothing is dropped.
 func (w *watcher) start(file string) command {
-	argv := slices.Clone(w.argv)
-	for i := range argv {
-		argv[i] = strings.ReplaceAll(argv[i], "{}", file)
-	}
+	argv := strings.Split(strings.ReplaceAll(strings.Join(w.argv, "\x00"), "{}", file), "\x00")
 	ctx, cancel := context.WithCancel(context.Background())
 	c := command{cancel, make(chan struct{})}
 	go func() {
@@ -189,10 +186,13 @@ func (w *watcher) start(file string) command {
 	return c
 }
 
-// stop ends a run: SIGTERM, 500 ms later SIGKILL, for all that it has begun. The cancellation is for one that has not begun.
+// stop ends a run: SIGTERM, 10 s later SIGKILL, for all that it has begun. The cancellation is for one that has not begun.
 func (w *watcher) stop(c command) {
 	if c.done != nil {
-		_ = w.session.TerminateAll(context.Background())
+		running, _ := w.session.List(context.Background())
+		for _, process := range running {
+			_, _ = w.session.Terminate(context.Background(), messages.Terminate{Process: process.Process, Grace: new(10 * time.Second)})
+		}
 		c.cancel()
 		<-c.done
 	}
