@@ -22,8 +22,8 @@ type Bus struct {
 
 	// directory knows the open subscriptions; nil once the bus is closed. Publishers load it and take no lock.
 	directory atomic.Pointer[directory]
-	// change is held while directory is replaced. A message would not do: when Subscribe returns, the subscription must be in
-	// the directory, and when Close returns, it must be out of it.
+	// change is held while directory is replaced. A message would not do: a subscription must be in the directory when
+	// Subscribe returns, and out of it when Close returns.
 	change sync.Mutex
 
 	published atomic.Uint64
@@ -47,12 +47,12 @@ type publication struct {
 	size   int     // the capacity of output's bytes, the weight of other events
 	credit *Credit // of output; may be nil
 
-	dropped int             // events lost for this one
-	overrun []*Subscription // ended because of it
+	dropped int             // events that were lost to make room for this one
+	overrun []*Subscription // subscriptions that ended because of it
 }
 
-// Publish hands ev to every subscription that wants it. It never waits for a subscriber. ev is a value of package
-// messages, not a pointer to one, and neither it nor what it points to may be changed afterwards.
+// Publish hands ev to every subscription that wants it. It never waits for a subscriber. ev is a value of package messages,
+// not a pointer to one. Nobody may change it, or anything that it points to, afterwards.
 //
 // An OutputDelta published this way has no credit; see PublishOutput. On a closed bus Publish does nothing.
 func (b *Bus) Publish(ev messages.Event) {
@@ -64,13 +64,13 @@ func (b *Bus) Publish(ev messages.Event) {
 	b.publish(&publication{event: ev, kind: ev.Kind(), from: ev.From(), size: ev.Weight()})
 }
 
-// PublishOutput is Publish for output under flow control: every lossless subscription that wants ev holds all credits
-// until its subscriber is done with ev. There is more than one where ev is made of the bytes of several batches; nil ones
-// do not count. The caller keeps its own holds, may publish more with the same credits, and releases them in the end,
-// whatever became of the bus.
+// PublishOutput is Publish for output under flow control. Every lossless subscription that wants ev holds all credits until
+// its subscriber is done with ev. There are several credits if ev is made of the bytes of several batches. Nil credits are
+// ignored. The caller keeps its own holds, may publish more events with the same credits, and must release them in the end,
+// even if the bus was closed.
 //
-// The caller must not change ev.Bytes afterwards: subscribers share them. Bounds count their capacity, so they should be a copy
-// of exact size of at most messages.MaxOutputDelta bytes.
+// The caller must not change ev.Bytes afterwards: subscribers share them. The bounds count the capacity of ev.Bytes, so it
+// should be a copy of exact size, of at most messages.MaxOutputDelta bytes.
 func (b *Bus) PublishOutput(ev messages.OutputDelta, credits ...*Credit) {
 	credit := join(credits)
 	b.publish(&publication{delta: ev, kind: messages.KindOutputDelta, from: ev.Origin, output: true, size: cap(ev.Bytes),
@@ -115,7 +115,7 @@ func (p *publication) deliver(list []route) {
 }
 
 // Subscribe opens a subscription for the events that pass f. The caller must Close it. Errors: messages.ErrInvalidRequest
-// naming the field, ErrClosed on a closed bus, and ErrLimitReached.
+// with the name of the field, ErrClosed on a closed bus, and ErrLimitReached.
 func (b *Bus) Subscribe(f Filter, options SubscribeOptions) (*Subscription, error) {
 	f, err := f.compile()
 	if err != nil {
@@ -182,8 +182,8 @@ func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 	return false
 }
 
-// Close ends all subscriptions: they release their credits at once, what they have queued can still be read, then they
-// answer messages.ErrClosed. Close does not wait for readers. Further calls do nothing.
+// Close ends all subscriptions. They release their credits at once; their queued events can still be read, and after those
+// they answer messages.ErrClosed. Close does not wait for readers. Further calls do nothing.
 func (b *Bus) Close() {
 	b.change.Lock()
 	d := b.directory.Swap(nil)
@@ -220,14 +220,14 @@ func (b *Bus) CloseSession(session messages.SessionID) {
 	b.remove(ended...)
 }
 
-// Stats counts what a bus has done.
+// Stats are the counts of a bus.
 type Stats struct {
 	Subscriptions int    // open now
 	Published     uint64 // events published since New
 	Dropped       uint64 // output events and inputs lost, counted once for each subscription that lost one
 }
 
-// Stats returns the counts; they are read one after the other, not as one snapshot.
+// Stats returns the counts. They are read one after the other, so they are not a snapshot.
 func (b *Bus) Stats() Stats {
 	s := Stats{Published: b.published.Load(), Dropped: b.dropped.Load()}
 	if d := b.directory.Load(); d != nil {

@@ -58,7 +58,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Bytes are given up by the publisher, so nothing has to copy them.
+// The publisher gives the bytes up, so the bus must not copy them.
 func TestASubscriptionThatEndsCanBeReadToItsEnd(t *testing.T) {
 	for name, end := range map[string]func(*Bus, *Subscription){
 		"end":     func(_ *Bus, s *Subscription) { s.End(); s.End() },
@@ -137,7 +137,8 @@ func TestFilterIsCopied(t *testing.T) {
 	}
 }
 
-// A subscriber that wants only output of one process gets its gap, also when nothing else of the process is queued.
+// A subscriber that wants only the output of one process gets the gap of that process, even if no other event of the process
+// is queued.
 func TestGapPassesFilterAndStandsAlone(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{Kinds: []messages.EventKind{messages.KindOutputDelta},
@@ -160,7 +161,7 @@ func TestGapPassesFilterAndStandsAlone(t *testing.T) {
 	}
 }
 
-// A relayed gap splits the range of lost bytes; losses go on to extend the newer part when the older has been read.
+// A relayed gap splits the range of lost bytes. When the older gap has been read, later losses extend the newer one.
 func TestLossesExtendTheNewestGap(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{}, SubscribeOptions{Outputs: 1})
@@ -344,7 +345,7 @@ func TestWaitingReadersShareABurst(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		// What three publishers do whose wake-ups become one.
+		// This is how the wake-ups of three publishers become one.
 		s.mu.Lock()
 		for i := range 3 {
 			s.queue.add(&publication{event: output(1000, i, int64(i), 1), output: true, size: 1, credit: c.Credit})

@@ -44,8 +44,8 @@ func publishProcess(b *Bus, w *window, p messages.ProcessID, batches int) {
 	b.Publish(messages.ExecEnded{Origin: origin(p, number+1), Total: offset})
 }
 
-// follow reads until the end, or closes the subscription after a number of events, and checks order and completeness of
-// each process from the first event it sees.
+// follow reads until the end, or closes the subscription after so many events. It checks that the events of each process are
+// in order and complete, from the first event that it sees.
 func follow(t *testing.T, s *Subscription, isLossless bool, events int) {
 	defer s.Close()
 	last := map[messages.ProcessID]int{}
@@ -84,7 +84,7 @@ func follow(t *testing.T, s *Subscription, isLossless bool, events int) {
 	}
 }
 
-// churn subscribes, reads a little and closes again until the bus is closed.
+// churn subscribes, reads a little, closes the subscription, and repeats this until the bus is closed.
 func churn(t *testing.T, b *Bus, isLossless bool) {
 	for i := 0; ; i++ {
 		filter := Filter{Sessions: [][]messages.SessionID{nil, {"s"}, {"t", "s", ""}}[i/3%3]}
@@ -107,7 +107,7 @@ func TestManyPublishersAndSubscribers(t *testing.T) {
 	for i := range readers {
 		o := SubscribeOptions{Lossless: i%2 == 0, Outputs: 1 + random.IntN(20)}
 		s := subscribe(t, b, Filter{}, o)
-		events := 0 // for ever
+		events := 0 // no limit
 		if i%4 > 1 {
 			events = 1 + random.IntN(publishers*batches)
 		}
@@ -127,7 +127,7 @@ func TestManyPublishersAndSubscribers(t *testing.T) {
 	}
 }
 
-// The bus is closed while everything is going on; nobody gets stuck and all credits come back.
+// The bus is closed under full load: no goroutine gets stuck, and all credits come back.
 func TestCloseBusUnderLoad(t *testing.T) {
 	for round := range 20 {
 		b := New(Options{})

@@ -2,12 +2,12 @@ package bus
 
 import "sync/atomic"
 
-// Credit is one unit of a publisher's flow control: a reference-counted hold on something the publisher wants back when
-// everyone is done with the output it published, such as the right to read the next batch.
+// Credit is one unit of a publisher's flow control. It counts who still uses the output that was published with it, and it
+// tells the publisher when nobody does. The publisher may then read its next batch, for example.
 //
-// The publisher holds a credit from NewCredit to Release; every lossless subscription holds it once for each output event
-// that it has queued or is handling. When the last hold is gone the release function runs, once. One credit may go with
-// any number of output events, and an event with several.
+// The publisher holds a credit from NewCredit to Release. Every lossless subscription holds it once for each of its output
+// events that is queued or being handled. When the last hold is gone, the release function runs, once. A credit may go with
+// any number of output events, and an output event with several credits.
 //
 // All methods may be called from any goroutine.
 type Credit struct {
@@ -16,25 +16,25 @@ type Credit struct {
 	release  func()
 }
 
-// NewCredit makes a credit that the caller holds. release must not be nil. It runs on the goroutine that gives back the
-// last hold: a publisher, a reader in Next, or the closer of a subscription or of the bus. It must not block; it runs
-// without any lock of the bus held and may call the bus.
+// NewCredit makes a credit that the caller holds. release must not be nil. It runs on the goroutine that gives back the last
+// hold: that of a publisher, of a reader in Next, or of a caller that closes a subscription or the bus. It must not block.
+// No lock of the bus is held meanwhile, so it may call the bus.
 func NewCredit(release func()) *Credit {
 	c := &Credit{release: release}
 	c.holds.Store(1)
 	return c
 }
 
-// Release gives back the publisher's hold. The publisher calls it after the last PublishOutput with this credit; further
-// calls do nothing. A nil Credit may be released.
+// Release gives back the publisher's hold. Call it after the last PublishOutput with this credit. Further calls do nothing,
+// and so does the call on a nil Credit.
 func (c *Credit) Release() {
 	if c != nil && !c.returned.Swap(true) {
 		c.drop()
 	}
 }
 
-// hold adds a hold. It reports false where there is nothing to hold: no credit, or one that is already spent and must
-// not come back to life.
+// hold adds a hold. It reports false for a nil credit, and for one whose last hold is gone: a spent credit must not come
+// back to life.
 func (c *Credit) hold() bool {
 	if c == nil {
 		return false
@@ -56,8 +56,8 @@ func (c *Credit) drop() {
 	}
 }
 
-// join makes one credit of several that holds each of them until its own last hold is gone; nil where there is nothing to
-// hold. A single one stands for itself.
+// join makes one credit of several. It holds each of them until its own last hold is gone. It returns nil if there is
+// nothing to hold, and a single credit unchanged.
 func join(credits []*Credit) *Credit {
 	if len(credits) == 1 {
 		return credits[0]

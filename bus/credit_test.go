@@ -10,11 +10,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// tracked is a credit with what the model knows of it.
+// tracked is a credit with what the model knows about it.
 type tracked struct {
 	*Credit
 	released  int
-	publisher bool // still holds it
+	publisher bool // the publisher still holds it
 }
 
 func newTracked() *tracked {
@@ -23,7 +23,7 @@ func newTracked() *tracked {
 	return c
 }
 
-// lossless is a subscription with the credits that its unread events hold, each any number of them.
+// lossless is a subscription, with the number of holds that its unread events have on each credit.
 type lossless struct {
 	sub      *Subscription
 	queued   [][]*tracked
@@ -64,7 +64,7 @@ func (m *creditMachine) publish(t *rapid.T) {
 	m.queue(held)
 }
 
-// credit is a new one, or one that has been used before and is held still.
+// credit returns a new credit, or one that was used before and is still held.
 func (m *creditMachine) credit(t *rapid.T) *tracked {
 	if len(m.credits) > 0 && rapid.Bool().Draw(t, "old credit") {
 		if c := rapid.SampledFrom(m.credits).Draw(t, "credit"); c.released == 0 {
@@ -76,7 +76,7 @@ func (m *creditMachine) credit(t *rapid.T) *tracked {
 	return c
 }
 
-// lifecycle publishes what holds no credit, inputs as well.
+// lifecycle publishes an event that holds no credit. Inputs are such events, too.
 func (m *creditMachine) lifecycle(t *rapid.T) {
 	m.published++
 	m.bus.Publish(rapid.SampledFrom([]messages.Event{notice(1000, m.published), input(1000, m.published, 100)}).Draw(t, "event"))
@@ -164,7 +164,7 @@ func (m *creditMachine) check(t *rapid.T) {
 func TestCreditsAreReleasedExactlyOnceAndNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &creditMachine{bus: New(Options{})}
-		if _, err := m.bus.Subscribe(Filter{}, SubscribeOptions{}); err != nil { // not lossless: must not hold anything
+		if _, err := m.bus.Subscribe(Filter{}, SubscribeOptions{}); err != nil { // this one is not lossless and must hold nothing
 			t.Fatal(err)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -183,7 +183,7 @@ func TestCreditsAreReleasedExactlyOnceAndNothingIsLost(t *testing.T) {
 	})
 }
 
-// What a publisher has held back of one batch goes out with the next and holds the credits of both.
+// Bytes of one batch that the publisher held back go out with the next batch. That event holds the credits of both.
 func TestAnEventHoldsAllItsCredits(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{}, SubscribeOptions{Lossless: true, Outputs: 1})

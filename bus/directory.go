@@ -48,7 +48,7 @@ func (d *directory) with(s *Subscription) *directory {
 	return &changed
 }
 
-// without returns the directory without subscriptions that are in it and have ended.
+// without returns the directory without the given subscriptions, which are in it and have ended.
 func (d *directory) without(gone []*Subscription) *directory {
 	changed := *d
 	changed.open -= len(gone)

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// in is an event of a session.
+// in makes an event of a session.
 func in(session messages.SessionID, number int) messages.Event {
 	ev := notice(1000, number)
 	ev.Session = session
@@ -46,7 +46,7 @@ func TestPublishingFindsSubscribersBySession(t *testing.T) {
 	}
 }
 
-// directoryMachine compares a bus with a list of subscriptions that everything is offered to.
+// directoryMachine compares a bus with a list of subscriptions in which every event is offered to all.
 type directoryMachine struct {
 	bus       *Bus
 	subs      []*Subscription
@@ -83,7 +83,7 @@ func (m *directoryMachine) publish(t *rapid.T) {
 		if over := want > s.queue.limits.lifecycle; over != s.ended.Load() {
 			t.Fatalf("ended: %t, want %t", s.ended.Load(), over)
 		} else if over {
-			s.Close() // as its owner does in the end; it has been taken out already
+			s.Close() // its owner closes it in the end; the directory has already dropped it
 			m.drop(i)
 			i--
 		} else if got := s.queue.lifecycle.count; got != want {
@@ -142,7 +142,7 @@ func TestDirectoryAgainstList(t *testing.T) {
 	})
 }
 
-// A list that is being walked does not change, whatever comes and goes meanwhile.
+// Subscriptions come and go while a list is being walked. The list does not change.
 func TestChangesLeaveOlderDirectoriesAlone(t *testing.T) {
 	b := newBus(t)
 	var subs []*Subscription

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// A subscriber that reads late has lost the oldest output and finds a gap in its place; lifecycle events are all there.
+// This subscriber reads late. It has lost the oldest output and finds a gap in its place; it gets all lifecycle events.
 func Example() {
 	b := bus.New(bus.Options{})
 	sub, err := b.Subscribe(bus.Filter{Processes: []messages.ProcessID{1000}}, bus.SubscribeOptions{Outputs: 2})
@@ -51,7 +51,7 @@ func Example() {
 	// read events: the bus is closed
 }
 
-// A publisher learns through the credit when every lossless subscriber is done with what it published.
+// The credit tells a publisher when every lossless subscriber is done with the published output.
 func ExampleBus_PublishOutput() {
 	b := bus.New(bus.Options{})
 	defer b.Close()
@@ -67,7 +67,7 @@ func ExampleBus_PublishOutput() {
 
 	ev, err := sub.Next(context.Background())
 	fmt.Println(ev.Kind(), err)
-	sub.Close() // as would the next call of Next
+	sub.Close() // the next call of Next would do it, too
 	_, err = sub.Next(context.Background())
 	fmt.Println(errors.Is(err, messages.ErrClosed))
 	// Output:

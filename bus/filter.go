@@ -12,11 +12,11 @@ type Filter struct {
 	// Kinds of events. KindOutputDelta and KindInteraction include KindGap: a subscriber that wants output or inputs must learn
 	// which of them are missing.
 	Kinds []messages.EventKind
-	// Sessions and Processes the event comes from. Process ids are unique within a session only. Process 0 selects the
-	// events that belong to no process.
+	// Sessions and Processes are where the event comes from. Process ids are unique within a session only. Process 0 selects
+	// the events that belong to no process.
 	Sessions  []messages.SessionID
 	Processes []messages.ProcessID
-	// Calls that started the process; known before the process id is.
+	// Calls are the calls that started the process. A caller knows its call before it knows the process id.
 	Calls []messages.CallID
 }
 

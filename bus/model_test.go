@@ -12,7 +12,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// model is the queue as one would explain it: a list in order of publication, from which the oldest output or input is cut.
+// model is the queue as one would explain it: a list in order of publication. When it is full, its oldest output or input is
+// cut.
 type model struct {
 	limits  limits
 	list    []entry
@@ -22,10 +23,10 @@ type model struct {
 
 type entry struct {
 	ev   messages.Event
-	lost bool // a gap the queue made itself
+	lost bool // a gap that the queue made itself
 }
 
-// losable tells what may be lost, and how much of the bound it takes.
+// losable says whether an event may be lost, and how much of the bound it takes.
 func losable(ev messages.Event) (size int, ok bool) {
 	switch ev := ev.(type) {
 	case messages.OutputDelta:
@@ -55,7 +56,7 @@ func (m *model) publish(ev messages.Event) {
 		m.list = append(m.list, entry{ev: ev})
 	}
 	if !m.ended && size > m.limits.bytes {
-		if m.drop(); m.ended { // what is the end of a subscription is not queued in it
+		if m.drop(); m.ended { // an event that ends the subscription is not queued
 			m.list = m.list[:len(m.list)-1]
 		}
 	}
@@ -66,7 +67,7 @@ func (m *model) tooHeavy(ev messages.Event) bool {
 	return weight > 0 && weight+ev.Weight() > m.limits.weight
 }
 
-// drop turns the oldest that may be lost into a gap.
+// drop replaces the oldest event that may be lost by a gap.
 func (m *model) drop() {
 	i := slices.IndexFunc(m.list, func(e entry) bool { _, ok := losable(e.ev); return ok })
 	lost := m.list[i].ev
@@ -128,18 +129,18 @@ func (m *model) count() (c limits) {
 	return c
 }
 
-// told is what a process has published, or what a subscriber knows of it.
+// told is what a process has published, or what a subscriber knows about it.
 type told struct {
 	output     int64 // bytes
 	inputs     int
 	inputBytes int64
 }
 
-// reader checks what a subscriber may rely on, whatever the model says.
+// reader checks the promises to a subscriber. It does not use the model.
 type reader struct {
-	last  int // number of the event read last
+	last  int // number of the last event that was read
 	told  map[messages.ProcessID]told
-	input map[int]int // which input of its process an event is, by the number of the event
+	input map[int]int // by the number of an event: which input of its process it is
 }
 
 func (r *reader) read(t *rapid.T, ev messages.Event) {
@@ -211,7 +212,7 @@ func (m *machine) publish(t *rapid.T, make func(messages.Origin) messages.Event)
 	m.model.publish(ev)
 }
 
-// bytesOf has room to spare at times, which counts.
+// bytesOf makes bytes. Some have room to spare, which counts as well.
 func bytesOf(t *rapid.T, most int) []byte {
 	size := rapid.IntRange(0, most).Draw(t, "size")
 	return make([]byte, size, size+rapid.IntRange(0, 2).Draw(t, "spare"))
@@ -227,7 +228,7 @@ func (m *machine) output(t *rapid.T) {
 	})
 }
 
-// input publishes inputs, of which some alone are larger than the bound.
+// input publishes inputs. Some of them are larger than the bound.
 func (m *machine) input(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
 		k := m.told[o.Process]
@@ -245,7 +246,7 @@ func (m *machine) lifecycle(t *rapid.T) {
 	})
 }
 
-// relayedGap publishes a gap somebody else has seen, which leaves a hole between outputs.
+// relayedGap publishes a gap that was found elsewhere. It leaves a hole between outputs.
 func (m *machine) relayedGap(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
 		k := m.told[o.Process]

@@ -9,8 +9,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// endsUnseen is a context that ends without waking anyone, as one does whose end and a wake-up come at the same moment and
-// select picks the wake-up.
+// endsUnseen is a context that ends without waking its reader. A real one does that if its end and a wake-up come at the
+// same moment and select picks the wake-up.
 type endsUnseen struct {
 	context.Context
 	ended atomic.Bool
@@ -99,7 +99,7 @@ func TestTryNextDoesNotWait(t *testing.T) {
 // A reader that takes an event without waiting leaves the others to those that wait.
 func TestTryNextPassesTheWakeUpOn(t *testing.T) {
 	s := subscribe(t, newBus(t), Filter{}, SubscribeOptions{})
-	for i := range 2 { // published, and a reader who then gave up has taken the wake-up
+	for i := range 2 { // an event is published, and a reader that has since returned took the wake-up
 		s.queue.add(&publication{event: notice(1000, i+1), kind: messages.KindExecNotice})
 	}
 	if ev, ok, err := s.TryNext(); !ok || numberOf(ev) != 1 {

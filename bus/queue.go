@@ -5,10 +5,10 @@ import "github.com/execbus/execbus/messages"
 // limits bounds a queue.
 type limits struct {
 	outputs   int // output events and inputs
-	bytes     int // of those
+	bytes     int // bytes of those
 	lifecycle int // events that must not be lost
 	gaps      int
-	weight    int // of lifecycle events and gaps
+	weight    int // weight of lifecycle events and gaps
 }
 
 // queue holds the events that wait for one subscriber. It has no lock of its own.
@@ -32,7 +32,7 @@ type slot struct {
 	number uint64
 	size   int
 	event  messages.Event
-	credit *Credit // held; nil where there is none
+	credit *Credit // held; nil if there is none
 }
 
 type gap struct {

@@ -25,10 +25,10 @@ const (
 type SubscribeOptions struct {
 	// Name names the subscription in errors; it may be empty.
 	Name string
-	// Outputs is how many output events and inputs may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
+	// Outputs is how many outputs and inputs may wait, 1 to MaxOutputs; 0 means DefaultOutputs.
 	Outputs int
-	// OutputBytes is how many bytes they may hold together, messages.MaxOutputDelta to MaxOutputBytes; 0 means
-	// DefaultOutputBytes. Of output the capacity of the bytes counts, of an input its weight.
+	// OutputBytes is how many bytes they may have together, messages.MaxOutputDelta to MaxOutputBytes; 0 means
+	// DefaultOutputBytes. An output counts with the capacity of its bytes, an input with its weight.
 	OutputBytes int
 	// Lossless makes publishers wait instead of dropping output. A lossless subscriber that stops reading makes the
 	// process wait. The bounds above then apply only to output that is published without a credit, and inputs count as
@@ -67,8 +67,8 @@ var (
 	errBusClosed = &messages.Error{Code: messages.ErrClosed, Op: "read events", Detail: "the bus is closed"}
 )
 
-// Subscription is one subscriber's queue. All methods may be called from any goroutine. Where several read at the same
-// time, each event goes to one of them; asking for the next event releases the previous one, whichever reader got it.
+// Subscription is one subscriber's queue. All methods may be called from any goroutine. If several goroutines read, each
+// event goes to one of them. Asking for the next event releases the previous one, whichever goroutine got it.
 type Subscription struct {
 	bus    *Bus
 	name   string
@@ -106,8 +106,8 @@ func (s *Subscription) errOverrun() error {
 		Detail: "the subscription ended because more events waited than it can keep; read faster or select fewer events, and subscribe again"}
 }
 
-// offer queues an event. It reports how many events were dropped for it, and false if the subscription ended because there
-// was no room.
+// offer queues an event. It reports how many events were dropped to make room, and false if the subscription ended because
+// there was no room.
 func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -145,7 +145,7 @@ func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 	for woken := false; ; {
 		if ctx.Err() != nil {
 			if woken {
-				s.signal() // it may have been for an event that another reader waits for
+				s.signal() // it may have been meant for an event that another reader waits for
 			}
 			return nil, cancelled(ctx)
 		}
@@ -168,8 +168,8 @@ func (s *Subscription) TryNext() (ev messages.Event, ok bool, err error) {
 	return ev, ev != nil, err
 }
 
-// All yields the events one after the other as Next does, then once the error that ends them, with a nil event. A caller may
-// leave the loop and begin another one; leaving it says that the caller is done with the last event.
+// All yields the events one after the other as Next does, and at the end the final error with a nil event. A caller may
+// leave the loop and begin another one. Leaving the loop says that the caller is done with the last event.
 func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error] {
 	return func(yield func(messages.Event, error) bool) {
 		for {
@@ -182,7 +182,8 @@ func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error]
 	}
 }
 
-// take returns the next queued event; if none is queued, the final error; and if there is none yet, neither.
+// take returns the next queued event. If none is queued it returns the final error, or nil and no error while the
+// subscription is open.
 func (s *Subscription) take() (messages.Event, error) {
 	s.mu.Lock()
 	ev, credit := s.queue.take()
@@ -190,7 +191,7 @@ func (s *Subscription) take() (messages.Event, error) {
 		defer s.mu.Unlock()
 		return nil, s.err
 	}
-	previous := s.handling // of another reader, who came between handled and here
+	previous := s.handling // that of a reader that came between handled and here
 	s.handling = credit
 	more := !s.queue.empty()
 	s.mu.Unlock()

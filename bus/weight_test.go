@@ -8,12 +8,12 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// input weighs its bytes and the 10 of its origin.
+// input makes an input that weighs its bytes and the 10 of its origin.
 func input(p messages.ProcessID, number int, size int) messages.TerminalInteraction {
 	return messages.TerminalInteraction{Origin: origin(p, number), Input: make([]byte, size)}
 }
 
-// drain reads what is queued, and why nothing more comes.
+// drain returns the queued events and the error that follows them.
 func drain(s *Subscription) (events []messages.Event, err error) {
 	for {
 		ev, ok, err := s.TryNext()
@@ -51,7 +51,7 @@ func TestInputsNobodyReadsBecomeAGap(t *testing.T) {
 	}
 }
 
-// The number of inputs is bounded, too: each poll of a process is one, and weighs nothing.
+// The number of inputs is bounded, too: each poll of a process is an input, and weighs nothing.
 func TestInputsShareTheBoundOfOutputs(t *testing.T) {
 	b := newBus(t)
 	s := subscribe(t, b, Filter{}, SubscribeOptions{Outputs: 2})
@@ -115,7 +115,8 @@ func TestOutputOverTheBoundEndsALosslessSubscription(t *testing.T) {
 	}
 }
 
-// In a lossless subscription inputs are neither lost nor under flow control: like lifecycle events they end it.
+// In a lossless subscription inputs are neither lost nor under flow control. Too many of them end the subscription, as too
+// many lifecycle events do.
 func TestLosslessSubscriptionsKeepInputsUpToTheLimit(t *testing.T) {
 	for name, c := range map[string]struct{ size, fit int }{
 		"number": {0, MaxLifecycle},
@@ -160,11 +161,11 @@ func TestLifecycleEventsAreKeptUpToTheirWeight(t *testing.T) {
 				b.Publish(ev)
 			}
 			next(t, s)
-			b.Publish(ev) // has its room
+			b.Publish(ev) // there is room for this one
 			if s.ended.Load() {
 				t.Fatal("ended too early")
 			}
-			b.Publish(ev) // has none
+			b.Publish(ev) // there is no room for this one
 			events, err := drain(s)
 			wantError(t, err, messages.ErrSlowSubscriber)
 			if len(events) != 4 {

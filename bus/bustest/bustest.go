@@ -6,13 +6,13 @@
 //	bustest.Expect(t, rec, 5*time.Second, func(e messages.ExecEnded) bool { return e.Process == started.Process })
 //	if got := rec.Output(started.Process); got != "hello\r\n" { ... }
 //
-// Subscribe before the thing that publishes begins; then no test needs a sleep. An expectation that fails prints every
-// event that was seen.
+// Subscribe before the events are published; then no test needs a sleep. An expectation that fails prints every event that
+// was seen.
 //
 // # What you must not assume
 //
-// That an expectation looks back: each one reads on from where the last one stopped. Events that were skipped on the way
-// are in Seen.
+// That an expectation looks back: each one reads on from where the last one stopped. Seen returns the events that were
+// skipped on the way, too.
 package bustest
 
 import (
@@ -30,12 +30,12 @@ import (
 
 // Recorder reads a subscription and remembers what it read. It belongs to the goroutine of its test.
 type Recorder struct {
-	// Subscription is what is read; a test may close it.
+	// Subscription is the recorded subscription; a test may close it.
 	Subscription *bus.Subscription
 	seen         []messages.Event
 }
 
-// Record subscribes; the subscription is closed when the test ends.
+// Record subscribes. The subscription is closed when the test ends.
 func Record(t testing.TB, b *bus.Bus, f bus.Filter, o bus.SubscribeOptions) *Recorder {
 	t.Helper()
 	sub, err := b.Subscribe(f, o)
@@ -49,7 +49,7 @@ func Record(t testing.TB, b *bus.Bus, f bus.Filter, o bus.SubscribeOptions) *Rec
 // Seen returns the events read so far, in order.
 func (r *Recorder) Seen() []messages.Event { return r.seen }
 
-// Output returns the output of process p read so far; a gap in it shows as "[gap 10..20]".
+// Output returns the output of process p that was read so far. A gap in it shows as "[gap 10..20]".
 func (r *Recorder) Output(p messages.ProcessID) string {
 	var b strings.Builder
 	for _, ev := range r.seen {
@@ -68,8 +68,8 @@ func (r *Recorder) Output(p messages.ProcessID) string {
 	return b.String()
 }
 
-// Expect reads until an event of type T comes that pred accepts, and returns it; a nil pred accepts every T. It fails the
-// test when timeout has passed or the subscription has ended before.
+// Expect reads until an event of type T comes that pred accepts, and returns it. A nil pred accepts every T. It fails the
+// test if timeout passes or the subscription ends before that.
 func Expect[T messages.Event](t testing.TB, r *Recorder, timeout time.Duration, pred func(T) bool) T {
 	t.Helper()
 	for ev, err := range r.events(timeout) {
@@ -83,9 +83,9 @@ func Expect[T messages.Event](t testing.TB, r *Recorder, timeout time.Duration, 
 	panic("bustest: a subscription ended without an error")
 }
 
-// ExpectNone reads until an event comes that last accepts, and fails the test if an event of type T that pred accepts
-// comes before it or is it; a nil pred accepts every T. An event published behind the ones in question makes this certain
-// without waiting for time to pass.
+// ExpectNone reads until an event comes that last accepts. It fails the test if that event, or one before it, is of type T
+// and pred accepts it. A nil pred accepts every T. Let the test publish the last event after the ones in question: then no
+// time has to pass to be certain.
 func ExpectNone[T messages.Event](t testing.TB, r *Recorder, timeout time.Duration, pred func(T) bool,
 	last func(messages.Event) bool) {
 	t.Helper()
@@ -102,8 +102,8 @@ func ExpectNone[T messages.Event](t testing.TB, r *Recorder, timeout time.Durati
 	}
 }
 
-// ExpectEnd reads what is left and fails the test unless the subscription ends with an error that matches target within
-// timeout.
+// ExpectEnd reads the remaining events. It fails the test unless the subscription ends within timeout, with an error that
+// matches target.
 func ExpectEnd(t testing.TB, r *Recorder, timeout time.Duration, target error) {
 	t.Helper()
 	for _, err := range r.events(timeout) {
@@ -113,7 +113,7 @@ func ExpectEnd(t testing.TB, r *Recorder, timeout time.Duration, target error) {
 	}
 }
 
-// events reads on and remembers; its last pair holds an error.
+// events reads on and remembers what it reads. Its last pair holds an error.
 func (r *Recorder) events(timeout time.Duration) iter.Seq2[messages.Event, error] {
 	return func(yield func(messages.Event, error) bool) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), timeout,

@@ -28,7 +28,7 @@ func start(t *testing.T) (*bus.Bus, *bustest.Recorder) {
 	return b, bustest.Record(t, b, bus.Filter{}, bus.SubscribeOptions{Outputs: 2})
 }
 
-// failure runs f with a stand-in for a test and returns what it failed with.
+// failure runs f with a stand-in for a test and returns how the stand-in failed.
 func failure(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	fake := &fakeTest{TB: t}
