@@ -13,11 +13,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// generations are a protocol version with sessions in which a choice has no titles, one in which it has, and the one
-// without sessions.
+// generations are three protocol versions: one with sessions in which a choice has no titles, one with sessions in which it
+// has, and the one without sessions.
 var generations = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
-// person is a client with somebody in front of it.
+// person makes a client with a person in front of it.
 func person(answer func(*sdk.ElicitParams) *sdk.ElicitResult) *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		ElicitationHandler: func(_ context.Context, request *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
@@ -32,7 +32,7 @@ func says(decision, reason string) func(*sdk.ElicitParams) *sdk.ElicitResult {
 	}
 }
 
-// kinds are the choices of a form, and titles what they are called.
+// choices returns the choices of a form and their titles.
 func choices(t *testing.T, params *sdk.ElicitParams, version string) (kinds, titles []string) {
 	t.Helper()
 	encoded, err := json.Marshal(params.RequestedSchema)
@@ -110,7 +110,7 @@ func TestAnswersThatAreNoApprovalReject(t *testing.T) {
 				session := connect(t, untrusted(), person(test.answer), version)
 				result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": "sleep 0; echo ran"}})
 				if err != nil {
-					if name != "unheard" { // there the library's client refuses its own answer
+					if name != "unheard" { // for this one the library's client refuses its own answer
 						t.Fatal(err)
 					}
 					return
@@ -137,7 +137,7 @@ func TestAClientThatCannotAskGetsTheAnswerOfThePolicyAtOnce(t *testing.T) {
 	}
 }
 
-// Of calls that are made at the same time one question is put after the other.
+// If calls are made at the same time, their questions come one after the other.
 func TestQuestionsComeOneAtATime(t *testing.T) {
 	for _, version := range generations {
 		t.Run(version, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 			client := person(func(params *sdk.ElicitParams) *sdk.ElicitResult {
 				most.Store(max(most.Load(), open.Add(1)))
 				defer open.Add(-1)
-				time.Sleep(20 * time.Millisecond) // so that a second one would be seen
+				time.Sleep(20 * time.Millisecond) // long enough to see a second question
 				return says("approved", "")(params)
 			})
 			session := connect(t, untrusted(), client, version)
@@ -170,10 +170,10 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 	}
 }
 
-// modern is what each request of the protocol without sessions brings.
+// modern is the metadata of each request in the protocol without sessions.
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 
-// question makes a call and returns the state of the question that comes back.
+// question makes a call and returns the state of the question that answers it.
 func (p *peer) question(id int, arguments string) string {
 	p.t.Helper()
 	p.send(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec_command","arguments":%s,%s}}`, id, arguments, modern)
@@ -239,7 +239,7 @@ func TestAQuestionThatWaitsEndsWithTheConversation(t *testing.T) {
 	p.hangUp()
 }
 
-// A client that cancels a call while its question is open is not asked any longer, and the command never runs.
+// A client cancels a call while its question is open. The question is withdrawn, and the command never runs.
 func TestCancellingACallTakesItsQuestionBack(t *testing.T) {
 	p := dial(t, untrusted())
 	p.greet("2025-11-25", `{"elicitation":{}}`)

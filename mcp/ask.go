@@ -8,8 +8,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// questioned waits for the answer of a call, and puts the call's questions to the client meanwhile. If a question must be
-// answered by another request, it returns that question; it returns nil once the call has its answer.
+// questioned waits for the answer of a call, and asks the client the call's questions meanwhile. If another request must
+// bring the answer to a question, it returns that question. Otherwise it returns nil, once the call has its answer.
 func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequest, r *running) *messages.Question {
 	if r.questions == nil {
 		<-r.call.Done()
@@ -33,7 +33,8 @@ func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequ
 	return nil
 }
 
-// put asks the client, whose answer decides. It returns a function that withdraws the question if it is still open.
+// put asks the client a question, and decides by its answer. The returned function withdraws the question if it is still
+// open.
 func put(ctx context.Context, request *sdk.CallToolRequest, r *running, q *messages.Question) (withdraw func()) {
 	asking, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -46,7 +47,7 @@ func put(ctx context.Context, request *sdk.CallToolRequest, r *running, q *messa
 		if err != nil {
 			answer = nil
 		}
-		_ = r.session.Decide(asking, messages.Decide{Question: q.ID, Decision: decide(q, answer)}) // somebody else may have been faster
+		_ = r.session.Decide(asking, messages.Decide{Question: q.ID, Decision: decide(q, answer)}) // it fails if the question has been answered elsewhere
 	}()
 	return func() {
 		cancel()

@@ -23,11 +23,11 @@ type running struct {
 	session *execbus.Session
 	call    *tools.Call
 	id      messages.CallID
-	process messages.ProcessID // what it is about; zero for a new command
+	process messages.ProcessID // the process that the call concerns; zero for a new command
 	cancel  context.CancelFunc
-	// questions delivers the call's questions and their ends; nil if the client cannot be asked.
+	// questions delivers the call's questions and the ends of these; nil if the client cannot be asked.
 	questions *bus.Subscription
-	output    *bus.Subscription // what the client is told meanwhile; nil if it does not want to know
+	output    *bus.Subscription // what the client is told during the call; nil if it did not ask for progress
 }
 
 // call handles tools/call.
@@ -50,7 +50,7 @@ func (c *conversation) call(ctx context.Context, request *sdk.CallToolRequest) (
 	return c.attend(ctx, request, r)
 }
 
-// begin begins a call. Its context is its own: it may last for more than one request.
+// begin begins a call. The call has a context of its own, because it may outlast the request.
 func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) (*running, error) {
 	o, err := c.open()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 	return r, nil
 }
 
-// attend answers a request with the answer of its call, or, if the protocol requires that, with a question. In the second case
+// attend answers a request with the answer of its call, or with a question if the protocol requires that. After a question
 // the call waits for the request that brings the answer.
 func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest, r *running) (*sdk.CallToolResult, error) {
 	stop := context.AfterFunc(ctx, func() {
@@ -124,7 +124,7 @@ func result(answer tools.Answer) *sdk.CallToolResult {
 	return r
 }
 
-// failed is the result of a call that no tool has seen.
+// failed is the result of a call that reached no tool.
 func failed(err error) *sdk.CallToolResult {
 	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}, IsError: true}
 	if known, ok := errors.AsType[*messages.Error](err); ok {

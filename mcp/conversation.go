@@ -22,7 +22,7 @@ const maxCalls = 256
 type conversation struct {
 	server   *Server
 	protocol *sdk.Server
-	begun    func() // tells that the call which was read last has its place
+	begun    func() // says that the call which was read last has begun
 	open     func() (*opened, error)
 	parked   parked
 	listed   listed
@@ -30,10 +30,10 @@ type conversation struct {
 	watches  watches
 
 	closing sync.Once
-	ended   chan struct{} // closed when nothing is left
+	ended   chan struct{} // closed when the conversation has ended
 }
 
-// opened is what a conversation has from its first call on.
+// opened is the part of a conversation that its first call creates.
 type opened struct {
 	session *execbus.Session
 	tools   *tools.Set
@@ -65,7 +65,7 @@ func (c *conversation) start() (*opened, error) {
 	return &opened{session, tools.New(session, c.server.options.tools())}, nil
 }
 
-// close ends the processes and waits for that. Calls that wait are answered, and later ones find a closed session.
+// close ends the processes and waits for their end. Waiting calls are answered; later ones find a closed session.
 func (c *conversation) close() {
 	c.closing.Do(func() {
 		defer close(c.ended)
@@ -79,7 +79,7 @@ func (c *conversation) close() {
 	<-c.ended
 }
 
-// outlast waits until the processes have ended by themselves, or ctx has.
+// outlast waits until the processes have ended by themselves or ctx has ended.
 func (c *conversation) outlast(ctx context.Context) {
 	o, err := c.open()
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what has to come.
+// patience bounds each wait for something that must happen.
 const patience = 20 * time.Second
 
-// untrusted asks about everything.
+// untrusted returns options with which every command needs an answer.
 func untrusted() Options {
 	return Options{Session: execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}}
 }
 
 func newServer(t *testing.T, options Options) *Server {
 	t.Helper()
-	options.Session.NoLoginShell = true // what a login shell reads of this machine can be slow
+	options.Session.NoLoginShell = true // a login shell reads files of this machine, which can be slow
 	if options.Session.Dir == "" {
 		options.Session.Dir = t.TempDir()
 	}
@@ -75,13 +75,13 @@ func dial(t *testing.T, options Options) *peer {
 	}()
 	t.Cleanup(func() {
 		p.hangUp()
-		for range p.lines { // so that everything has ended
+		for range p.lines { // until everything has ended
 		}
 	})
 	return p
 }
 
-// greet is the handshake of a protocol version with sessions.
+// greet does the handshake of a protocol version with sessions.
 func (p *peer) greet(version, capabilities string) {
 	p.t.Helper()
 	p.send(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"test","version":"1"}}}`, version, capabilities)
@@ -116,7 +116,7 @@ func (p *peer) hangUp() {
 	}
 }
 
-// line is the next thing the server says.
+// line returns the server's next line.
 func (p *peer) line() string {
 	p.t.Helper()
 	select {
@@ -128,7 +128,7 @@ func (p *peer) line() string {
 	}
 }
 
-// said is a message from the server.
+// message is a message from the server.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -154,7 +154,7 @@ func (m message) text() string {
 	return m.Result.Content[0].Text
 }
 
-// next is the next message that is not a notification.
+// next returns the next message that is not a notification.
 func (p *peer) next() message {
 	p.t.Helper()
 	for {
@@ -169,7 +169,7 @@ func (p *peer) next() message {
 	}
 }
 
-// answer waits for the answer to one request; those to others are dropped.
+// answer waits for the answer to one request. It drops the answers to others.
 func (p *peer) answer(id string) message {
 	p.t.Helper()
 	for {
@@ -179,7 +179,7 @@ func (p *peer) answer(id string) message {
 	}
 }
 
-// start starts a command that goes on, says "ready" when it is, and returns its session ID.
+// start starts a command that prints "ready" and keeps running. It returns the session ID.
 func (p *peer) start(id int, arguments string) int {
 	p.t.Helper()
 	p.call(id, "exec_command", arguments)
@@ -228,7 +228,7 @@ func call(t *testing.T, session *sdk.ClientSession, tool string, arguments map[s
 
 func textOf(result *sdk.CallToolResult) string { return result.Content[0].(*sdk.TextContent).Text }
 
-// has looks for parts of a text.
+// has checks that a text contains all parts.
 func has(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -238,7 +238,7 @@ func has(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// eventually waits for what comes about by itself.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, come func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !come(); time.Sleep(5 * time.Millisecond) {

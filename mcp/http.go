@@ -22,20 +22,21 @@ type HTTPOptions struct {
 	// Token must come with each request, as "Authorization: Bearer TOKEN". Empty means that every client that reaches the handler can
 	// run commands.
 	Token string
-	// IdleTimeout is how long a client may send nothing before its session and processes are ended; zero means
-	// DefaultIdleTimeout, negative never. Clients of protocol version 2026-07-28 and later have no session to end.
+	// IdleTimeout is how long a client may send nothing. Then its session and processes are ended. Zero means
+	// DefaultIdleTimeout, a negative value never. Clients of protocol version 2026-07-28 and later have no session that could
+	// be ended.
 	IdleTimeout time.Duration
 }
 
 // Handler serves clients over streamable HTTP, at any path. Each client of a protocol with sessions has a session of execbus
-// of its own; those of the protocol without sessions (2026-07-28 and later) share one, with its processes and the approvals
-// for the session. Requests from pages of other sites are refused, and so are requests over the loopback that name
-// another host than localhost.
+// of its own. The clients of the protocol without sessions (2026-07-28 and later) share one session, with its processes and
+// its approvals. Requests from pages of other sites are refused. So are requests that come over the loopback and name a host
+// other than localhost.
 func (s *Server) Handler(options HTTPOptions) http.Handler {
 	if options.IdleTimeout == 0 {
 		options.IdleTimeout = DefaultIdleTimeout
 	}
-	front := s.newConversation(func() {}) // tells what is supported and is never opened
+	front := s.newConversation(func() {}) // it answers what the server supports and is never opened
 	withSessions := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		if r.Header.Get(sessionHeader) != "" || r.Method != http.MethodPost {
 			return front.protocol
@@ -55,7 +56,7 @@ func (s *Server) Handler(options HTTPOptions) http.Handler {
 			sessionless.ServeHTTP(w, r)
 		case r.Method == http.MethodDelete:
 			if c := s.named(r.Header.Get(sessionHeader)); c != nil {
-				c.close() // so that no call keeps the session
+				c.close() // otherwise a waiting call would keep the session
 			}
 			withSessions.ServeHTTP(w, r)
 		default:
@@ -65,13 +66,13 @@ func (s *Server) Handler(options HTTPOptions) http.Handler {
 	return http.NewCrossOriginProtection().Handler(authorized(options.Token, wellFormed(routed)))
 }
 
-// The headers of the protocol that say who handles a request.
+// These headers of the protocol say who handles a request.
 const (
 	sessionHeader = "Mcp-Session-Id"
 	versionHeader = "Mcp-Protocol-Version"
 )
 
-// newAdopting makes a conversation that ends with the session whose first request it sees.
+// newAdopting makes a conversation for the session whose first request reaches it. It ends with that session.
 func (s *Server) newAdopting() *conversation {
 	c := s.newConversation(func() {})
 	c.protocol.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
@@ -92,7 +93,7 @@ func (s *Server) newAdopting() *conversation {
 	return c
 }
 
-// authorized lets requests through that bring the token. The comparison takes the same time for every wrong one.
+// authorized refuses requests without the token. The comparison takes the same time for every wrong token.
 func authorized(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return next
@@ -109,7 +110,8 @@ func authorized(token string, next http.Handler) http.Handler {
 	})
 }
 
-// wellFormed refuses what is not JSON, or is nested so deeply that the library's parser would need more stack than there is.
+// wellFormed refuses bodies that are not JSON, and those that are nested so deeply that the library's parser would run out
+// of stack.
 func wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {

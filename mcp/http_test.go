@@ -68,7 +68,7 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// Clients of a protocol with sessions see their own processes only, and these end with the session.
+// Clients of a protocol with sessions see only their own processes, which end with the session.
 func TestSessionsOverHTTPAreApart(t *testing.T) {
 	server, url := listen(t, Options{})
 	plain := func() *sdk.Client { return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil) }
@@ -81,7 +81,7 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 	result := call(t, one, "exec_command", map[string]any{"cmd": "exec sleep 60", "yield_time_ms": 250})
 	id := result.StructuredContent.(map[string]any)["session_id"]
 	waiting := make(chan struct{})
-	go func() { // a call that waits without end does not keep the session
+	go func() { // a call that waits forever must not keep the session
 		defer close(waiting)
 		_, _ = one.CallTool(context.Background(), &sdk.CallToolParams{Name: "write_stdin", Arguments: map[string]any{"session_id": id, "no_timeout": true}})
 	}()

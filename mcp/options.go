@@ -19,11 +19,11 @@ type Options struct {
 	Session execbus.SessionOptions
 	// HideShell leaves the argument shell out of exec_command.
 	HideShell bool
-	// Detach lets processes live on when a client on a stream has gone: ServeStream then returns when they have ended by
+	// Detach lets processes live on when the client of a stream has gone. ServeStream then returns when they have ended by
 	// themselves. It has no effect on clients over HTTP.
 	Detach bool
-	// QuestionPatience is how long a command waits for a client of protocol version 2026-07-28 or later to come back with the
-	// answer to a question; then the call is taken back. Zero means DefaultQuestionPatience.
+	// QuestionPatience is how long a question waits for its answer if the client has protocol version 2026-07-28 or later. Then
+	// the call is cancelled. Zero means DefaultQuestionPatience.
 	QuestionPatience time.Duration
 	// Version is the version that the server reports; it may be empty.
 	Version string
@@ -46,7 +46,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// tools are the options of what is offered.
+// tools returns the options of the tools.
 func (o Options) tools() tools.Options {
 	return tools.Options{Session: o.Session, HideShell: o.HideShell}
 }

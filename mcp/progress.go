@@ -12,14 +12,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// The bounds of one progress notification, and the pause before the next one.
+// Bounds of one progress notification, and the pause after it.
 const (
 	maxProgress   = 16 << 10 // bytes of output; the rest is counted
 	maxCollected  = 1024     // events
 	progressPause = 50 * time.Millisecond
 )
 
-// outputOf subscribes to the output of a call if its request asks for progress; nil if it does not.
+// outputOf subscribes to the output of a call if its request asks for progress. Otherwise it returns nil.
 func (r *running) outputOf(request *sdk.CallToolRequest) (*bus.Subscription, error) {
 	if request.Params.GetProgressToken() == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ type progress struct {
 	done   chan struct{}
 }
 
-// follow starts sending progress; nil if the client did not ask for it.
+// follow starts sending progress. It returns nil if the client did not ask for any.
 func follow(ctx context.Context, request *sdk.CallToolRequest, r *running) *progress {
 	if r.output == nil || request.Params.GetProgressToken() == nil {
 		return nil
@@ -79,7 +79,7 @@ func (p *progress) finish() {
 type said struct {
 	text    strings.Builder
 	omitted int64
-	end     int64 // where it ends in the output of the process
+	end     int64 // the offset at which it ends in the output of the process
 }
 
 // collect combines a first event with those that are already queued.

@@ -9,13 +9,13 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Protocol versions with a change that concerns us.
+// These protocol versions changed how questions are asked.
 const (
 	titledChoices = "2025-11-25" // a choice may be one of several constants with titles
-	multiRound    = "2026-07-28" // a question is a result, and the answer comes with the next request
+	multiRound    = "2026-07-28" // a question is a result, and the next request brings the answer
 )
 
-// approvalKey names our one question among those of a result.
+// approvalKey names the question in a result, which has only one.
 const approvalKey = "approval"
 
 // The fields of the form.
@@ -24,7 +24,7 @@ const (
 	fieldReason   = "reason"
 )
 
-// canAsk says whether a client shows forms to a person.
+// canAsk reports whether a client can show forms to a person.
 func canAsk(client *sdk.ClientCapabilities) bool {
 	if client == nil || client.Elicitation == nil {
 		return false
@@ -32,7 +32,7 @@ func canAsk(client *sdk.ClientCapabilities) bool {
 	return client.Elicitation.Form != nil || client.Elicitation.URL == nil
 }
 
-// form is a question as a client of a protocol version shows it.
+// form turns a question into a form for a client of a protocol version.
 func form(q *messages.Question, version string) *sdk.ElicitParams {
 	decision := map[string]any{"type": "string", "title": "Decision"}
 	var kinds, titles []string
@@ -56,7 +56,7 @@ func form(q *messages.Question, version string) *sdk.ElicitParams {
 	})}
 }
 
-// title is a choice in words, with what would be remembered.
+// title describes a choice, with what it would remember.
 func title(choice messages.Choice) string {
 	words := map[messages.DecisionKind]string{
 		messages.DecisionApproved:           "Run it this once",
@@ -74,7 +74,7 @@ func title(choice messages.Choice) string {
 	return words
 }
 
-// describe is what a person has to know about a command, one fact a line. All of it is escaped already.
+// describe says what a person has to know about a command, one fact a line. The facts in the question are escaped already.
 func describe(q *messages.Question) string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write down what the server says now")
 
-// changing is what differs each time: names of answers, times, directories and kernel pids.
+// changing matches the parts that differ each time: names of answers, times, directories and kernel pids.
 var changing = []struct {
 	pattern *regexp.Regexp
 	same    string
@@ -26,7 +26,7 @@ var changing = []struct {
 	{regexp.MustCompile(`"pid":\d+`), `"pid":<pid>`},
 }
 
-// A conversation is a file: lines that begin with "> " are sent, those with "< " are what the server says to that. A line that
+// A conversation is a file. Lines that begin with "> " are sent, and those with "< " are the server's answers. A line that
 // has an id is answered before the next one is sent.
 func TestConversationsReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -49,7 +49,7 @@ func replay(t *testing.T, file string) {
 		request, sent := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "> ")
 		if !sent {
 			if !strings.HasPrefix(line, "< ") {
-				now.WriteString(line) // a remark
+				now.WriteString(line) // a comment
 			}
 			continue
 		}
@@ -59,7 +59,7 @@ func replay(t *testing.T, file string) {
 			continue
 		}
 		answer := p.line()
-		for strings.Contains(answer, "notifications/resources/list_changed") { // comes when it comes
+		for strings.Contains(answer, "notifications/resources/list_changed") { // it may come at any time
 			answer = p.line()
 		}
 		for _, c := range changing {

@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// How processes appear as resources.
+// These constants say how processes appear as resources.
 const (
 	scheme   = "execbus://processes/"
 	mimeType = "text/plain"
@@ -23,15 +23,15 @@ const (
 
 func uriOf(id messages.ProcessID) string { return scheme + id.String() }
 
-// processOf is the process of a URI.
+// processOf returns the process of a URI.
 func processOf(uri string) (messages.ProcessID, bool) {
 	digits, ours := strings.CutPrefix(uri, scheme)
 	id, err := strconv.Atoi(digits)
 	return messages.ProcessID(id), ours && err == nil && digits == strconv.Itoa(id)
 }
 
-// listed are the processes that the client sees as resources. Concurrent calls compare them with the session's processes,
-// under the lock: the library keeps the list that clients see, but offers no way to compare it.
+// listed are the processes that the client sees as resources. The lock is for concurrent calls, which compare this list with
+// the session's processes: the library keeps the client's list too, but offers no way to read it.
 type listed struct {
 	mu  sync.Mutex
 	all map[messages.ProcessID]bool
@@ -66,7 +66,7 @@ func (c *conversation) list(ctx context.Context, id messages.ProcessID) {
 	c.listed.all = left
 }
 
-// short is a label in a list.
+// short shortens a label for a list.
 func short(label string) string {
 	const most = 80
 	if runes := []rune(label); len(runes) > most {

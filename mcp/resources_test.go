@@ -46,7 +46,7 @@ func TestProcessesAreResources(t *testing.T) {
 				}
 				return read.Contents[0].Text
 			}
-			eventually(t, "the subscriber hears of output", func() bool { // the subscription of the new protocol begins a moment later
+			eventually(t, "the subscriber hears of output", func() bool { // with the new protocol the subscription begins a moment later
 				call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "hello\n"})
 				return len(updates) > 0
 			})
@@ -87,12 +87,12 @@ func TestSubscriptionsAreBoundedAndCounted(t *testing.T) {
 		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"execbus://processes/%d"}}`, n, method, id)
 		return p.answer(fmt.Sprint(n))
 	}
-	for n := range 3 * maxWatches { // of one process, which is one
+	for n := range 3 * maxWatches { // all of one process, which count as one
 		if m := subscribe(100+n, "subscribe"); m.Error != nil {
 			t.Fatal(m.Error)
 		}
 	}
-	for n := range 3*maxWatches + 1 { // one more is no error
+	for n := range 3*maxWatches + 1 { // one too many is no error
 		if m := subscribe(1000+n, "unsubscribe"); m.Error != nil {
 			t.Fatal(m.Error)
 		}

@@ -14,9 +14,9 @@ import (
 // maxParked bounds the calls of one conversation that wait for a request with an answer.
 const maxParked = 64
 
-// parked are calls with a question that waits for the next request of the client. Each has a name that nobody can guess, and
-// the request that brings it takes the call. The lock is held to put one there or take it; a request, the end of patience and the
-// end of the conversation may come at the same time, and exactly one of them gets it.
+// parked are calls whose question waits for the client's next request. Each has a name that nobody can guess, and the
+// request that brings the name takes the call. The lock guards the table: a request, the end of patience and the end of the
+// conversation may come at the same time, and exactly one of them gets the call.
 type parked struct {
 	mu     sync.Mutex
 	calls  map[string]*parkedCall
@@ -29,7 +29,7 @@ type parkedCall struct {
 	patience *time.Timer
 }
 
-// park keeps a call until a request brings the answer to its question. If there is no room, the question is denied.
+// park keeps a call until a request brings the answer to its question. If there is no room, it denies the question.
 func (c *conversation) park(r *running, q *messages.Question) (state string, parked bool) {
 	state = rand.Text()
 	p := &parkedCall{running: r, question: q}
@@ -62,7 +62,7 @@ func (p *parked) take(state string) *parkedCall {
 	return call
 }
 
-// clear cancels all parked calls, and those that are parked later.
+// clear cancels all parked calls. Calls that are parked later are cancelled as well.
 func (p *parked) clear() {
 	p.mu.Lock()
 	calls := p.calls
@@ -81,8 +81,8 @@ func (p *parkedCall) giveUp() {
 	p.running.end()
 }
 
-// resume continues a parked call with the answer that the request brings. It runs the command that the question was about,
-// whatever the request says.
+// resume continues a parked call with the answer in the request. It runs the command that the question was about, whatever
+// command the request names.
 func (c *conversation) resume(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	p := c.parked.take(request.Params.RequestState)
 	if p == nil {
@@ -91,6 +91,6 @@ func (c *conversation) resume(ctx context.Context, request *sdk.CallToolRequest)
 	}
 	p.patience.Stop()
 	answer, _ := request.Params.InputResponses[approvalKey].(*sdk.ElicitResult)
-	_ = p.running.session.Decide(ctx, messages.Decide{Question: p.question.ID, Decision: decide(p.question, answer)}) // a deadline may have been faster
+	_ = p.running.session.Decide(ctx, messages.Decide{Question: p.question.ID, Decision: decide(p.question, answer)}) // it fails if the deadline came first
 	return c.attend(ctx, request, p.running)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// maxConversations bounds the clients of one server that are served at the same time.
+// maxConversations bounds the clients that one server serves at the same time.
 const maxConversations = 64
 
-// lingering is how long a client that reads nothing keeps ServeStream, when its processes have ended.
+// lingering is how long ServeStream waits, after the processes have ended, for a client that reads nothing.
 const lingering = 300 * time.Millisecond
 
 // Server serves the tools of a runtime to clients. Its methods are safe for concurrent use.
@@ -24,14 +24,14 @@ type Server struct {
 	runtime *execbus.Runtime
 	options Options
 
-	// The clients that are served, those over HTTP with their connections. The lock is held to look one up, to add or to remove one, by
-	// requests that come at any time: an owner to send messages to would have to be ended with the last of them.
+	// The clients that are served, those over HTTP with their connections. The lock is held to look up, add or remove one.
+	// Requests do that at any time; an owner to send messages to would have to end when the last of them has.
 	mu            sync.Mutex
 	conversations map[*conversation]*sdk.ServerSession
 	closed        bool
 }
 
-// NewServer makes a server on a runtime, which stays the caller's.
+// NewServer makes a server on a runtime. The caller still has to shut the runtime down.
 func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -40,9 +40,9 @@ func NewServer(runtime *execbus.Runtime, options Options) (*Server, error) {
 	return &Server{runtime: runtime, options: options, conversations: map[*conversation]*sdk.ServerSession{}}, nil
 }
 
-// ServeStream serves one client, with one message a line on in and out, until in or ctx ends. Then
-// it ends the client's processes and returns when they have ended, which takes little longer than their grace; but see
-// Options.Detach. It keeps a goroutine until in ends.
+// ServeStream serves one client, with one message a line on in and out, until in or ctx ends. Then it ends the client's
+// processes, unless Options.Detach is set. It returns when the processes have ended, which takes little longer than their
+// grace. It keeps a goroutine until in ends.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) error {
 	stream := newStream(in, out)
 	c := s.newConversation(stream.begun)
@@ -65,7 +65,7 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) e
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		_ = connection.Wait() // what it says is that the stream has ended
+		_ = connection.Wait() // its error only says that the stream has ended
 	}()
 	select {
 	case <-finished:
@@ -74,7 +74,7 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) e
 	return nil
 }
 
-// admit counts a conversation among those that are served.
+// admit adds a conversation to those that are served.
 func (s *Server) admit(c *conversation, connection *sdk.ServerSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Server) dismiss(c *conversation) {
 	delete(s.conversations, c)
 }
 
-// named finds the conversation of a connection by its session's name.
+// named finds the conversation of a connection by the name of its session.
 func (s *Server) named(name string) *conversation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Server) named(name string) *conversation {
 	return nil
 }
 
-// Close ends all conversations with their processes, and lets no new one begin.
+// Close ends all conversations with their processes. No new one can begin.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -120,7 +120,7 @@ func (s *Server) Close() {
 		ended.Go(func() {
 			c.close()
 			if connection != nil {
-				_ = connection.Close() // what it says is that the client has gone
+				_ = connection.Close() // its error only says that the client has gone
 			}
 		})
 	}

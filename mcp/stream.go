@@ -18,9 +18,9 @@ import (
 // MaxMessage bounds one message from a client, in bytes.
 const MaxMessage = 8 << 20
 
-// stream is a client whose messages are lines. The library's own transport ends the conversation at a line that is not a
-// message; here the client gets an error and the conversation goes on. The library also handles calls concurrently; here a line
-// is read only when the call before it has its place.
+// stream is a client whose messages are lines. It differs from the library's own transport in two ways. At a line that is
+// not a message the library ends the conversation; here the client gets an error and the conversation goes on. The library
+// handles calls concurrently; here the next line is read only when the call before it has begun.
 type stream struct {
 	in       *bufio.Reader
 	out      io.Writer
@@ -31,17 +31,18 @@ type stream struct {
 	// room holds one entry for each unanswered request. The server stops reading from a client that does not read its answers.
 	room chan struct{}
 
-	// turn is the call that was read last. The reader sets it, its handler or its answer opens it: a pointer that is replaced
-	// needs no owner.
+	// turn is the call that was read last. The reader sets it; its handler or its answer opens it. A pointer that is replaced
+	// as a whole needs no owner.
 	turn atomic.Pointer[turn]
-	// writing keeps lines whole. The library writes from many goroutines, which have to wait for the client in any case.
+	// writing keeps lines whole. The library writes from many goroutines; they have to wait for the client in any case.
 	writing sync.Mutex
 }
 
-// maxUnanswered bounds the requests of a stream that wait for an answer: more than the calls that may wait for their result.
+// maxUnanswered bounds the unanswered requests of a stream. It is more than maxCalls, so that a call beyond maxCalls can be
+// answered with an error.
 const maxUnanswered = 2 * maxCalls
 
-// turn is a call that may not have its place yet.
+// turn is a call that may not have begun yet.
 type turn struct {
 	id    jsonrpc.ID
 	begun chan struct{}
@@ -62,7 +63,7 @@ func (s *stream) Connect(context.Context) (sdk.Connection, error) { return s, ni
 // SessionID implements the library's Connection: a stream is its own session.
 func (s *stream) SessionID() string { return "" }
 
-// Read returns the next message, when the call that was read last has its place.
+// Read returns the next message. It waits until the call that was read last has begun.
 func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	if t := s.turn.Load(); t != nil {
 		select {
@@ -100,14 +101,14 @@ func (s *stream) enter(message jsonrpc.Message) error {
 	return nil
 }
 
-// begun says that the call that was read last has its place.
+// begun says that the call that was read last has begun.
 func (s *stream) begun() {
 	if t := s.turn.Load(); t != nil {
 		t.open()
 	}
 }
 
-// Write writes one message. An answer says that its call has had its place.
+// Write writes one message. A call that has its answer counts as begun.
 func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
 	if answer, is := message.(*jsonrpc.Response); is {
 		if t := s.turn.Load(); t != nil && t.id == answer.ID {
@@ -116,7 +117,7 @@ func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
 		defer func() {
 			select {
 			case <-s.room:
-			default: // the library has answered what is no request
+			default: // the library has answered a message that is not a request
 			}
 		}()
 	}
@@ -134,13 +135,13 @@ func (s *stream) writeLine(line []byte) error {
 	return err
 }
 
-// Close ends Read. The input and the output are the caller's.
+// Close ends Read. It closes neither the input nor the output, which are the caller's.
 func (s *stream) Close() error {
 	s.closing.Do(func() { close(s.closed) })
 	return nil
 }
 
-// receive reads lines until there are none.
+// receive reads lines until the input ends.
 func (s *stream) receive() {
 	defer close(s.ended)
 	for {
@@ -150,7 +151,7 @@ func (s *stream) receive() {
 		}
 		message, refusal := understand(line, err)
 		if refusal != nil {
-			_ = s.writeLine(refusal) // a client that reads nothing will end
+			_ = s.writeLine(refusal) // if the client reads nothing, the write ends with the client
 			continue
 		}
 		if message == nil {
@@ -166,7 +167,8 @@ func (s *stream) receive() {
 
 var errTooLong = errors.New("the message is too long")
 
-// line reads one line. It skips the rest of a line that is too long. Text without a newline at the end of the input is a line.
+// line reads one line. It skips the rest of a line that is too long. Text without a newline at the end of the input counts
+// as a line.
 func (s *stream) line() (line []byte, err error) {
 	tooLong := false
 	for {
@@ -188,7 +190,7 @@ func (s *stream) line() (line []byte, err error) {
 	}
 }
 
-// understand turns a line into a message, or into an answer that refuses it; an empty line becomes neither.
+// understand turns a line into a message or into an answer that refuses it. An empty line becomes neither.
 func understand(line []byte, err error) (message jsonrpc.Message, refusal []byte) {
 	line = bytes.TrimSpace(line)
 	switch {
@@ -208,7 +210,7 @@ func understand(line []byte, err error) (message jsonrpc.Message, refusal []byte
 	return message, nil
 }
 
-// idOf finds the id in a line that is not a message; nil if it has none that can be answered.
+// idOf finds the id in a line that is not a message. It returns nil if there is none that can be answered.
 func idOf(line []byte) any {
 	said := struct {
 		ID any `json:"id"`
@@ -224,7 +226,7 @@ func idOf(line []byte) any {
 	}
 }
 
-// refuse is the answer to a line that is not a message.
+// refuse makes the answer to a line that is not a message.
 func refuse(id any, code int, why string) []byte {
 	return compact(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why}})
 }

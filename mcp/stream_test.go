@@ -35,12 +35,12 @@ func TestAStreamRunsCommands(t *testing.T) {
 	}
 }
 
-// What is sent without waiting for answers reaches the process in the order of the lines.
+// The client sends lines without waiting for answers. They reach the process in their order.
 func TestCallsBeginInTheOrderOfTheLines(t *testing.T) {
 	p := dial(t, Options{})
 	p.greet("2025-06-18", "{}")
 	id := p.start(1, `{"cmd":"stty -echo; echo ready; cat","tty":true,"yield_time_ms":250}`)
-	p.call(2, "exec_command", `{"cmd":"exec sleep 60","yield_time_ms":30000}`) // is not waited for
+	p.call(2, "exec_command", `{"cmd":"exec sleep 60","yield_time_ms":30000}`) // the test does not wait for this one
 	const writes = 12
 	var lines bytes.Buffer
 	for i := range writes {
@@ -126,7 +126,7 @@ func TestNothingIsDoneBeforeTheHandshake(t *testing.T) {
 	if m := p.answer("1"); m.Error == nil {
 		t.Errorf("%+v", m)
 	}
-	p.greet("1999-01-01", "{}") // gets a version that there is
+	p.greet("1999-01-01", "{}") // the server answers with a version that it supports
 	p.call(2, "list_processes", `{}`)
 	if m := p.answer("2"); m.Error != nil {
 		t.Errorf("%+v", m)
@@ -172,7 +172,7 @@ func TestCancellingAPollEndsTheWaitOnly(t *testing.T) {
 	}
 }
 
-// The end of the input ends every process, also one whose call waits, one in the background, and one that ignores signals.
+// The end of the input ends every process: one whose call waits, one in the background, and one that ignores signals.
 func TestTheEndOfTheInputEndsEverything(t *testing.T) {
 	p := dial(t, Options{})
 	p.greet("2025-06-18", "{}")
@@ -200,7 +200,7 @@ func TestADetachedServerOutlivesItsInput(t *testing.T) {
 	p.call(1, "exec_command", fmt.Sprintf(`{"cmd":"echo $$ > %s; read x < %s; echo done >> %[1]s","yield_time_ms":30000}`, file, gate))
 	pidOf(t, file)
 	_ = p.in.Close()
-	held, err := os.OpenFile(gate, os.O_WRONLY, 0) // opens when the command reads
+	held, err := os.OpenFile(gate, os.O_WRONLY, 0) // this returns when the command reads
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,14 +218,14 @@ func TestADetachedServerOutlivesItsInput(t *testing.T) {
 	}
 }
 
-// A client that does not read what it is told does not keep the server.
+// A client that reads nothing does not keep the server from ending.
 func TestAClientThatReadsNothingDoesNotKeepTheServer(t *testing.T) {
 	p := dial(t, Options{})
 	p.greet("2025-06-18", "{}")
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		for i := range 10_000 { // ends where nothing is taken any more
+		for i := range 10_000 { // the loop ends when nothing more is taken
 			if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"list_processes"}}`+"\n", i); err != nil {
 				return
 			}
@@ -256,7 +256,7 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		line := p.line()
-		for strings.Contains(line, "notifications/resources/list_changed") { // the list of processes changes when it likes
+		for strings.Contains(line, "notifications/resources/list_changed") { // the list of processes may change at any time
 			line = p.line()
 		}
 		if json.Unmarshal([]byte(line), &m) != nil || m.Method != "notifications/progress" {
@@ -276,7 +276,7 @@ func TestProgress(t *testing.T) {
 	has(t, p.answer("1").text(), "Output:\none\ntwo\n")
 	id := p.start(2, `{"cmd":"stty -echo; echo ready; cat","tty":true,"yield_time_ms":250}`)
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"write_stdin","_meta":{"progressToken":7},"arguments":{"session_id":%d,"chars":"x\n"}}}`, id)
-	for said := ""; !strings.Contains(said, "x\r\n"); { // a slow machine may not have been ready
+	for said := ""; !strings.Contains(said, "x\r\n"); { // on a slow machine the command may not have been ready
 		token, _, text := progress()
 		if said += text; token != 7.0 {
 			t.Error(token, text)

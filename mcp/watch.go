@@ -20,8 +20,8 @@ const (
 	updatePause = 200 * time.Millisecond
 )
 
-// watches are the subscribed resources. Each has a goroutine that follows it. The lock guards the count of subscribers,
-// which concurrent requests change.
+// watches are the subscribed resources. A goroutine follows each of them. The lock guards the table: concurrent requests
+// subscribe and unsubscribe.
 type watches struct {
 	mu     sync.Mutex
 	all    map[string]*watched

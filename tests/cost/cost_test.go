@@ -16,7 +16,7 @@ type cost struct {
 	megabytes, stripped float64 // of the binary, with and without symbols
 	packages            int
 	initialisers        float64 // in milliseconds
-	kilobytes           float64 // that they allocate
+	kilobytes           float64 // that the initialisers allocate
 }
 
 // measured builds a program and runs it.
@@ -66,7 +66,7 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// row is the README's line about something: what it says of a program with os/exec, and of one with execbus.
+// row returns the two numbers of a row of the README's table: for a program with os/exec, and for one with execbus.
 func row(t *testing.T, readme, about string) (plain, embedded float64) {
 	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(about) + ` \| ([\d.]+)[^|]*\| ([\d.]+)`).FindStringSubmatch(readme)
 	if found == nil {
@@ -103,14 +103,14 @@ func TestTheReadmeSaysWhatImportingCosts(t *testing.T) {
 			}
 		}
 	}
-	if _, time := row(t, readme, "time of its initialisers"); embedded.initialisers > 20*time { // other tests may run beside it
+	if _, time := row(t, readme, "time of its initialisers"); embedded.initialisers > 20*time { // other tests may run at the same time
 		t.Errorf("its initialisers take %.1f ms, and the README says %v", embedded.initialisers, time)
 	}
 	if !strings.Contains(said, "hello\n") {
-		t.Errorf("it says %q", said)
+		t.Errorf("the program printed %q", said)
 	}
 	has, told := strings.Contains(said, "/debug/vars"), strings.Contains(readme, "`/debug/vars`")
 	if has != told {
-		t.Errorf("the default mux has /debug/vars: %v; the README tells of it: %v", has, told)
+		t.Errorf("the default mux has /debug/vars: %v; the README mentions it: %v", has, told)
 	}
 }

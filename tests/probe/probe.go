@@ -6,16 +6,16 @@
 //	result := probe.Expect(p, 5*time.Second, func(r *messages.Result) bool { return r.Running })
 //	probe.ExpectInOrder(p, 5*time.Second, probe.A[messages.ExecExited](nil), probe.A[messages.ExecEnded](nil))
 //
-// A probe has no transport of its own: whatever is handed to Receive is recorded with the time. So it can stand behind an
-// actor, a subscription to the bus, a child's events, or all of them at once, and says in which order they came. It never
-// blocks those who hand it something.
+// A probe has no transport of its own. It records each message that is given to Receive, with the time. So it can stand
+// behind an actor, a subscription to the bus, the events of a child, or all of them at once, and it knows the order in which
+// their messages came. Receive never blocks.
 //
 // An expectation that fails prints everything that was recorded.
 //
 // # What you must not assume
 //
-// That an expectation looks back: each one reads on from where the last one stopped. What was skipped on the way is in
-// Seen. That a probe copies: a message must not be changed after it was handed over.
+// That an expectation looks back: each one reads on from where the last one stopped. Seen returns the messages that were
+// skipped on the way, too. That a probe copies: a message must not change after it was given to Receive.
 package probe
 
 import (
@@ -28,12 +28,13 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Probe records messages. Receive may be called from any goroutine; everything else belongs to the test's own.
+// Probe records messages. Receive may be called from any goroutine. Everything else belongs to the goroutine of the test.
 type Probe struct {
 	t     testing.TB
 	began time.Time
 
-	// mu guards what senders and the test share. A lock and not an actor: a probe must work where actors do not.
+	// mu guards the fields that senders and the test share. It is a lock and not an actor because a probe must work where
+	// actors do not.
 	mu      sync.Mutex
 	seen    []entry
 	arrived chan struct{} // closed, and replaced, with each message
@@ -43,7 +44,7 @@ type Probe struct {
 
 type entry struct {
 	message any
-	at      time.Duration // after the probe was made
+	at      time.Duration // since the probe was made
 }
 
 // New makes a probe for a test.
@@ -82,7 +83,7 @@ func Of[T any](p *Probe, pred func(T) bool) []T {
 	return found
 }
 
-// Output is the output of a process recorded so far; a gap in it shows as "[gap 10..20]".
+// Output returns the output of a process that was recorded so far. A gap in it shows as "[gap 10..20]".
 func (p *Probe) Output(process messages.ProcessID) string {
 	var b strings.Builder
 	for _, message := range p.Seen() {
@@ -100,8 +101,8 @@ func (p *Probe) Output(process messages.ProcessID) string {
 	return b.String()
 }
 
-// Expect reads on until a message of type T comes that pred accepts, and returns it; a nil pred accepts every T. It fails
-// the test when none has come within timeout.
+// Expect reads on until a message of type T comes that pred accepts, and returns it. A nil pred accepts every T. It fails
+// the test if none comes within timeout.
 func Expect[T any](p *Probe, timeout time.Duration, pred func(T) bool) T {
 	p.t.Helper()
 	found, ok := p.find(timeout, A(pred).accepts)
@@ -112,9 +113,9 @@ func Expect[T any](p *Probe, timeout time.Duration, pred func(T) bool) T {
 	return wanted
 }
 
-// ExpectNone reads on until a message comes that last accepts, and fails the test if a message of type T that pred
-// accepts comes before it or is it; a nil pred accepts every T. A last message that is sent behind the ones in question
-// makes this certain without waiting for time to pass.
+// ExpectNone reads on until a message comes that last accepts. It fails the test if that message, or one before it, is of
+// type T and pred accepts it. A nil pred accepts every T. Send the last message after the ones in question: then no time has
+// to pass to be certain.
 func ExpectNone[T any](p *Probe, timeout time.Duration, pred func(T) bool, last func(any) bool) {
 	p.t.Helper()
 	unwanted := A(pred).accepts
@@ -133,7 +134,7 @@ type Step struct {
 	accepts func(any) bool
 }
 
-// A is the step of a message of type T that pred accepts; a nil pred accepts every T.
+// A makes the step of a message of type T that pred accepts. A nil pred accepts every T.
 func A[T any](pred func(T) bool) Step {
 	return Step{nameOf[T](), func(message any) bool {
 		m, ok := message.(T)
@@ -141,8 +142,8 @@ func A[T any](pred func(T) bool) Step {
 	}}
 }
 
-// ExpectInOrder reads on until all steps have come, one behind the other; others may come between them. It returns their
-// messages, and fails the test when they have not come within timeout.
+// ExpectInOrder reads on until all steps have come, in their order; other messages may come between them. It returns their
+// messages. It fails the test if they do not all come within timeout.
 func ExpectInOrder(p *Probe, timeout time.Duration, steps ...Step) []any {
 	p.t.Helper()
 	deadline := time.Now().Add(timeout)
@@ -157,7 +158,7 @@ func ExpectInOrder(p *Probe, timeout time.Duration, steps ...Step) []any {
 	return found
 }
 
-// find reads on until a message is accepted. What has been recorded already is looked at even if no time is left.
+// find reads on until a message is accepted. It looks at recorded messages even if no time is left.
 func (p *Probe) find(timeout time.Duration, accepts func(any) bool) (any, bool) {
 	late := time.NewTimer(max(timeout, 0))
 	defer late.Stop()
@@ -193,7 +194,7 @@ func (p *Probe) history() string {
 	return b.String()
 }
 
-// nameOf names a type, interfaces included.
+// nameOf names a type, which may be an interface.
 func nameOf[T any]() string { return strings.TrimPrefix(fmt.Sprintf("%T", (*T)(nil)), "*") }
 
 const longest = 400 // bytes of one line of the history
