@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus"
 )
 
-// besides are how many idle shells live beside a command, for the rows that show what a command pays for them.
+// besides are the numbers of idle shells that live beside a command. Their rows show how much they slow it down.
 var besides = []int{100, fullShells}
 
 func besideCase() benchCase {
@@ -21,7 +21,7 @@ func besideCase() benchCase {
 	return c
 }
 
-// compareBeside lets runtimes with and without idle shells alternate.
+// compareBeside alternates between runtimes with and without idle shells.
 func compareBeside(ctx context.Context, h *harness) (values []value, err error) {
 	for _, count := range besides {
 		v, err := compareWithIdle(ctx, h, h.some(count, count/10))
@@ -50,7 +50,7 @@ func compareWithIdle(ctx context.Context, h *harness, count int) ([]value, error
 	return compareTurns(ctx, h, h.some(200, 40), alone.once, crowded.once)
 }
 
-// compareTurns lets two ways alternate, and compares their medians and their 99th percentiles.
+// compareTurns alternates between two ways, and compares their medians and their 99th percentiles.
 func compareTurns(ctx context.Context, h *harness, turns int, bare, ours func(context.Context) (time.Duration, error)) ([]value, error) {
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
 		var took [2][]float64

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// confinedCases compare a command in a sandbox with one in none, both through the same warden.
+// confinedCases compare a command in a sandbox with one that has none. Both go through the same warden.
 func confinedCases() []benchCase {
 	confined := func(name, about string, tty bool) benchCase {
 		return benchCase{name: name, about: about, metrics: []metric{{unit: microseconds, judge: atMost, limit: 1.1}},
@@ -32,7 +32,7 @@ func confinedCases() []benchCase {
 	}
 }
 
-// compareConfined lets both ways alternate.
+// compareConfined alternates between the two ways.
 func compareConfined(ctx context.Context, h *harness, tty bool, options sandbox.Options, policy messages.SandboxPolicy) ([]value, error) {
 	plain, err := newSpawns(options, tty)
 	if err != nil {
@@ -55,7 +55,7 @@ func compareConfined(ctx context.Context, h *harness, tty bool, options sandbox.
 		return nil, err
 	}
 	defer confined.sandbox.Release()
-	if _, _, err := confined.once(ctx); err != nil { // which makes what later starts use
+	if _, _, err := confined.once(ctx); err != nil { // the first one makes what later ones use
 		return nil, wrap("confined", err)
 	}
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {

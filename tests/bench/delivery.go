@@ -19,7 +19,8 @@ import (
 const (
 	listeners = 1000
 	talkers   = 20
-	// talkEvery is how often each of the talkers prints a line, and talkSettle how long they do before it counts.
+	// talkEvery is how often each of the talkers prints a line, and talkSettle how long they print before the measurement
+	// begins.
 	talkEvery  = 10 * time.Millisecond
 	talkSettle = 500 * time.Millisecond
 )
@@ -42,7 +43,7 @@ func deliveryCases() []benchCase {
 	}
 }
 
-// follow says which processes a listener follows; none are all.
+// follow says which processes a listener follows; none means all.
 type follow func(listener int, talkers []messages.ProcessID) []messages.ProcessID
 
 func measureDelivery(ctx context.Context, h *harness, follows follow) ([]value, error) {
@@ -90,14 +91,14 @@ func measureDelivery(ctx context.Context, h *harness, follows follow) ([]value, 
 	return []value{single(tails), single(medians), single(prints), single(rates)}, nil
 }
 
-// hearing is what subscribers have got, in milliseconds after the publication and after the print.
+// hearing is how long events took to reach subscribers, in milliseconds after the publication and after the print.
 type hearing struct {
 	all, printed []float64
 	lost         int
-	parses       bool // it looks at the printed times
+	parses       bool // whether it looks at the printed times
 }
 
-// listen lets all subscribers read everything that is published in a stretch of time, however late it arrives.
+// listen lets all subscribers read every event that is published within a stretch of time, however late it arrives.
 func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, processes func(i int) []messages.ProcessID) (*hearing, error) {
 	ctx, cancel := context.WithTimeout(ctx, talkSettle+lasts+eventPatience)
 	defer cancel()
@@ -112,7 +113,7 @@ func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, 
 			cancel()
 			break
 		}
-		heard[i].parses = i%50 < 2 // that costs time, too
+		heard[i].parses = i%50 < 2 // not all of them: parsing costs time
 		all.Go(func() {
 			defer sub.Close()
 			failed[i] = heard[i].listen(ctx, sub, from, until)
@@ -128,8 +129,8 @@ func listen(ctx context.Context, session *execbus.Session, lasts time.Duration, 
 	return &sum, errors.Join(failed...)
 }
 
-// listen reads until an event comes that was published at the end or later. So all that was published before has come.
-// What a gap says was lost counts as if it came with the gap.
+// listen reads until an event comes that was published at the end of the stretch or later; then all earlier ones have come.
+// Events that a gap reports as lost count as if they had come with the gap.
 func (l *hearing) listen(ctx context.Context, sub *bus.Subscription, from, until time.Time) error {
 	for {
 		event, err := sub.Next(ctx)
@@ -158,7 +159,7 @@ func (l *hearing) listen(ctx context.Context, sub *bus.Subscription, from, until
 	}
 }
 
-// print notes how long ago the first line was printed.
+// print notes how old the first printed line is.
 func (l *hearing) print(now time.Time, output []byte) {
 	line, _, found := bytes.Cut(output, []byte("\n"))
 	at, err := strconv.ParseInt(string(line), 10, 64)
@@ -167,7 +168,7 @@ func (l *hearing) print(now time.Time, output []byte) {
 	}
 }
 
-// printLines is the helper that prints the time, until nobody reads it.
+// printLines is the helper that prints the time until its output is closed.
 func printLines(every time.Duration, out io.Writer) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

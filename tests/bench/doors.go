@@ -21,7 +21,7 @@ func mcpCase() benchCase {
 		run:     compareMCP}
 }
 
-// compareMCP lets both ways alternate. Both have a runtime of their own; that of the server is in a process of its own.
+// compareMCP alternates between the two ways. Each has a runtime of its own; the server's is in another process.
 func compareMCP(ctx context.Context, h *harness) ([]value, error) {
 	runtime, err := execbus.Start(execbus.Options{})
 	if err != nil {
@@ -71,7 +71,7 @@ type mcpClient struct {
 	id  int
 }
 
-// buildExecbus builds the server. It is no part of this program, whose memory others measure.
+// buildExecbus builds the server. The server is not part of this program because other cases measure this program's memory.
 func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -104,7 +104,7 @@ func startMCP(ctx context.Context, server string) (_ *mcpClient, err error) {
 		c.close()
 		return nil, err
 	}
-	return c, c.call(`{"cmd":"true","login":false}`) // which starts what the first call starts
+	return c, c.call(`{"cmd":"true","login":false}`) // the first call starts what later ones use
 }
 
 func (c *mcpClient) close() {

@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// message is what goes there and back.
+// message is sent there and back.
 var message = []byte("seventeen bytes.\x00")
 
 // echoArgv puts the terminal into raw mode, says so with one byte, and echoes.
@@ -72,8 +72,8 @@ func compareEchoes(ctx context.Context, h *harness, open func(ctx context.Contex
 	})
 }
 
-// echoTrips is the length of a turn. Turns are short because a round trip takes two to four times as long once the
-// scheduler has spread its parties over the cores, and stays so for a while.
+// echoTrips is the length of a turn. Turns are short because a round trip takes two to four times as long once the scheduler
+// has spread the goroutines and processes over the cores, and that lasts for a while.
 const echoTrips = 50
 
 func echoTurn(ctx context.Context, e echoer, took []float64) ([]float64, error) {
@@ -90,7 +90,7 @@ func echoTurn(ctx context.Context, e echoer, took []float64) ([]float64, error) 
 	return took, nil
 }
 
-// bareEcho uses blocking calls on the master.
+// bareEcho uses blocking calls on the master side of the terminal.
 type bareEcho struct {
 	cmd      *exec.Cmd
 	terminal *os.File
@@ -142,7 +142,7 @@ type childEcho struct {
 	spawner ptyio.Spawner
 	child   ptyio.Child
 	back    chan error // ready, then once for each message that came back
-	got     []byte     // owned by the events of the one stream
+	got     []byte     // only the events of one stream touch it
 	timer   *time.Timer
 }
 

@@ -28,7 +28,7 @@ func execCases() []benchCase {
 	}
 }
 
-// compareExecs lets both ways alternate within each pair. Every pair has a session of its own.
+// compareExecs alternates between the ways within each pair. Every pair has a session of its own.
 func compareExecs(ctx context.Context, h *harness, count int) ([]value, error) {
 	runtime, err := execbus.Start(execbus.Options{})
 	if err != nil {
@@ -71,7 +71,7 @@ func bareExecs(count int, env []string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// together does something so many times at once.
+// together calls do so many times at once.
 func together(count int, do func() error) error {
 	failed := make([]error, count)
 	var all sync.WaitGroup
@@ -109,7 +109,7 @@ func newExecs(ctx context.Context, runtime *execbus.Runtime, count int) (*execs,
 	return s, nil
 }
 
-// environment is what a command of the session finds, so that the bare way can have the same.
+// environment returns the environment that a command of the session gets, so that the bare way can have the same.
 func (s *execs) environment(ctx context.Context) ([]string, error) {
 	result, err := s.session.Exec(ctx, messages.ExecCommand{Argv: []string{"env", "-0"}})
 	if err != nil {
@@ -131,8 +131,8 @@ func (s *execs) close() {
 	_ = s.session.Close(ctx)
 }
 
-// once returns the time until all results were there, and until all processes had ended. No process may then be left, so
-// that the next turn has all slots.
+// once returns the time until all results were there, and until all processes had ended. It fails if a process is left then:
+// the next turn needs all slots.
 func (s *execs) once(ctx context.Context, count int) (took, ended time.Duration, err error) {
 	began := time.Now()
 	err = together(count, func() error {

@@ -21,7 +21,7 @@ func firstCase() benchCase {
 // firstAnswer is the helper's result, in ms.
 type firstAnswer struct{ Start, All float64 }
 
-// measureFirst takes a fresh process for each sample: later runtimes of a process find the code in memory.
+// measureFirst uses a fresh process for each sample: later runtimes of a process find the code in memory.
 func measureFirst(ctx context.Context, h *harness) ([]value, error) {
 	var all, starts []float64
 	for range 3 * h.pairs {
@@ -93,7 +93,7 @@ func measureRest(ctx context.Context, h *harness) ([]value, error) {
 	return []value{single(found[0]), single(found[1]), single(found[2])}, nil
 }
 
-// answerRest is the helper: a host that has run so many commands.
+// answerRest is the helper: it runs so many commands through a session, and rests.
 func answerRest(out io.Writer) error {
 	return serve(out, func(ctx context.Context, count int) (f any, err error) {
 		runtime, err := execbus.Start(execbus.Options{})
@@ -116,7 +116,7 @@ func answerRest(out io.Writer) error {
 	})
 }
 
-// answerBare is a program of the same code that has run so many commands with os/exec.
+// answerBare is the helper with the same code that runs so many commands with os/exec.
 func answerBare(out io.Writer) error {
 	return serve(out, func(ctx context.Context, count int) (any, error) {
 		for range count {

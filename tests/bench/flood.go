@@ -30,7 +30,7 @@ const (
 	floodPeriod = 4093
 )
 
-// pattern holds a batch from any place of the flood on.
+// pattern holds a batch from any offset of the flood.
 var pattern = func() []byte {
 	p := make([]byte, floodPeriod+ptyio.MaxBatch)
 	state := uint32(1)
@@ -57,11 +57,11 @@ func floodCases() []benchCase {
 	}
 }
 
-// flooder lets size bytes flow through a new PTY and checks them.
+// flooder sends size bytes through a new PTY and checks them.
 type flooder func(ctx context.Context, size int) error
 
-// compareFloods alternates short floods, because the scheduler's choice of cores for reader and writer makes them several
-// times as fast or slow.
+// compareFloods alternates short floods: the scheduler's choice of cores for reader and writer makes them several times as
+// fast or slow.
 func compareFloods(ctx context.Context, h *harness, open func() (flooder, func(), error)) ([]value, error) {
 	ours, end, err := open()
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *floodTurns) add(ctx context.Context, run flooder) error {
 
 func (t *floodTurns) medians() []float64 { return []float64{median(t.speeds), median(t.cpus)} }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
@@ -126,7 +126,7 @@ func writeFlood(size int, out io.Writer) error {
 	return nil
 }
 
-// floodCheck compares what arrives with what was sent.
+// floodCheck compares the bytes that arrive with those that were sent.
 type floodCheck struct {
 	at  int
 	bad error
@@ -226,7 +226,7 @@ func openSessionFlood() (flooder, func(), error) {
 	return func(ctx context.Context, size int) error { return sessionFlood(ctx, session, size) }, end, nil
 }
 
-// sessionFlood polls until the end and counts what it gets and what it is told was dropped.
+// sessionFlood polls until the end. It counts the bytes that it gets, and those that were dropped.
 func sessionFlood(ctx context.Context, session *execbus.Session, size int) error {
 	argv, err := floodArgv(size)
 	if err != nil {

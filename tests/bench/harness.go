@@ -16,7 +16,7 @@ type benchCase struct {
 	run     func(ctx context.Context, h *harness) ([]value, error)
 }
 
-// metric is one number of a case and what it must be.
+// metric is one number of a case, with its limit.
 type metric struct {
 	name  string
 	unit  unit
@@ -48,11 +48,11 @@ func (m metric) kept(v value) bool {
 	}
 }
 
-// value is a metric as it was measured.
+// value is a measured metric.
 type value struct {
 	bare, ours, ratio float64 // medians
 	low, high         float64 // of the pairs' ratios, or of our values if there is no bare
-	alone             bool    // there is no bare
+	alone             bool    // there is no bare side
 }
 
 // harness holds what all cases need.
@@ -78,7 +78,7 @@ func (h *harness) say(format string, args ...any) {
 	fmt.Fprintf(h.progress, "%6.1fs  %s\n", time.Since(h.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// some chooses between a full and a quick amount.
+// some returns a number: the full one, or the one for -quick.
 func (h *harness) some(full, quick int) int {
 	if h.quick {
 		return quick
@@ -86,7 +86,7 @@ func (h *harness) some(full, quick int) int {
 	return full
 }
 
-// collect takes all pairs and condenses them.
+// collect takes all pairs and condenses them into values.
 func (h *harness) collect(ctx context.Context, take func(ctx context.Context, pair int) (bare, ours []float64, err error)) ([]value, error) {
 	var bare, ours, ratios [][]float64 // by metric
 	for pair := range h.pairs {
@@ -118,16 +118,16 @@ func (h *harness) collect(ctx context.Context, take func(ctx context.Context, pa
 	return values, nil
 }
 
-// Bounds of what a hanging program, or a read that nothing wakes, may take.
+// Bounds for a program that hangs, or a read that nothing wakes.
 const (
 	pairWait = 3 * time.Minute
 	caseWait = time.Hour
-	// endWait is how long a case may take to end what it has begun when the run is interrupted.
+	// endWait bounds how long an interrupted case may take to end what it has begun.
 	endWait = 10 * time.Second
 )
 
-// bounded does something in a goroutine, which is left alone if it takes too long: a blocking read of a terminal, as the bare
-// ways make it, cannot be ended from here.
+// bounded calls do in a goroutine. If the goroutine takes too long, it is left alone: the blocking read of a terminal, which
+// the bare ways use, cannot be ended from here.
 func bounded[T any](ctx context.Context, most time.Duration, do func() (T, error)) (T, error) {
 	type outcome struct {
 		result T

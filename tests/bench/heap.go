@@ -31,7 +31,7 @@ func heapCases() []benchCase {
 	}
 }
 
-// compareHeaps lets two helper processes take short turns.
+// compareHeaps alternates short turns of two helper processes.
 func compareHeaps(ctx context.Context, h *harness, spawner string) ([]value, error) {
 	if free := availableMiB(); free < largeHeap+512 {
 		return nil, fmt.Errorf("only %d MiB of memory are available", free)
@@ -88,14 +88,16 @@ func holdHeap(mebibytes int, direct bool, out io.Writer) error {
 	return err
 }
 
-// heapKiB is what the objects on this process's heap occupy, dead ones that were not found yet included.
+// heapKiB returns the size of the objects on this process's heap. It includes dead objects that the collector has not found
+// yet.
 func heapKiB() int {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc >> 10)
 }
 
-// availableMiB is the kernel's estimate of the memory available without swapping; a large number if there is no estimate.
+// availableMiB returns the kernel's estimate of the memory available without swapping, or a large number if there is no
+// estimate.
 func availableMiB() int {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -104,7 +106,7 @@ func availableMiB() int {
 	return procField(string(text), "MemAvailable:") >> 10
 }
 
-// procField is the number behind a label in a proc file, or 0.
+// procField returns the number behind a label in a proc file, or 0.
 func procField(text, label string) int {
 	for line := range strings.Lines(text) {
 		if rest, found := strings.CutPrefix(line, label); found {

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// loadFloods is how many programs flood their pipes beside the echo, and loadSettle how long they do before it counts.
+	// loadFloods is how many programs flood their pipes beside the echo, and loadSettle how long they do before the measurement
+	// begins.
 	loadFloods = 8
 	loadSettle = 200 * time.Millisecond
 )
 
-// floodProgram writes the same line as fast as it is read.
+// floodProgram writes the same line again and again, as fast as it is read.
 var floodProgram = []string{"yes"}
 
 func loadedCases() []benchCase {
@@ -40,7 +41,7 @@ func loadedCases() []benchCase {
 	}
 }
 
-// loadedPair is what one pair of samples needs.
+// loadedPair measures one pair of samples.
 type loadedPair struct {
 	session    *execbus.Session // of the floods
 	bare, ours echoer
@@ -74,7 +75,7 @@ func compareLoadedEchoes(ctx context.Context, h *harness, open opener, sample sa
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) { return sample(p, ctx) })
 }
 
-// beside lets both echoes take short turns beside the same floods.
+// beside alternates short turns of both echoes, beside the same floods.
 func (p *loadedPair) beside(ctx context.Context) (b, o []float64, err error) {
 	var bares, echoes []float64
 	speed, err := during(ctx, p.floods, func() error {
@@ -127,12 +128,12 @@ type starter func(ctx context.Context) (floods, error)
 
 // floods are programs that flood while something else is measured.
 type floods interface {
-	// bytes is how much was read so far.
+	// bytes returns how many bytes were read so far.
 	bytes(ctx context.Context) (int64, error)
 	end()
 }
 
-// during does something beside floods and returns how much of them flowed meanwhile, in MB/s.
+// during calls do beside floods. It returns their speed meanwhile, in MB/s.
 func during(ctx context.Context, start starter, do func() error) (speed float64, err error) {
 	f, err := start(ctx)
 	if err != nil {
@@ -233,7 +234,7 @@ func (l *sessionLoad) bytes(ctx context.Context) (int64, error) {
 	return sum(totals), err
 }
 
-// totals is how much was read of each.
+// totals returns how many bytes of each flood were read.
 func (l *sessionLoad) totals(ctx context.Context) ([]int64, error) {
 	totals := make([]int64, len(l.ids))
 	for i, id := range l.ids {

@@ -19,7 +19,7 @@ const (
 	// memoryEvery is how often the memory is looked at, and slowEvery how often the slow subscriber reads an event.
 	memoryEvery = 100 * time.Millisecond
 	slowEvery   = 10 * time.Millisecond
-	// memoryKept is what the runtime keeps of so many floods, in MiB: what nobody has polled, and the log.
+	// memoryKept is how much of so many floods the runtime keeps, in MiB: output that nobody has polled, and the log.
 	memoryKept = memoryFloods * (ptyio.DefaultBufferSize + ptyio.LogHead + ptyio.LogTail) >> 20
 )
 
@@ -35,8 +35,8 @@ func memoryCase() benchCase {
 		}, run: measureMemory}
 }
 
-// memoryAnswer is the helper's result: KiB of resident memory before and at most, and of the heap that is in use in the end; and
-// what flowed, and through the slowest.
+// memoryAnswer is the helper's result: KiB of resident memory, before and at most, and of the heap that is in use at the
+// end; and the bytes of all floods and of the slowest one.
 type memoryAnswer struct {
 	Before, Peak, Heap int
 	Least              int64
@@ -131,7 +131,7 @@ func hostFloods(ctx context.Context, runtime *execbus.Runtime, count int, slow b
 	return a, nil
 }
 
-// watch notes how much memory there is at most.
+// watch notes the highest use of memory.
 func (a *memoryAnswer) watch(ctx context.Context, load *sessionLoad, lasts time.Duration) error {
 	began := time.Now()
 	for time.Since(began) < lasts {

@@ -11,14 +11,14 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// The sizes for which the limit of plans holds.
+// The limit of plans holds for these sizes.
 const (
 	planRules = 500
 	planBytes = 200
 )
 
-// plannedScripts are the ways that the time of a plan goes: taking the script apart and matching each segment, looking for
-// danger in one that cannot be taken apart, and trying a rule that the caller suggests.
+// plannedScripts show where the time of a plan goes: taking the script apart and matching each segment, looking for danger
+// in a script that cannot be taken apart, and trying a rule that the caller suggests.
 var plannedScripts = []struct {
 	name, begins string
 	suggested    []string
@@ -76,7 +76,7 @@ func measurePlans(ctx context.Context, h *harness) ([]value, error) {
 	return values, nil
 }
 
-// rulesForPlans are rules of which many begin with the same words as the scripts.
+// rulesForPlans makes rules. Many of them begin with the same words as the scripts.
 func rulesForPlans() (*rules.Set, error) {
 	var source strings.Builder
 	for i := range planRules {

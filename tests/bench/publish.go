@@ -73,7 +73,7 @@ func (l *hall) measure(ctx context.Context, h *harness) (value, error) {
 			if err := l.read(ctx); err != nil {
 				return value{}, err
 			}
-			if turn > 0 || len(samples) > 0 { // in the very first the queues grow
+			if turn > 0 || len(samples) > 0 { // in the very first turn the queues grow
 				took = append(took, float64(one.Nanoseconds())/float64(publishBurst*len(l.subs)))
 			}
 		}
@@ -93,7 +93,7 @@ func (l *hall) burst() time.Duration {
 	return time.Since(began)
 }
 
-// read lets every subscriber have what was published.
+// read lets every subscriber read all events.
 func (l *hall) read(ctx context.Context) error {
 	for _, sub := range l.subs {
 		for range publishBurst {

@@ -91,7 +91,7 @@ type row struct {
 	alone bool
 }
 
-// result is everything a run has found.
+// result is everything that a run has measured.
 type result struct {
 	Machine facts `json:"machine"`
 	Rows    []row `json:"rows"`

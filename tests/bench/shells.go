@@ -86,7 +86,7 @@ func measureShells(ctx context.Context, h *harness) ([]value, error) {
 	return []value{single(rss), single(threads), single(wardenThreads), single(warden), single(perShell), single(descriptors), single(ends)}, nil
 }
 
-// roomForShells looks at the limits that a machine may set too low for this.
+// roomForShells checks the limits that a machine may set too low.
 func roomForShells(count int) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -198,7 +198,7 @@ func shell() []string {
 	return []string{"/bin/sh", "-i"}
 }
 
-// takeFootprint waits a moment, so that goroutines and timers of the past are gone, and measures.
+// takeFootprint waits a moment, so that old goroutines and timers are gone, and measures.
 func takeFootprint(ctx context.Context) (f footprint, err error) {
 	select {
 	case <-time.After(time.Second):
@@ -225,7 +225,8 @@ func entries(dir string) int {
 	return len(found)
 }
 
-// residentKiB is exact, unlike the sum in /proc/PID/status, which the kernel keeps in pieces.
+// residentKiB reads the kernel's exact count. The sum in /proc/PID/status is not exact, because the kernel collects it from
+// several counters.
 func residentKiB(pid string) (int, error) {
 	text, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const program = "/bin/true"
 
-// eventPatience bounds the wait for events: what never comes must not hang the run.
+// eventPatience bounds the wait for an event: a missing event must not hang the run.
 const eventPatience = 30 * time.Second
 
 func spawnCases() []benchCase {
@@ -43,7 +43,7 @@ func spawnCases() []benchCase {
 	}
 }
 
-// compareSpawns lets both ways alternate within each pair.
+// compareSpawns alternates between the ways within each pair.
 func compareSpawns(ctx context.Context, h *harness, bare func() (time.Duration, error), options sandbox.Options, tty bool) ([]value, error) {
 	s, err := newSpawns(options, tty)
 	if err != nil {
@@ -103,7 +103,7 @@ func bareWith(env []string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// environment is the same for both ways.
+// environment returns the environment of both ways.
 func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "TERM=dumb"} }
 
 // spawns starts the same program again and again.

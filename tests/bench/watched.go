@@ -46,7 +46,7 @@ func compareWatched(ctx context.Context, h *harness) (values []value, err error)
 	return values, nil
 }
 
-// audience is a runtime whose events so many read, each in a goroutine.
+// audience is a runtime with many readers of its events, each in a goroutine.
 type audience struct {
 	*crowd
 	leave context.CancelFunc

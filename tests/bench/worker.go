@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// workerFlag makes this program, executed again, a helper of its parent. It is not for users.
+// workerFlag turns this program into a helper when it executes itself again. It is not for users.
 const workerFlag = "-worker"
 
-// helper is a process of its own for what must be measured in a clean one. It does one task for each number it is sent
-// and ends at the end of its input, so also when the parent is gone.
+// helper is a process of its own, for measurements that need a clean one. It does one task for each number that it is sent.
+// It ends at the end of its input, so also when the parent is gone.
 type helper struct {
 	cmd     *exec.Cmd
 	send    io.WriteCloser
@@ -49,7 +49,7 @@ func startHelper(ctx context.Context, args ...string) (*helper, error) {
 	return &helper{cmd: cmd, send: send, receive: json.NewDecoder(receive)}, nil
 }
 
-// ask lets the helper do its task with n and decodes what it answers.
+// ask lets the helper do its task with n, and decodes the answer.
 func (h *helper) ask(n int, answer any) error {
 	if _, err := fmt.Fprintln(h.send, n); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (h *helper) close() {
 	_ = h.cmd.Wait()
 }
 
-// work is the life of a helper. It handles no signals: that would cost a thread, and threads are counted.
+// work is the main function of a helper. It handles no signals: that would cost a thread, and threads are counted.
 func work(args []string, out, progress io.Writer) int {
 	if len(args) != 3 {
 		return exitUsage
