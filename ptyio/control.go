@@ -109,12 +109,12 @@ func (c *child) Signal(sig syscall.Signal, scope Scope) error {
 	}
 	err := c.leader.Signal(sig, c.group(scope))
 	if errors.Is(err, syscall.ESRCH) && !c.over() {
-		return nil // a job that ends leaves an empty foreground group for a moment; the kernel's own Ctrl-C is lost then, too
+		return nil // when a job ends, the foreground group is empty for a moment; the kernel's own Ctrl-C would be lost then, too
 	}
 	return controlError("signal", err)
 }
 
-// group is the process group of a scope, zero for the tree.
+// group is the process group of a scope; zero means the tree.
 func (c *child) group(scope Scope) int {
 	if scope == Tree {
 		return 0
@@ -127,7 +127,7 @@ func (c *child) group(scope Scope) int {
 	return c.leader.PID()
 }
 
-// controlError names what went wrong with a control operation.
+// controlError explains why a control operation failed.
 func controlError(op string, err error) error {
 	switch {
 	case err == nil:

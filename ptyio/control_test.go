@@ -17,7 +17,7 @@ import (
 
 func TestAProgramSeesTheNewSizeAndASignal(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
-		for size, want := range map[messages.Size]string{ // bash loses a signal that comes while it handles the one before
+		for size, want := range map[messages.Size]string{ // bash loses a signal that comes while it handles the previous one
 			{Rows: 40, Cols: 100}: "size 40 100", {Rows: 65535, Cols: 65535}: "size 65535 65535", {Rows: 3}: "size 3 80",
 		} {
 			r := start(t, spawner, launch(true, "bash", "--norc", "-c", `trap 'echo size $(stty size)' WINCH; echo ready
@@ -82,7 +82,8 @@ func TestAnInterruptHitsTheForegroundJobAndNotItsShell(t *testing.T) {
 	})
 }
 
-// traps is a leader with a child of its group and one that has left its session; each says so when it gets SIGUSR1.
+// traps is a leader with two children: one in its group, and one that has left its session. Each prints a line when it gets
+// SIGUSR1.
 const traps = `say() { trap "echo $1 was hit" USR1; echo $1 is ready; while :; do sleep 0.02; done; } 2>/dev/null
 export -f say
 setsid bash -c "say stray" & bash -c "say kid" & say leader`

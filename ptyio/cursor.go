@@ -1,7 +1,7 @@
 package ptyio
 
-// Cursor is one reader's place in an OutputLog. It belongs to its reader: what others read, and what the log drops, does
-// not move it. The zero value is at the very beginning.
+// Cursor is one reader's place in an OutputLog. Only its reader moves it: other readers do not, and neither does the log
+// when it drops bytes. The zero value is at the very beginning.
 type Cursor struct{ offset, missed int64 }
 
 // CursorAt makes a cursor at an offset. A cursor beyond Total reads nothing until the log has reached its offset.
@@ -10,7 +10,7 @@ func (l *OutputLog) CursorAt(offset int64) Cursor { return Cursor{offset: max(of
 // Offset is the offset of the first byte that the cursor has not passed.
 func (c Cursor) Offset() int64 { return c.offset }
 
-// Missed is how many bytes the cursor has skipped in all.
+// Missed is the number of bytes that the cursor has skipped since it was made.
 func (c Cursor) Missed() int64 { return c.missed }
 
 // Next returns up to limit bytes from the cursor on, as ReadAt does, and moves the cursor past them. If the next byte is no
@@ -32,7 +32,7 @@ func (l *OutputLog) Next(c *Cursor, limit int) (chunks []Chunk, missed int64) {
 	return chunks, missed
 }
 
-// nextRetained is the first retained offset behind one that is not, or the end.
+// nextRetained returns the first retained offset after one that is not retained, or the end.
 func (l *OutputLog) nextRetained(offset int64) int64 {
 	if begin := l.head.first(); offset < begin {
 		return begin

@@ -12,7 +12,7 @@ import (
 )
 
 func TestCursorSkipsWhatTheLogHasDropped(t *testing.T) {
-	l := logOf("abcdef", "012345", "6789") // kept are the bytes 0 to 3 and 8 to 15
+	l := logOf("abcdef", "012345", "6789") // it keeps the bytes 0 to 3 and 8 to 15
 	var c Cursor
 	for _, want := range []string{"1@0 pty abc, missed 0, at 3 of 0", "1@3 pty d, missed 0, at 4 of 0", "2@8 pty 234, missed 4, at 11 of 4",
 		"2@11 pty 5, 3@12 pty 67, missed 0, at 14 of 4", "3@14 pty 89, missed 0, at 16 of 4", ", missed 0, at 16 of 4"} {
@@ -38,7 +38,7 @@ func TestCursorAheadOfTheLogWaits(t *testing.T) {
 	}
 }
 
-// reader is a cursor with what it has read: the bytes at their places, and a space for each that it missed.
+// reader is a cursor with the bytes that it has read, at their offsets, and a space for each byte that it missed.
 type reader struct {
 	cursor Cursor
 	read   []byte
@@ -63,7 +63,7 @@ func (r *reader) next(t *rapid.T, l *OutputLog, limit int) {
 	}
 }
 
-// TestReadersGetEverythingOrKnowWhatTheyMissed, and none of them notices the others.
+// Each reader gets everything or knows what it missed, and does not affect the others.
 func TestReadersGetEverythingOrKnowWhatTheyMissed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newOutputLog(Position{}, rapid.IntRange(1, 12).Draw(t, "head"), rapid.IntRange(1, 12).Draw(t, "tail"), rapid.IntRange(1, 5).Draw(t, "chunks"))

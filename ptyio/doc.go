@@ -8,18 +8,18 @@
 //			case ptyio.Output:
 //				os.Stdout.Write(e.Bytes)
 //				e.Release()
-//			case ptyio.Drained: // everything that the program wrote has come; its status came before with Exited
-//			case ptyio.TreeEnded: // nothing of it is left
+//			case ptyio.Drained: // all output of the program has come; its status came before, with Exited
+//			case ptyio.TreeEnded: // no process of it is left
 //			}
 //		},
 //	})
 //	child.Write([]byte("print(6*7)\n"), time.Now().Add(time.Second), func(taken int, err error) { ... })
 //	child.CloseStdin(func(err error) { ... })
 //
-// It knows no actor and no policy. Two interfaces, [Child] and [Spawner], are all that the rest of the house sees. A spawner brings
-// a [Starter], which forks and ends trees; [Spawn] adds everything about bytes. It also brings a [Resolver], which knows the
-// machine on which the children run: [Local] is this one. Beside them are the stores for output, which know no child:
-// [OutputLog], [HeadTailBuffer] and [Splitter]; and [BuildEnvironment].
+// The package knows no actor and no policy. Other packages see two interfaces, [Child] and [Spawner]. A spawner has a [Starter],
+// which forks and ends trees; [Spawn] adds everything about bytes. It also has a [Resolver], which knows the machine on which the
+// children run; [Local] returns the one for this machine. The package also has stores for output, which know no child
+// ([OutputLog], [HeadTailBuffer] and [Splitter]), and [BuildEnvironment].
 //
 // # Starting
 //
@@ -32,18 +32,18 @@
 // # Output
 //
 // Output comes in batches of at most [MaxBatch] bytes, each under a credit that Release gives back. A stream whose
-// credits are all in use is not read; the kernel then makes the child wait. So memory is bounded and a flood slows the
+// credits are all in use is not read; the kernel then makes the child wait. So memory is bounded, and a flood slows only the
 // child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer.
 //
-// A child floods when it writes 64 KiB within 10 ms. Its reader then collects for up to half a millisecond before it hands
-// out a batch, because every batch wakes its receiver; other children never wait for that. Flooding children also take turns: only
-// half as many as there are processors have a batch at a time that its receiver has not looked at. So processors are idle now
-// and then, and a receiver that waits for a few bytes, such as the echo of a key, is served. A receiver that has finished with the
-// bytes, but whose credit is still held elsewhere, calls Looked before Release; otherwise other floods wait for the Release, up
-// to a millisecond for each batch. Several floods together still come to hundreds of megabytes a second.
+// A child floods when it writes 64 KiB within 10 ms. Its reader then collects bytes for up to half a millisecond before it hands
+// out a batch, because every batch wakes its receiver; other children never wait for that. Flooding children also take turns: the
+// number of their batches that receivers have not looked at yet is at most half the number of processors. So processors are
+// idle now and then, and serve receivers that wait for a few bytes, such as the echo of a key. A receiver that is done with the
+// bytes while others still hold the credit calls Looked before Release; otherwise other floods wait for the Release, up to a
+// millisecond for each batch. Several floods together still reach hundreds of megabytes a second.
 //
 // A spawner of the host's own, for example for another machine, makes its batches with [NewOutput], or with [NewOutputAt] if
-// the other side numbers the bytes: a hole between two batches was then lost on the way.
+// the other side numbers the bytes: a hole between two batches then means that bytes were lost on the way.
 //
 // A [Splitter] cuts output into deltas of at most 8,192 bytes, between UTF-8 characters. The beginning of a character waits for its
 // end for at most 20 ms ([MaxHold]). Bytes that are not UTF-8 pass unchanged.
@@ -52,11 +52,11 @@
 //
 // A process keeps one [OutputLog], and one [HeadTailBuffer] of the output that its polls have not taken yet: the first and the last
 // half MiB, with an exact count of the bytes dropped between them. Both share the bytes they are given with each other and with every
-// other holder; so a delta, of which its owner makes one copy of exact size, costs its bytes once. These bytes are never changed;
-// readers get copies. Every other reader brings a [Cursor], which takes nothing from anybody. If the log has dropped bytes that the
-// cursor has not passed, Next says how many. Memory counts all memory behind the bytes: n bytes never cost more than 3n/2 and 16 KiB
-// in each of the two parts, however small the pieces were, and 4 bytes for each chunk of the log. A flood that nobody reads costs the
-// host 2.5 MiB. Go's heap may grow to twice its live size; the host bounds that with GOGC or GOMEMLIMIT.
+// other holder. So if the owner of a delta makes one copy of exact size, the delta costs its bytes once. These bytes are never
+// changed; readers get copies. Every other reader has a [Cursor], which takes no bytes from other readers. If the log has dropped
+// bytes that the cursor has not passed, Next says how many. Memory counts all memory behind the bytes: n bytes never cost more than
+// 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 4 bytes for each chunk of the log. A flood that nobody
+// reads costs the host 2.5 MiB. Go's heap may grow to twice its live size; the host bounds that with GOGC or GOMEMLIMIT.
 //
 // A log begins at a [Position]. Skip tells it about output that was lost before it arrived, and PushOmitted tells the buffer.
 //
@@ -66,10 +66,9 @@
 // hold the output open and may be kept:
 //
 //   - Exited comes when the kernel reports the exit, and Background right after it if the leader left processes behind.
-//   - Drained comes when the leader's output has been delivered: at the end of the output, otherwise [DrainWait] (50 ms)
-//     after the exit and with nothing left to read. If another process keeps writing, it comes when more was read
-//     than a dead leader can have left. While there is no credit this clock stands still: a late receiver loses
-//     nothing.
+//   - Drained comes when the leader's output has been delivered: at the end of the output, or else [DrainWait] (50 ms)
+//     after the exit, when nothing is left to read. If another process keeps writing, it comes when more was read
+//     than a dead leader can have left. The wait does not count time without credit, so a late receiver loses nothing.
 //   - Closed comes when no process has the other side open any more, or when the tree has ended and DrainWait is over. A
 //     terminal that the leader closes and opens again is not closed.
 //   - TreeEnded comes when no process of the tree is left, or with the names of those that could not be ended.
@@ -78,17 +77,17 @@
 //
 // Writes go out whole and in the order of the calls. Taken counts the bytes that the terminal or the pipe took, which the
 // program may not have read. Bytes that are not taken by the deadline are discarded and counted, even while they wait behind a
-// write with more patience.
+// write with a later deadline.
 //
 // A terminal in line mode holds [MaxLine] bytes of a line and silently drops the rest. So a write is refused as a whole if it
 // makes a line longer than that, together with the part of the line that was sent before. The terminal's mode is read before each
-// write, with the program's own ends of lines, quoting and ignored characters. Several lines that the program has not read yet
-// are no problem: the terminal makes the writer wait.
+// write; it says which characters end lines, quote or are ignored. Several lines that the program has not read yet are no
+// problem: the terminal makes the writer wait.
 //
-// A key that the terminal turns into a signal, written alone, acts at once, even if the terminal would not look at it before the
-// program has read. The spawner then raises the signal as the terminal would, and discards, unless NOFLSH is set, the input that
-// waits here and in the terminal. Otherwise the key goes through the terminal. The waiting writes are told how many bytes were
-// taken; it is unknown how many of those the terminal threw away.
+// A key that the terminal turns into a signal, written alone, acts at once. If the terminal would not look at it before the
+// program has read, the spawner raises the signal as the terminal would and, unless NOFLSH is set, discards the input that
+// waits here and in the terminal. Otherwise the key goes through the terminal. The waiting writes learn how many bytes were
+// taken; it is unknown how many of those the terminal discarded.
 //
 // The end of input is the end of the pipe, or the terminal's end-of-file character: twice after an unfinished line,
 // because the first only ends that line. A program that reads on gets later input.
@@ -102,7 +101,7 @@
 //     [MaxInheritedFD] (255).
 //   - Kept: [LogHead] (512 KiB) from the beginning, [LogTail] (1 MiB) and [LogTailChunks] (50,000) chunks from the end. A read
 //     outside of that is an error that says what is kept.
-//   - Threads: at most four at a time rest for floods.
+//   - Threads: at most four at a time wait for floods to fill their batches.
 //   - Turns: a flooding child waits at most a millisecond for each batch; Looked, Release or the end of the stream gives a turn back.
 //
 // # What you must not assume
@@ -110,8 +109,8 @@
 // That taken bytes were read: a terminal that no process has open takes everything and keeps nothing.
 //
 // That a line is never cut. Characters that erase others count as if they were kept, so a line may be refused
-// that would have fitted. And a program that leaves raw mode, or flushes its input, between the look at its mode and
-// the write changes what the terminal holds.
+// that would have fitted. And a program that leaves raw mode, or flushes its input, after its mode was read and before the
+// write changes what the terminal holds.
 //
 // That events come from one goroutine, or that those of two streams come in the order of the child's writes: Launch.Merged makes
 // them one stream. Each stream's batches are in order, Exited is before Drained and TreeEnded, and no event follows once both Closed

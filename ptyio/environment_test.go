@@ -13,12 +13,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hostEnvironment is what most tests start from.
+// Most tests start from hostEnvironment.
 var hostEnvironment = []string{
 	"PATH=/bin", "Home=/home/me", "API_KEY=k", "My_Secret=s", "GITHUB_TOKEN=t", "EDITOR=vi", "LANG=de_DE",
 }
 
-// expectEnvironment builds one without overrides and compares it with what it should be.
+// expectEnvironment builds an environment without overrides and compares it with want.
 func expectEnvironment(t *testing.T, base []string, policy messages.EnvironmentPolicy, want ...string) {
 	t.Helper()
 	got, err := BuildEnvironment(base, policy, nil)
@@ -55,7 +55,7 @@ func TestOverridesReplaceWhatIsInheritedAndNotWhatIsSet(t *testing.T) {
 	}
 }
 
-// The overrides are told where an embedder looks.
+// The overrides are documented in the places where an embedder looks.
 func TestOverridesAreDocumented(t *testing.T) {
 	for _, file := range []string{"../messages/environment.go", "../doc.go"} {
 		text, err := os.ReadFile(file)
@@ -208,7 +208,7 @@ func TestGlobsKnowTwoSpecialCharacters(t *testing.T) {
 		{`\*`, "*", false},
 		{`\*`, `\x`, true},
 		{"A.C", "ABC", false},
-		{"*KEY*", "api_\u212aey", true}, // the sign for kelvin is a k
+		{"*KEY*", "api_\u212aey", true}, // the Kelvin sign, which folds to k
 	} {
 		if got := patterns([]string{c.glob}).match(c.name); got != c.want {
 			t.Errorf("%q matches %q: %v", c.glob, c.name, got)
@@ -260,7 +260,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// checkBuilt checks what holds for every environment that was built with Overrides.
+// checkBuilt checks the rules that every environment built with Overrides must keep.
 func checkBuilt(t *testing.T, env []string, policy messages.EnvironmentPolicy) {
 	built := make(map[string]string)
 	var names []string

@@ -13,17 +13,18 @@ type Event interface{ event() }
 // Spawned says that the child exists.
 type Spawned struct {
 	Child Child
-	// Enforced is what is enforced for it; nil where the launch wanted nothing enforced.
+	// Enforced says what is enforced for the child; nil if the launch wanted nothing enforced.
 	Enforced *messages.Enforcement
 }
 
-// Output is a batch of bytes under credit. The receiver must call Release when it is done with Bytes, which are then
-// reused.
+// Output is a batch of bytes under credit. The receiver must call Release when it is done with Bytes, whose memory is then
+// used again.
 type Output struct {
 	Stream messages.Stream
 	Bytes  []byte
-	// At is the place of Bytes in the child's output, both streams counted, where the other side of a connection numbers it.
-	// Bytes between the end of the last batch and At were lost there. Nil: right after the last batch.
+	// At is the place of Bytes in the child's output, which counts both streams. A spawner for another machine sets it if the
+	// other side numbers the bytes. Bytes between the end of the last batch and At were lost there. Nil means right after the
+	// last batch.
 	At    *Position
 	owner owner
 }
@@ -34,8 +35,8 @@ type owner interface {
 	release()
 }
 
-// NewOutput makes a batch for a spawner of the host's own. Once the batch has been released or dropped, release is called once,
-// in a goroutine of its own, because it is the host's code and may block; a panic in it is ignored. release may be nil. There
+// NewOutput makes a batch for a spawner of the host's own. When the batch is released or dropped, release is called once, in
+// a goroutine of its own, because it is the host's code and may block. A panic in it is ignored. release may be nil. There
 // is at most one such goroutine for each batch.
 func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 	o := Output{Stream: stream, Bytes: bytes}
@@ -50,14 +51,14 @@ func guarded(release func()) {
 	release()
 }
 
-// NewOutputAt is NewOutput for a spawner whose side knows the place of the bytes.
+// NewOutputAt is NewOutput for a spawner that knows the place of the bytes.
 func NewOutputAt(stream messages.Stream, bytes []byte, at Position, release func()) Output {
 	o := NewOutput(stream, bytes, release)
 	o.At = &at
 	return o
 }
 
-// lender calls the host's function.
+// lender calls the host's release function.
 type lender func()
 
 func (l lender) looked()  {}
@@ -70,8 +71,8 @@ func (o Output) Release() {
 	}
 }
 
-// Looked says that the receiver is done with the bytes, even if others still hold the batch. Only some of the flooding children
-// are served at once, so without this call the others wait longer. It may be called once, before Release.
+// Looked says that the receiver is done with the bytes, even if others still hold the batch. Only some of the flooding
+// children are served at a time, so without this call the others wait longer. It may be called once, before Release.
 func (o Output) Looked() {
 	if o.owner != nil {
 		o.owner.looked()
@@ -81,7 +82,7 @@ func (o Output) Looked() {
 // Discard makes Output a message that may be dropped: a dropped batch is released.
 func (o Output) Discard() { o.Release() }
 
-// Discard makes Spawned a message that may be dropped: a child that has no owner is ended.
+// Discard makes Spawned a message that may be dropped: the child, which then has no owner, is ended.
 func (s Spawned) Discard() { s.Child.Abandon() }
 
 // Exited reports the leader's exit as the kernel told it. If the warden died before it could pass on the status, Lost is set
@@ -96,17 +97,17 @@ type Exited struct {
 	Limit  messages.Limit
 }
 
-// Background says that the leader has exited and left Count living processes behind. It comes after Exited and before
-// TreeEnded, at once, and not at all if none were left.
+// Background says that the leader has exited and that Count processes of its tree are still alive. It comes right after
+// Exited, and not at all if there are none.
 type Background struct{ Count int }
 
-// Drained says that everything the leader wrote was delivered: the output ended, or DrainWait went by.
+// Drained says that everything the leader wrote was delivered: the output has ended, or DrainWait is over.
 type Drained struct{}
 
 // Closed says that no more output can come.
 type Closed struct{}
 
-// TreeEnded says what became of the descendants.
+// TreeEnded says how the rest of the tree ended.
 type TreeEnded struct{ messages.TreeReport }
 
 func (Spawned) event()    {}

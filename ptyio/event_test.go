@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// TestOutputOfAHostsOwnSpawnerIsReleasedOnce, by the first that can, and needs nobody.
+// The first Release or Discard releases a batch of the host's own spawner, even if nothing else uses the batch.
 func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 	var released atomic.Int32
 	returned := func(n int32) {
@@ -49,7 +49,7 @@ func TestOutputOfAHostsOwnSpawnerIsReleasedOnce(t *testing.T) {
 
 func TestAHostsOwnReleaseHarmsNobody(t *testing.T) {
 	hang, left := make(chan struct{}), make(chan struct{})
-	NewOutput(messages.StreamStdout, nil, func() { <-hang }).Release() // returns all the same
+	NewOutput(messages.StreamStdout, nil, func() { <-hang }).Release() // it returns although the host's function hangs
 	NewOutput(messages.StreamStdout, nil, func() { panic("deliberate") }).Release()
 	NewOutput(messages.StreamStdout, nil, func() { defer close(left); runtime.Goexit() }).Discard()
 	<-left

@@ -16,8 +16,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// underLoad keeps every core busy twice over until the test ends: with processes, and in the full form with goroutines of
-// the host, too.
+// underLoad keeps every core doubly busy until the test ends: with processes, and in the full form also with goroutines of
+// the host.
 func underLoad(t *testing.T) {
 	var over atomic.Bool
 	t.Cleanup(func() { over.Store(true) })
@@ -70,7 +70,8 @@ func TestWhatIsWrittenRightBeforeTheExitArrivesUnderLoad(t *testing.T) {
 	})
 }
 
-// leavesBehind is a leader that exits and leaves a child that holds its output until it reads from the gate.
+// leavesBehind is a leader that exits and leaves a child behind. The child holds the output open until it reads from the
+// gate.
 func leavesBehind(tty bool, g *gate, then string) ptyio.Launch {
 	l := shell(tty, fmt.Sprintf(`trap "" HUP; { read word <%s; %s; } & echo leader; exit 5`, g.path, then))
 	l.OnLeaderExit = messages.LeaderExitKeepsTree
@@ -126,7 +127,7 @@ func TestOutputClosesWhenItsLastHolderLetsGo(t *testing.T) {
 func TestTheEndOfOutputIsNotWaitedFor(t *testing.T) {
 	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		best := time.Hour
-		for range 5 { // a busy machine may delay any of them
+		for range 5 { // a busy machine may delay some of them
 			r := start(t, spawner, shell(tty, "echo text"))
 			_, exitedAt := happened[ptyio.Exited](t, r)
 			_, drainedAt := happened[ptyio.Drained](t, r)

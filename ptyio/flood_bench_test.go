@@ -7,7 +7,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// BenchmarkFloodIsKept is what a process does with each batch of a flood: one copy of each delta, for all who keep it.
+// BenchmarkFloodIsKept does what a process does with each batch of a flood: it makes one copy of each delta, for everyone
+// who keeps it.
 func BenchmarkFloodIsKept(b *testing.B) {
 	batch := bytes.Repeat([]byte("0123456789abcdef"), MaxBatch/16)
 	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)

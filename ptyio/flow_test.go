@@ -17,7 +17,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// credit is how many batches of one stream can be out.
+// credit returns how many batches of one stream can be out.
 func credit(tty bool) int {
 	if tty {
 		return ptyio.Credits
@@ -25,7 +25,7 @@ func credit(tty bool) int {
 	return ptyio.Credits / 2
 }
 
-// written is how many bytes the leader has written so far, by the kernel's count.
+// written returns how many bytes the leader has written so far, by the kernel's count.
 func written(t testing.TB, r *record) (n int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", r.PID()))
@@ -97,7 +97,7 @@ func TestAbandonFreesEverythingWithoutARelease(t *testing.T) {
 		eventually(t, "no more descriptors than before", func() bool { return descriptors() <= before })
 		eventually(t, "no more goroutines than before", func() bool { return runtime.NumGoroutine() <= goroutines })
 		for _, r := range all {
-			r.release() // late, and harmless
+			r.release() // too late, and without effect
 		}
 	})
 }
@@ -149,7 +149,7 @@ exit 4`, closed.path, open.path, end.path)))
 	})
 }
 
-// alone marks the process in which TestTwoHundredIdleChildren counts threads: those of other tests would hide them.
+// alone marks the process in which TestTwoHundredIdleChildren counts threads: other tests would add theirs.
 const alone = "PTYIO_TEST_ALONE"
 
 func TestTwoHundredIdleChildrenCostNeitherThreadsNorBuffers(t *testing.T) {
@@ -191,7 +191,8 @@ func countIdle(t *testing.T, direct bool) {
 	each := (int64(now.HeapInuse+now.StackInuse) - int64(before.HeapInuse+before.StackInuse)) / int64(len(all))
 	tasks, _ := os.ReadDir("/proc/self/task")
 	t.Logf("direct %v: %d threads, %d bytes a child", direct, len(tasks), each)
-	// A thread for each child would be more than that. The starts may have made some that stay: the more, the busier the machine is.
+	// A thread for each child would be more than that. The starts may have left some threads, and more of them on a busy
+	// machine.
 	if len(tasks) > len(all)/2 || each >= ptyio.MaxBatch {
 		t.Errorf("direct %v: 200 idle children cost %d threads and %d bytes each", direct, len(tasks), each)
 	}

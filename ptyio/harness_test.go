@@ -19,10 +19,10 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// patience bounds every wait; it is reached only by a failure.
+// patience bounds every wait. Only a failure reaches it.
 const patience = 30 * time.Second
 
-// both runs a test on either spawner.
+// both runs a test with each of the two spawners.
 func both(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner)) {
 	for _, name := range []string{"direct", "warden"} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func both(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner)) {
 	}
 }
 
-// everywhere runs a test on either spawner, on a terminal and on pipes with an open input.
+// everywhere runs a test with each spawner, on a terminal and on pipes with an open input.
 func everywhere(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner, tty bool)) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		t.Run("pty", func(t *testing.T) { test(t, spawner, true) })
@@ -56,7 +56,7 @@ func launch(tty bool, argv ...string) ptyio.Launch {
 
 func shell(tty bool, script string) ptyio.Launch { return launch(tty, "sh", "-c", script) }
 
-// record keeps what one child reports.
+// record keeps the reports of one child.
 type record struct {
 	ptyio.Child
 	mu       sync.Mutex
@@ -113,7 +113,7 @@ func (r *record) receive(event ptyio.Event) {
 	r.changed = make(chan struct{})
 }
 
-// release gives back all that is held, and from now on everything at once.
+// release gives back all batches that are held, and from now on each one at once.
 func (r *record) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,14 +124,14 @@ func (r *record) release() {
 	r.held = nil
 }
 
-// most is the largest number of batches that were out at once.
+// most returns the largest number of batches that were out at once.
 func (r *record) most() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mostHeld
 }
 
-// find is the place of the first event of a type, or -1. The lock is held.
+// find returns the place of the first event of a type, or -1. The caller holds the lock.
 func find[E ptyio.Event](r *record) int {
 	for i, event := range r.events {
 		if _, ok := event.(E); ok {
@@ -141,7 +141,7 @@ func find[E ptyio.Event](r *record) int {
 	return -1
 }
 
-// await waits for a condition, which is called with the lock held.
+// await waits for a condition. It calls the condition with the lock held.
 func (r *record) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
@@ -173,7 +173,7 @@ func (r *record) awaitOutput(t testing.TB, text string) {
 	r.await(t, fmt.Sprintf("output %q", text), func() bool { return strings.Contains(r.main(), text) })
 }
 
-// main is the output on the terminal or on stdout. The lock is held.
+// main returns the output on the terminal or on stdout. The caller holds the lock.
 func (r *record) main() string {
 	return r.output[messages.StreamPTY].String() + r.output[messages.StreamStdout].String()
 }
@@ -232,13 +232,13 @@ func (r *record) awaitEnd(t testing.TB) messages.ExitStatus {
 	return exited.Status
 }
 
-// outcome is what a write came to.
+// outcome is the result of a write.
 type outcome struct {
 	taken int
 	err   error
 }
 
-// send writes and returns where the outcome will be. A second outcome fails the test.
+// send writes, and returns a channel for the outcome. A second outcome fails the test.
 func (r *record) send(t testing.TB, input []byte, wait time.Duration) <-chan outcome {
 	t.Helper()
 	var deadline time.Time
@@ -267,7 +267,7 @@ func receive[T any](t testing.TB, results <-chan T) T {
 	}
 }
 
-// write expects that everything is taken.
+// write fails the test unless everything is taken.
 func (r *record) write(t testing.TB, input string) {
 	t.Helper()
 	if got := receive(t, r.send(t, []byte(input), patience)); got.taken != len(input) || got.err != nil {
@@ -309,7 +309,7 @@ func newGate(t testing.TB) *gate {
 	return &gate{path, file}
 }
 
-// open lets a child that reads from the gate go on, with a word.
+// open sends a word to a child that reads from the gate, which lets it go on.
 func (g *gate) open(t testing.TB, word any) {
 	t.Helper()
 	if _, err := fmt.Fprintln(g.file, word); err != nil {
@@ -329,10 +329,10 @@ func (g *gate) pass(t testing.TB) string {
 	return strings.TrimSpace(string(word[:n]))
 }
 
-// after lets time go by in which something must not happen.
+// after waits for a time in which something must not happen.
 func after(d time.Duration) { <-time.After(d) }
 
-// eventually waits for a condition of the kernel's that nobody reports.
+// eventually waits for a condition of the kernel that no event reports.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for until := time.Now().Add(patience); !condition(); after(2 * time.Millisecond) {
@@ -347,7 +347,7 @@ func descriptors() int {
 	return len(entries)
 }
 
-// letters is n bytes that no terminal changes on the way out.
+// letters makes n bytes that no terminal changes in output.
 func letters(n int) []byte {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	text := make([]byte, n)

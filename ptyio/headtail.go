@@ -49,14 +49,14 @@ func (b *HeadTailBuffer) PushOmitted(n int64) {
 	b.head.budget = b.head.n
 }
 
-// Write is Push of a copy, as an io.Writer. It takes all bytes and never fails.
+// Write pushes a copy of p, as an io.Writer. It takes all bytes and never fails.
 func (b *HeadTailBuffer) Write(p []byte) (int, error) {
 	b.Push(bytes.Clone(p))
 	return len(p), nil
 }
 
-// PushBuffer adds the bytes that other retains, and counts other's omitted bytes. The totals are exact, but if other's head
-// and tail both fit in here, the place of the omission between them is lost. other is not changed.
+// PushBuffer adds the bytes that other retains, and counts other's omitted bytes. The totals are exact. If other's head and
+// tail both fit in here, the place of the omission between them is lost. other is not changed.
 func (b *HeadTailBuffer) PushBuffer(other *HeadTailBuffer) {
 	for _, chunk := range other.Snapshot() {
 		b.Push(chunk)
@@ -64,15 +64,15 @@ func (b *HeadTailBuffer) PushBuffer(other *HeadTailBuffer) {
 	b.omitted += other.omitted
 }
 
-// Drain moves everything, the count of omitted bytes included, into a new buffer of the same capacity and leaves this
-// one empty, holding no memory.
+// Drain moves everything, including the count of omitted bytes, into a new buffer of the same capacity. This buffer is then
+// empty and holds no memory.
 func (b *HeadTailBuffer) Drain() *HeadTailBuffer {
 	drained := *b
 	*b = *NewHeadTailBuffer(b.capacity)
 	return &drained
 }
 
-// Retained is the number of bytes that are still there.
+// Retained is the number of bytes that the buffer holds.
 func (b *HeadTailBuffer) Retained() int { return b.head.n + b.tail.n }
 
 // Head is the number of retained bytes in the head: those before the omission, if there is one.

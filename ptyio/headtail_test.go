@@ -19,7 +19,7 @@ func headTailOf(capacity int, chunks ...string) *HeadTailBuffer {
 	return b
 }
 
-// expectHeadTail compares every view of a buffer with what its two halves and its count should be.
+// expectHeadTail compares every view of a buffer with the expected halves and count.
 func expectHeadTail(t rapid.TB, b *HeadTailBuffer, head, tail string, omitted int64) {
 	t.Helper()
 	marked := head + tail
@@ -192,7 +192,7 @@ func TestHeadTailKnowsWhatWasLostElsewhere(t *testing.T) {
 	b.Push([]byte("cdef"))
 	expectHeadTail(t, b, "ab", "cdef", 7)
 	b.Push([]byte("0123456789"))
-	expectHeadTail(t, b, "ab", "23456789", 13) // the tail has what the head has not
+	expectHeadTail(t, b, "ab", "23456789", 13) // the tail may use what the head leaves free
 
 	drained := b.Drain()
 	expectHeadTail(t, drained, "ab", "23456789", 13)
@@ -211,12 +211,12 @@ func TestHeadTailKnowsWhatWasLostElsewhere(t *testing.T) {
 	expectHeadTail(t, b, "", "23456789ab", 3)
 }
 
-// headTailModel is a HeadTailBuffer written for obviousness.
+// headTailModel is a HeadTailBuffer in the most obvious form.
 type headTailModel struct {
 	capacity   int
 	head, tail []byte
 	omitted    int64
-	closed     bool // the head takes nothing more
+	closed     bool // the head takes no more bytes
 }
 
 func (m *headTailModel) push(p []byte) {

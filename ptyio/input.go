@@ -12,8 +12,8 @@ import (
 
 // input is the queue of bytes for one child.
 //
-// It is a queue under a lock and not an actor: writers must learn at once that it is full, and the goroutine that waits
-// for the descriptor exists only while there is something to wait for.
+// It is a queue under a lock and not an actor: writers must learn at once that it is full, and a goroutine waits for the
+// descriptor only while there are bytes to write.
 type input struct {
 	file     *os.File
 	terminal bool
@@ -21,7 +21,7 @@ type input struct {
 	mu      sync.Mutex
 	queue   []*inputItem
 	current *inputItem      // the item under way; its goroutine continues with the queue. Nil: no item is under way
-	pending int             // bytes of both
+	pending int             // bytes of the current item and of the queue
 	refusal *messages.Error // why no more input is taken
 
 	line line // the unfinished line in the terminal; it belongs to the goroutine of the current item
@@ -30,15 +30,15 @@ type input struct {
 // inputItem is a write, or the end of the input if finish is set.
 type inputItem struct {
 	bytes     []byte
-	rest      []byte // what is still to go out
+	rest      []byte // the bytes that have not gone out yet
 	taken     int
-	discarded bool // nothing more of it may go out
-	answered  bool // by the goroutine that discarded it
+	discarded bool // the rest must not go out
+	answered  bool // the goroutine that discarded it has called done
 	deadline  time.Time
 	done      func(taken int, err error)
 	finish    bool
 	expiry    *time.Timer // runs while the item is queued behind another
-	mode      lineMode    // the terminal's when the item was admitted
+	mode      lineMode    // the terminal's mode when the item was admitted
 	admitted  bool
 }
 
@@ -110,7 +110,7 @@ func (item *inputItem) op() string {
 }
 
 // begin starts an item when no other is under way. It writes the bytes that can go out without waiting, because waking a
-// goroutine takes as long as the echo of a key. Only the rest is left to a goroutine.
+// goroutine takes as long as the echo of a key. A goroutine writes the rest.
 func (in *input) begin(item *inputItem) {
 	if item.finish {
 		go in.drain(item)
@@ -141,7 +141,7 @@ func (item *inputItem) report(err error) {
 	}
 }
 
-// try writes the bytes that are taken at once. It ignores errors, because they occur again when the rest is written.
+// try writes the bytes that are taken at once. It ignores errors: they occur again when the rest is written.
 func (in *input) try(item *inputItem) {
 	_ = control(in.file, func(fd int) error {
 		_, err := in.attempt(fd, item)
@@ -159,12 +159,12 @@ func (in *input) drain(item *inputItem) {
 	}
 }
 
-// next completes an item and returns the one after it; nil if there is none, and then no item is under way.
+// next completes an item and returns the one after it. It returns nil if there is none; then no item is under way.
 func (in *input) next(item *inputItem) *inputItem {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
-	case item.discarded: // so is the unfinished line in the terminal
+	case item.discarded: // the unfinished line in the terminal is discarded as well
 		in.line = line{}
 	case in.terminal && !item.finish:
 		in.line, _ = item.mode.after(in.line, item.bytes[:item.taken])

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// raw is a shell script on a terminal in raw mode, or on pipes.
+// raw makes a shell script on a terminal in raw mode, or on pipes.
 func raw(tty bool, script string) ptyio.Launch {
 	if tty {
 		script = "stty raw -echo; " + script
@@ -245,7 +245,7 @@ func TestTheEndOfInputComesBehindAllThatWasWritten(t *testing.T) {
 	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		for _, last := range []string{"whole line\n", "unfinished", "quoted\x16", ""} {
 			if !tty && strings.HasPrefix(last, "quoted") {
-				continue // pipes quote nothing
+				continue // pipes have no quoting
 			}
 			l := launch(tty, "cat")
 			if tty {
@@ -279,7 +279,7 @@ func TestTheEndOfInputComesBehindAllThatWasWritten(t *testing.T) {
 				t.Errorf("cat ended with %v", status)
 			}
 			got, want := strings.ReplaceAll(r.text(), "\r", ""), strings.ReplaceAll(want, "\r", "")
-			if strings.HasPrefix(last, "quoted") { // the quoted character is an end-of-file character itself
+			if strings.HasPrefix(last, "quoted") { // the quoted character is itself an end-of-file character
 				want = strings.ReplaceAll(want, "\x16", "\x04")
 			}
 			if got != want {

@@ -60,9 +60,9 @@ func signalKeyOf(state *unix.Termios, b byte) (key signalKey, is bool) {
 	return key, key.signal != 0
 }
 
-// overtake handles a key that is queued behind input the child does not read. It does what the terminal would do on seeing
-// the key: it discards the earlier input. The writers of that input are told before the signal is sent, so that they hear
-// of it before the program's reaction. The caller holds the lock, so that nothing goes out meanwhile; overtake releases it.
+// overtake handles a key that is queued behind input the child does not read. It does what the terminal would do at the key:
+// it discards the earlier input. The writers of that input learn of it before the signal is sent, and so before they see the
+// program's reaction. The caller holds the lock, so that nothing goes out meanwhile; overtake releases it.
 func (in *input) overtake(item *inputItem, key signalKey) {
 	var discarded []*inputItem
 	if key.discards {
@@ -79,7 +79,8 @@ func (in *input) overtake(item *inputItem, key signalKey) {
 	item.done(item.taken, err)
 }
 
-// discard drops the queued input and what the terminal holds, and returns the items to be answered. The caller holds the lock.
+// discard drops the queued input and the input that the terminal holds. It returns the items that need an answer. The caller
+// holds the lock.
 func (in *input) discard() []*inputItem {
 	discarded := in.queue
 	in.queue = nil
@@ -92,7 +93,7 @@ func (in *input) discard() []*inputItem {
 		current.answered = true
 	}
 	in.current.discarded = true
-	_ = in.file.SetWriteDeadline(past) // its goroutine goes on
+	_ = in.file.SetWriteDeadline(past) // wakes the goroutine of the item
 	_ = control(in.file, func(fd int) error {
 		discardUnread(fd)
 		return nil
@@ -133,11 +134,11 @@ const (
 	// follow watches a key for at most keyLooks × keyPause.
 	keyLooks = 20
 	keyPause = time.Millisecond
-	// nearlyFull is the room that may be left in a terminal which the kernel calls full (TTY_THRESHOLD_THROTTLE).
+	// nearlyFull is how many bytes a terminal that the kernel calls full may still take (TTY_THRESHOLD_THROTTLE).
 	nearlyFull = 128
 )
 
-// press has the same effect as the terminal handling the key.
+// press has the effect that the key has when the terminal handles it.
 func (in *input) press(item *inputItem, key signalKey) error {
 	if key.discards {
 		_ = control(in.file, func(fd int) error {

@@ -13,11 +13,12 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// deaf is a program that reads nothing until it is told to, and then all; it says which keys it gets as signals.
+// deaf is a program that reads nothing until it is told to, and then everything. It prints the keys that it gets as signals.
 func deaf(t *testing.T, spawner ptyio.Spawner, stty string) (*record, *gate) {
 	t.Helper()
 	g := newGate(t)
-	// A key between a shell's look for signals and its read would have to wait for the read; its wait knows better.
+	// The shell waits rather than reads: a key that came between its check for signals and a read would have to wait for the
+	// end of the read.
 	r := start(t, spawner, shell(true, fmt.Sprintf(`stty %s -echo -onlcr
 trap '' INT QUIT TSTP; read word <%s &
 trap 'echo INT' INT; trap 'echo QUIT' QUIT; trap 'echo TSTP' TSTP; echo ready; until wait $!; do :; done; echo reads; exec cat`, stty, g.path)))
@@ -57,7 +58,7 @@ func TestAKeyThatIsASignalActsAtOnceWhereInputIsNotTaken(t *testing.T) {
 	})
 }
 
-// A terminal takes far more than it looks at: a key behind that would never be seen.
+// A terminal takes far more bytes than it examines. It would never examine a key that comes after them.
 func TestAKeyThatIsASignalActsAtOnceWhereTheTerminalIsFull(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		for _, stty := range []string{"icanon", "-icanon"} {

@@ -12,12 +12,12 @@ import (
 // MaxArguments bounds the bytes of Argv and Env together. Linux itself takes 2 MiB by default and never more than 6.
 const MaxArguments = 6 << 20
 
-// Launch is the concrete way to start a child. It is not changed by Spawn.
+// Launch is the concrete way to start a child. Spawn does not change it.
 type Launch struct {
 	// Argv is the program with its arguments. A program without a slash is looked up in the PATH of Env; one with a
 	// slash is relative to Dir.
 	Argv []string
-	// Argv0, if not empty, is what the program sees as its own name instead of Argv[0].
+	// Argv0, if not empty, is the name that the program gets as its own, instead of Argv[0].
 	Argv0 string
 	// Env is the child's exact environment.
 	Env []string
@@ -31,10 +31,11 @@ type Launch struct {
 	// Merged gives a child on pipes one pipe for stdout and stderr, so that its output comes in the order in which it was
 	// written, all as stdout. A terminal has one stream anyway.
 	Merged bool
-	// Inherit lists the descriptors that are passed on besides 0 to 2. The caller still owns the files. They are put into
-	// blocking mode, as programs expect; both sides share the mode, so a waiting read of the caller then occupies a thread.
+	// Inherit lists the descriptors that the child gets besides 0 to 2. The caller still owns the files. They are put into
+	// blocking mode, as programs expect. Both sides share the mode, so a waiting read of the caller then occupies a thread.
 	Inherit []Inherited
-	// OnLeaderExit and Grace say what becomes of background children. Empty and nil: LeaderExitEndsTree, DefaultGrace.
+	// OnLeaderExit and Grace say what happens to background children. Empty means LeaderExitEndsTree, and nil means
+	// DefaultGrace.
 	OnLeaderExit messages.OnLeaderExit
 	Grace        *time.Duration
 	// Sandbox confines the child; nil means no confinement. It must come from the same spawner. A spawner that cannot enforce
@@ -43,12 +44,12 @@ type Launch struct {
 	// Limits bound what the child may use. A spawner that cannot enforce one of them refuses the launch, with
 	// messages.ErrUnsupported.
 	Limits messages.Limits
-	// Events receives everything that happens to the child, from Spawned on. It is called from several goroutines, but
-	// never for two events of one stream at once, and must not block. It may be called before Spawn returns.
+	// Events receives every event of the child, from Spawned on. It is called from several goroutines, but never for two events
+	// of one stream at once. It must not block. It may be called before Spawn returns.
 	Events func(Event)
 }
 
-// Inherited is a descriptor the child gets under the number FD (3 to MaxInheritedFD).
+// Inherited is a descriptor that the child gets under the number FD (3 to MaxInheritedFD).
 type Inherited struct {
 	FD   int
 	File *os.File

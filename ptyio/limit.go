@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// bounds are the limits that are held here, however the child was started, and what is known of the others.
+// bounds are the limits that this package enforces for every starter, and the limit that was reached.
 type bounds struct {
 	output  atomic.Int64 // counted by the readers of two streams
 	wall    *time.Timer  // nil without a limit
@@ -29,8 +29,8 @@ func (c *child) disarm() {
 	}
 }
 
-// reach ends the tree because it has reached a limit. Only the first limit counts, and none after the leader's exit. A command
-// that has used up its time gets a grace to clean up; for the other limits there is none.
+// reach ends the tree because it has reached a limit. Only the first limit counts, and none after the leader's exit. A
+// command that has used up its time gets a grace to clean up. The other limits give no grace.
 func (c *child) reach(limit messages.Limit) {
 	<-c.spawned
 	c.bounds.once.Do(func() {
@@ -49,16 +49,16 @@ func (c *child) reach(limit messages.Limit) {
 	})
 }
 
-// limit is the limit that the child had reached when its leader exited.
+// limit returns the limit that the child had reached when its leader exited.
 func (c *child) limit() (limit messages.Limit) {
-	c.bounds.once.Do(func() {}) // none after this
+	c.bounds.once.Do(func() {}) // no limit counts after this
 	if reached := c.bounds.reached.Load(); reached != nil {
 		limit = *reached
 	}
 	return limit
 }
 
-// allowed is how many bytes of a batch may be delivered. While the leader lives, output beyond the limit is not.
+// allowed returns how many bytes of a batch may be delivered. While the leader lives, bytes beyond the limit may not.
 func (c *child) allowed(n int) int {
 	most := c.launch.Limits.OutputBytes
 	if most <= 0 {
@@ -75,6 +75,6 @@ func (c *child) allowed(n int) int {
 	if before+int64(n) <= most {
 		return n
 	}
-	go c.reach(messages.LimitOutput) // which waits for the start
+	go c.reach(messages.LimitOutput) // in a goroutine, because it waits for the start
 	return int(max(0, most-before))
 }

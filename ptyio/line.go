@@ -14,10 +14,10 @@ const MaxLine = 4095
 // lineMode is how a terminal cuts input into lines.
 type lineMode struct {
 	on      bool
-	eof     byte   // 0: there is none
-	endings []byte // what ends a line, or empties it
-	ignored []byte // what is not kept
-	quote   byte   // what takes its meaning from the next character; 0: there is none
+	eof     byte   // 0 if there is none
+	endings []byte // characters that end a line, or empty it
+	ignored []byte // characters that are not kept
+	quote   byte   // the character that quotes the next one; 0 if there is none
 	marking bool   // PARMRK: 0xff is kept as two bytes, and the kernel keeps room for three
 }
 
@@ -27,8 +27,8 @@ type line struct {
 	quoted bool // the last character quotes the next
 }
 
-// after is the line once p was written, and reports whether none on the way was longer than MaxLine. Characters that
-// erase others are counted as if they were kept.
+// after returns the line after p was written, and whether every line in between fits into MaxLine. Characters that erase
+// others count as if they were kept.
 func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 	if !m.on {
 		return line{}, true
@@ -58,7 +58,7 @@ func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 	return l, fits
 }
 
-// readLineMode asks the master, which answers for the slave.
+// readLineMode reads the mode from the master, which shares it with the slave.
 func readLineMode(file *os.File) (mode lineMode, err error) {
 	err = control(file, func(fd int) error {
 		state, err := unix.IoctlGetTermios(fd, getTermios)
@@ -92,8 +92,8 @@ func lineModeOf(state *unix.Termios) lineMode {
 	return mode
 }
 
-// terminators are the characters after which the terminal's line is empty: ends of its own, the kill character, and those
-// that raise a signal and flush the input.
+// terminators returns the characters after which the terminal's line is empty: those that end a line, the kill character,
+// and those that raise a signal and flush the input.
 func terminators(state *unix.Termios) []byte {
 	indexes := []int{unix.VEOL, unix.VEOF, unix.VKILL}
 	if state.Lflag&unix.IEXTEN != 0 {

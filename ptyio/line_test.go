@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// lineTerminal is a terminal in line mode without echo, both sides ours.
+// lineTerminal opens a terminal in line mode without echo. The test holds both sides.
 func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.File) {
 	t.Helper()
 	master, slave, err := openPTY(messages.Size{}.OrDefault())
@@ -40,7 +40,7 @@ func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.F
 	return master, slave
 }
 
-// modes are ways to set up a terminal, with bytes of special meaning under them.
+// modes are ways to set up a terminal, each with the bytes that have a special meaning in it.
 var modes = map[string]struct {
 	change  func(*unix.Termios)
 	special string
@@ -81,7 +81,7 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 	}
 }
 
-// through writes a line and returns how much of it, without its end, can be read.
+// through writes a line and returns how many of its bytes, without its end, can be read.
 func through(t *testing.T, master, slave *os.File, text []byte) int {
 	t.Helper()
 	if _, err := master.Write(append(bytes.Clone(text), "!\n"[lineEnd(slave):][0])); err != nil {

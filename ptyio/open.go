@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// open makes the descriptors of both sides and returns the child's, to be closed once it has them.
+// open makes the descriptors of both sides. It returns the child's, which the caller must close once the child has them.
 func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	if c.launch.TTY {
 		theirs, err = c.openTerminal()
@@ -33,13 +33,14 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 		}
 		start.Files[in.FD] = in.File
 	}
-	c.undrained.Store(int32(len(c.streams)) + 1) // and the leader's exit
+	c.undrained.Store(int32(len(c.streams)) + 1) // one more, for the leader's exit
 	c.opened.Store(int32(len(c.streams)))
 	return theirs, nil
 }
 
-// blocking undoes what Go does to every pipe and terminal it opens: it puts them into non-blocking mode, which belongs to
-// the open file and not to a descriptor, so that the child's reads and writes would fail with EAGAIN. Fd has that effect.
+// blocking puts a file back into blocking mode. Go puts every pipe and terminal that it opens into non-blocking mode. The
+// mode belongs to the open file and not to a descriptor, so the child's reads and writes would fail with EAGAIN. Fd has the
+// side effect that is needed.
 func blocking(file *os.File) { _ = file.Fd() }
 
 func (c *child) openTerminal() ([]*os.File, error) {
@@ -75,7 +76,8 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// openInput is the null device, from which the child reads end-of-file, unless a pipe was asked for.
+// openInput returns the child's end of a pipe if one was asked for. Otherwise it opens the null device, at which the child
+// reads end-of-file.
 func (c *child) openInput() (*os.File, error) {
 	if !c.launch.OpenStdin {
 		c.input = &input{refusal: noInput}
@@ -95,12 +97,12 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// openError is the failure to make the child's descriptors; its ENOENT is not the program's.
+// openError explains why the child's descriptors could not be made. An ENOENT in it does not concern the program.
 func openError(what string, err error) error {
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: what, Detail: reason(err) + scarcity(err)}
 }
 
-// scarcity is what can be done where something has run out.
+// scarcity returns advice if something has run out.
 func scarcity(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):

@@ -7,14 +7,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// What an OutputLog retains, and what one read of it returns.
+// These constants bound what an OutputLog retains, and what one read of it returns.
 const (
 	// LogHead is the number of bytes at the beginning that are always kept.
 	LogHead = 512 << 10
 	// LogTail and LogTailChunks bound the recent output that is kept after the head, in bytes and in chunks.
 	LogTail       = 1 << 20
 	LogTailChunks = 50_000
-	// MaxReadChunks bounds the chunks one read returns, so that an answer made of one-byte chunks stays small.
+	// MaxReadChunks bounds the chunks that one read returns, so that an answer made of one-byte chunks stays small.
 	MaxReadChunks = 4096
 )
 
@@ -34,7 +34,7 @@ type OutputLog struct {
 	last       uint64
 }
 
-// Chunk is the bytes of one Append, or the part of them that was asked for.
+// Chunk has the bytes of one Append, or the requested part of them.
 type Chunk struct {
 	Seq    uint64
 	Offset int64 // of Bytes[0] in the process's output
@@ -199,12 +199,14 @@ func omission(n int64) string {
 	return messages.OmissionMarker(n)
 }
 
-// hole is the range after the head that is not retained, from lost up to kept. They are equal if everything is retained.
+// hole returns the range after the head that is not retained, from lost up to kept. They are equal if everything is
+// retained.
 func (l *OutputLog) hole() (lost, kept int64) {
 	return l.head.end, l.total - int64(l.tail.bytes.n)
 }
 
-// retainedUntil is the end of the retained range that contains offset; false if that byte is not retained or does not exist yet.
+// retainedUntil returns the end of the retained range that contains offset. It returns false if that byte is not retained or
+// does not exist yet.
 func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 	lost, kept := l.hole()
 	switch {
@@ -240,7 +242,8 @@ func (r Range) String() string {
 	return fmt.Sprintf("bytes %d to %d (chunks %d to %d)", r.First, r.End-1, r.FirstSeq, r.EndSeq-1)
 }
 
-// startOf is the offset at which a chunk began; false if there is no such chunk or no byte of it is retained.
+// startOf returns the offset at which a chunk began. It returns false if there is no such chunk or no byte of it is
+// retained.
 func (l *OutputLog) startOf(seq uint64) (int64, bool) {
 	for _, s := range []*stretch{&l.head, &l.tail} { // a chunk in both begins in the head
 		if s.marks.n > 0 && s.firstSeq() <= seq && seq <= s.last {
@@ -250,7 +253,8 @@ func (l *OutputLog) startOf(seq uint64) (int64, bool) {
 	return 0, false
 }
 
-// endOf is where a chunk ends if the next one is known, otherwise the end of everything.
+// endOf returns the offset at which a chunk ends: the start of the next chunk if that is known, otherwise the end of the
+// log.
 func (l *OutputLog) endOf(seq uint64) int64 {
 	if next, ok := l.startOf(seq + 1); ok {
 		return next
@@ -258,7 +262,7 @@ func (l *OutputLog) endOf(seq uint64) int64 {
 	return l.total
 }
 
-// seqAt is the number of the chunk that holds a retained offset.
+// seqAt returns the number of the chunk that holds a retained offset.
 func (l *OutputLog) seqAt(offset int64) uint64 {
 	s := &l.tail
 	if offset < l.head.end {

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// logModel remembers everything and works out what a log would have kept. A byte that never came is a zero.
+// logModel remembers everything and works out what a log should have kept. It has a zero for each byte that never came.
 type logModel struct {
 	head, tail, tailChunks int64
 	begin, headEnd         int64 // of the head, if it becomes full
-	behind                 int64 // the end of the last hole: the tail begins behind it
+	behind                 int64 // the end of the last hole, where the tail begins
 	last                   uint64
 	all                    []byte
 	chunks                 []Chunk
@@ -43,7 +43,7 @@ func (m *logModel) skip(to Position) {
 	m.all = append(m.all, make([]byte, to.Offset-int64(len(m.all)))...)
 }
 
-// hole is what is not kept behind the head: from lost up to kept.
+// hole returns the range after the head that is not kept, from lost up to kept.
 func (m *logModel) hole() (lost, kept int64) {
 	total := int64(len(m.all))
 	lost = min(m.headEnd, total)
@@ -57,12 +57,12 @@ func (m *logModel) hole() (lost, kept int64) {
 	return lost, kept
 }
 
-// reach is how far one can read from an offset; it is below the offset if one cannot.
+// reach returns the offset up to which one can read from another. It returns a lower one if one cannot.
 func (m *logModel) reach(offset int64) int64 {
 	lost, kept := m.hole()
 	switch {
 	case offset < m.begin:
-		return -2 // below every offset that is asked for
+		return -2 // below every requested offset
 	case lost == kept || offset >= kept:
 		return int64(len(m.all))
 	case offset < lost:
@@ -152,7 +152,7 @@ func (m *logModel) checkRanges(t *rapid.T, l *OutputLog) {
 	}
 }
 
-// checkTranscript: each run of omitted bytes is one marker.
+// checkTranscript checks that each run of omitted bytes is one marker.
 func (m *logModel) checkTranscript(t *rapid.T, l *OutputLog, limit int) {
 	lost, kept := m.hole()
 	total := int64(len(m.all))

@@ -20,7 +20,7 @@ func spelled(chunks []Chunk) string {
 	return strings.Join(parts, ", ")
 }
 
-// logOf makes a log that keeps 4 bytes for ever, then the last 8 in at most 3 chunks.
+// logOf makes a log that always keeps the first 4 bytes, and the last 8 in at most 3 chunks.
 func logOf(chunks ...string) *OutputLog {
 	l := newOutputLog(Position{}, 4, 8, 3)
 	for _, chunk := range chunks {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// moreRead is the size of a read from which on more is likely to wait: the kernel hands out a PTY's output in pieces
+	// moreRead is the size of a read after which more bytes are likely to wait: the kernel hands out a PTY's output in pieces
 	// of at most 4,095 bytes.
 	moreRead = 1 << 10
 	// A child floods when it has written floodBytes within floodTime.
@@ -20,7 +20,7 @@ const (
 	maxResting = 4
 )
 
-// pace knows whether a child floods, and reads accordingly.
+// pace detects a child that floods, and reads accordingly.
 type pace struct {
 	began time.Time
 	bytes int
@@ -28,8 +28,8 @@ type pace struct {
 
 func (p *pace) floods() bool { return p.bytes >= floodBytes }
 
-// fill reads once if there is little, and until nothing waits if there is much. For a flooding child it rests when
-// nothing waits, so that a batch is worth the wake-up that it costs its receiver.
+// fill reads once if little waits, and until nothing waits if much does. For a flooding child it rests when nothing waits,
+// so that a batch is worth the wake-up that it costs its receiver.
 func (p *pace) fill(fd int, buffer []byte) (int, error) {
 	total, rests := 0, 0
 	floods := p.floods()
@@ -45,7 +45,7 @@ func (p *pace) fill(fd int, buffer []byte) (int, error) {
 			return 0, err
 		case n <= 0:
 			p.count(total)
-			return total, nil // the error comes again
+			return total, nil // the next read returns the error again
 		}
 		total += n
 		if n < moreRead && !floods {
@@ -56,7 +56,7 @@ func (p *pace) fill(fd int, buffer []byte) (int, error) {
 	return total, nil
 }
 
-// count forgets what is older than floodTime.
+// count adds a read, and forgets those that are older than floodTime.
 func (p *pace) count(n int) {
 	if now := time.Now(); now.Sub(p.began) > floodTime {
 		p.began, p.bytes = now, 0

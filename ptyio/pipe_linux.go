@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPipe makes a pipe of which the host's end waits on Go's poller and the child's does not. os.Pipe registers both
-// there, and what the child gets would have to be taken off again: a dozen system calls for each command.
+// openPipe makes a pipe. The host's end waits on Go's poller, and the child's end does not. os.Pipe would register both
+// ends, and undoing that for the child's end takes a dozen system calls for each command.
 func openPipe(hostWrites bool) (read, write *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -24,7 +24,7 @@ func openPipe(hostWrites bool) (read, write *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
 }
 
-// openNull opens the null device, which no poller takes.
+// openNull opens the null device, which cannot be on a poller.
 func openNull() (*os.File, error) {
 	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

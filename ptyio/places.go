@@ -7,16 +7,17 @@ import (
 
 // places bounds concurrent operations that can occupy a thread each, because Go never frees threads.
 //
-// A look that takes long has its thread already. It gives its place back, and lends another one until it answers. So hanging
-// looks let as many others through, and a look that does not hang waits for only a few longLooks.
+// A look at a file system may hang, and its thread with it. After longLook it gives its place back and lends one more place
+// until it answers. So each hanging look lets two others go on, and a look that does not hang waits only a few times
+// longLook, even if many before it hang.
 type places struct {
-	// mu guards two words and a queue for an instant; a message would need a goroutine that never ends.
+	// mu guards two words and a queue for an instant. A message would need a goroutine that never ends.
 	mu      sync.Mutex
-	room    int // places that are free; negative while looks that took long have answered and theirs are in use
+	room    int // free places; negative if a lent place is taken away while it is in use
 	waiting []chan struct{}
 }
 
-// longLook is how long a look holds its place. One at a file system that answers takes a hundredth.
+// longLook is how long a look keeps its place. A look at a file system that answers takes a hundredth of it.
 const longLook = 10 * time.Millisecond
 
 func newPlaces(count int) *places { return &places{room: count} }

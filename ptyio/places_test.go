@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// state is how many places are free and how many wait.
+// state returns how many places are free and how many callers wait.
 func (p *places) state() (room, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,12 +33,12 @@ func TestLooksThatDoNotAnswerHardlyKeepOthersWaiting(t *testing.T) {
 	took := time.Since(begin)
 	over()
 	t.Logf("%d looks that do not answer delayed another by %v", dead, took)
-	if took > dead*longLook/2/3 { // one after the other they would take all of it
+	if took > dead*longLook/2/3 { // if they had to wait for each other, they would take all of it
 		t.Errorf("it waited for %v", took)
 	}
 	close(answer)
 	all.Wait()
-	late := time.Now().Add(10 * time.Second) // the last timers may still be at it
+	late := time.Now().Add(10 * time.Second) // the last timers may still have to run
 	for room, waiting := p.state(); room != 2 || waiting != 0; room, waiting = p.state() {
 		if time.Now().After(late) {
 			t.Fatalf("%d places are free, and %d wait", room, waiting)

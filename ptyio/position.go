@@ -6,9 +6,9 @@ type Position struct {
 	Seq    uint64 // the number of the last chunk before it; 0 if there is none
 }
 
-// Skip says that the output up to a position was lost before it could come here, and returns how much that is. The next
-// chunk comes behind the position; numbers never go back, though. The head is closed where it is, and what was kept behind
-// it is dropped. A position that is not ahead of Total is ignored.
+// Skip says that the output up to a position was lost before it reached this log, and returns how much that is. The next
+// chunk follows the position. Chunk numbers never go back. The head stays as it is, even if it is not full, and the bytes
+// kept after it are dropped. Skip ignores a position that is not ahead of Total.
 func (l *OutputLog) Skip(to Position) (lost int64) {
 	lost = to.Offset - l.total
 	if lost <= 0 {

@@ -14,16 +14,17 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// opening bounds the spawns that look for their programs, or open their terminals and pipes, at once: each can take a
-// thread, which Go never gives back. Opening cannot hang; a look that takes long no longer counts.
+// opening bounds how many spawns at once may look for their programs, or open their terminals and pipes: each can take a
+// thread, which Go never gives back. Opening cannot hang. A look that takes long no longer counts.
 var opening = newPlaces(2)
 
 // looking bounds the concurrent looks at file systems. A look at one that does not answer occupies a thread and cannot be
 // ended. If that many hang, all others have to wait.
 var looking = make(chan struct{}, 256)
 
-// look runs at, which may have to wait for a file system, in a goroutine of its own. File systems may not answer, so if ctx ends
-// first, look returns and the goroutine goes on. at must therefore not use memory of the caller, such as the lists of a launch.
+// look calls at, which may have to wait for a file system, in a goroutine of its own. File systems may not answer. If ctx
+// ends first, look returns and the goroutine goes on, so at must not use memory of the caller, such as the lists of a
+// launch.
 func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, error) {
 	done := make(chan struct{})
 	var found T
@@ -49,7 +50,7 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 	}
 }
 
-// reached finds the program of a launch, and returns when its file system and those of the directory and the sandbox have
+// reached finds the program of a launch. It returns when the file systems of the program, the directory and the sandbox have
 // answered.
 func reached(ctx context.Context, launch Launch) (string, error) {
 	name, dir, path, sandbox := launch.Argv[0], launch.Dir, SearchPath(launch.Env), launch.Sandbox
@@ -135,7 +136,7 @@ func findProgram(name, dir, path string) (string, error) {
 		Detail: "no such program in PATH " + path + "; install it or give its full path"}
 }
 
-// within leaves "link/.." to the kernel, for which it is not nothing.
+// within joins the paths but keeps "link/..", which the kernel resolves through the link.
 func within(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -143,7 +144,8 @@ func within(dir, path string) string {
 	return dir + "/" + path
 }
 
-// SearchPath is the PATH of an environment: the first, which is the one a C library finds, or a usual one if there is none.
+// SearchPath returns the PATH of an environment. If there are several it is the first, which a C library finds too; if there
+// is none it is a usual one.
 func SearchPath(env []string) string {
 	for _, entry := range env {
 		if value, found := strings.CutPrefix(entry, "PATH="); found {

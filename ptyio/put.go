@@ -9,14 +9,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// put writes the rest of an item as far as it is taken before its deadline, or until it is discarded.
+// put writes the rest of an item, until all of it is taken, the deadline is over, or it is discarded.
 func (in *input) put(item *inputItem) error {
 	raw, err := in.file.SyscallConn()
 	if err != nil {
 		return closedError(item.op())
 	}
 	in.mu.Lock()
-	if !item.discarded { // what discards it sets a deadline that is over
+	if !item.discarded { // the goroutine that discards an item sets a deadline in the past, which must stay
 		_ = in.file.SetWriteDeadline(item.deadline)
 	}
 	in.mu.Unlock()
@@ -41,8 +41,9 @@ func (in *input) put(item *inputItem) error {
 	}
 }
 
-// attempt writes what is taken without waiting, and reports whether that was the last of it. The descriptor does not block;
-// so each write is made, and counted, under the lock: its holder knows what has gone out, and that no more will.
+// attempt writes the bytes that are taken without waiting, and reports whether it is over: all are taken, or an error came.
+// The descriptor does not block, so each write can be made and counted under the lock. A goroutine that holds the lock knows
+// how much has gone out, and that nothing goes out meanwhile.
 func (in *input) attempt(fd int, item *inputItem) (over bool, err error) {
 	for {
 		n, err := in.writeOnce(fd, item)
@@ -56,7 +57,7 @@ func (in *input) attempt(fd int, item *inputItem) (over bool, err error) {
 	}
 }
 
-// writeOnce returns 0 when nothing is left to write.
+// writeOnce writes once. It returns 0 if nothing is left to write.
 func (in *input) writeOnce(fd int, item *inputItem) (int, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -83,7 +84,7 @@ func notTaken(item *inputItem) error {
 			item.taken, len(item.bytes)), Like: messages.LikeDeadlineExceeded}
 }
 
-// end sends the end of the input: a pipe is closed, a terminal in line mode gets the end-of-file character.
+// end ends the input: it closes a pipe, and sends the end-of-file character to a terminal in line mode.
 func (in *input) end(item *inputItem) error {
 	if !in.terminal {
 		in.refuse(&messages.Error{Code: messages.ErrStdinClosed, Detail: "the input was closed; nothing can be written any more"})
@@ -101,10 +102,10 @@ func (in *input) end(item *inputItem) error {
 			Detail: "the terminal is in raw mode, where there is no end-of-file character; tell the program to end in its own language, or signal it"}
 	}
 	item.rest = []byte{mode.eof}
-	if in.line.quoted { // the first would be taken literally
+	if in.line.quoted { // the line takes the first one literally
 		item.rest = append(item.rest, mode.eof)
 	}
-	if in.line.length > 0 || in.line.quoted { // the next only ends the unfinished line
+	if in.line.length > 0 || in.line.quoted { // the next one only ends the unfinished line
 		item.rest = append(item.rest, mode.eof)
 	}
 	in.line = line{}

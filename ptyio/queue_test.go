@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// pipeInput is the input of a child that reads when the test does.
+// pipeInput makes the input of a child. The test does the child's reading.
 func pipeInput(t *testing.T) (in *input, theirs *os.File) {
 	t.Helper()
 	theirs, ours, err := os.Pipe()
@@ -106,7 +106,7 @@ func TestAHostWithoutDescriptorsIsToldSoAndKeepsWhatItHad(t *testing.T) {
 	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) }()
 	for _, tty := range []bool{true, false} {
 		before := countDescriptors(t)
-		for room := range 7 { // what is still free when Spawn begins
+		for room := range 7 { // the number of descriptors that are free when Spawn begins
 			tight := syscall.Rlimit{Cur: uint64(before - 1 + room), Max: limit.Max}
 			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &tight); err != nil {
 				t.Fatal(err)

@@ -12,29 +12,28 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Resolver knows the machine on which a Spawner's children run, whether that is this one or another. Its methods may block,
-// fail with messages.ErrCancelled when ctx ends, and are safe for concurrent use. An error says that the machine could not
-// be asked, or why a program cannot be run. A missing file is not an error.
+// Resolver knows the machine on which a Spawner's children run, which may be another one. Its methods may block, and fail
+// with messages.ErrCancelled when ctx ends. They are safe for concurrent use. An error says that the machine could not be
+// asked, or why a program cannot be run. A missing file is not an error.
 type Resolver interface {
-	// Program is the file that execvp would execute there for name, with the directory and the PATH of the child: an absolute
-	// path if dir is one. Symbolic links are not followed. A name without a slash that is found nowhere is
-	// messages.ErrNoSuchProgram; one with a slash is not looked for.
+	// Program returns the file that execvp would execute on that machine for name, with the directory and the PATH of the
+	// child. The path is absolute if dir is. Symbolic links are not followed. If a name without a slash is not found, the error
+	// is messages.ErrNoSuchProgram. A name with a slash is not looked up.
 	Program(ctx context.Context, name, dir, path string) (string, error)
-	// UserShell is the shell that the machine's user database names for the user as whom commands run there; empty if it
-	// does not say.
+	// UserShell returns the shell of the user as whom commands run, from the machine's user database; empty if it names none.
 	UserShell(ctx context.Context) (string, error)
 	// IsFile reports whether there is a regular file at path, and IsDir whether there is a directory; links are followed.
 	IsFile(ctx context.Context, path string) (bool, error)
 	IsDir(ctx context.Context, path string) (bool, error)
-	// Environment is what the environment of commands there is made from, as BuildEnvironment wants it. The list is the caller's.
+	// Environment returns the environment of that machine, as the base for BuildEnvironment. The caller owns the list.
 	Environment(ctx context.Context) ([]string, error)
-	// TrustedDirs are the directories where only the machine's administrator puts programs, so that these are believed to be
-	// what their names say. The list is the caller's.
+	// TrustedDirs returns the directories in which only the machine's administrator puts programs. A program there is trusted
+	// to be what its name says. The caller owns the list.
 	TrustedDirs(ctx context.Context) ([]string, error)
 }
 
-// Local knows the machine this process runs on. Its looks at the file system are done in goroutines that are left alone if
-// ctx ends first, at most 256 at once.
+// Local returns the resolver for the machine that this process runs on. It looks at the file system in goroutines, at most
+// 256 at once. If ctx ends first, it leaves the goroutine behind.
 func Local() Resolver { return local{} }
 
 type local struct{}
@@ -77,14 +76,14 @@ func (local) TrustedDirs(context.Context) ([]string, error) {
 	return []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"}, nil
 }
 
-// ownShell is what the user database says about us. It is looked up once: many commands that start at once would each take
-// a thread to read the file.
+// ownShell is the shell that the user database has for this user. It is looked up once: otherwise many commands that start
+// at once would each take a thread to read the file.
 var ownShell = answer{there: make(chan struct{})}
 
 // answer is looked up once, in a goroutine of its own, so that each caller can stop waiting when its context ends.
 type answer struct {
 	once  sync.Once
-	there chan struct{} // closed when there is a text
+	there chan struct{} // closed when text is set
 	text  string
 }
 
@@ -108,7 +107,7 @@ func (a *answer) get(ctx context.Context, ask func() string) (string, error) {
 	}
 }
 
-// shellOf finds a user's shell in a file like /etc/passwd. The standard library does not tell it.
+// shellOf finds a user's shell in a file like /etc/passwd. The standard library does not return it.
 func shellOf(passwd io.Reader, uid int) string {
 	wanted := strconv.Itoa(uid)
 	for lines := bufio.NewScanner(passwd); lines.Scan(); {

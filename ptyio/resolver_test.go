@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// place makes a directory with a program, a file that is none, and a link to a directory.
+// place makes a directory with a program, a file that is not a program, and a link to a directory.
 func place(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestTheUserDatabaseNamesAShell(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsAskedForOnce, and who does not want to wait for it any more need not.
+// An answer is looked up once, and a caller can stop waiting for it.
 func TestAnAnswerIsAskedForOnce(t *testing.T) {
 	a := answer{there: make(chan struct{})}
 	gate, asked := make(chan struct{}), 0
@@ -131,7 +131,7 @@ func TestTheSearchPathIsTheFirst(t *testing.T) {
 	}
 }
 
-// foreign is a child of somebody else.
+// foreign is a child of another package.
 type foreign struct{ Child }
 
 type promptForeign struct{ foreign }

@@ -2,20 +2,20 @@ package ptyio
 
 import "slices"
 
-// pageItems is how many elements a full page of a ring has.
+// pageItems is the number of elements in a full page of a ring.
 const pageItems = 8 << 10
 
-// ring keeps the last elements pushed into it, at most budget. It starts without memory. Its first page doubles until it
-// is full; then pages are added one by one, and those at the front are used again at the end. So elements are not moved once
-// the first page is full, and further growth leaves no garbage.
+// ring keeps the last elements pushed into it, at most budget. It starts without memory. Its first page doubles until it is
+// full. Then it adds pages one by one, and pages that become free at the front are used again at the end. So elements are
+// not moved once the first page is full, and further growth leaves no garbage.
 type ring[T any] struct {
-	pages  [][]T // all full ones, except where there is only one
+	pages  [][]T // all of them full, except a single one
 	start  int   // the place of the oldest element in the first page
-	n      int   // how many elements there are
+	n      int   // the number of elements
 	budget int
 }
 
-// room is how many elements can be pushed before the oldest are dropped.
+// room is the number of elements that can be pushed before the oldest are dropped.
 func (r *ring[T]) room() int { return r.budget - r.n }
 
 // push adds elements at the end and returns how many it dropped: the oldest of the ring, then the first of p.
@@ -31,7 +31,7 @@ func (r *ring[T]) push(p []T) (dropped int) {
 	return dropped
 }
 
-// free is some room behind the newest element, for up to n more.
+// free returns room after the newest element, for up to n more.
 func (r *ring[T]) free(n int) []T {
 	page, at := (r.start+r.n)/pageItems, (r.start+r.n)%pageItems
 	switch {
@@ -39,7 +39,7 @@ func (r *ring[T]) free(n int) []T {
 		r.pages = [][]T{make([]T, min(n, pageItems))}
 	case page == len(r.pages):
 		r.pages = append(r.pages, make([]T, pageItems))
-	case page == 0 && at == len(r.pages[0]): // it is not full yet
+	case page == 0 && at == len(r.pages[0]): // the first page is not full yet
 		bigger := make([]T, min(max(at+n, 2*at), pageItems))
 		copy(bigger, r.pages[0])
 		r.pages[0] = bigger
@@ -56,22 +56,22 @@ func (r *ring[T]) drop(n int) {
 		return
 	}
 	if gone := r.start / pageItems; gone > 0 {
-		slices.Reverse(r.pages[:gone]) // rotate: the front goes to the end
+		slices.Reverse(r.pages[:gone]) // rotate: the free pages go to the end
 		slices.Reverse(r.pages[gone:])
 		slices.Reverse(r.pages)
 		r.start %= pageItems
 	}
 }
 
-// shrink frees the pages after the newest element except one. It is for a ring that has dropped much and will not grow again
-// soon.
+// shrink frees the pages after the newest element except one. Call it on a ring that has dropped much and will not grow
+// again soon.
 func (r *ring[T]) shrink() {
 	if spare := (r.start+r.n)/pageItems + 2; spare < len(r.pages) {
 		r.pages = slices.Clip(slices.Delete(r.pages, spare, len(r.pages)))
 	}
 }
 
-// at is the element i, counted from the oldest.
+// at returns element i, counted from the oldest.
 func (r *ring[T]) at(i int) T {
 	i += r.start
 	return r.pages[i/pageItems][i%pageItems]
@@ -89,7 +89,7 @@ func (r *ring[T]) appendTo(dst []T, i, j int) []T {
 	return dst
 }
 
-// slots is how many elements there is memory for.
+// slots is the number of elements for which there is memory.
 func (r *ring[T]) slots() (n int) {
 	for _, page := range r.pages {
 		n += len(page)

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// fewBytes is the size below which a piece is copied: sharing it would save less than its segment costs.
+	// fewBytes is the size below which a piece is copied: the segment for a shared piece would cost more than sharing saves.
 	fewBytes = 1 << 10
 	// segmentSize is the memory of a segment without its bytes.
 	segmentSize = 32
-	// fewSegments is the length up to which a list may grow however few segments are in use.
+	// fewSegments is the length that a list may always have, however few segments are in use.
 	fewSegments = 16
 )
 
@@ -26,19 +26,19 @@ const (
 type rope struct {
 	segments []segment // those from first on are in use
 	first    int
-	skip     int // how many bytes of the first segment were dropped
-	n        int // how many bytes there are
+	skip     int // the number of bytes of the first segment that were dropped
+	n        int // the number of bytes
 	budget   int
 	behind   int  // the memory behind the bytes of all segments
-	open     bool // the last segment is our own, and more may be put behind it
+	open     bool // the last segment is our own, and more bytes may be added to it
 }
 
 type segment struct {
 	bytes []byte
-	end   int64 // how many bytes the rope had got when it ended
+	end   int64 // the number of bytes that the rope had got when it ended
 }
 
-// room is how many bytes can be pushed before the oldest are dropped.
+// room is the number of bytes that can be pushed before the oldest are dropped.
 func (r *rope) room() int { return r.budget - r.n }
 
 // push adds bytes at the end and returns how many it dropped: the oldest of the rope, then the first of p.
@@ -62,7 +62,7 @@ func (r *rope) push(p []byte) (dropped int) {
 	return dropped
 }
 
-// gather copies a few bytes behind others, into a segment that they share.
+// gather copies a few bytes into the last segment, after other small pieces.
 func (r *rope) gather(p []byte) {
 	if !r.open || len(r.last().bytes)+len(p) > messages.MaxOutputDelta {
 		r.add(bytes.Clone(p))
@@ -102,7 +102,7 @@ func (r *rope) drop(n int) {
 	for s := &r.segments[r.first]; r.skip >= len(s.bytes); s = &r.segments[r.first] {
 		r.skip -= len(s.bytes)
 		r.behind -= cap(s.bytes)
-		*s = segment{} // or the garbage collector would keep the bytes
+		*s = segment{} // otherwise the garbage collector would keep the bytes
 		r.first++
 	}
 	if live := r.segments[r.first:]; cap(r.segments) > 4*len(live)+fewSegments {

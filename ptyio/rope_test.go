@@ -12,19 +12,19 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// held is the memory that a rope refers to, counted piece by piece.
+// held returns the memory that a rope refers to, counted piece by piece.
 func held(r *rope) int {
 	total := cap(r.segments) * int(unsafe.Sizeof(segment{}))
-	for _, s := range r.segments[:cap(r.segments)] { // also what is no longer, or not yet, in use
+	for _, s := range r.segments[:cap(r.segments)] { // with the segments that are no longer, or not yet, in use
 		total += cap(s.bytes)
 	}
 	return total
 }
 
-// bound is what n bytes may cost.
+// bound is the memory that n bytes may cost.
 func bound(n int) int { return n + n/2 + 2*messages.MaxOutputDelta }
 
-// checkRope compares a rope with the bytes it should have, and its memory with what it may cost.
+// checkRope compares a rope with the bytes that it should have, and its memory with the bound.
 func checkRope(t rapid.TB, r *rope, want []byte) {
 	t.Helper()
 	if r.n != len(want) || !bytes.Equal(r.appendTo(nil, 0, r.n), want) {
@@ -35,7 +35,7 @@ func checkRope(t rapid.TB, r *rope, want []byte) {
 	}
 }
 
-// sizes are those of pieces around everything that makes a difference.
+// sizes has the size of a piece at each limit, and its neighbours.
 var sizes = []int{0, 1, 2, 63, fewBytes - 1, fewBytes, 4096, messages.MaxOutputDelta - 1, messages.MaxOutputDelta, messages.MaxOutputDelta + 1, 40_000}
 
 func TestARopeIsAQueueWithABound(t *testing.T) {
@@ -73,7 +73,7 @@ func TestARopeIsAQueueWithABound(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptIsShared: a delta costs its bytes once, however many keep it.
+// A delta costs its bytes once, however many holders keep it.
 func TestWhatIsKeptIsShared(t *testing.T) {
 	delta := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
 	l, unread := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
@@ -92,7 +92,7 @@ func TestWhatIsKeptIsShared(t *testing.T) {
 	}
 }
 
-// TestARopeLeavesWhatItSharesAlone: nothing is put behind it, even where its owner has left room.
+// A rope adds nothing to a shared piece, even if the owner of the piece has left room.
 func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
 	shared, small := bytes.Repeat([]byte("a"), 2*fewBytes), []byte("b")
 	r := rope{budget: 1 << 20}
@@ -105,7 +105,7 @@ func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
 	checkRope(t, &r, slices.Concat(small, shared[:fewBytes], small))
 }
 
-// TestARopeKeepsNoPartOfSomethingBigger, because the rest of it would be held and not be counted.
+// A rope copies a part of a larger piece. Otherwise the rest of the piece would be held without being counted.
 func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
 	big := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
 	r := rope{budget: 2 * fewBytes}
@@ -115,7 +115,7 @@ func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTheWorstOutput: what is behind a log and an unread buffer stays in bounds for pieces of every shape.
+// The memory behind a log and an unread buffer stays in bounds for pieces of every shape.
 func TestMemoryOfTheWorstOutput(t *testing.T) {
 	for name, shape := range map[string][]int{
 		"one byte each":             {1},

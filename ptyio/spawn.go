@@ -12,10 +12,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Starter is the part in which spawners differ: how they fork and how they keep the tree. Spawn adds everything about bytes.
+// Starter is the part in which spawners differ: how they fork and how they keep track of the tree. Spawn adds everything
+// about bytes.
 type Starter interface {
 	// Start executes the leader in a kernel session of its own. The error is the kernel's errno, or better a *StepError, or
-	// ctx's, or a *messages.Error. The files stay the caller's.
+	// that of ctx, or a *messages.Error. The caller still owns the files.
 	Start(ctx context.Context, start Start) (Leader, error)
 }
 
@@ -30,27 +31,28 @@ type Start struct {
 	Grace     time.Duration
 	Sandbox   Enclosure // nil for none
 	Limits    messages.Limits
-	// Exited and TreeEnded are called once each, in this order, from any goroutine; between them Background, with the
-	// number of processes that the leader left behind, if there are any. They do not block.
+	// Exited and TreeEnded are called once each, in this order, from any goroutine. If the leader left processes behind,
+	// Background is called between them with their number. They do not block.
 	Exited     func(status messages.ExitStatus, lost error)
 	Background func(count int)
 	TreeEnded  func(messages.TreeReport)
-	// Reached says, before Exited, that the tree has reached a limit, and ends it. Output and wall time are counted here.
+	// Reached says, before Exited, that the tree has reached a limit, and ends it. It is for the starter's own limits; this
+	// package counts output and wall time.
 	Reached func(messages.Limit)
 }
 
-// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. One
-// whose calls return at once is also a Prompt.
+// Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. A
+// Leader whose calls return at once is also a Prompt.
 type Leader interface {
 	PID() int
-	// Signal reaches the members of the tree that are in the process group, or all of them if group is zero.
+	// Signal sends sig to the members of the tree that are in the process group, or to all of them if group is zero.
 	Signal(sig syscall.Signal, group int) error
 	EndTree(grace time.Duration)
-	// Enforced is what is enforced for it; nil where nothing was to be.
+	// Enforced says what is enforced for the child; nil if nothing was to be enforced.
 	Enforced() *messages.Enforcement
 }
 
-// Spawn starts a child through a starter. Spawners are made with it.
+// Spawn starts a child with the help of a starter. Spawners are implemented with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	if err := validate(launch); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func prepare(launch Launch, program string) Start {
 		Sandbox: launch.Sandbox, Limits: launch.Limits}
 }
 
-// startError turns what a starter said into a sentence.
+// startError turns the error of a starter into a sentence.
 func startError(launch Launch, program string, err error) error {
 	if typed, ok := errors.AsType[*messages.Error](err); ok {
 		return typed
@@ -111,7 +113,7 @@ func startError(launch Launch, program string, err error) error {
 		return dirError(launch.Dir, step.Errno)
 	case !step.aboutProgram():
 		return openError(program, err)
-	case step == nil: // the kernel does not tell a missing directory from a missing program
+	case step == nil: // the kernel has the same error for a missing directory and a missing program
 		if err := checkDir(launch.Dir); err != nil {
 			return err
 		}

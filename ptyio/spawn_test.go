@@ -64,7 +64,7 @@ func TestAProgramSeesTheNameItIsGiven(t *testing.T) {
 	})
 }
 
-// programs makes dir/{a,b}/tool, of which only the one in b can be executed, and dir/link, which leads to dir/a.
+// programs makes dir/{a,b}/tool, of which only the one in b can be executed, and dir/link, a link to dir/a.
 func programs(t *testing.T) string {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a/tool": 0o644, "b/tool": 0o755} {
@@ -156,7 +156,7 @@ func TestWhatCannotBeExecutedIsATypedErrorAndLeavesNothing(t *testing.T) {
 		"an empty command": {with(same), messages.ErrInvalidRequest, "empty"},
 	}
 	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		start(t, spawner, launch(tty, "/bin/true")).awaitEnd(t) // the warden's own descriptors exist from now on
+		start(t, spawner, launch(tty, "/bin/true")).awaitEnd(t) // the warden opens its own descriptors before the test counts them
 		var before int
 		eventually(t, "the descriptors of the first child are closed", func() bool {
 			last := before
@@ -265,13 +265,13 @@ func TestInheritedDescriptorsArriveAndOnlyThey(t *testing.T) {
 			t.Errorf("read %q", got[:n])
 		}
 		r.awaitEnd(t)
-		if listed := strings.TrimSpace(r.text()); listed != "0 1 2 3 5 9" { // 3 is the folder that ls reads
+		if listed := strings.TrimSpace(r.text()); listed != "0 1 2 3 5 9" { // 3 is the directory that ls reads
 			t.Errorf("descriptors %q", listed)
 		}
 	})
 }
 
-// TestTheResolverFindsWhatTheSpawnerRuns, and the holder of a child need not wait for it.
+// The resolver finds the program that the spawner runs, and calls to the child return at once.
 func TestTheResolverFindsWhatTheSpawnerRuns(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		l := launch(false, "planted")

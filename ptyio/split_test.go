@@ -19,7 +19,7 @@ func deltasOf(s *Splitter, batch string) []string {
 	return deltas
 }
 
-// lengths spells the sizes of deltas.
+// lengths writes the sizes of deltas as text.
 func lengths(deltas []string) string {
 	sizes := make([]int, len(deltas))
 	for i, d := range deltas {
@@ -110,7 +110,7 @@ func TestSplitterJoinsACharacterThatCameInPieces(t *testing.T) {
 		{"", nil, 2},
 		{"\x98", nil, 3},
 		{"\x80cd\xc3", []string{"😀cd"}, 1},
-		{"\xc3", []string{"\xc3"}, 1}, // the first was none after all
+		{"\xc3", []string{"\xc3"}, 1}, // the first byte did not begin a character after all
 		{"\xa9", []string{"é"}, 0},
 	} {
 		got := deltasOf(&s, step.push)
@@ -144,13 +144,13 @@ func TestSplitterKeepsNothingOfABatch(t *testing.T) {
 		clear(batch)
 	}
 	rest := s.Flush()
-	deltasOf(&s, "\xff\xff\xe2") // must not reach the flushed delta
+	deltasOf(&s, "\xff\xff\xe2") // this must not change the flushed delta
 	if got, want := string(append(out, rest...)), "ab€cd"+strings.Repeat("x", 9000)+"\xe2"; got != want {
 		t.Errorf("got %.20q…, want %.20q…", got, want)
 	}
 }
 
-// checkSplitter pushes the batches, with a Flush behind those that flush selects, and checks what must always hold.
+// checkSplitter pushes the batches, with a Flush after those that flush selects, and checks the rules that always hold.
 func checkSplitter(t rapid.TB, batches [][]byte, flush func(i int) bool) {
 	t.Helper()
 	var s Splitter

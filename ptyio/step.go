@@ -2,7 +2,7 @@ package ptyio
 
 import "syscall"
 
-// StepError is an errno of Starter.Start that is known to be of one step on the way to the program.
+// StepError is an errno of Starter.Start, with the step of the start that failed.
 type StepError struct {
 	Step  string // such as "chdir" or "execve"
 	Errno syscall.Errno
@@ -10,11 +10,11 @@ type StepError struct {
 
 func (e *StepError) Error() string { return e.Step + ": " + e.Errno.Error() }
 
-// Unwrap is the errno.
+// Unwrap returns the errno.
 func (e *StepError) Unwrap() error { return e.Errno }
 
-// aboutProgram reports whether an errno can be the program's: it is that of the execution, or of an unknown step.
+// aboutProgram reports whether the errno may concern the program: the step is the execution, or is not known.
 func (e *StepError) aboutProgram() bool { return e == nil || e.Step == "execve" }
 
-// aboutDir reports whether it is the directory's.
+// aboutDir reports whether the errno concerns the directory.
 func (e *StepError) aboutDir() bool { return e != nil && e.Step == "chdir" }

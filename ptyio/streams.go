@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// child is a leader with its bytes. The fields are set before Spawned is delivered and not changed afterwards.
+// child is a leader with its bytes. The fields are set before Spawned is delivered and do not change afterwards.
 type child struct {
 	launch   Launch
 	leader   Leader
@@ -23,14 +23,15 @@ type child struct {
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered
-	ended     chan struct{} // closed before TreeEnded is delivered, so that its receiver finds the child over
+	ended     chan struct{} // closed before TreeEnded is delivered: its receiver must find that the child is over
 	abandoned chan struct{}
 	abandon   sync.Once
 
 	bounds bounds
 
-	// The number of streams that have not drained, plus one until the leader exits, and the number of open streams. The
-	// goroutine that brings one to zero delivers the event. A message would need a goroutine to receive it.
+	// undrained is the number of streams that have not drained, plus one until the leader exits; opened is the number of open
+	// streams. The goroutine that brings one of them to zero delivers its event. A message would need a goroutine to receive
+	// it.
 	undrained, opened atomic.Int32
 }
 
@@ -40,33 +41,33 @@ type stream struct {
 	name    messages.Stream
 	file    *os.File
 	credits chan struct{} // one token for each batch that may still be handed out
-	turns   []*turn       // of batches that were handed out; some have been given back
+	turns   []*turn       // turns of batches that were handed out; some have been given back
 	pace    pace
 
-	// What one attempt to read found.
+	// The result of the last attempt to read.
 	buffer *[MaxBatch]byte
 	n      int
 	err    error
 
 	phase   phase
-	until   time.Time // the end of the wait that belongs to the phase
+	until   time.Time // the end of the phase
 	since   int       // bytes read in this phase
 	drained bool
 	looking bool      // the attempt does not wait
 	armed   time.Time // the descriptor's read deadline, as far as we set it
 }
 
-// phase is what a reader knows of its child.
+// phase is what a reader knows about its child.
 type phase int
 
 const (
 	running phase = iota
-	exited        // the leader is dead
-	ended         // the whole tree is
+	exited        // the leader has exited
+	ended         // the whole tree has ended
 )
 
-// kernelHolds is the most a pipe of an ordinary user holds (fs.pipe-max-size); a terminal holds 12 KiB. Once so much was
-// read after a process died, what it wrote has been read, however much others keep writing.
+// kernelHolds is the most that a pipe of an ordinary user holds (fs.pipe-max-size); a terminal holds 12 KiB. When so much
+// was read after a process has died, everything that it wrote has been read, even if others keep writing.
 const kernelHolds = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([MaxBatch]byte) }}
@@ -102,7 +103,7 @@ func (s *stream) run() {
 		err := raw.Read(try)
 		if s.n > 0 {
 			s.deliver()
-			if s.n < moreRead { // a receiver that waits for a few bytes goes first; a look for more can wait
+			if s.n < moreRead { // a receiver that waits for a few bytes gets them before another attempt
 				runtime.Gosched()
 			}
 		} else {
@@ -122,7 +123,7 @@ func (s *stream) run() {
 	}
 }
 
-// try reads once the descriptor may have something. It holds a buffer only while it does, so that an idle child has none.
+// try reads when the descriptor may have bytes. It holds a buffer only then, so an idle child has none.
 func (s *stream) try(fd uintptr) bool {
 	buffer := buffers.Get().(*[MaxBatch]byte)
 	s.n, s.err = s.pace.fill(int(fd), buffer[:])
@@ -155,7 +156,7 @@ func (s *stream) deliver() {
 	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], owner: b})
 }
 
-// takeCredit waits for credit. The time it waits does not count against the phase.
+// takeCredit waits for credit. The waiting time does not count against the phase.
 func (s *stream) takeCredit() bool {
 	select {
 	case <-s.credits:
@@ -206,13 +207,13 @@ func (s *stream) enterNextPhase() bool {
 	}
 }
 
-// arm sets the deadline of the phase. After the deadline the reader takes the remaining bytes without waiting, because on a
-// busy machine it may not have run before. Only an empty descriptor, or more bytes than a dead process can have left, ends
-// the phase.
+// arm sets the deadline of the phase. After the deadline the reader takes the remaining bytes without waiting: on a busy
+// machine it may not have run before. The phase ends only when the descriptor is empty, or when more was read than a dead
+// process can have left.
 func (s *stream) arm() {
 	deadline, waits := time.Time{}, s.phase == ended || s.phase == exited && !s.drained
 	s.looking = waits && !time.Now().Before(s.until)
-	if waits && !s.looking { // a deadline that is over would forbid even to try
+	if waits && !s.looking { // with a deadline in the past, reads fail at once
 		deadline = s.until
 	}
 	if !deadline.Equal(s.armed) {
@@ -228,14 +229,14 @@ func (s *stream) reportDrained() {
 	}
 }
 
-// countDrained is called by each stream, and by the leader's exit, because Drained never comes before Exited.
+// countDrained is called by each stream and by the leader's exit, so that Drained never comes before Exited.
 func (c *child) countDrained() {
 	if c.undrained.Add(-1) == 0 {
 		c.launch.Events(Drained{})
 	}
 }
 
-// close ends the stream. Drained goes out before Closed, so that nothing follows Closed but what the leader's exit brings.
+// close ends the stream. Drained goes out before Closed. So only the events of the leader's exit can follow Closed.
 func (s *stream) close() {
 	c := s.child
 	for _, t := range s.turns {

@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// mark is where a chunk began and on which stream: the low 30 bits of the offset, then 2 bits of index into streams.
+// mark says where a chunk began and on which stream: the low 30 bits of the offset, then a 2-bit index into streams.
 type mark uint32
 
 const (
@@ -29,29 +29,29 @@ func newMark(stream messages.Stream, offset int64) mark {
 
 func (m mark) stream() messages.Stream { return streams[m&(1<<markStreamWidth-1)] }
 
-// stretch is a run of output without a hole, with a mark for each chunk that has a byte in it. When it is full it drops
-// its oldest bytes. The first chunk may have begun earlier than the first byte.
+// stretch is a run of output without a hole, with a mark for each chunk that has a byte in it. A full stretch drops its
+// oldest bytes, so its first chunk may have begun before its first byte.
 type stretch struct {
 	bytes rope
 	marks ring[mark]
-	end   int64  // the offset behind the last byte
+	end   int64  // the offset after the last byte
 	last  uint64 // the number of the last chunk
 }
 
-// newStretch makes an empty stretch behind a position.
+// newStretch makes an empty stretch after a position.
 func newStretch(from Position, maxBytes, maxChunks int) stretch {
 	return stretch{bytes: rope{budget: maxBytes}, marks: ring[mark]{budget: maxChunks}, end: from.Offset, last: from.Seq}
 }
 
-// append adds a chunk, or the rest of one, that ends at the offset end.
+// append adds a chunk, or the rest of one. end is the offset after it.
 func (s *stretch) append(seq uint64, m mark, p []byte, end int64) {
 	s.marks.push([]mark{m})
 	s.bytes.push(p)
 	s.last, s.end = seq, end
-	if gone := s.chunkStart(0) - s.first(); gone > 0 { // the oldest mark had to make room
+	if gone := s.chunkStart(0) - s.first(); gone > 0 { // the oldest mark was dropped, so its bytes have to go
 		s.bytes.drop(int(gone))
 	}
-	for s.marks.n > 1 && s.chunkStart(1) <= s.first() { // the oldest bytes had to make room
+	for s.marks.n > 1 && s.chunkStart(1) <= s.first() { // the oldest bytes were dropped, so their marks have to go
 		s.marks.drop(1)
 	}
 	s.marks.shrink()
@@ -60,23 +60,23 @@ func (s *stretch) append(seq uint64, m mark, p []byte, end int64) {
 // first is the offset of the first byte.
 func (s *stretch) first() int64 { return s.end - int64(s.bytes.n) }
 
-// firstSeq is the number of the chunk that holds the first byte.
+// firstSeq is the number of the chunk with the first byte.
 func (s *stretch) firstSeq() uint64 { return s.last + 1 - uint64(s.marks.n) }
 
-// chunkStart is the offset at which the chunk i of this stretch began. All of them began less than 1 GiB before the
-// end, so the low bits that a mark holds are enough.
+// chunkStart returns the offset at which chunk i of this stretch began. All chunks began less than 1 GiB before the end, so
+// the low bits in a mark are enough.
 func (s *stretch) chunkStart(i int) int64 {
 	start := int64(s.marks.at(i) >> markStreamWidth)
 	return s.end - (s.end-start)&markOffsetMask
 }
 
-// chunkAt is the index of the chunk that holds the offset, which lies in this stretch.
+// chunkAt returns the index of the chunk with the given offset, which must be in this stretch.
 func (s *stretch) chunkAt(offset int64) int {
 	return sort.Search(s.marks.n, func(i int) bool { return s.chunkStart(i) > offset }) - 1
 }
 
-// read appends the bytes between two offsets that are in this stretch to buf, which has room for them, and the chunks
-// they make to chunks. A chunk that was split over two stretches becomes one again.
+// read appends the bytes between two offsets of this stretch to buf, which has room for them, and their chunks to chunks. A
+// chunk that was split over two stretches becomes one again.
 func (s *stretch) read(chunks []Chunk, buf []byte, from, to int64) ([]Chunk, []byte) {
 	from, to = max(from, s.first()), min(to, s.end)
 	for i := s.chunkAt(from); from < to; i++ {
@@ -97,7 +97,7 @@ func (s *stretch) read(chunks []Chunk, buf []byte, from, to int64) ([]Chunk, []b
 	return chunks, buf
 }
 
-// appendBytes appends the bytes between two offsets that are in this stretch.
+// appendBytes appends the bytes between two offsets of this stretch.
 func (s *stretch) appendBytes(dst []byte, from, to int64) []byte {
 	from, to = max(from, s.first()), min(to, s.end)
 	if from >= to {

@@ -10,10 +10,10 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// openPTY opens a terminal whose master waits on Go's poller.
+// openPTY opens a terminal. Its master waits on Go's poller.
 //
-// creack/pty reads the descriptor with Fd, which puts the master into blocking mode for good: every waiting read would
-// cost a thread and Close would not wake it. So the master is a duplicate that is wrapped anew.
+// creack/pty calls Fd, which puts the master into blocking mode for good: every waiting read would cost a thread, and Close
+// would not wake it. So the master is duplicated, and the duplicate is wrapped again.
 func openPTY(size messages.Size) (master, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
@@ -41,8 +41,8 @@ func openPTY(size messages.Size) (master, slave *os.File, err error) {
 	return master, slave, nil
 }
 
-// control runs an ioctl without taking the descriptor off the poller. The only failure of its own is os.ErrClosed, which
-// Go does not call so here.
+// control runs an ioctl without taking the descriptor off the poller. Its only error of its own is os.ErrClosed; callers
+// hold the file open.
 func control(file *os.File, do func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -61,7 +61,7 @@ func setSize(file *os.File, size messages.Size) error {
 	})
 }
 
-// takeUTF8 has the line editor of the kernel erase characters of several bytes as a whole.
+// takeUTF8 makes the kernel's line editor erase a character of several bytes as a whole.
 func takeUTF8(file *os.File) error {
 	return control(file, func(fd int) error {
 		mode, err := unix.IoctlGetTermios(fd, getTermios)

@@ -10,8 +10,8 @@ const (
 // noCharacter stands for a character that a terminal does not have (_POSIX_VDISABLE).
 const noCharacter = 0xff
 
-// discardUnread has nothing to do: TIOCSIG does it.
+// discardUnread does nothing: TIOCSIG discards the input.
 func discardUnread(int) {}
 
-// unreadInput is unknown.
+// unreadInput returns 0: the number is not known.
 func unreadInput(int) int { return 0 }

@@ -10,14 +10,14 @@ const (
 // noCharacter stands for a character that a terminal does not have (_POSIX_VDISABLE).
 const noCharacter = 0
 
-// discardUnread throws away what was written to a terminal and not read yet. TIOCSIG does not, and the master has no other
-// way to what the child's side holds.
+// discardUnread discards input that was written to a terminal and not read yet. TIOCSIG does not discard it, and the master
+// has no other way to reach what the child's side holds.
 func discardUnread(master int) {
 	onPeer(master, func(peer int) { _ = unix.IoctlSetInt(peer, unix.TCFLSH, unix.TCIFLUSH) })
 }
 
-// unreadInput is how many bytes the child could read, in line mode of whole lines. If there seem to be none it waits for
-// what the kernel is bringing: poll does. What has no room in the terminal's 4 KiB is not among them.
+// unreadInput returns how many bytes the child could read; in line mode only whole lines count. It polls first, because that
+// makes the kernel pass on bytes that are on the way. It does not count bytes that have no room in the terminal's 4 KiB.
 func unreadInput(master int) (n int) {
 	onPeer(master, func(peer int) {
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
@@ -26,7 +26,8 @@ func unreadInput(master int) (n int) {
 	return n
 }
 
-// onPeer opens the child's side of a terminal, which does not become ours. On a kernel before 4.13 it does nothing.
+// onPeer opens the child's side of a terminal for do. The terminal does not become our controlling terminal. On a kernel
+// before 4.13 it does nothing.
 func onPeer(master int, do func(peer int)) {
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER,
 		unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC)

@@ -11,12 +11,12 @@ import (
 const maxTurn = time.Millisecond
 
 // turns bounds the batches of flooding children that are handled at once to half the number of processors. More would keep
-// every processor busy without a pause, and Go checks its poller only in pauses, or after 10 ms. A process that waits for a
-// few bytes would then wait that long.
+// every processor busy without a pause, and Go checks its poller only in pauses, or after 10 ms. A goroutine that waits for
+// a few bytes would then wait that long.
 var turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// turn is one of them. It is given back once its batch has been handled, or else at the end of its stream, because an owner
-// that abandons a child need not release its batches, and all children share the turns.
+// turn is one of turns. It is given back when its batch has been handled, or at the latest at the end of its stream: an
+// owner that abandons a child need not release its batches, and all children share the turns.
 type turn struct{ back atomic.Bool }
 
 func (t *turn) giveBack() {
@@ -25,7 +25,8 @@ func (t *turn) giveBack() {
 	}
 }
 
-// takeTurn waits for a turn and returns nil if there was none. A child that is abandoned waits for none.
+// takeTurn waits for a turn, at most for maxTurn. It returns nil if none became free. It does not wait for a child that is
+// abandoned.
 //
 // A flood that had to wait also rests. Several floods together could keep a processor busy all the time; the host would use
 // up its share of it, and the kernel would make the whole host wait. Eight floods still reach some 600 MB/s.
@@ -56,7 +57,7 @@ func (s *stream) takeTurn() *turn {
 	return t
 }
 
-// batch is an Output's way back to its stream. Its methods are called one after the other.
+// batch leads an Output back to its stream. Its methods are called one after the other.
 type batch struct {
 	stream *stream
 	buffer *[MaxBatch]byte

@@ -55,8 +55,8 @@ func TestAnAbandonedChildWaitsForNoTurn(t *testing.T) {
 	}
 }
 
-// flooding is a stream that hands out batches with turns and gets none of them back. What is written to write goes through
-// it; it ends with abandon or with the end of that.
+// flooding is a stream that hands out batches with turns and gets none of them back. Bytes written to write go through it.
+// It ends with abandon or when write is closed.
 func flooding(t *testing.T) (write *os.File, batches <-chan Output, abandon func(), closed <-chan struct{}) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestTurnsComeBackFromStreamsWhoseBatchesDoNot(t *testing.T) {
 		for range Credits - 1 {
 			_, _ = write.WriteString("x")
 			batch := <-batches
-			defer func() { // too late, and for the second time
+			defer func() { // too late, and a second time
 				batch.Looked()
 				batch.Release()
 			}()
