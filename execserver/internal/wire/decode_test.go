@@ -47,6 +47,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		start(`,"sandbox":{"policy":{"type":"nope"},"dir":"/"}`): "nope",
 		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"/","network":false}`): "params.sandbox.network is not known",
 		start(`,"sandbox":{"policy":{"type":"read-only","deny":["/etc"]},"dir":"/"}`): "params.sandbox.policy.deny is not known",
+		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"/","least":"some"}`):  "some",
+		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"w"}`):                 "not an absolute path",
 		start(`,"limits":{"memory":5}`):                                               "params.limits.memory is not known",
 		start(`,"limits":{"memoryBytes":-5}`):                                         "negative",
 		start(`,"envPolicy":{"set":{"A":1}}`):                                         "params.envPolicy.set is not a string",

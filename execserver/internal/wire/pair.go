@@ -62,7 +62,14 @@ func (h *half) give(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (h *half) Ping(context.Context) error { return nil }
+func (h *half) Ping(context.Context) error {
+	select {
+	case <-h.ended:
+		return io.ErrClosedPipe
+	default:
+		return nil
+	}
+}
 
 func (h *half) Close() error {
 	h.closing.Do(func() { close(h.ended) })

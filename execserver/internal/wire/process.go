@@ -1,6 +1,12 @@
 package wire
 
-import "github.com/execbus/execbus/messages"
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+
+	"github.com/execbus/execbus/messages"
+)
 
 // Methods about processes. The last three requests are extensions that need not be asked for.
 const (
@@ -67,6 +73,16 @@ type Sandbox struct {
 	Least         messages.Assurance              `json:"least,omitempty"`
 	Additional    *messages.AdditionalPermissions `json:"additional,omitempty"`
 	AdditionalDir string                          `json:"additionalDir,omitempty"`
+}
+
+// Check implements Checker.
+func (s Sandbox) Check() error {
+	for _, dir := range []string{s.Dir, s.TempDir, s.AdditionalDir} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return fmt.Errorf("%.200q is not an absolute path", dir)
+		}
+	}
+	return cmp.Or(s.Policy.Check(), s.Least.Check())
 }
 
 // Size is that of a terminal.

@@ -1,0 +1,232 @@
+package execserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+)
+
+// connection is one client while it is connected.
+type connection struct {
+	server   *Server
+	wire     wire.Conn
+	ctx      context.Context // ends with the connection
+	stop     context.CancelFunc
+	over     chan struct{}  // closed when nothing of it runs any more
+	running  sync.WaitGroup // its goroutines
+	writing  chan struct{}  // holds one entry while somebody writes
+	buffer   []byte         // for the message that is written
+	requests chan struct{}  // holds one entry for each request that is not answered at once
+
+	// These belong to the goroutine that reads; requests that wait are begun there.
+	session     *session // nil before "initialize"
+	initialized bool
+	handshake   *time.Timer
+
+	// mu guards the processes that have something to send. They are marked in calls that must not block.
+	mu     sync.Mutex
+	marked map[*process]bool
+	queue  []*process
+	work   chan struct{} // has room for one entry: the queue is not empty
+}
+
+// errRude ends a connection whose client does not keep to the protocol.
+var errRude = errors.New("the client does not keep to the protocol")
+
+// ServeConn serves one client over a connection of package wire, until the client is gone or ctx ends. Its session outlives it.
+// It is for the tests and the clients below this package, which need no socket to reach a server in the same process.
+func (s *Server) ServeConn(ctx context.Context, conn wire.Conn) error {
+	return s.serve(ctx, conn, false)
+}
+
+// serve serves one client until it is gone or ctx ends. If the connection is the only one that its client can have, the client's
+// session ends with it.
+func (s *Server) serve(ctx context.Context, conn wire.Conn, only bool) error {
+	if !s.enter() {
+		_ = conn.Close()
+		return errServerClosed
+	}
+	defer s.running.Done()
+	c := &connection{server: s, wire: conn, over: make(chan struct{}), writing: make(chan struct{}, 1),
+		requests: make(chan struct{}, s.options.MaxRequests), marked: map[*process]bool{}, work: make(chan struct{}, 1)}
+	defer close(c.over)
+	c.ctx, c.stop = context.WithCancel(s.ctx)
+	defer context.AfterFunc(ctx, c.stop)()
+	c.handshake = time.AfterFunc(s.options.patience.handshake, func() {
+		if !only { // a person may be typing
+			_ = conn.Close()
+		}
+	})
+	c.running.Go(c.send)
+	c.running.Go(c.ping)
+	err := c.read()
+	c.handshake.Stop()
+	c.stop()
+	_ = conn.Close()
+	c.running.Wait()
+	switch {
+	case c.session == nil:
+	case only:
+		c.session.end()
+	default:
+		c.session.detach(c)
+	}
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	s.options.Logger.Debug("an exec-server connection ended", "error", err)
+	return err
+}
+
+// read reads messages until the connection ends.
+func (c *connection) read() error {
+	for {
+		text, err := c.wire.Read(c.ctx)
+		if err != nil {
+			return err
+		}
+		message, err := wire.Parse(text)
+		switch {
+		case err != nil:
+			c.answer(wire.MalformedID(), nil, wire.Refuse(wire.InvalidRequest, "the message is malformed: %s", err))
+		case message.Kind == wire.Request:
+			c.request(message)
+		case message.Kind == wire.Notification:
+			if err := c.notified(message); err != nil {
+				return err
+			}
+		default:
+			return errRude // nobody has asked
+		}
+	}
+}
+
+// notified handles a notification.
+func (c *connection) notified(message wire.Message) error {
+	switch {
+	case message.Method == wire.Initialized && c.session != nil:
+		c.initialized = true
+		return nil
+	case message.Method == wire.ProcessAcknowledge && c.initialized:
+		var params wire.AcknowledgeParams
+		if wire.DecodeParams(message.Params, &params) != nil {
+			return errRude
+		}
+		if p := c.session.find(params.ProcessID); p != nil {
+			p.acknowledge(params.Seq)
+		}
+		return nil
+	}
+	return errRude
+}
+
+// request begins a request, and answers those that need not wait.
+func (c *connection) request(message wire.Message) {
+	result, later, err := c.begin(message)
+	if later == nil {
+		c.answer(message.ID, result, err)
+		return
+	}
+	c.running.Go(func() {
+		result, err := later(c.ctx)
+		<-c.requests
+		c.answer(message.ID, result, err)
+	})
+}
+
+func (c *connection) begin(message wire.Message) (result any, later later, err error) {
+	m, known := methods[message.Method]
+	switch {
+	case message.Method == wire.Initialize:
+		result, err = c.initialize(message.Params)
+		return result, nil, err
+	case !known:
+		return nil, nil, wire.Refuse(wire.UnknownMethod, "the method %.80q is not known", message.Method)
+	case c.session == nil:
+		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must call initialize before it uses %s methods", m.family)
+	case !c.initialized:
+		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must send initialized before it uses %s methods", m.family)
+	}
+	return m.begin(c, message.Params)
+}
+
+// initialize opens or resumes a session.
+func (c *connection) initialize(raw json.RawMessage) (any, error) {
+	if c.session != nil {
+		return nil, wire.Refuse(wire.InvalidRequest, "initialize may only be sent once on a connection")
+	}
+	var params wire.InitializeParams
+	err := wire.DecodeParams(raw, &params)
+	if err != nil {
+		return nil, err
+	}
+	if params.ResumeSessionID != nil {
+		c.session, err = c.server.resume(c, *params.ResumeSessionID)
+	} else {
+		c.session, err = c.server.open(c, supported(params.Extensions))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.handshake.Stop()
+	return wire.InitializeResult{SessionID: c.session.id, Extensions: c.session.extensions}, nil
+}
+
+// supported are those of the wanted extensions that there are.
+func supported(wanted []wire.Extension) (found []wire.Extension) {
+	for _, extension := range []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds} {
+		for _, name := range wanted {
+			if name == extension {
+				found = append(found, extension)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// answer sends the response to a request. A result that is a function is made when it can be sent, so that answers that wait for a
+// slow client hold no memory.
+func (c *connection) answer(id wire.ID, result any, err error) {
+	_ = c.write(func(to []byte) []byte {
+		if made, is := result.(func() any); is && err == nil {
+			result = made()
+		}
+		if err == nil {
+			var text []byte
+			if text, err = wire.AppendResult(to, id, result); err == nil {
+				return text
+			}
+		}
+		return wire.AppendFailure(to, id, faultOf(err))
+	})
+	if then, is := result.(interface{ answered() }); is {
+		then.answered()
+	}
+}
+
+// faultOf is an error as the wire has it.
+func faultOf(err error) *wire.Fault {
+	if fault, is := errors.AsType[*wire.Fault](err); is {
+		return fault
+	}
+	fault := &wire.Fault{Code: wire.Internal, Message: err.Error()}
+	typed, is := errors.AsType[*messages.Error](err)
+	if !is {
+		return fault
+	}
+	fault.Data, _ = json.Marshal(typed)
+	switch typed.Code {
+	case messages.ErrInvalidRequest, messages.ErrUnsupported:
+		fault.Code = wire.InvalidParams
+	case messages.ErrNotATerminal, messages.ErrClosed:
+		fault.Code = wire.InvalidRequest
+	}
+	return fault
+}

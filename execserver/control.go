@@ -1,0 +1,124 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// signal sends a signal. There is nobody to send it to if the process is not known, does not run yet, or has exited.
+func signal(c *connection, params wire.SignalParams) (any, error) {
+	number, err := signalNumber(params.Signal)
+	if err != nil {
+		return nil, err
+	}
+	p := c.session.find(params.ProcessID)
+	if p == nil {
+		return wire.Empty{}, nil
+	}
+	p.mu.Lock()
+	child, there := p.child, p.running && (p.exited == nil || params.Tree)
+	p.mu.Unlock()
+	if !there {
+		return wire.Empty{}, nil
+	}
+	scope := ptyio.Foreground
+	if params.Tree {
+		scope = ptyio.Tree
+	}
+	if err := child.Signal(number, scope); err != nil && !errors.Is(err, messages.ErrClosed) {
+		fault := faultOf(err)
+		fault.Code = wire.Internal
+		return nil, fault
+	}
+	return wire.Empty{}, nil
+}
+
+// signalNumber is the signal with a name.
+func signalNumber(name string) (syscall.Signal, error) {
+	if name == wire.Interrupt {
+		return syscall.SIGINT, nil
+	}
+	if number := unix.SignalNum(name); number != 0 {
+		return number, nil
+	}
+	digits, is := strings.CutPrefix(name, "SIG") // those without a name
+	if number, err := strconv.Atoi(digits); is && err == nil && number > 0 && number < 65 {
+		return syscall.Signal(number), nil
+	}
+	return 0, wire.Refuse(wire.InvalidParams, `params.signal is %.40q; use "interrupt", or a name such as "SIGTERM"`, name)
+}
+
+// terminate begins to end a process with its tree, and does not wait for the end.
+func terminate(c *connection, params wire.TerminateParams) (any, error) {
+	p := c.session.find(params.ProcessID)
+	if p == nil {
+		return wire.TerminateResult{}, nil
+	}
+	grace := ptyio.DefaultGrace
+	if params.GraceMs != nil {
+		grace = time.Duration(*params.GraceMs) * time.Millisecond
+	}
+	p.mu.Lock()
+	child, running, exited := p.child, p.running, p.exited != nil
+	p.stopped = p.stopped || !running
+	p.mu.Unlock()
+	if !running {
+		p.cancel()
+	} else {
+		child.EndTree(grace) // background children may live
+	}
+	return wire.TerminateResult{Running: !exited}, nil
+}
+
+// resize changes the size of a terminal.
+func resize(c *connection, params wire.ResizeParams) (any, error) {
+	p := c.session.find(params.ProcessID)
+	if p == nil {
+		return nil, errUnknown(params.ProcessID)
+	}
+	p.mu.Lock()
+	child, running := p.child, p.running
+	p.mu.Unlock()
+	if !running {
+		return nil, errStarting(params.ProcessID)
+	}
+	return wire.Empty{}, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
+}
+
+// closeStdin ends the input behind what was written so far, and answers when it is ended.
+func closeStdin(c *connection, params wire.CloseStdinParams) (later, error) {
+	o, status := &outcome{known: make(chan struct{})}, wire.WriteUnknownProcess
+	if p := c.session.find(params.ProcessID); p != nil {
+		status = p.closeStdin(o)
+	}
+	return func(ctx context.Context) (any, error) {
+		if status != wire.WriteAccepted {
+			return wire.WriteResult{Status: status}, nil
+		}
+		return o.wait(ctx)
+	}, nil
+}
+
+func (p *process) closeStdin(o *outcome) wire.WriteStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if status := p.takesInput(); status != wire.WriteAccepted {
+		return status
+	}
+	p.closing = !p.tty
+	p.child.CloseStdin(func(err error) {
+		o.err = err
+		close(o.known)
+	})
+	return wire.WriteAccepted
+}

@@ -1,0 +1,76 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+)
+
+// fallbackShell is the shell where the machine does not name one.
+const fallbackShell = "/bin/sh"
+
+// info describes the machine for clients of any kind.
+func info(c *connection, _ wire.Empty) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		shell, err := c.server.spawner.Resolver().UserShell(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if shell == "" {
+			shell = fallbackShell
+		}
+		result := wire.InfoResult{Shell: wire.Shell{Name: filepath.Base(shell), Path: shell}}
+		if dir, err := os.Getwd(); err == nil {
+			result.Cwd = fileURI(dir)
+		}
+		return result, nil
+	}, nil
+}
+
+// status says that the server answers.
+func status(*connection, wire.Empty) (any, error) { return wire.StatusResult{Status: wire.Ready}, nil }
+
+// machine is what does not change of a ptyio.Resolver.
+func machine(c *connection, _ wire.Empty) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		resolver := c.server.spawner.Resolver()
+		shell, err := resolver.UserShell(ctx)
+		if err != nil {
+			return nil, err
+		}
+		environment, err := resolver.Environment(ctx)
+		if err != nil {
+			return nil, err
+		}
+		trusted, err := resolver.TrustedDirs(ctx)
+		return wire.MachineResult{UserShell: shell, Environment: append([]string{}, environment...), TrustedDirs: append([]string{}, trusted...)}, err
+	}, nil
+}
+
+// program finds a program.
+func program(c *connection, params wire.ProgramParams) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		path, err := c.server.spawner.Resolver().Program(ctx, params.Name, params.Dir, params.Path)
+		if typed, is := errors.AsType[*messages.Error](err); is && typed.Code != messages.ErrCancelled {
+			return wire.ProgramResult{Error: typed}, nil
+		}
+		return wire.ProgramResult{Path: path}, err
+	}, nil
+}
+
+// path says what is at a path.
+func path(c *connection, params wire.PathParams) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		resolver := c.server.spawner.Resolver()
+		file, err := resolver.IsFile(ctx, params.Path)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := resolver.IsDir(ctx, params.Path)
+		return wire.PathResult{IsFile: file, IsDirectory: dir}, err
+	}, nil
+}

@@ -1,0 +1,252 @@
+package execserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// flood is a command whose output is larger than what is kept.
+const floodLines = 600_000
+
+var floodText = func() string {
+	var b strings.Builder
+	for i := 1; i <= floodLines; i++ {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}()
+
+func flood(id string) wire.StartParams { return startParams(id, "seq", fmt.Sprint(floodLines)) }
+
+// begun opens a session over a stream without buffers and starts a process, and reads no further than the answers.
+func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) (conn wire.Conn) {
+	here, there := net.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.serve(context.Background(), wire.Lines(there, there, wire.MaxMessage), false)
+	}()
+	conn = wire.Lines(here, here, wire.MaxMessage)
+	t.Cleanup(func() {
+		conn.Close()
+		<-served
+	})
+	opening, _ := json.Marshal(wire.InitializeParams{ClientName: "slow", Extensions: extensions})
+	starting, _ := json.Marshal(params)
+	for i, text := range []string{`{"id":1,"method":"initialize","params":` + string(opening) + `}`, `{"method":"initialized"}`,
+		`{"id":2,"method":"process/start","params":` + string(starting) + `}`} {
+		if err := conn.Write(t.Context(), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			continue
+		}
+		if answer, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(answer), "result") {
+			t.Fatalf("got %s, %v", answer, err)
+		}
+	}
+	return conn
+}
+
+// rest reads notifications about a process until one of a kind, and checks that they are in order and that gaps are announced.
+func rest(t *testing.T, conn wire.Conn, last string) (text string, lost uint64) {
+	t.Helper()
+	next := uint64(1)
+	for {
+		raw, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := wire.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind != wire.Notification {
+			continue
+		}
+		n := paramsOf(m)
+		if n.Seq != next {
+			t.Fatalf("%s: got number %d, want %d", m.Method, n.Seq, next)
+		}
+		next++
+		if m.Method == wire.ProcessGap {
+			next, lost = n.NextSeq, lost+n.Bytes
+		}
+		if text += string(n.Chunk); m.Method == last {
+			return text, lost
+		}
+	}
+}
+
+// seen waits until a process has produced all of its output, or has to wait.
+func (s *Server) only(t *testing.T) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, session := range s.sessions {
+		if p := session.find("p"); p != nil {
+			return p
+		}
+	}
+	t.Fatal("there is no process")
+	return nil
+}
+
+func TestAProcessWaitsForASlowClient(t *testing.T) {
+	s := newServer(t, Options{})
+	conn := begun(t, s, flood("p"))
+	p := s.only(t)
+	until(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.parked) > 0
+	})
+	if text, lost := rest(t, conn, wire.ProcessClosed); text != floodText || lost != 0 {
+		t.Errorf("got %d of %d bytes", len(text), len(floodText))
+	}
+}
+
+func TestAProcessDoesNotWaitForAClientThatIsGone(t *testing.T) {
+	s := newServer(t, Options{})
+	conn := begun(t, s, flood("p"))
+	p := s.only(t)
+	conn.Close()
+	until(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.closed
+	})
+	page := p.read(0, nil)
+	var text strings.Builder
+	for _, chunk := range page.Chunks {
+		text.Write(chunk.Chunk)
+	}
+	if !strings.HasSuffix(floodText, text.String()) || text.Len() > wire.RetainedBytes || text.Len() < wire.RetainedBytes-wire.MaxChunk {
+		t.Errorf("%d bytes are kept", text.Len())
+	}
+}
+
+func TestAClientCanHaveGapsInsteadOfASlowProcess(t *testing.T) {
+	s := newServer(t, Options{})
+	conn := begun(t, s, flood("p"), wire.ExtensionGaps)
+	p := s.only(t)
+	until(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.closed
+	})
+	text, lost := rest(t, conn, wire.ProcessClosed)
+	if lost == 0 || uint64(len(text))+lost != uint64(len(floodText)) {
+		t.Errorf("got %d bytes and lost %d of %d", len(text), lost, len(floodText))
+	}
+}
+
+func TestWithFlowAProcessWaitsForAcknowledgements(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	session := c.open("", wire.ExtensionFlow)
+	c.start(flood("p"))
+	p := s.only(t)
+	var text string
+	upTo := uint64(0)
+	for text != floodText {
+		until(t, func() bool { // it waits, or is done
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.parked) > 0 || p.closed
+		})
+		c.close() // what was not read is sent again
+		c = inProcess(t, s)
+		c.open(session)
+		p.mu.Lock()
+		newest := p.past.now.seq
+		p.mu.Unlock()
+		c.happened("p", func(m wire.Message) bool { return paramsOf(m).Seq >= newest })
+		c.mu.Lock()
+		for _, m := range c.got {
+			n := paramsOf(m)
+			if n.Seq != upTo+1 {
+				t.Fatalf("got number %d behind %d", n.Seq, upTo)
+			}
+			upTo = n.Seq
+			text += string(n.Chunk)
+		}
+		c.mu.Unlock()
+		if !strings.HasPrefix(floodText, text) {
+			t.Fatal("the output is not in order")
+		}
+		c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "p", Seq: upTo})
+		ask[wire.StatusResult](t, c, wire.EnvironmentStatus, nil) // it has arrived
+	}
+}
+
+func TestASessionThatEndsFreesAProcessThatWaits(t *testing.T) {
+	for _, extension := range []wire.Extension{"", wire.ExtensionFlow} {
+		s := newServer(t, Options{})
+		begun(t, s, startParams("p", "yes"), extension)
+		p := s.only(t)
+		until(t, func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.parked) > 0
+		})
+		s.Close()
+	}
+}
+
+func TestAClientThatReadsNothingIsDisconnected(t *testing.T) {
+	s := newServer(t, Options{patience: patience{stall: time.Millisecond}})
+	conn := begun(t, s, startParams("p", "yes"))
+	until(t, func() bool { // the other side closes a pipe
+		return conn.Write(context.Background(), []byte("{")) != nil
+	})
+	if _, err := conn.Read(t.Context()); err == nil {
+		for err == nil {
+			_, err = conn.Read(t.Context())
+		}
+		if err != io.EOF && err != io.ErrUnexpectedEOF {
+			t.Logf("the connection ended with %v", err)
+		}
+	}
+}
+
+func TestOthersDoNotNoticeASlowClient(t *testing.T) {
+	s := newServer(t, Options{})
+	begun(t, s, startParams("p", "yes"))
+	c := inProcess(t, s)
+	c.open("")
+	if text, code := c.result(startParams("q", "echo", "hi")); text != "hi\n" || code != 0 {
+		t.Errorf("got %q, %d", text, code)
+	}
+}
+
+func TestAClientWithEndsHearsEverything(t *testing.T) {
+	c := opened(t, Options{}, wire.ExtensionEnds, "unknown")
+	params := shell("p", "sleep 1000 & echo $!; kill -KILL $$")
+	params.OnLeaderExit, params.GraceMs = "end_tree", new(uint32)
+	if result := c.start(params); result.PID == 0 {
+		t.Errorf("got %+v", result)
+	}
+	ended := c.happened("p", is(wire.ProcessEnded))
+	var end wire.EndedParams
+	var exited wire.ExitedParams
+	if err := wire.DecodeParams(ended.Params, &end); err != nil || end.Tree.Ended != 1 || !end.Tree.Airtight {
+		t.Errorf("got %+v, %v", end, err)
+	}
+	if err := wire.DecodeParams(c.happened("p", is(wire.ProcessExited)).Params, &exited); err != nil || exited.ExitCode != 137 || exited.Status.String() != "signal(9)" {
+		t.Errorf("got %+v, %v", exited, err)
+	}
+	for _, method := range []string{wire.ProcessBackground, wire.ProcessDrained, wire.ProcessClosed} {
+		c.happened("p", is(method))
+	}
+	if _, seqs := c.output("p"); seqs[len(seqs)-1] != end.Seq || end.Seq != uint64(len(seqs)) {
+		t.Errorf("the numbers are %v", seqs)
+	}
+}

@@ -1,0 +1,48 @@
+package execserver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// Handler serves clients over websockets at any path, and answers GET /readyz with 200. With a token, a client must send it, as
+// "Authorization: Bearer TOKEN" or as the query's "token"; without one, every client that reaches the handler can run commands.
+// Requests with an Origin, which are those of web pages, are refused with 403.
+func (s *Server) Handler(token string) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case len(r.Header.Values("Origin")) > 0:
+			http.Error(w, "requests of web pages are refused", http.StatusForbidden)
+		case r.URL.Path == "/readyz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			w.WriteHeader(http.StatusOK)
+		case token != "" && !brings(r, want):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN", http.StatusUnauthorized)
+		default:
+			s.upgrade(w, r)
+		}
+	})
+}
+
+// brings reports whether a request has the token. The comparison takes the same time for every wrong one.
+func brings(r *http.Request, want [sha256.Size]byte) bool {
+	said, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !is {
+		said = r.URL.Query().Get("token")
+	}
+	got := sha256.Sum256([]byte(said))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
+	conn, err := wire.Accept(w, r, s.options.MaxMessage)
+	if err != nil {
+		return // it has been answered
+	}
+	_ = s.serve(s.ctx, conn, false)
+}

@@ -1,0 +1,85 @@
+package execserver
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxMessage   = wire.MaxMessage
+	DefaultMaxRequests  = 1024
+	DefaultMaxProcesses = 128
+	DefaultMaxSessions  = 4096
+	DefaultDetached     = wire.DetachedLifetime
+)
+
+// Options of a server. The zero value is usable.
+type Options struct {
+	// Confinement is what commands may do for which the client wants no sandbox. A server that has one refuses commands for
+	// which the client wants another. Nil: no sandbox.
+	Confinement *ptyio.Confinement
+	// MaxMessage bounds a message of a client, in bytes; zero means DefaultMaxMessage. A client that sends more is disconnected.
+	MaxMessage int
+	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further ones are refused,
+	// except those that are answered at once.
+	MaxRequests int
+	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused.
+	MaxProcesses int
+	// MaxSessions bounds the sessions of the server; zero means DefaultMaxSessions. Further clients are refused.
+	MaxSessions int
+	// Detached is how long a session lives without a connection; zero means DefaultDetached.
+	Detached time.Duration
+	// Logger gets what goes wrong; nil means none. It must not block.
+	Logger *slog.Logger
+
+	patience patience
+}
+
+// patience is how long things may take; zero fields mean the defaults.
+type patience struct {
+	retention time.Duration // of a closed process: wire.Retention
+	handshake time.Duration // until a connection is initialized: wire.HandshakeTimeout
+	ping      time.Duration // between two pings: wire.PingInterval
+	pong      time.Duration // for the answer to one: 10 s
+	stall     time.Duration // for a client to read one message: 30 s
+	probe     time.Duration // for a connection to show that it lives when another wants its session: 2 s
+}
+
+func (o Options) withDefaults() (Options, error) {
+	for _, option := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{
+		{"MaxMessage", &o.MaxMessage, DefaultMaxMessage}, {"MaxRequests", &o.MaxRequests, DefaultMaxRequests},
+		{"MaxProcesses", &o.MaxProcesses, DefaultMaxProcesses}, {"MaxSessions", &o.MaxSessions, DefaultMaxSessions},
+	} {
+		if *option.value < 0 {
+			return o, badOption(option.name, fmt.Sprintf("%d is negative; use a positive number, or 0 for %d", *option.value, option.zero))
+		}
+		*option.value = cmp.Or(*option.value, option.zero)
+	}
+	if o.Detached < 0 {
+		return o, badOption("Detached", fmt.Sprintf("%v is negative; use a positive duration, or 0 for %v", o.Detached, DefaultDetached))
+	}
+	o.Detached = cmp.Or(o.Detached, DefaultDetached)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &o.patience
+	p.retention, p.handshake = cmp.Or(p.retention, wire.Retention), cmp.Or(p.handshake, wire.HandshakeTimeout)
+	p.ping, p.pong = cmp.Or(p.ping, wire.PingInterval), cmp.Or(p.pong, 10*time.Second)
+	p.stall, p.probe = cmp.Or(p.stall, 30*time.Second), cmp.Or(p.probe, 2*time.Second)
+	return o, nil
+}
+
+func badOption(name, detail string) error {
+	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "Options." + name, Detail: detail}
+}

@@ -1,0 +1,25 @@
+package execserver
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is the user on the other side of a connection.
+func peer(conn *net.UnixConn) (uid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var credentials *unix.Xucred
+	if failed := raw.Control(func(fd uintptr) {
+		credentials, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	}); failed != nil {
+		return -1, failed
+	}
+	if err != nil {
+		return -1, err
+	}
+	return int(credentials.Uid), nil
+}

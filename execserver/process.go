@@ -1,0 +1,253 @@
+package execserver
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// window is how much unsent or unacknowledged output makes a process wait. What its child may still deliver then fits into the
+// record, too.
+const (
+	windowBytes  = wire.RetainedBytes - ptyio.Credits*ptyio.MaxBatch
+	windowChunks = wire.RetainedChunks - ptyio.Credits
+)
+
+// process is one process of a session.
+type process struct {
+	id      string
+	session *session
+	tty     bool
+	stdin   bool   // it has an input
+	cancel  func() // ends the start
+
+	// mu guards the rest. Output arrives in calls that must not block, and is read by a sender and any number of long polls:
+	// a message for each would need a queue with a bound of its own.
+	mu       sync.Mutex
+	child    ptyio.Child // nil while it starts
+	enforced *messages.Enforcement
+	running  bool // the start has succeeded
+	stopped  bool // somebody ended the process while it was starting
+	past     record
+	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
+	sent     place       // to conn
+	acked    place       // by the client; with wire.ExtensionFlow only
+	parked   []ptyio.Output
+	discards bool          // the session has ended
+	changed  chan struct{} // closed when something happens; nil if nobody waits
+	writes   writeIDs
+	closing  bool // the client has closed the input, a pipe
+	ending   *ptyio.Exited
+	exited   *wire.ExitedParams // process/exited is in the record
+	exitSeq  uint64
+	drained  bool // all output of the leader has come
+	silent   bool // no more output comes
+	closed   bool // process/closed is in the record
+	tree     *messages.TreeReport
+	retired  bool // it is forgotten soon
+}
+
+// happened receives what happens to the child.
+func (p *process) happened(event ptyio.Event) {
+	if output, is := event.(ptyio.Output); is {
+		p.output(output)
+		return
+	}
+	p.mu.Lock()
+	switch e := event.(type) {
+	case ptyio.Spawned:
+		p.child, p.enforced = e.Child, e.Enforced
+	case ptyio.Exited:
+		p.ending = &e
+	case ptyio.Background:
+		p.mark(wire.ProcessBackground, func(seq uint64) any { return wire.BackgroundParams{ProcessID: p.id, Seq: seq, Count: e.Count} })
+	case ptyio.Drained:
+		p.drained = true
+		p.mark(wire.ProcessDrained, func(seq uint64) any { return wire.DrainedParams{ProcessID: p.id, Seq: seq} })
+	case ptyio.Closed:
+		p.drained, p.silent = true, true
+	case ptyio.TreeEnded:
+		p.tree = &e.TreeReport
+	}
+	// Clients without extensions may take the exit for the end of the output: they hear of it behind all that the leader wrote.
+	if p.ending != nil && p.exited == nil && (p.drained || p.session.has(wire.ExtensionEnds)) {
+		p.exit(*p.ending)
+	}
+	if p.exited != nil && p.silent && !p.closed {
+		p.closed = true
+		p.past.addMark(wire.ProcessClosed, func(seq uint64) any { return wire.ClosedParams{ProcessID: p.id, Seq: seq} })
+	}
+	over := p.closed && p.tree != nil
+	if over {
+		p.mark(wire.ProcessEnded, func(seq uint64) any { return wire.EndedParams{ProcessID: p.id, Seq: seq, Tree: *p.tree} })
+	}
+	p.wake()
+	p.mu.Unlock()
+	if over {
+		p.session.over(p)
+	}
+}
+
+// output keeps a copy of a batch. The batch itself goes back to the child at once, or, if the client has to catch up first, later.
+func (p *process) output(batch ptyio.Output) {
+	kept := bytes.Clone(batch.Bytes)
+	p.mu.Lock()
+	p.past.addOutput(batch.Stream, kept)
+	held := !p.discards && p.held()
+	if held {
+		p.parked = append(p.parked, batch)
+	}
+	p.wake()
+	p.mu.Unlock()
+	if held {
+		batch.Looked()
+	} else {
+		batch.Release()
+	}
+}
+
+// held reports whether the process has to wait for its client.
+func (p *process) held() bool {
+	from := p.sent
+	switch {
+	case p.session.has(wire.ExtensionFlow):
+		from = p.acked
+	case p.session.has(wire.ExtensionGaps), p.conn == nil:
+		return false
+	}
+	return p.past.now.bytes-from.bytes > windowBytes || p.past.now.chunks-from.chunks > windowChunks
+}
+
+// unpark returns the batches that must be released, which is done without the lock.
+func (p *process) unpark() []ptyio.Output {
+	if len(p.parked) == 0 || !p.discards && p.held() {
+		return nil
+	}
+	released := p.parked
+	p.parked = nil
+	return released
+}
+
+func release(batches []ptyio.Output) {
+	for _, batch := range batches {
+		batch.Release()
+	}
+}
+
+func (p *process) exit(e ptyio.Exited) {
+	params := wire.ExitedParams{ProcessID: p.id, ExitCode: -1}
+	if code, known := e.Status.Code(); known {
+		params.ExitCode = code
+	}
+	if e.Denial != nil {
+		params.SandboxDenied = new(true)
+	}
+	if p.session.has(wire.ExtensionEnds) {
+		params.Status, params.Denial, params.Limit = &e.Status, e.Denial, e.Limit
+		if e.Lost != nil {
+			params.Lost = e.Lost.Error()
+		}
+	}
+	p.exitSeq = p.past.addMark(wire.ProcessExited, func(seq uint64) any {
+		params.Seq = seq
+		return params
+	})
+	p.exited = &params
+}
+
+// mark keeps a notification that only a client with the extension gets.
+func (p *process) mark(method string, params func(seq uint64) any) {
+	if p.session.has(wire.ExtensionEnds) {
+		p.past.addMark(method, params)
+	}
+}
+
+// wake tells those that wait for something to happen.
+func (p *process) wake() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+	if p.conn != nil {
+		p.conn.mark(p)
+	}
+}
+
+// announce begins the notifications when the start has been answered.
+func (p *process) announce(to *connection) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session.attached(to) {
+		p.conn = to
+		to.mark(p)
+	}
+}
+
+// attach sends notifications to another connection from now on, or to none. A client that acknowledges gets everything again
+// that it has not acknowledged.
+func (p *process) attach(to *connection) {
+	p.mu.Lock()
+	p.conn, p.sent = to, p.past.now
+	if p.session.has(wire.ExtensionFlow) {
+		p.sent = p.acked
+	}
+	if to != nil {
+		to.mark(p)
+	}
+	released := p.unpark()
+	p.mu.Unlock()
+	release(released)
+}
+
+// take returns the next notification for a connection, and the gap before it.
+func (p *process) take(to *connection) (next entry, gap *wire.GapParams, found bool) {
+	p.mu.Lock()
+	if p.conn == to {
+		next, found = p.past.next(p.sent.seq)
+	}
+	if !found {
+		p.mu.Unlock()
+		return next, nil, false
+	}
+	if first := p.sent.seq + 1; next.seq > first {
+		gap = &wire.GapParams{ProcessID: p.id, Seq: first, NextSeq: next.seq, Bytes: next.place.bytes - uint64(len(next.bytes)) - p.sent.bytes}
+	}
+	p.sent = next.place
+	released := p.unpark()
+	p.mu.Unlock()
+	release(released)
+	return next, gap, true
+}
+
+// discard ends the process with its session.
+func (p *process) discard() {
+	p.mu.Lock()
+	p.discards, p.stopped, p.conn = true, true, nil
+	released, child := p.unpark(), p.child
+	p.mu.Unlock()
+	p.cancel()
+	release(released)
+	if child != nil {
+		child.EndTree(ptyio.DefaultGrace)
+	}
+}
+
+// wait returns when something has happened since the caller looked, with the lock held before and after.
+func (p *process) wait(ctx context.Context) error {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	changed := p.changed
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,137 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// burst is how many notifications of one process are sent before those of the next.
+const burst = 16
+
+// keptBuffer is the largest buffer that is kept for the next message.
+const keptBuffer = 256 << 10
+
+// write sends one message, which is made when it is its turn. A client that does not read it in time loses the connection.
+func (c *connection) write(make func(to []byte) []byte) error {
+	select {
+	case c.writing <- struct{}{}:
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+	defer func() { <-c.writing }()
+	ctx, cancel := context.WithTimeout(c.ctx, c.server.options.patience.stall)
+	defer cancel()
+	message := make(c.buffer[:0])
+	if cap(message) <= keptBuffer {
+		c.buffer = message
+	}
+	err := c.wire.Write(ctx, message)
+	if err != nil {
+		c.stop()
+	}
+	return err
+}
+
+// mark notes that a process has something to send.
+func (c *connection) mark(p *process) {
+	c.mu.Lock()
+	if !c.marked[p] {
+		c.marked[p] = true
+		c.queue = append(c.queue, p)
+	}
+	c.mu.Unlock()
+	select {
+	case c.work <- struct{}{}:
+	default: // it is known
+	}
+}
+
+// marks returns the processes that have something to send.
+func (c *connection) marks() []*process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	queue := c.queue
+	c.queue = nil
+	clear(c.marked)
+	return queue
+}
+
+// send sends the notifications, those of each process in their order.
+func (c *connection) send() {
+	for {
+		select {
+		case <-c.work:
+		case <-c.ctx.Done():
+			return
+		}
+		for _, p := range c.marks() {
+			if err := c.sendSome(p); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// errNothing says that a process has nothing to send.
+var errNothing = errors.New("nothing to send")
+
+func (c *connection) sendSome(p *process) error {
+	for range burst {
+		err := c.sendOne(p)
+		if errors.Is(err, errNothing) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.mark(p)
+	return nil
+}
+
+func (c *connection) sendOne(p *process) error {
+	next, gap, found := p.take(c)
+	if !found {
+		return errNothing
+	}
+	if gap != nil && p.session.has(wire.ExtensionGaps) {
+		if err := c.notify(wire.ProcessGap, *gap); err != nil {
+			return err
+		}
+	}
+	if next.method != "" {
+		return c.notify(next.method, next.params)
+	}
+	return c.write(func(to []byte) []byte { return wire.AppendOutput(to, p.id, next.seq, next.stream, next.bytes) })
+}
+
+func (c *connection) notify(method string, params any) error {
+	text, err := wire.AppendNotification(nil, method, params)
+	if err != nil {
+		return err
+	}
+	return c.write(func(to []byte) []byte { return append(to, text...) })
+}
+
+// ping ends a connection with nobody on the other side.
+func (c *connection) ping() {
+	every := time.NewTicker(c.server.options.patience.ping)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, c.server.options.patience.pong)
+		err := c.wire.Ping(ctx)
+		cancel()
+		if err != nil {
+			c.stop()
+			return
+		}
+	}
+}

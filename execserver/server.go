@@ -1,0 +1,131 @@
+package execserver
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// Server runs processes for clients. Its methods are safe for concurrent use.
+type Server struct {
+	spawner   ptyio.Spawner
+	enclosure ptyio.Enclosure // of Options.Confinement
+	options   Options
+	ctx       context.Context // ends with the server
+	stop      context.CancelFunc
+	running   sync.WaitGroup // connections and children
+
+	// mu guards the rest, which every connection looks at once, when it begins and when it ends.
+	mu       sync.Mutex
+	sessions map[string]*session
+	closed   bool
+}
+
+// NewServer makes a server whose commands are started by a spawner. The spawner stays the caller's: Close does not close it.
+func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}}
+	if options.Confinement != nil {
+		if err := cmp.Or(options.Confinement.Policy.Check(), options.Confinement.Least.Check()); err != nil {
+			return nil, err
+		}
+		if s.enclosure, err = spawner.Enclose(context.Background(), *options.Confinement); err != nil {
+			return nil, err
+		}
+		if _, err := spawner.Can(ptyio.Launch{Sandbox: s.enclosure}); err != nil {
+			s.enclosure.Release()
+			return nil, err
+		}
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends all connections and sessions, and returns when no process of them is left. Calls of ServeStream, ServeUnix and
+// requests to the handler then return.
+func (s *Server) Close() {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	sessions := make([]*session, 0, len(s.sessions))
+	for _, one := range s.sessions {
+		sessions = append(sessions, one)
+	}
+	s.mu.Unlock()
+	s.stop()
+	for _, one := range sessions {
+		one.end()
+	}
+	s.running.Wait()
+	if first && s.enclosure != nil {
+		s.enclosure.Release()
+	}
+}
+
+// enter counts one thing that Close waits for; false if the server is closed.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+var errServerClosed = &messages.Error{Code: messages.ErrClosed, Op: "serve", Detail: "the server is closed"}
+
+// open makes a session for a connection.
+func (s *Server) open(c *connection, extensions []wire.Extension) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, wire.Refuse(wire.Internal, "the server is closing")
+	case len(s.sessions) >= s.options.MaxSessions:
+		return nil, wire.Refuse(wire.Internal, "the server has its limit of %d sessions; try again later", s.options.MaxSessions)
+	}
+	one := &session{server: s, id: uuid.NewString(), extensions: extensions, conn: c, processes: map[string]*process{},
+		enclosures: map[string]ptyio.Enclosure{}}
+	one.ctx, one.stop = context.WithCancel(s.ctx)
+	s.sessions[one.id] = one
+	return one, nil
+}
+
+// resume gives a session without a connection to one. If the session's own connection does not answer any more, it ends.
+func (s *Server) resume(c *connection, id string) (*session, error) {
+	s.mu.Lock()
+	one := s.sessions[id]
+	s.mu.Unlock()
+	if one == nil {
+		return nil, wire.Refuse(wire.InvalidRequest, "unknown session id %s: it never existed, or has expired", id)
+	}
+	if one.attach(c) {
+		return one, nil
+	}
+	if one.probe(); one.attach(c) {
+		return one, nil
+	}
+	select {
+	case <-one.ctx.Done():
+		return nil, wire.Refuse(wire.InvalidRequest, "unknown session id %s: it has expired", id)
+	default:
+		return nil, wire.Refuse(wire.SessionAttached, "session %s is already attached to another connection", id)
+	}
+}
+
+// forget removes a session that has ended.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}

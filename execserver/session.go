@@ -1,0 +1,217 @@
+package execserver
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// What a session remembers of closed processes at most; the oldest are forgotten first.
+const (
+	maxClosed      = 1024
+	maxClosedBytes = 64 << 20
+)
+
+// session is what a client has on a server: processes that outlive its connection.
+type session struct {
+	server     *Server
+	id         string
+	extensions []wire.Extension // that the client has asked for
+	ctx        context.Context  // ends with the session
+	stop       context.CancelFunc
+
+	// mu guards the rest. Requests of one connection are handled at the same time, and look something up and go on.
+	mu         sync.Mutex
+	conn       *connection // nil: detached
+	expiry     *time.Timer // of a detached session
+	ended      bool
+	processes  map[string]*process // by the client's ids
+	living     int                 // processes that are not over
+	closed     []*process          // that are over, the oldest first
+	kept       int                 // bytes of output of those
+	enclosures map[string]ptyio.Enclosure
+}
+
+// has reports whether the client has asked for an extension.
+func (s *session) has(extension wire.Extension) bool { return slices.Contains(s.extensions, extension) }
+
+// attached reports whether a connection is the session's.
+func (s *session) attached(to *connection) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn == to
+}
+
+// attach makes a connection that of the session, if it has none.
+func (s *session) attach(to *connection) bool {
+	s.mu.Lock()
+	if s.ended || s.conn != nil {
+		s.mu.Unlock()
+		return false
+	}
+	s.conn = to
+	s.expiry.Stop()
+	processes := s.list()
+	s.mu.Unlock()
+	for _, p := range processes {
+		p.attach(to)
+	}
+	return true
+}
+
+// list is called with the lock.
+func (s *session) list() []*process {
+	list := make([]*process, 0, len(s.processes))
+	for _, p := range s.processes {
+		list = append(list, p)
+	}
+	return list
+}
+
+// probe ends the session's connection if nobody is on the other side.
+func (s *session) probe() {
+	s.mu.Lock()
+	c := s.conn
+	s.mu.Unlock()
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.server.options.patience.probe)
+	defer cancel()
+	if err := c.wire.Ping(ctx); err != nil {
+		_ = c.wire.Close()
+		<-c.over
+	}
+}
+
+// detach is called when a connection has ended and nothing of it runs any more.
+func (s *session) detach(from *connection) {
+	s.mu.Lock()
+	if s.conn != from {
+		s.mu.Unlock()
+		return
+	}
+	s.conn = nil
+	if !s.ended {
+		s.expiry = time.AfterFunc(s.server.options.Detached, s.expire)
+	}
+	processes := s.list()
+	s.mu.Unlock()
+	for _, p := range processes {
+		p.attach(nil)
+	}
+}
+
+// expire ends a session that is still detached.
+func (s *session) expire() { s.endIf(func() bool { return s.conn == nil }) }
+
+// end ends the session with all its processes, and does not wait for them.
+func (s *session) end() { s.endIf(func() bool { return true }) }
+
+// endIf is end under a condition about fields with the lock.
+func (s *session) endIf(condition func() bool) {
+	s.mu.Lock()
+	if s.ended || !condition() {
+		s.mu.Unlock()
+		return
+	}
+	s.ended = true
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	processes, enclosures := s.list(), s.enclosures
+	s.processes, s.enclosures, s.closed = nil, nil, nil
+	s.mu.Unlock()
+	s.stop()
+	for _, p := range processes {
+		p.discard()
+	}
+	for _, e := range enclosures {
+		e.Release()
+	}
+	s.server.forget(s.id)
+}
+
+// reserve takes an id for a process that will be started.
+func (s *session) reserve(p *process) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch most := s.server.options.MaxProcesses; {
+	case s.ended:
+		return wire.Refuse(wire.InvalidRequest, "the session has ended")
+	case s.processes[p.id] != nil:
+		return wire.Refuse(wire.InvalidRequest, "process %s already exists; use another id", p.id)
+	case s.living >= most:
+		return wire.Refuse(wire.Internal, "the session has its limit of %d processes; end one first", most)
+	}
+	s.processes[p.id] = p
+	s.living++
+	return nil
+}
+
+// cancelled gives the id of a process back that was not started.
+func (s *session) cancelled(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.living--
+	if s.processes[p.id] == p {
+		delete(s.processes, p.id)
+	}
+}
+
+// unlist gives the id of a process back that is being ended before its start was answered.
+func (s *session) unlist(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.processes[p.id] == p {
+		delete(s.processes, p.id)
+	}
+}
+
+// find is the process with an id; nil if there is none.
+func (s *session) find(id string) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.processes[id]
+}
+
+// over is called once for each process of which nothing is left.
+func (s *session) over(p *process) {
+	s.mu.Lock()
+	s.living--
+	if s.processes[p.id] == p {
+		s.closed = append(s.closed, p)
+		s.kept += p.past.kept // which does not change any more
+		s.shrink()
+	}
+	s.mu.Unlock()
+	p.retire()
+	s.server.running.Done()
+}
+
+// shrink forgets the oldest closed processes beyond the bounds. It is called with the lock.
+func (s *session) shrink() {
+	for len(s.closed) > maxClosed || s.kept > maxClosedBytes {
+		s.drop(s.closed[0])
+	}
+}
+
+// forget forgets a closed process.
+func (s *session) forget(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(p)
+}
+
+// drop is called with the lock.
+func (s *session) drop(p *process) {
+	if i := slices.Index(s.closed, p); i >= 0 {
+		s.closed = slices.Delete(s.closed, i, i+1)
+		s.kept -= p.past.kept
+		delete(s.processes, p.id)
+	}
+}

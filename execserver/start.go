@@ -1,0 +1,218 @@
+package execserver
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// maxID bounds the ids that clients choose, in bytes: they are kept longer than the message.
+const maxID = 1024
+
+// start starts a process. The start goes on if the connection ends.
+func start(c *connection, params wire.StartParams) (later, error) {
+	switch {
+	case len(params.Argv) == 0:
+		return nil, wire.Refuse(wire.InvalidParams, "argv must not be empty; name a program")
+	case len(params.ProcessID) > maxID:
+		return nil, wire.Refuse(wire.InvalidParams, "params.processId has more than %d bytes; use a shorter one", maxID)
+	case params.EnforceManagedNetwork || params.ManagedNetwork != nil || params.NetworkProxy != nil:
+		return nil, wire.Refuse(wire.InvalidParams, "this server manages no network; leave params.enforceManagedNetwork, params.managedNetwork and params.networkProxy out")
+	case params.Sandbox != nil && c.server.enclosure != nil:
+		return nil, wire.Refuse(wire.InvalidParams, "this server confines every command itself; leave params.sandbox out")
+	}
+	dir, err := localPath("params.cwd", params.Cwd)
+	if err != nil {
+		return nil, err
+	}
+	if !c.server.enter() {
+		return nil, wire.Refuse(wire.Internal, "the server is closing")
+	}
+	ctx, cancel := context.WithCancel(c.session.ctx)
+	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel}
+	if err := c.session.reserve(p); err != nil {
+		cancel()
+		c.server.running.Done()
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go func() {
+		defer cancel()
+		started <- p.start(ctx, params, dir)
+	}()
+	return func(ctx context.Context) (any, error) {
+		select {
+		case err := <-started:
+			if err != nil {
+				return nil, err
+			}
+			return startedResult{p.result(), func() { p.announce(c) }}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}, nil
+}
+
+// startedResult is an answer after which notifications may come.
+type startedResult struct {
+	wire.StartResult
+	then func()
+}
+
+func (r startedResult) answered() { r.then() }
+
+// start spawns the child. If it fails, the id is free again.
+func (p *process) start(ctx context.Context, params wire.StartParams, dir string) error {
+	launch, err := p.launch(ctx, params, dir)
+	if err == nil {
+		var child ptyio.Child
+		if child, err = p.session.server.spawner.Spawn(ctx, launch); err == nil {
+			return p.begun(child)
+		}
+	}
+	p.session.cancelled(p)
+	p.session.server.running.Done()
+	if ctx.Err() != nil && p.session.ctx.Err() == nil {
+		return wire.Refuse(wire.InvalidRequest, "process %s start was cancelled", p.id)
+	}
+	return err
+}
+
+// begun is called when the child runs. If somebody has ended the process meanwhile, nobody else did more than note that.
+func (p *process) begun(child ptyio.Child) error {
+	p.mu.Lock()
+	p.child, p.running = child, true
+	stopped := p.stopped
+	p.mu.Unlock()
+	if !stopped {
+		return nil
+	}
+	p.session.unlist(p)
+	child.EndTree(0)
+	return wire.Refuse(wire.InvalidRequest, "process %s start was cancelled", p.id)
+}
+
+func (p *process) launch(ctx context.Context, params wire.StartParams, dir string) (ptyio.Launch, error) {
+	launch := ptyio.Launch{Argv: params.Argv, Dir: dir, TTY: params.TTY, OpenStdin: params.PipeStdin, Merged: params.Merged,
+		OnLeaderExit: params.OnLeaderExit, Events: p.happened}
+	if launch.OnLeaderExit == "" {
+		launch.OnLeaderExit = messages.LeaderExitKeepsTree // a client that does not say ends processes itself
+	}
+	if params.Arg0 != nil {
+		launch.Argv0 = *params.Arg0
+	}
+	if params.Size != nil {
+		launch.Size = messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols}
+	}
+	if params.GraceMs != nil {
+		launch.Grace = new(time.Duration(*params.GraceMs) * time.Millisecond)
+	}
+	if params.Limits != nil {
+		launch.Limits = *params.Limits
+	}
+	var err error
+	if launch.Env, err = p.environment(ctx, params); err != nil {
+		return launch, err
+	}
+	launch.Sandbox, err = p.session.enclosure(ctx, params.Sandbox)
+	return launch, err
+}
+
+// environment makes the environment: without a policy it is exactly what the client sends.
+func (p *process) environment(ctx context.Context, params wire.StartParams) ([]string, error) {
+	var base []string
+	var policy messages.EnvironmentPolicy
+	if e := params.EnvPolicy; e == nil {
+		policy.Inherit = messages.InheritNone
+	} else {
+		policy = messages.EnvironmentPolicy{Inherit: e.Inherit, DropSecrets: !e.IgnoreDefaultExcludes, Exclude: e.Exclude, Set: e.Set, IncludeOnly: e.IncludeOnly}
+		var err error
+		if base, err = p.session.server.spawner.Resolver().Environment(ctx); err != nil {
+			return nil, err
+		}
+	}
+	env, err := ptyio.BuildEnvironment(base, policy, nil)
+	if err != nil {
+		return nil, err
+	}
+	return ptyio.BuildEnvironment(env, messages.EnvironmentPolicy{Set: params.Env}, nil)
+}
+
+// result describes a process that has begun.
+func (p *process) result() wire.StartResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	result := wire.StartResult{ProcessID: p.id, SandboxType: wire.SandboxNone}
+	if p.enforced != nil && p.enforced.Level != messages.AssuranceNone {
+		result.SandboxType = wire.SandboxLinuxSeccomp
+		if runtime.GOOS == "darwin" {
+			result.SandboxType = wire.SandboxMacOSSeatbelt
+		}
+	}
+	if p.session.has(wire.ExtensionEnds) {
+		result.PID, result.Enforced = p.child.PID(), p.enforced
+	}
+	return result
+}
+
+// localPath is the path in a file: URI, or an absolute path.
+func localPath(field, text string) (string, error) {
+	path, found := text, true
+	if !strings.HasPrefix(text, "/") {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			found = false
+		} else {
+			path = u.Path
+		}
+	}
+	if !found || !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
+		return "", wire.Refuse(wire.InvalidParams, "%s is neither an absolute path nor a file: URI of one: %.200q", field, text)
+	}
+	return filepath.Clean(path), nil
+}
+
+// fileURI is the opposite of localPath.
+func fileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+// acknowledge notes that the client has everything up to a number.
+func (p *process) acknowledge(seq uint64) {
+	p.mu.Lock()
+	if place := p.past.upTo(min(seq, p.past.now.seq)); place.seq > p.acked.seq {
+		p.acked = place
+	}
+	released := p.unpark()
+	p.mu.Unlock()
+	release(released)
+	p.retire()
+}
+
+// retire has a process that is over forgotten after its time, once: at once with the end if the client does not acknowledge,
+// otherwise when it has.
+func (p *process) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	over := p.closed && p.tree != nil
+	if !over || p.retired || p.session.has(wire.ExtensionFlow) && p.acked.seq < p.past.now.seq {
+		return
+	}
+	p.retired = true
+	time.AfterFunc(p.session.server.options.patience.retention, func() { p.session.forget(p) })
+}
+
+// errUnknown is for requests about a process that there is not, or not any more.
+func errUnknown(id string) error {
+	return wire.Refuse(wire.InvalidRequest, "unknown process id %.200s", id)
+}
+
+// errStarting is for requests about a process that does not run yet.
+func errStarting(id string) error {
+	return wire.Refuse(wire.InvalidRequest, "process id %s is starting; try again when its start is answered", id)
+}

@@ -1,0 +1,40 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// ServeUnix serves clients of a unix socket, whose messages are lines, until ctx ends or the listener is closed. It closes the
+// listener. Only clients of the user as whom the server runs are let in.
+func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
+	defer context.AfterFunc(s.ctx, stop)()
+	var connections sync.WaitGroup
+	defer connections.Wait()
+	for {
+		conn, err := listener.AcceptUnix()
+		switch {
+		case err != nil && (ctx.Err() != nil || errors.Is(err, net.ErrClosed)):
+			stop()
+			return nil
+		case err != nil:
+			stop()
+			_ = listener.Close()
+			return err
+		}
+		if uid, err := peer(conn); err != nil || uid != os.Geteuid() {
+			s.options.Logger.Warn("a client of another user was turned away", "uid", uid, "error", err)
+			_ = conn.Close()
+			continue
+		}
+		connections.Go(func() { _ = s.serve(ctx, wire.Lines(conn, conn, s.options.MaxMessage), false) })
+	}
+}
