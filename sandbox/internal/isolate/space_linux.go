@@ -24,7 +24,7 @@ var kernelFiles = []string{"/proc/kcore", "/proc/keys", "/proc/key-users", "/pro
 type space struct {
 	builder
 	plan     *confine.Plan
-	writable map[string]*birth.Memory // clones, by path
+	taken    map[string]*birth.Memory // clones, by path
 	blank    *birth.Memory            // a file system with the sources of covers
 	dev, shm *birth.Memory
 	proc     *birth.Memory
@@ -43,10 +43,10 @@ func (s *space) build(terminal string) {
 	if terminal != "" {
 		nodes["console"] = s.clone("find the terminal", here(), terminal)
 	}
-	s.takeWritable()
+	s.take()
 	s.proc = s.newProc()
 	attributes := uint64(readOnly | harmless)
-	if s.writable["/"] != nil {
+	if s.taken["/"] != nil {
 		attributes = harmless
 	}
 	s.set("make the root read-only", here(), "/", attributes, unix.AT_RECURSIVE, unix.MS_PRIVATE)
@@ -57,18 +57,24 @@ func (s *space) build(terminal string) {
 	s.places()
 }
 
-// takeWritable clones the writable places before everything becomes read-only. A place that is mounted read-only stays so.
-func (s *space) takeWritable() {
-	s.writable = map[string]*birth.Memory{}
+// take clones the writable places before everything becomes read-only, and places inside of what must not be read before that is
+// covered. A place that is mounted read-only stays so.
+func (s *space) take() {
+	s.taken = map[string]*birth.Memory{}
 	for _, place := range s.plan.Places {
-		if place.Access != confine.Write || place.Missing() {
+		what, attributes := "writable "+place.Path, uint64(harmless)
+		if place.Access == confine.Read && access(s.plan, filepath.Dir(place.Path)) == confine.Nothing {
+			what, attributes = "readable "+place.Path, readOnly|harmless
+		} else if place.Access != confine.Write {
 			continue
 		}
-		what := "writable " + place.Path
+		if place.Missing() {
+			continue
+		}
 		tree := s.clone(what, s.open(what, place.Path).Word(0), "")
 		s.check(what, tree, place)
-		s.set(what, tree.Word(0), "", harmless, unix.AT_RECURSIVE, unix.MS_PRIVATE)
-		s.writable[place.Path] = tree
+		s.set(what, tree.Word(0), "", attributes, unix.AT_RECURSIVE, unix.MS_PRIVATE)
+		s.taken[place.Path] = tree
 	}
 }
 
@@ -140,9 +146,9 @@ func (s *space) places() {
 		switch {
 		case place.Path == "/": // the root was not made read-only
 		case place.Missing(): // Hold has seen to it that it can be created, or that something protects it
-		case place.Access == confine.Write:
-			what := "writable " + place.Path
-			s.attach(what, s.writable[place.Path], s.open(what, place.Path).Word(0), "")
+		case s.taken[place.Path] != nil:
+			what := "mount " + place.Path
+			s.attach(what, s.taken[place.Path], s.open(what, place.Path).Word(0), "")
 		case place.Access == confine.Read:
 			what := "protected " + place.Path
 			at := s.openItself(what, place.Path)
@@ -151,7 +157,7 @@ func (s *space) places() {
 			s.set(what, tree.Word(0), "", readOnly|harmless, unix.AT_RECURSIVE, 0)
 			s.attach(what, tree, at.Word(0), "")
 		default:
-			s.coverWith(blankFor(place.Directory), "denied "+place.Path, place.Path)
+			s.deny(place)
 		}
 	}
 	if len(s.plan.Sockets) > 0 {
@@ -166,7 +172,7 @@ func (s *space) fasten(dir string) {
 		return
 	}
 	s.fasten(filepath.Dir(dir))
-	if s.writable[dir] != nil { // it is one already
+	if s.taken[dir] != nil { // it is one already
 		return
 	}
 	if s.fastened == nil {
@@ -179,14 +185,17 @@ func (s *space) fasten(dir string) {
 }
 
 // Writable reports whether a path can be written under a plan.
-func Writable(plan *confine.Plan, path string) bool {
+func Writable(plan *confine.Plan, path string) bool { return access(plan, path) == confine.Write }
+
+// access returns what may be done with a path: what its most specific place says.
+func access(plan *confine.Plan, path string) confine.Access {
 	access, best := confine.Read, -1
 	for _, place := range plan.Places {
 		if within(path, place.Path) && depth(place.Path) >= best {
 			access, best = place.Access, depth(place.Path)
 		}
 	}
-	return access == confine.Write
+	return access
 }
 
 func within(path, dir string) bool {
