@@ -128,16 +128,19 @@
 //   - Files are written below the writable roots only: under workspace-write the session's directory, those of the policy,
 //     /tmp and the host's TMPDIR. A command's own directory and variables make no difference.
 //   - All files can be read, but of the devices only null, zero, full, tty, random, urandom and the command's own terminal.
-//     It cannot make new pseudo-terminals.
+//     It cannot make new pseudo-terminals. Where the root of the file system is a writable root, the entries at its top are,
+//     and nothing in /dev; no entry can be added.
 //   - Without the network: no sockets but connected pairs, and EXECBUS_SANDBOX_NETWORK_DISABLED=1. With it: internet
 //     sockets. Unix sockets need version 9 of Landlock in either case; then those below the roots and those that the policy
 //     lists are within reach.
+//   - No System V IPC and no POSIX message queues, which belong to all processes of the user, and no change of the flags of
+//     files. PostgreSQL and fakeroot need System V IPC; they run at isolated.
 //   - No capabilities, no new privileges, no signals to other processes (version 6 of Landlock), and none of the system
 //     calls that lead around all this.
 //
 // Confined does not protect .git, .agents, .codex and nested repositories inside of a writable root, and does not deny
 // reads; a session whose policy needs these has to accept confined by name. It does not hide other processes. Under
-// workspace-write it does not keep the command from changing the mode, owner, times and attributes of the user's own files
+// workspace-write it does not keep the command from changing the mode, times and extended attributes of the user's own files
 // anywhere.
 //
 // Isolated needs Linux 5.12 or newer and user namespaces; where Landlock is missing, the mounts alone restrict files. It

@@ -312,7 +312,9 @@ func (e *enclosure) newRuleset() (file *os.File, err error) {
 	err = wire.Hold(e.found.Files, func(fds []int) error {
 		for _, p := range plan.Places {
 			switch {
-			case p.Access != confine.Write || p.File < 0:
+			case p.Access != confine.Write || p.File < 0, p.Path == "/dev":
+			case p.Path == "/":
+				rules = append(rules, e.readable.Writable()...)
 			case p.Directory:
 				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteDirectory})
 			default:

@@ -21,9 +21,9 @@ import (
 // attack is one way out.
 type attack struct {
 	name string
-	// level is the weakest at which it must fail.
-	level messages.Assurance
-	who   who
+	// except says why confined does not stop the attack; where it is empty confined stops it. Isolated stops all of them.
+	except string
+	who    who
 	// policy is workspace-write without the network, unless it says otherwise.
 	policy func(*messages.SandboxPolicy)
 	// unsafe is not tried without a sandbox: it would harm this machine, or nothing shows that it has worked.
@@ -55,13 +55,14 @@ func attacks() []attack {
 type scene struct {
 	*testing.T
 	places
+	rt     *execbus.Runtime
 	policy messages.SandboxPolicy
 }
 
 const patience = 20 * time.Second
 
 // stage builds a scene: a writable root and a directory beside it, with something in both.
-func stage(t *testing.T, a attack) *scene {
+func stage(t *testing.T, rt *execbus.Runtime, a attack) *scene {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "execbus-attack-") // names of tests would mean something in options of mounts
 	must(t, err)
@@ -72,7 +73,7 @@ func stage(t *testing.T, a attack) *scene {
 	})
 	dir, err = filepath.EvalSymlinks(dir)
 	must(t, err)
-	s := &scene{T: t, places: places{Work: dir + "/work", Out: dir + "/out", Host: os.Getpid()}}
+	s := &scene{T: t, rt: rt, places: places{Work: dir + "/work", Out: dir + "/out", Host: os.Getpid()}}
 	s.policy = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}
 	if a.policy != nil {
 		a.policy(&s.policy)
@@ -113,7 +114,7 @@ func host(t *testing.T) *execbus.Runtime {
 }
 
 // try makes the attempt, in a session of its own. An empty level is without a sandbox.
-func (s *scene) try(rt *execbus.Runtime, a attack, level messages.Assurance) (won bool, why string) {
+func (s *scene) try(a attack, level messages.Assurance) (won bool, why string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
@@ -121,7 +122,7 @@ func (s *scene) try(rt *execbus.Runtime, a attack, level messages.Assurance) (wo
 	if level != "" {
 		options.Sandbox = &s.policy
 	}
-	session, err := rt.OpenSession(options)
+	session, err := s.rt.OpenSession(options)
 	must(s, err)
 	defer func() { must(s, session.Close(context.Background())) }()
 	where, err := json.Marshal(s.places)
@@ -185,33 +186,61 @@ func TestAttacks(t *testing.T) {
 	if want := os.Getenv(levelVariable); want != "" && want != string(level) {
 		t.Fatalf("the level is %s, want %s", level, want)
 	}
-	var tried, shown, impossible int
+	r := round{rt: rt, level: level, exceptions: map[string]int{}}
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
-			switch root := os.Geteuid() == 0; {
-			case !level.AtLeast(a.level):
-				t.Skipf("skipped: at %s it is not expected to fail", level)
-			case a.who == onlyRoot && !root, a.who == onlyUser && root:
+			if root := os.Geteuid() == 0; a.who == onlyRoot && !root || a.who == onlyUser && root {
 				t.Skip("skipped: an attack of somebody else")
 			}
-			if !a.unsafe && os.Getenv(levelVariable) == "" {
-				if won, why := stage(t, a).try(rt, a, ""); won {
-					shown++
-				} else {
-					impossible++
-					t.Logf("does not work here even without a sandbox: %s", why)
-				}
-			}
-			tried++
-			if won, why := stage(t, a).try(rt, a, level); won {
-				t.Errorf("it worked: %s", why)
-			} else if testing.Verbose() {
-				t.Logf("held: %s", why)
-			}
+			r.try(t, a)
 		})
 	}
-	t.Logf("of %d attacks %d were tried at %s; without a sandbox %d of them worked, %d did not here, the others are not safe to try",
-		len(attacks()), tried, level, shown, impossible)
+	t.Logf("of %d attacks %d had to fail at %s; without a sandbox %d of them worked, %d did not here, the others are not safe to try",
+		len(attacks()), r.tried, level, r.shown, r.impossible)
+	for why, number := range r.exceptions {
+		t.Logf("%d are exceptions at %s: %s", number, level, why)
+	}
+}
+
+// round is all attacks at one level.
+type round struct {
+	rt                       *execbus.Runtime
+	level                    messages.Assurance
+	tried, shown, impossible int
+	exceptions               map[string]int
+}
+
+// try makes one attack, first without a sandbox.
+func (r *round) try(t *testing.T, a attack) {
+	except := a.except
+	if r.level == messages.AssuranceIsolated {
+		except = ""
+	}
+	works := false
+	if !a.unsafe && (os.Getenv(levelVariable) == "" || except != "") {
+		var why string
+		if works, why = stage(t, r.rt, a).try(a, ""); works {
+			r.shown++
+		} else {
+			r.impossible++
+			t.Logf("does not work here even without a sandbox: %s", why)
+		}
+	}
+	won, why := stage(t, r.rt, a).try(a, r.level)
+	switch {
+	case except == "":
+		r.tried++
+		if won {
+			t.Errorf("it worked: %s", why)
+		} else if testing.Verbose() {
+			t.Logf("held: %s", why)
+		}
+	case won:
+		r.exceptions[except]++
+		t.Skipf("it works at %s: %s", r.level, except)
+	case works:
+		t.Errorf("%s stops it after all, so it is no exception: %s", r.level, why)
+	}
 }
 
 // Where namespaces can be made the same attacks run once more where they cannot.

@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // let reports whether a call got past the check for rights: any answer but these comes from further inside.
@@ -112,7 +110,7 @@ func kernelDoors() []attack {
 	}
 	var list []attack
 	for name, act := range acts {
-		a := attack{name: "kernel: " + name, level: messages.AssuranceConfined, act: act}
+		a := attack{name: "kernel: " + name, act: act}
 		switch name {
 		case "have some to gain": // to empty the set needs rights, which no_new_privs makes useless for others
 			a.who = onlyRoot
@@ -206,16 +204,16 @@ func born(pid uintptr, errno error) error {
 // sharedMemory is what processes share that no file system names.
 func sharedMemory() []attack {
 	return []attack{
-		{name: "shared: a segment of somebody else", level: messages.AssuranceIsolated, setup: func(s *scene) {
+		{name: "shared: a segment of somebody else", setup: func(s *scene) {
 			id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 			must(s, err)
 			s.Shared = id
 			s.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 		}, act: func(p places) error { _, err := unix.SysvShmAttach(p.Shared, 0, 0); return err }},
-		{name: "shared: a file of everybody", level: messages.AssuranceConfined, act: func(p places) error {
+		{name: "shared: a file of everybody", act: func(p places) error {
 			return os.WriteFile("/dev/shm/execbus-attack", nil, 0o644)
 		}, won: func(*scene) bool { return os.Remove("/dev/shm/execbus-attack") == nil }},
-		{name: "shared: a queue of everybody", level: messages.AssuranceIsolated, act: func(places) error {
+		{name: "shared: a queue of everybody", act: func(places) error {
 			name, _ := unix.BytePtrFromString("execbus-attack")
 			return call(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0)
 		}, won: func(*scene) bool {

@@ -10,8 +10,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // victim is a process of the same user, outside. Whether it lives is what most attacks on it are about.
@@ -34,6 +32,8 @@ func victim(s *scene) {
 var victims = map[*scene]chan struct{}{}
 
 func killed(s *scene) bool { return ear(victims[s]).heard() }
+
+const visible = "without a pid namespace the numbers of other processes and of their descriptors can be seen, not what they are"
 
 // otherProcesses are attempts on processes that do not belong to the command.
 func otherProcesses() []attack {
@@ -93,22 +93,18 @@ func otherProcesses() []attack {
 			return asError(unix.Syscall6(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, uintptr(unsafe.Pointer(&mask)), uintptr(unsafe.Pointer(&mask)), 0, 0))
 		},
 	} {
-		level := messages.AssuranceConfined
-		switch name {
-		// These are about what is known of it, and about nothing that Landlock or a filter could tell apart.
-		case "read its system call", "change its badness", "change its core filter", "change its user map", "read its maps",
-			"change its priority", "change its scheduling", "change its input priority", "migrate its pages",
-			"list its descriptors":
-			level = messages.AssuranceIsolated
+		except := ""
+		if name == "list its descriptors" {
+			except = visible
 		}
 		for whom, pid := range map[string]func(places) int{
 			"a victim": func(p places) int { return p.Victim }, "the host": func(p places) int { return p.Host },
 		} {
-			a := attack{name: "process: " + name + ", " + whom, level: level, setup: victim, act: func(p places) error { return act(pid(p)) }}
+			a := attack{name: "process: " + name + ", " + whom, except: except, setup: victim, act: func(p places) error { return act(pid(p)) }}
 			a.unsafe = whom != "a victim"
 			list = append(list, a)
 		}
-		list = append(list, attack{name: "process: " + name + ", the parent", level: level, unsafe: true, setup: victim, act: func(places) error {
+		list = append(list, attack{name: "process: " + name + ", the parent", except: except, unsafe: true, setup: victim, act: func(places) error {
 			parent := os.Getppid()
 			if parent <= 1 { // it is pid 1 of the command's own namespace: guarded like the host
 				parent = 1
@@ -153,11 +149,11 @@ func otherProcesses() []attack {
 			return err
 		},
 	} {
-		list = append(list, attack{name: "signal: " + name, level: messages.AssuranceConfined, setup: victim,
+		list = append(list, attack{name: "signal: " + name, setup: victim,
 			act: func(p places) error { return act(p.Victim) }, won: killed})
 	}
 	for _, whom := range []string{"host", "parent"} {
-		list = append(list, attack{name: "signal: ask about the " + whom, level: messages.AssuranceConfined, unsafe: true, act: func(p places) error {
+		list = append(list, attack{name: "signal: ask about the " + whom, unsafe: true, act: func(p places) error {
 			pid := p.Host
 			if whom == "parent" {
 				if pid = os.Getppid(); pid <= 1 {

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // rootDoors are files and rights that matter for a host that runs as root.
@@ -20,7 +18,7 @@ func rootDoors() []attack {
 	for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
 		"/proc/sys/kernel/modprobe", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper", "/sys/kernel/mm/transparent_hugepage/enabled",
 		"/proc/sys/fs/binfmt_misc/register", "/proc/sys/kernel/sysrq", "/proc/irq/default_smp_affinity", "/sys/power/state", "/proc/timer_list"} {
-		list = append(list, attack{name: "root: open for writing " + path, level: messages.AssuranceConfined, who: onlyRoot, act: func(places) error {
+		list = append(list, attack{name: "root: open for writing " + path, who: onlyRoot, act: func(places) error {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
 				_ = f.Close()
@@ -34,12 +32,12 @@ func rootDoors() []attack {
 		if name == "disk" || name == "loop" {
 			kind = unix.S_IFBLK
 		}
-		list = append(list, attack{name: "root: make a device, " + name, level: messages.AssuranceConfined, who: onlyRoot, act: func(p places) error {
+		list = append(list, attack{name: "root: make a device, " + name, who: onlyRoot, act: func(p places) error {
 			return unix.Mknod(p.Work+"/device", kind|0o600, int(device))
 		}, won: func(s *scene) bool { _, err := os.Lstat(s.Work + "/device"); return err == nil }})
 	}
 	for _, pattern := range []string{"/dev/mem", "/dev/port", "/dev/kmsg", "/dev/loop-control", "/dev/fuse", "/dev/net/tun", "/dev/kvm", "/dev/vd?", "/dev/sd?"} {
-		list = append(list, attack{name: "root: open a device for writing, " + pattern, level: messages.AssuranceConfined, who: onlyRoot, act: func(places) error {
+		list = append(list, attack{name: "root: open a device for writing, " + pattern, who: onlyRoot, act: func(places) error {
 			found, _ := filepath.Glob(pattern)
 			if len(found) == 0 {
 				return fmt.Errorf("there is no %s", pattern)
@@ -52,35 +50,35 @@ func rootDoors() []attack {
 		}})
 	}
 	list = append(list,
-		attack{name: "root: leave a set-uid program", level: messages.AssuranceConfined, who: onlyRoot, act: func(p places) error {
+		attack{name: "root: leave a set-uid program", who: onlyRoot, act: func(p places) error {
 			if err := os.WriteFile(p.Work+"/su", []byte("#!/bin/sh\n"), 0o755); err != nil {
 				return err
 			}
 			return unix.Chmod(p.Work+"/su", unix.S_ISUID|0o755)
 		}, won: setUID("su")},
-		attack{name: "root: make a set-uid program", level: messages.AssuranceConfined, who: onlyRoot, act: func(p places) error {
+		attack{name: "root: make a set-uid program", who: onlyRoot, act: func(p places) error {
 			unix.Umask(0)
 			_, err := unix.Open(p.Work+"/su", unix.O_CREAT|unix.O_WRONLY, unix.S_ISUID|unix.S_ISGID|0o755)
 			return err
 		}, won: setUID("su")},
-		attack{name: "root: make a set-gid program by mknod", level: messages.AssuranceConfined, who: onlyRoot, act: func(p places) error {
+		attack{name: "root: make a set-gid program by mknod", who: onlyRoot, act: func(p places) error {
 			unix.Umask(0)
 			return unix.Mknod(p.Work+"/su", unix.S_IFREG|unix.S_ISGID|unix.S_ISUID|0o755, 0)
 		}, won: setUID("su")},
-		attack{name: "root: capabilities for a file", level: messages.AssuranceConfined, who: onlyRoot, act: func(p places) error {
+		attack{name: "root: capabilities for a file", who: onlyRoot, act: func(p places) error {
 			data := []byte{0, 0, 0, 2, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 			return unix.Setxattr(p.Work+"/file", "security.capability", data, 0)
 		}, won: func(s *scene) bool {
 			n, err := unix.Getxattr(s.Work+"/file", "security.capability", make([]byte, 64))
 			return err == nil && n > 0
 		}},
-		attack{name: "root: become another user", level: messages.AssuranceConfined, who: onlyRoot, act: func(places) error {
+		attack{name: "root: become another user", who: onlyRoot, act: func(places) error {
 			return call(unix.SYS_SETRESUID, 65534, 65534, 65534)
 		}},
-		attack{name: "root: join a group", level: messages.AssuranceConfined, who: onlyRoot, act: func(places) error {
+		attack{name: "root: join a group", who: onlyRoot, act: func(places) error {
 			return unix.Setgroups([]int{4711})
 		}},
-		attack{name: "root: a control group", level: messages.AssuranceConfined, who: onlyRoot, act: func(places) error {
+		attack{name: "root: a control group", who: onlyRoot, act: func(places) error {
 			dir := controlGroups()
 			if dir == "" {
 				return fmt.Errorf("there are no control groups")
@@ -88,10 +86,10 @@ func rootDoors() []attack {
 			err := os.Mkdir(dir+"/execbus-attack", 0o755)
 			return err
 		}, won: func(*scene) bool { dir := controlGroups(); return dir != "" && os.Remove(dir+"/execbus-attack") == nil }},
-		attack{name: "root: leave the control group", level: messages.AssuranceConfined, who: onlyRoot, unsafe: true, act: func(places) error {
+		attack{name: "root: leave the control group", who: onlyRoot, unsafe: true, act: func(places) error {
 			return os.WriteFile(controlGroups()+"/cgroup.procs", []byte("0"), 0)
 		}},
-		attack{name: "user: become root by a set-uid program", level: messages.AssuranceConfined, who: onlyUser, act: func(places) error {
+		attack{name: "user: become root by a set-uid program", who: onlyUser, act: func(places) error {
 			for _, program := range []string{"/usr/bin/su", "/bin/su", "/usr/bin/mount", "/usr/bin/passwd"} {
 				if info, err := os.Stat(program); err != nil || info.Mode()&os.ModeSetuid == 0 {
 					continue

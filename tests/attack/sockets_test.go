@@ -65,7 +65,7 @@ func packets(s *scene, network, address string) (ear, net.Addr) {
 // reach makes an attack of an attempt to reach an ear.
 func reach(name string, listen func(*scene) ear, act func(places) error) attack {
 	ears := map[*scene]ear{}
-	return attack{name: name, level: messages.AssuranceConfined, setup: func(s *scene) { ears[s] = listen(s) }, act: act,
+	return attack{name: name, setup: func(s *scene) { ears[s] = listen(s) }, act: act,
 		won: func(s *scene) bool { return ears[s].heard() }}
 }
 
@@ -180,7 +180,7 @@ func sockets() []attack {
 		}),
 		reach("network: abstract socket", abstract, connecting(unix.AF_UNIX, unix.SOCK_STREAM, 0, toAbstract)),
 		reach("network: abstract datagram", abstractPackets, sending(unix.AF_UNIX, unix.SOCK_DGRAM, toAbstract)),
-		{name: "network: listen for others", level: messages.AssuranceConfined, act: func(p places) error {
+		{name: "network: listen for others", act: func(p places) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
@@ -210,7 +210,6 @@ func sockets() []attack {
 	}
 	with := func(a attack) attack {
 		a.name += ", with the network on"
-		a.level = messages.AssuranceIsolated
 		a.policy = func(p *messages.SandboxPolicy) { p.NetworkAccess = true }
 		return a
 	}
@@ -239,7 +238,7 @@ func sockets() []attack {
 		"smc":       {unix.AF_SMC, unix.SOCK_STREAM, 0},
 		"audit":     {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT},
 	} {
-		list = append(list, attack{name: "socket family: " + name, level: messages.AssuranceConfined, act: func(places) error {
+		list = append(list, attack{name: "socket family: " + name, act: func(places) error {
 			fd, err := unix.Socket(kind.family, kind.kind, kind.protocol)
 			if err == nil && name == "audit" { // making one harms nobody; speaking does
 				return unix.Sendto(fd, []byte{16, 0, 0, 0, 0xe8, 3, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0}, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})

@@ -24,7 +24,7 @@ func TestARootThatIsReplaced(t *testing.T) {
 		"by nothing":         func(*scene) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := stage(t, attack{})
+			s := stage(t, rt, attack{})
 			session, err := rt.OpenSession(execbus.SessionOptions{Dir: s.Work, Sandbox: &s.policy, LeastAssurance: messages.AssuranceConfined})
 			must(t, err)
 			defer func() { must(t, session.Close(context.Background())) }()

@@ -190,7 +190,6 @@ func writes() []attack {
 		}})
 	}
 	for i := range list {
-		list[i].level = messages.AssuranceConfined
 		if list[i].won == nil {
 			list[i].won = changed
 		}
@@ -297,7 +296,7 @@ func readOnlyWrites() []attack {
 		}, won: func(*scene) bool { return false }},
 	}
 	for i := range list {
-		list[i].level, list[i].policy = messages.AssuranceConfined, readOnly
+		list[i].policy = readOnly
 		if list[i].won == nil {
 			list[i].won = inRoot
 		}

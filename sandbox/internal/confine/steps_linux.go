@@ -14,7 +14,7 @@ import (
 // KindOf is the filter for a plan that is enforced as Confined.
 func KindOf(p *Plan) seccomp.Kind {
 	abi := Kernel().ABI
-	k := seccomp.Kind{Unix: abi >= resolveUnix, Root: os.Geteuid() == 0, Metadata: !p.Writes(), Truncate: abi < truncate}
+	k := seccomp.Kind{Unix: abi >= resolveUnix, Root: os.Geteuid() == 0, Metadata: !p.Writes(), Truncate: abi < truncate, Shared: true}
 	if p.Network {
 		k.Network = seccomp.On
 	}

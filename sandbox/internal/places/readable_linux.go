@@ -15,8 +15,9 @@ import (
 type Readable struct {
 	Rules []confine.Allowed
 
-	key   unix.Stat_t
-	users int
+	entries int // so many of the rules are for entries at the top, behind the one for the list of them; the others are for devices
+	key     unix.Stat_t
+	users   int
 }
 
 // devices are those that commands may use, and how.
@@ -79,10 +80,24 @@ func (r *Readable) open() error {
 			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // a command cannot read what we cannot open
 		}
 	}
+	r.entries = len(r.Rules) - 1
 	for name, rights := range devices {
 		_ = r.add("/dev/"+name, rights, 0)
 	}
 	return nil
+}
+
+// Writable are rules that stand for one that makes the root of the file system writable, which would open all devices: each entry
+// at the top can be written, and the devices cannot.
+func (r *Readable) Writable() (rules []confine.Allowed) {
+	for _, rule := range r.Rules[1 : 1+r.entries] {
+		rights := confine.WriteFile
+		if rule.Rights == confine.ReadDirectory {
+			rights = confine.WriteDirectory
+		}
+		rules = append(rules, confine.Allowed{FD: rule.FD, Rights: rights})
+	}
+	return rules
 }
 
 // add opens a path and gives it the rights of its kind.

@@ -119,9 +119,10 @@ func matching(rule Rule, but int) call {
 
 // kinds is every kind there is.
 func kinds() (all []Kind) {
-	for bits := range 3 << 4 {
-		all = append(all, Kind{Network: Network(bits >> 4), Unix: bits&1 != 0, Root: bits&2 != 0, Metadata: bits&4 != 0, Truncate: bits&8 != 0})
-		all = append(all, Kind{Network: Network(bits >> 4), Secret: [2]uint32{uint32(bits), 0xfedcba98}})
+	for bits := range 3 << 5 {
+		all = append(all, Kind{Network: Network(bits >> 5), Unix: bits&1 != 0, Root: bits&2 != 0, Metadata: bits&4 != 0, Truncate: bits&8 != 0,
+			Shared: bits&16 != 0})
+		all = append(all, Kind{Network: Network(bits >> 5), Secret: [2]uint32{uint32(bits), 0xfedcba98}})
 	}
 	return all
 }
@@ -213,7 +214,7 @@ func TestWhatAFilterDenies(t *testing.T) {
 	)
 	off, private, on := Kind{Network: Off}, Kind{Network: Private}, Kind{Network: On}
 	listed, root := Kind{Network: On, Unix: true}, Kind{Root: true}
-	metadata, truncate := Kind{Metadata: true}, Kind{Truncate: true}
+	metadata, truncate, shared := Kind{Metadata: true}, Kind{Truncate: true}, Kind{Shared: true}
 	for _, test := range []struct {
 		name string
 		kind Kind
@@ -275,7 +276,19 @@ func TestWhatAFilterDenies(t *testing.T) {
 		{"chmod", metadata, native(unix.SYS_FCHMODAT, 0, 4096, 0o644), unix.EPERM},
 		{"touch", metadata, native(unix.SYS_UTIMENSAT), unix.EPERM},
 		{"attributes", metadata, native(unix.SYS_SETXATTR), unix.EPERM},
-		{"flags", metadata, native(unix.SYS_IOCTL, 3, unix.FS_IOC_SETFLAGS), unix.EPERM},
+		{"flags", shared, native(unix.SYS_IOCTL, 3, unix.FS_IOC_SETFLAGS), unix.EPERM},
+		{"flags in 64 bits", shared, native(unix.SYS_IOCTL, 3, 1<<40|unix.FS_IOC_SETFLAGS), unix.EPERM},
+		{"flags are read", shared, native(unix.SYS_IOCTL, 3, unix.FS_IOC_GETFLAGS), 0},
+		{"flags elsewhere", off, native(unix.SYS_IOCTL, 3, unix.FS_IOC_SETFLAGS), 0},
+		{"clone a file", shared, native(unix.SYS_IOCTL, 3, unix.FICLONE), 0},
+		{"segment", shared, native(unix.SYS_SHMAT, 7), unix.EPERM},
+		{"private segment", shared, native(unix.SYS_SHMGET, unix.IPC_PRIVATE, 4096), unix.EPERM},
+		{"segment elsewhere", off, native(unix.SYS_SHMAT, 7), 0},
+		{"detach", shared, native(unix.SYS_SHMDT), 0},
+		{"semaphore", shared, native(unix.SYS_SEMCTL, 7, 0, unix.IPC_RMID), unix.EPERM},
+		{"message", shared, native(unix.SYS_MSGRCV, 7), unix.EPERM},
+		{"queue", shared, native(unix.SYS_MQ_OPEN, 4096), unix.EPERM},
+		{"queue elsewhere", off, native(unix.SYS_MQ_OPEN, 4096), 0},
 		{"touch elsewhere", off, native(unix.SYS_UTIMENSAT), 0},
 		{"truncate", truncate, native(unix.SYS_TRUNCATE), unix.EPERM},
 		{"truncate by reading", truncate, native(unix.SYS_OPENAT, 0, 4096, unix.O_RDONLY|unix.O_TRUNC), unix.EPERM},

@@ -24,6 +24,9 @@ type Kind struct {
 	Metadata bool
 	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.
 	Truncate bool
+	// Shared refuses what reaches over to others where the command shares the host's namespaces: System V IPC, POSIX message
+	// queues, and the flags of files, for which Landlock has no right.
+	Shared bool
 	// Secret, if it is not zero, is shown by one of our own newborns when it sets the limits that mark its tree: as the
 	// fifth and sixth argument of prlimit64, which takes four. No other process may set them.
 	Secret [2]uint32

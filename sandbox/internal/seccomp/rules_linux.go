@@ -44,6 +44,9 @@ func Rules(k Kind) []Rule {
 	if k.Metadata {
 		rules = slices.Concat(rules, metadata, metadataHere)
 	}
+	if k.Shared {
+		rules = slices.Concat(rules, shared)
+	}
 	if k.Truncate {
 		rules = slices.Concat(rules, truncation, truncationHere)
 	}
@@ -212,6 +215,25 @@ var metadata = []Rule{
 	deny("lremovexattr", unix.SYS_LREMOVEXATTR),
 	deny("fremovexattr", unix.SYS_FREMOVEXATTR),
 	deny("removexattrat", unix.SYS_REMOVEXATTRAT),
+}
+
+// shared is what reaches over to others where nothing but Landlock and this filter stands between: whatever is named by a key or a
+// number alone belongs to the whole user.
+var shared = []Rule{
+	deny("shmget", unix.SYS_SHMGET),
+	deny("shmat", unix.SYS_SHMAT),
+	deny("shmctl", unix.SYS_SHMCTL),
+	deny("semget", unix.SYS_SEMGET),
+	deny("semop", unix.SYS_SEMOP),
+	deny("semtimedop", unix.SYS_SEMTIMEDOP),
+	deny("semctl", unix.SYS_SEMCTL),
+	deny("msgget", unix.SYS_MSGGET),
+	deny("msgsnd", unix.SYS_MSGSND),
+	deny("msgrcv", unix.SYS_MSGRCV),
+	deny("msgctl", unix.SYS_MSGCTL),
+	deny("mq_open", unix.SYS_MQ_OPEN),
+	deny("mq_unlink", unix.SYS_MQ_UNLINK),
+	// Flags of files, which can be set through a descriptor that is open for reading.
 	deny("file_setattr", unix.SYS_FILE_SETATTR),
 	deny("ioctl FS_IOC_SETFLAGS", unix.SYS_IOCTL, is(1, unix.FS_IOC_SETFLAGS)),
 	deny("ioctl FS_IOC32_SETFLAGS", unix.SYS_IOCTL, is(1, 0x40046602)),
