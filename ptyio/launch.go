@@ -59,7 +59,8 @@ func invalid(field, detail, hint string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: field, Detail: detail, Hint: hint}
 }
 
-func validate(launch Launch) error {
+// Check returns an error for a launch that no spawner can start. A spawner of the host's own calls it first.
+func (launch Launch) Check() error {
 	if len(launch.Argv) == 0 || launch.Argv[0] == "" {
 		return invalid("argv", "the command line is empty; name a program", "")
 	}

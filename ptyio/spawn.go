@@ -54,7 +54,7 @@ type Leader interface {
 
 // Spawn starts a child with the help of a starter. Spawners are implemented with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
-	if err := validate(launch); err != nil {
+	if err := launch.Check(); err != nil {
 		return nil, err
 	}
 	program, err := reached(ctx, launch)

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"path"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// exit tells of the leader's exit.
+func (p *pump) exit(e exit) {
+	p.exited = true
+	told := ptyio.Exited{Status: messages.StatusNone(), Denial: e.denial, Limit: e.limit}
+	switch {
+	case e.lost != "":
+		told.Lost = failed("follow process", e.lost)
+	case e.status != nil:
+		told.Status = *e.status
+	case e.known && e.code >= 0 && e.code <= 255:
+		told.Status = messages.StatusExited(e.code)
+	default:
+		told.Lost = failed("follow process", "the server does not know how the process has exited")
+	}
+	if told.Denial == nil && e.denied {
+		told.Denial = &messages.Denial{FromText: true} // the server may have it from the output
+	}
+	p.launch.Events(told)
+}
+
+// drain says that the leader's output is complete.
+func (p *pump) drain() {
+	if !p.drained {
+		p.drained = true
+		p.launch.Events(ptyio.Drained{})
+	}
+}
+
+// close says that no output will come.
+func (p *pump) close() {
+	p.drain()
+	p.closed = true
+	p.launch.Events(ptyio.Closed{})
+}
+
+// end tells of the end of the tree.
+func (p *pump) end(tree messages.TreeReport) {
+	p.over = true
+	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
+}
+
+// lose ends a process of which nothing more can be learnt. It may live on.
+func (p *pump) lose(err error) {
+	if !p.exited {
+		p.exit(exit{lost: err.Error()})
+	}
+	if !p.closed {
+		p.close()
+	}
+	name := path.Base(p.launch.Argv[0])
+	p.end(messages.TreeReport{Survivors: []messages.Survivor{{PID: p.pid, Name: name[:min(len(name), 15)],
+		Why: "nobody knows whether it has ended: " + err.Error()}}})
+	p.terminate(0)
+}

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+)
+
+// final is an error after which the session cannot be resumed. All others say that a connection broke, or was not made.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+func permanent(err error) bool {
+	_, is := errors.AsType[final](err)
+	return is
+}
+
+// broken is the end of a connection. What cannot be different on the next one is final.
+func broken(err error) error {
+	if errors.Is(err, wire.ErrTooLarge) {
+		return violation("a message of it has more than %d bytes", wire.MaxMessage)
+	}
+	return err
+}
+
+// violation is what a server did against the protocol. Nothing else that it says is believed.
+func violation(format string, args ...any) error {
+	return final{fmt.Errorf("the server breaks the protocol: "+format, args...)}
+}
+
+// disconnected is the error of everything that needs a session which is over.
+func disconnected(why error) error {
+	if typed, is := errors.AsType[*messages.Error](why); is {
+		return typed
+	}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server", Detail: "the exec-server transport was disconnected: " +
+		clipped(why.Error()) + "; connect again"}
+}
+
+var (
+	errClosed = &messages.Error{Code: messages.ErrClosed, Op: "use server", Detail: "the connection to the server was closed"}
+
+	errCrowded = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
+		Detail: fmt.Sprintf("%d requests wait for an answer of the server; try again later", maxCalls)}
+
+	errUncertain = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
+		Detail: "the connection broke before the server answered, and it is not known whether it did what was asked; look before you ask again"}
+)
+
+func cancelled(op string, err error) error {
+	return &messages.Error{Code: messages.ErrCancelled, Op: op, Detail: err.Error(), Like: messages.LikeOf(err)}
+}
+
+func failed(op, detail string) error {
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Detail: detail}
+}
+
+func unsupported(op, detail string) error {
+	return &messages.Error{Code: messages.ErrUnsupported, Op: op, Detail: detail}
+}
+
+// refusal is a server's error as one of ours. A server of execbus sends its own along, of which the code is taken over.
+func refusal(op, subject string, err error) error {
+	fault, is := errors.AsType[*wire.Fault](err)
+	if !is {
+		return err
+	}
+	told := &messages.Error{}
+	if json.Unmarshal(fault.Data, told) == nil && told.Code != "" {
+		return told
+	}
+	e := &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Subject: subject, Detail: "the server refused it: " + clipped(fault.Message)}
+	switch {
+	case fault.Code == wire.UnknownMethod:
+		e.Code, e.Detail = messages.ErrUnsupported, "the server cannot do this; use one that can, such as that of execbus"
+	case fault.Code == wire.NotFound:
+		e.Like, e.Detail = messages.LikeNotExist, "there is no such file on the server's machine; check the path"
+	case fault.Code == wire.InvalidParams || fault.Code == wire.InvalidRequest:
+		e.Code = messages.ErrInvalidRequest
+	case op == "spawn":
+		e.Code = messages.ErrSpawnFailed
+	}
+	return e
+}
+
+// maxText bounds what is repeated of a server's words.
+const maxText = 1024
+
+// clipped is a text of the server that can be shown.
+func clipped(text string) string {
+	if len(text) > maxText {
+		text = text[:maxText] + "…"
+	}
+	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text), "")
+}

@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// When the server hears that output was told: often enough that a process of a server with flow does not wait.
+const (
+	acknowledgeBytes  = wire.RetainedBytes / 4
+	acknowledgeEvents = 1000
+)
+
+// pump tells the owner of a process its events, one after the other, in a goroutine that ends with them.
+type pump struct {
+	*child
+	offset   int64  // of the output that was told
+	last     uint64 // number of the last event that was told
+	acked    uint64 // number of the last event that the server was told of
+	bytes    int    // of output that were told and not acknowledged
+	exited   bool
+	drained  bool
+	closed   bool
+	over     bool
+	awaiting awaited
+	until    time.Time
+}
+
+// awaited is what a pump waits for with a bound.
+type awaited int
+
+const (
+	nothing  awaited = iota
+	aMissing         // event, before it reads
+	aHolder          // of the output, which has outlived the leader
+	theEnd           // of a process that was abandoned
+)
+
+func (c *child) run() {
+	p := &pump{child: c}
+	for p.step() {
+	}
+	close(c.ended)
+	c.input.close()
+	c.spawner.forget(c)
+}
+
+// step does what is next, or waits for it. It reports false when the last event was told.
+func (p *pump) step() bool {
+	s := p.feed.take()
+	for _, it := range s.items {
+		p.awaiting = nothing
+		p.tell(it)
+	}
+	switch {
+	case p.over:
+		p.acknowledge()
+		return false
+	case s.err != nil:
+		p.lose(s.err)
+		return false
+	case s.behind:
+		return p.catchUp(s.due)
+	}
+	return p.wait(s)
+}
+
+// wait waits for news, or until they are overdue.
+func (p *pump) wait(s state) bool {
+	what, limit := p.awaits(s)
+	if what != p.awaiting {
+		p.awaiting, p.until = what, time.Now().Add(limit)
+	}
+	var overdue <-chan time.Time
+	if what != nothing {
+		timer := time.NewTimer(time.Until(p.until))
+		defer timer.Stop()
+		overdue = timer.C
+	}
+	select {
+	case <-p.feed.wake:
+		return true
+	case <-overdue:
+	}
+	p.awaiting = nothing
+	switch what {
+	case aMissing:
+		return p.catchUp(s.due)
+	case aHolder: // at least one process has the output open
+		p.drain()
+		p.launch.Events(ptyio.Background{Count: 1})
+		return true
+	default:
+		p.lose(failed("follow process", "the server has not told of its end in time"))
+		return false
+	}
+}
+
+func (p *pump) awaits(s state) (awaited, time.Duration) {
+	limits := p.spawner.limits
+	select {
+	case <-p.abandoned:
+		return theEnd, limits.end
+	default:
+	}
+	switch {
+	case s.hole:
+		return aMissing, limits.hole
+	case p.exited && !p.drained && !p.feed.flow:
+		return aHolder, limits.drain
+	}
+	return nothing, 0
+}
+
+// tell hands on one event.
+func (p *pump) tell(it item) {
+	switch it.kind {
+	case output:
+		p.output(it)
+	case gap:
+		p.offset += it.count
+		p.batch(p.mainStream(), nil)
+	case exited:
+		p.exit(it.exit)
+	case background:
+		p.launch.Events(ptyio.Background{Count: int(it.count)})
+	case drained:
+		p.drain()
+	case closed:
+		p.close()
+		if !p.feed.flow { // such a server does not say what becomes of the tree
+			p.end(messages.TreeReport{})
+		}
+	case ended:
+		p.end(it.tree)
+	}
+	p.last = max(p.last, it.next-1)
+	if p.bytes >= acknowledgeBytes || p.last-p.acked >= acknowledgeEvents {
+		p.acknowledge()
+	}
+}
+
+func (p *pump) acknowledge() {
+	p.bytes, p.acked = 0, p.last
+	p.spawner.link.acknowledge(p.id, p.last)
+}
+
+func (p *pump) output(it item) {
+	p.bytes += len(it.bytes)
+	for len(it.bytes) > 0 {
+		n := min(len(it.bytes), ptyio.MaxBatch)
+		p.batch(it.stream, it.bytes[:n])
+		p.offset += int64(n)
+		it.bytes = it.bytes[n:]
+	}
+}
+
+// batch hands on output when there is credit for it.
+func (p *pump) batch(stream messages.Stream, bytes []byte) {
+	select {
+	case <-p.abandoned:
+		return
+	default:
+	}
+	select {
+	case p.credits <- struct{}{}:
+		at := ptyio.Position{Offset: p.offset}
+		p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() { <-p.credits }))
+	case <-p.abandoned:
+	}
+}
+
+// mainStream is the stream of a hole, of which nobody knows what it was.
+func (p *pump) mainStream() messages.Stream {
+	if p.launch.TTY {
+		return messages.StreamPTY
+	}
+	return messages.StreamStdout
+}
+
+// catchUp reads what the process has missed. So that many processes at once do not take much memory, they take turns.
+func (p *pump) catchUp(due uint64) bool {
+	link := p.spawner.link
+	select {
+	case p.spawner.reading <- struct{}{}:
+		defer func() { <-p.spawner.reading }()
+	case <-link.life.Done():
+		p.feed.stop(disconnected(context.Cause(link.life)))
+		return true
+	}
+	after := due - 1
+	page, err := link.ask(link.life, &call{again: true}, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: &after})
+	if err != nil {
+		p.feed.stop(refusal("follow process", "", err))
+		return true
+	}
+	if err := p.feed.caught(page, due); err != nil {
+		link.breach(err)
+		p.feed.stop(disconnected(err))
+	}
+	return true
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// Can implements ptyio.Spawner: the server said it when it looked up the confinement. Whether it can enforce the limits only a start
+// tells.
+func (s *spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	if e, ours := launch.Sandbox.(enclosure); ours {
+		return e.enforced, s.refuses(launch)
+	}
+	return messages.Enforcement{Level: messages.AssuranceNone}, s.refuses(launch)
+}
+
+// confined reports whether a launch must not run without a sandbox.
+func confined(launch ptyio.Launch) bool {
+	return launch.Sandbox != nil && launch.Sandbox.Confinement().Policy.Confined()
+}
+
+// refuses is why a launch would mean less to the server than it says. What a server does not understand it ignores.
+func (s *spawner) refuses(launch ptyio.Launch) error {
+	if len(launch.Inherit) > 0 {
+		return unsupported("spawn", "descriptors cannot be passed to another machine; pass files by their paths")
+	}
+	if s.link.flow() {
+		return nil
+	}
+	const advice = "; use a server of execbus"
+	switch {
+	case confined(launch):
+		return errNoSandbox
+	case launch.Limits != messages.Limits{}:
+		return unsupported("spawn", "the server is not known to enforce limits"+advice)
+	case launch.Merged && !launch.TTY:
+		return unsupported("spawn", "the server cannot merge output and errors"+advice)
+	case launch.OnLeaderExit == messages.LeaderExitKeepsTree:
+		return unsupported("spawn", "the server is not known to keep background processes"+advice)
+	}
+	return nil
+}
+
+// request is a launch as the server gets it.
+func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
+	if err := launch.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.refuses(launch); err != nil {
+		return nil, err
+	}
+	params := &wire.StartParams{Argv: launch.Argv, Cwd: fileURI(launch.Dir), Env: map[string]string{},
+		TTY: launch.TTY, PipeStdin: launch.OpenStdin && !launch.TTY}
+	for _, entry := range launch.Env {
+		if name, value, is := strings.Cut(entry, "="); is && name != "" {
+			params.Env[name] = value
+		}
+	}
+	if launch.Argv0 != "" {
+		params.Arg0 = &launch.Argv0
+	}
+	if s.link.flow() {
+		extend(params, launch)
+	}
+	return params, nil
+}
+
+// extend adds what only servers of execbus understand.
+func extend(params *wire.StartParams, launch ptyio.Launch) {
+	if launch.TTY {
+		params.Size = new(wireSize(launch.Size))
+	}
+	params.Merged, params.OnLeaderExit = launch.Merged, launch.OnLeaderExit
+	if launch.Grace != nil {
+		params.GraceMs = new(milliseconds(*launch.Grace))
+	}
+	if (launch.Limits != messages.Limits{}) {
+		params.Limits = &launch.Limits
+	}
+	if launch.Sandbox != nil {
+		params.Sandbox = new(wireSandbox(launch.Sandbox.Confinement()))
+	}
+}
+
+// fileURI is a path as the protocol has it.
+func fileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }

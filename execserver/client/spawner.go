@@ -1,0 +1,226 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// maxChildren bounds the processes of one connection. Each costs a goroutine and what waits for its owner.
+const maxChildren = 16 << 10
+
+// maxReading bounds the answers to reads that are in memory at once.
+const maxReading = 8
+
+// limits are bounds on what the server owes for a process; tests shorten them.
+type limits struct {
+	hole  time.Duration // an event that others have overtaken, before it is read
+	drain time.Duration // output, after the leader's exit
+	tree  time.Duration // the end of the tree, after that of the output
+	end   time.Duration // any sign, after a process was abandoned
+	close time.Duration // the ends of all, after the spawner was closed
+	start time.Duration // a start whose answer was lost
+}
+
+func usualLimits() limits {
+	return limits{hole: 10 * time.Millisecond, drain: 4 * ptyio.DrainWait, tree: 30 * time.Second, end: 10 * time.Second, close: 10 * time.Second,
+		start: 10 * time.Second}
+}
+
+// spawner starts processes on the machine of a server.
+type spawner struct {
+	link    *link
+	limits  limits
+	reading chan struct{} // a token for each read that is under way
+
+	resolver *resolver
+
+	// mu is held for instants: notifications find their process, and the reader of the connection must not wait for an answer.
+	mu       sync.Mutex
+	children map[string]*child
+	closed   bool
+	running  sync.WaitGroup // the pumps
+}
+
+func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
+	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
+	s.link = &link{dial: dial, name: name, times: times, heard: s.heard, resumed: s.resumed, lost: s.lost}
+	s.resolver = &resolver{link: s.link}
+	return s
+}
+
+// Spawn implements ptyio.Spawner.
+func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	params, err := s.request(launch)
+	if err != nil {
+		return nil, err
+	}
+	c := s.newChild(uuid.NewString(), launch)
+	params.ProcessID = c.id
+	if err := s.register(c); err != nil {
+		return nil, err
+	}
+	start := &call{again: true} // a second start with the same id is refused
+	text, err := s.link.ask(ctx, start, wire.ProcessStart, params)
+	var result wire.StartResult
+	switch {
+	case err == nil:
+		err = json.Unmarshal(text, &result)
+		if err != nil || result.ProcessID != c.id {
+			err = violation("its answer to a start is malformed or about another process")
+			s.link.breach(err)
+			err = disconnected(err)
+		}
+	case start.resent && exists(err):
+		err = s.confirm(ctx, c)
+	}
+	if err == nil && !start.resent && confined(launch) && (result.Enforced == nil || !result.Enforced.Level.AtLeast(demanded(launch.Sandbox.Confinement()))) {
+		err = errLessSandbox // it was dropped on the way
+	}
+	if err != nil {
+		if _, refused := errors.AsType[*wire.Fault](err); refused || !s.link.mayHaveArrived(start) {
+			s.forget(c)
+		} else {
+			c.withdraw()
+		}
+		return nil, refusal("spawn", launch.Argv[0], err)
+	}
+	c.pid = result.PID
+	launch.Events(ptyio.Spawned{Child: c, Enforced: result.Enforced})
+	s.running.Go(c.run)
+	return c, nil
+}
+
+// withdraw ends a process that its owner does not get.
+func (c *child) withdraw() {
+	c.launch.Events = func(e ptyio.Event) {
+		if output, is := e.(ptyio.Output); is {
+			output.Release()
+		}
+	}
+	c.Abandon()
+	c.spawner.running.Go(c.run)
+}
+
+// exists reports whether a start failed because the process was started before.
+func exists(err error) bool {
+	fault, is := errors.AsType[*wire.Fault](err)
+	return is && fault.Code == wire.InvalidRequest && strings.Contains(fault.Message, "already exists")
+}
+
+// starting reports whether a read failed because the process is not started yet.
+func starting(err error) bool {
+	fault, is := errors.AsType[*wire.Fault](err)
+	return is && fault.Code == wire.InvalidRequest && strings.Contains(fault.Message, "is starting")
+}
+
+// confirm finds out what became of a start whose answer was lost.
+func (s *spawner) confirm(ctx context.Context, c *child) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.start)
+	defer cancel()
+	for {
+		_, err := s.link.ask(ctx, &call{again: true}, wire.ProcessRead, wire.ReadParams{ProcessID: c.id, MaxBytes: new(uint64(0))})
+		if err == nil {
+			c.feed.resume()
+			return nil
+		}
+		if !starting(err) {
+			return err
+		}
+		timer := time.NewTimer(s.limits.start / 200)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return cancelled("spawn", ctx.Err())
+		}
+	}
+}
+
+func (s *spawner) register(c *child) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errClosed
+	case len(s.children) >= maxChildren:
+		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn",
+			Detail: fmt.Sprintf("%d processes run on the server already; end some", maxChildren)}
+	}
+	s.children[c.id] = c
+	return nil
+}
+
+func (s *spawner) forget(c *child) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.children, c.id)
+}
+
+// all lists the processes.
+func (s *spawner) all() []*child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*child, 0, len(s.children))
+	for _, c := range s.children {
+		list = append(list, c)
+	}
+	return list
+}
+
+func (s *spawner) resumed() {
+	for _, c := range s.all() {
+		c.feed.resume()
+	}
+}
+
+func (s *spawner) lost(err error) {
+	for _, c := range s.all() {
+		c.feed.stop(err)
+	}
+}
+
+// Close implements ptyio.Spawner. A server that does not say in time that its processes have ended is left alone with them.
+func (s *spawner) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		<-s.link.done
+		return nil
+	}
+	for _, c := range s.all() {
+		c.EndTree(ptyio.DefaultGrace)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.running.Wait()
+	}()
+	var err error
+	timer := time.NewTimer(s.limits.close)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-s.link.done:
+	case <-timer.C:
+		err = failed("close", fmt.Sprintf("the server has not told of the end of %d processes", len(s.all())))
+	}
+	for _, c := range s.all() {
+		c.Abandon()
+	}
+	s.link.close()
+	<-over
+	return err
+}
