@@ -73,7 +73,7 @@ func TestThePersonIsAskedInEveryProtocolVersion(t *testing.T) {
 						t.Errorf("%s is no choice of %v", kind, kinds)
 					}
 				}
-				has(t, strings.Join(titles, "\n"), "Run it this once", "do not ask again in this session: ")
+				has(t, strings.Join(titles, "\n"), "Run it this once", "do not ask about it again in this session: ")
 				has(t, params.Message, "Run this command?", "sleep 0", "Directory: /tmp", "Reason: ")
 				return says("approved_for_session", "")(params)
 			})

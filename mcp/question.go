@@ -1,9 +1,6 @@
 package mcp
 
 import (
-	"fmt"
-	"strings"
-
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/execbus/execbus/messages"
@@ -38,15 +35,15 @@ func form(q *messages.Question, version string) *sdk.ElicitParams {
 	var kinds, titles []string
 	var titled []map[string]any
 	for _, choice := range q.Choices {
-		kinds, titles = append(kinds, string(choice.Kind)), append(titles, title(choice))
-		titled = append(titled, map[string]any{"const": string(choice.Kind), "title": title(choice)})
+		kinds, titles = append(kinds, string(choice.Kind)), append(titles, choice.String())
+		titled = append(titled, map[string]any{"const": string(choice.Kind), "title": choice.String()})
 	}
 	if version >= titledChoices {
 		decision["oneOf"] = titled
 	} else {
 		decision["enum"], decision["enumNames"] = kinds, titles
 	}
-	return &sdk.ElicitParams{Mode: "form", Message: describe(q), RequestedSchema: compact(map[string]any{
+	return &sdk.ElicitParams{Mode: "form", Message: q.Text(), RequestedSchema: compact(map[string]any{
 		"type": "object",
 		"properties": map[string]any{
 			fieldDecision: decision,
@@ -54,75 +51,6 @@ func form(q *messages.Question, version string) *sdk.ElicitParams {
 		},
 		"required": []string{fieldDecision},
 	})}
-}
-
-// title describes a choice, with what it would remember.
-func title(choice messages.Choice) string {
-	words := map[messages.DecisionKind]string{
-		messages.DecisionApproved:           "Run it this once",
-		messages.DecisionApprovedForSession: "Run it, and do not ask again in this session",
-		messages.DecisionApprovedWithRule:   "Run it, and allow what begins like it from now on",
-		messages.DecisionDenied:             "Do not run it",
-		messages.DecisionAborted:            "Do not run it, and stop",
-	}[choice.Kind]
-	if words == "" {
-		words = string(choice.Kind)
-	}
-	if choice.Remembers != "" {
-		words += ": " + choice.Remembers
-	}
-	return words
-}
-
-// describe says what a person has to know about a command, one fact a line. The facts in the question are escaped already.
-func describe(q *messages.Question) string {
-	var b strings.Builder
-	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
-	if q.Retry {
-		line("The sandbox stopped this command. Run it again without a sandbox?")
-	} else {
-		line("Run this command?")
-	}
-	line("\n%s\n", q.Display)
-	line("Directory: %s", q.Dir)
-	if q.Program != "" {
-		line("Program: %s", q.Program)
-	}
-	if q.Reason != "" {
-		line("Reason: %s", q.Reason)
-	}
-	for _, variable := range q.Environment {
-		line("Sets: %s", variable)
-	}
-	describeSegments(q, line)
-	if q.Unsandboxed {
-		line("It would run without a sandbox.")
-	}
-	if q.OpenInput {
-		line("Its input stays open: there will be no question about later input.")
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-func describeSegments(q *messages.Question, line func(string, ...any)) {
-	for _, segment := range q.Segments {
-		if len(q.Segments) > 1 || segment.Why != "" {
-			line("It runs: %s%s", segment.Display, behind(segment.Why))
-		}
-		for _, host := range segment.Hosts {
-			line("Careful, this host name is not what it looks like: %s", host)
-		}
-	}
-	if q.MoreSegments > 0 {
-		line("It runs %d more commands.", q.MoreSegments)
-	}
-}
-
-func behind(why string) string {
-	if why == "" {
-		return ""
-	}
-	return " (" + why + ")"
 }
 
 // decide turns a client's answer into a decision. Any answer that is not a clear approval denies.

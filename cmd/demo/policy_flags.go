@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -29,27 +28,14 @@ func policyFlags(flags *flag.FlagSet) *policies {
 	return p
 }
 
-// setApproval understands the name of a mode, or a policy in JSON.
-func (p *policies) setApproval(text string) error {
-	if strings.HasPrefix(text, "{") {
-		return json.Unmarshal([]byte(text), &p.approval)
-	}
-	p.approval = messages.ApprovalPolicy{Mode: messages.ApprovalMode(text)}
-	if p.approval.Mode == messages.ApproveGranular {
-		p.approval.Granular = messages.GranularApproval{SandboxApproval: true, Rules: true}
-	}
-	if text == "" {
-		return errors.New("it is empty")
-	}
-	return p.approval.Check()
+func (p *policies) setApproval(text string) (err error) {
+	p.approval, err = messages.ParseApprovalPolicy(text)
+	return err
 }
 
-func (p *policies) setSandbox(text string) error {
-	p.sandbox = messages.SandboxPolicy{Type: messages.SandboxType(text)}
-	if text == "" {
-		return errors.New("it is empty")
-	}
-	return p.sandbox.Check()
+func (p *policies) setSandbox(text string) (err error) {
+	p.sandbox, err = messages.ParseSandboxPolicy(text)
+	return err
 }
 
 func (p *policies) addRules(file string) error {

@@ -22,20 +22,20 @@ const (
 )
 
 // serveHTTP serves clients over HTTP until ctx ends.
-func (f *mcpFlags) serveHTTP(ctx context.Context, server *mcp.Server, std streams) error {
-	token, err := f.token()
+func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams) error {
+	token, err := c.token()
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", f.http)
+	listener, err := net.Listen("tcp", c.http)
 	if err != nil {
 		return err
 	}
-	if f.noAuth && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+	if c.noAuth && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return errors.Join(fmt.Errorf("%s is not a loopback address: without a token, everybody who can reach it could run commands", listener.Addr()), listener.Close())
 	}
 	fmt.Fprintf(std.out, "http://%s/mcp\n", listener.Addr())
-	if f.tokenFile == "" && !f.noAuth {
+	if c.tokenFile == "" && !c.noAuth {
 		fmt.Fprintf(std.out, "Authorization: Bearer %s\n", token)
 	}
 	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead}
@@ -50,20 +50,20 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, server *mcp.Server, std stream
 }
 
 // token returns the token that clients must send; it is empty if they need none.
-func (f *mcpFlags) token() (string, error) {
+func (c *config) token() (string, error) {
 	switch {
-	case f.noAuth:
+	case c.noAuth:
 		return "", nil
-	case f.tokenFile == "":
+	case c.tokenFile == "":
 		return rand.Text(), nil
 	}
-	content, err := os.ReadFile(f.tokenFile)
+	content, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return "", err
 	}
 	token := strings.TrimSpace(string(content))
 	if token == "" {
-		return "", fmt.Errorf("%s does not contain a token", f.tokenFile)
+		return "", fmt.Errorf("%s does not contain a token", c.tokenFile)
 	}
 	return token, nil
 }

@@ -2,210 +2,216 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
 
-const runUsage = `Usage:
-  execbus run [--sandbox POLICY] [--network] [--writable DIR]... [--assurance LEVEL] [--cd DIR] [--limit NAME=VALUE]... -- COMMAND...
+func runUsage() string {
+	return `Usage:
+  execbus run [SETTING]... -- COMMAND [ARGUMENT]...
 
-Runs one command in a sandbox, on this terminal or these pipes, and ends everything that it started.
+Runs one command in a sandbox, on this terminal or these pipes, and ends everything that it started. A command that needs an
+approval is asked about on the terminal, also if input and output are pipes; without a terminal it is rejected.
 
-  --sandbox POLICY     read-only, workspace-write (the default) or danger-full-access
-  --network            let it use the network
-  --writable DIR       let it write below another directory; may be repeated
-  --assurance LEVEL    the least to accept: isolated, confined or none; by default isolated where the workspace holds a
-                       protected name such as .git, and confined elsewhere
-  --cd DIR             the workspace, and where the command runs; by default the current directory
-  --limit NAME=VALUE   end the command when it reaches output=BYTES, cpu=TIME, wall=TIME, memory=BYTES, processes=N; bound
-                       files=N. Bytes may end in K, M or G, and times are such as 30s; may be repeated
+` + settingsHelp("run") + `
+Exit codes: the command's own; 128+N if it died of signal N; 124 after --timeout; 125 if it was refused; 126 if it cannot be
+executed; 127 if there is no such program; 2 for wrong usage or settings; 1 if execbus failed.
 
-Exit codes: the command's own; 128+N if it died of signal N; 125 if it was refused; 126 if it cannot be executed; 127 if there is no
-such program; 2 for wrong usage.
-
-Example:
-  $ execbus run --sandbox read-only -- ls
+Examples:
+  execbus run --sandbox read-only -- ls
+  execbus run --timeout 10m --writable ../cache -- make test
+  execbus run --approval untrusted --rules project.rules -- git push
+  execbus run --no-tty --json -- make | jq -r 'select(.kind == "exec_ended") | .cause'
+  EXECBUS_NETWORK=true execbus run -- curl -sI https://example.com
 `
+}
 
-// Exit codes as shells use them.
+// Exit codes as shells and timeout(1) use them.
 const (
+	exitTimedOut  = 124
 	exitRefused   = 125
 	exitNoExecute = 126
 	exitNoProgram = 127
 )
 
-// order is a command line of "run".
+// order is one command that is run.
 type order struct {
-	policy    messages.SandboxPolicy
-	assurance messages.Assurance
-	dir       string
-	limits    messages.Limits
-	argv      []string
+	*config
+	argv     []string
+	std      streams
+	terminal *terminal // the caller's; nil if the caller is on pipes
 }
 
 // runCommand runs "run".
 func runCommand(args []string, std streams) int {
-	o := order{policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.Func("sandbox", "", func(s string) error { o.policy.Type = messages.SandboxType(s); return known(o.policy.Type) })
-	flags.BoolVar(&o.policy.NetworkAccess, "network", false, "")
-	flags.Func("writable", "", func(s string) error {
-		full, err := filepath.Abs(s)
-		o.policy.WritableRoots = append(o.policy.WritableRoots, full)
-		return err
-	})
-	flags.Func("assurance", "", func(s string) error { o.assurance = messages.Assurance(s); return o.assurance.Check() })
-	flags.StringVar(&o.dir, "cd", ".", "")
-	flags.Func("limit", "", func(s string) error { return setLimit(&o.limits, s) })
-	if code, done := parse(flags, args, runUsage, std); done {
+	o := order{config: &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}, std: std}
+	var code int
+	var done bool
+	if o.argv, code, done = configure("run", runUsage(), o.config, args, std); done {
 		return code
 	}
-	if o.argv = flags.Args(); len(o.argv) == 0 {
-		return misused(std, "name a command", runUsage)
+	if len(o.argv) == 0 {
+		return misused(std, "name a command", runUsage())
 	}
 	var err error
-	if o.dir, err = filepath.Abs(o.dir); err != nil {
-		return misused(std, err.Error(), runUsage)
+	if o.dir, err = filepath.Abs(o.cd); err != nil {
+		return failed(std, err)
 	}
-	o.warn(std)
-	return o.run(std)
-}
-
-func known(kind messages.SandboxType) error {
-	switch kind {
-	case messages.SandboxReadOnly, messages.SandboxWorkspaceWrite, messages.SandboxDangerFullAccess:
-		return nil
-	}
-	return fmt.Errorf("there is no policy %q; use read-only, workspace-write or danger-full-access", kind)
-}
-
-// setLimit sets one of the limits: NAME=VALUE.
-func setLimit(l *messages.Limits, text string) error {
-	name, value, _ := strings.Cut(text, "=")
-	var err error
-	switch name {
-	case "output":
-		l.OutputBytes, err = size(value)
-	case "memory":
-		l.MemoryBytes, err = size(value)
-	case "cpu":
-		l.CPUTime, err = time.ParseDuration(value)
-	case "wall":
-		l.WallTime, err = time.ParseDuration(value)
-	case "processes":
-		l.Processes, err = strconv.Atoi(value)
-	case "files":
-		l.OpenFiles, err = strconv.Atoi(value)
-	default:
-		return fmt.Errorf("there is no limit %q; use output, cpu, wall, memory, processes or files", name)
-	}
-	if err != nil {
-		return fmt.Errorf("%q is not a value for the limit %s", value, name)
-	}
-	return l.Check()
-}
-
-// size reads a number of bytes.
-func size(text string) (int64, error) {
-	factor := int64(1)
-	for i, unit := range []string{"K", "M", "G"} {
-		if number, found := strings.CutSuffix(text, unit); found {
-			text, factor = number, 1<<(10*(i+1))
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if n > 1<<62/factor {
-		return 0, errors.New("too large")
-	}
-	return n * factor, err
+	o.warn()
+	return o.run()
 }
 
 // warn warns about settings that a person may not have meant.
-func (o *order) warn(std streams) {
+func (o *order) warn() {
 	home, _ := os.UserHomeDir()
-	if o.policy.Type == messages.SandboxWorkspaceWrite && (o.dir == "/" || o.dir == home) {
-		fmt.Fprintf(std.err, "execbus: the command can write everything below %s; name a smaller workspace with --cd\n", o.dir)
+	if o.sandbox.Type == messages.SandboxWorkspaceWrite && (o.dir == "/" || o.dir == home) {
+		fmt.Fprintf(o.std.err, "execbus: the command can write everything below %s; name a smaller workspace with --cd\n", o.dir)
 	}
 }
 
 // run runs the command and returns the exit code.
-func (o *order) run(std streams) int {
-	ctx := context.Background()
-	rt, err := execbus.Start(execbus.Options{})
+func (o *order) run() int {
+	ctx := context.Background() // signals go to the command
+	rt, err := o.start(o.std)
 	if err != nil {
-		return refused(std, err)
+		return failed(o.std, err)
 	}
-	defer func() { _ = rt.Shutdown(ctx) }()
-	session, err := rt.OpenSession(execbus.SessionOptions{Dir: o.dir, Sandbox: &o.policy, LeastAssurance: o.assurance, Limits: o.limits,
-		Environment: messages.EnvironmentPolicy{Exact: true, Set: environment()}})
+	defer func() { _ = shutdown(rt) }()
+	o.terminal = attach(o.std)
+	defer o.terminal.detach()
+	options := o.session()
+	options.Environment = messages.EnvironmentPolicy{Exact: true, Set: environment()}
+	if who := findPerson(o.terminal); who != nil {
+		defer who.leave()
+		options.Approver = who
+	}
+	session, err := rt.OpenSession(options)
 	if err != nil {
-		return refused(std, err)
+		return o.refused(err)
 	}
 	events, err := session.Events(execbus.Watch{Lossless: true, Name: "execbus run", Calls: []messages.CallID{"run"}})
 	if err != nil {
-		return refused(std, err)
+		return o.refused(err)
 	}
 	defer events.Close()
-	terminal := attach(std)
-	defer terminal.detach()
-	command := messages.ExecCommand{Call: "run", Argv: o.argv, TTY: terminal != nil, Size: terminal.size(), OpenStdin: true}
-	process, err := session.Start(ctx, command)
-	if err != nil {
-		terminal.detach()
-		return refused(std, err)
+	refusal := make(chan error, 1)
+	go func() {
+		_, err := session.Exec(ctx, o.command())
+		refusal <- err
+	}()
+	return o.report(ctx, session, events, refusal)
+}
+
+// command is what is asked for.
+func (o *order) command() messages.ExecCommand {
+	tty := o.terminal != nil && o.terminal.whole
+	if o.tty != nil {
+		tty = *o.tty
 	}
-	stop := terminal.follow(process)
-	defer stop()
-	go feed(process, std)
-	defer forward(process)()
-	for event := range events.All(ctx) {
+	return messages.ExecCommand{Call: "run", Argv: o.argv, TTY: tty, Size: o.terminal.size(), OpenStdin: true,
+		Yield: new(messages.MaxYield), MaxOutputTokens: new(0), Limits: messages.Limits{WallTime: o.timeout}}
+}
+
+// report passes on what happens until the command has ended, and returns the exit code. The answer to the call says why a command
+// did not run.
+func (o *order) report(ctx context.Context, session *execbus.Session, events *bus.Subscription, answer <-chan error) int {
+	lines := json.NewEncoder(o.std.out)
+	untilRefused, refused := context.WithCancelCause(ctx)
+	defer refused(nil)
+	go func() {
+		if err := <-answer; err != nil {
+			refused(err)
+		}
+	}()
+	waiting := untilRefused
+	for {
+		event, err := events.Next(waiting)
+		if waiting.Err() != nil {
+			return o.refused(context.Cause(waiting))
+		}
+		if err != nil {
+			return failed(o.std, err)
+		}
+		if o.json {
+			_ = lines.Encode(event) // a reader that has gone does not end the command
+		}
 		switch e := event.(type) {
-		case messages.OutputDelta:
-			out := std.out
-			if e.Stream == messages.StreamStderr {
-				out = std.err
+		case messages.ExecStarted:
+			waiting = ctx // from now on its end is the answer
+			process, err := session.Process(ctx, e.Process)
+			if err == nil {
+				defer o.follow(process)()
 			}
-			_, _ = out.Write(e.Bytes)
+		case messages.OutputDelta:
+			o.pass(e)
+		case messages.ExecNotice:
+			o.say(e.Text)
 		case messages.ExecEnded:
-			terminal.detach()
-			return o.ended(std, e.EndRecord)
+			o.terminal.detach()
+			if waiting != ctx {
+				<-untilRefused.Done()
+				return o.refused(context.Cause(untilRefused))
+			}
+			return o.ended(e.EndRecord)
 		}
 	}
-	return exitFailed
+}
+
+// say tells a person something. The terminal may not turn a newline into a new line.
+func (o *order) say(text string) {
+	fmt.Fprintf(o.std.err, "execbus: %s\r\n", text)
+}
+
+func (o *order) pass(e messages.OutputDelta) {
+	switch {
+	case o.json:
+	case e.Stream == messages.StreamStderr:
+		_, _ = o.std.err.Write(e.Bytes)
+	default:
+		_, _ = o.std.out.Write(e.Bytes)
+	}
 }
 
 // ended explains an unusual end to a person, and returns the exit code.
-func (o *order) ended(std streams, end messages.EndRecord) int {
+func (o *order) ended(end messages.EndRecord) int {
 	switch {
+	case o.timedOut(end):
+		fmt.Fprintf(o.std.err, "execbus: the command was ended after %v\n", o.timeout)
+		return exitTimedOut
 	case end.Limit != "":
-		fmt.Fprintf(std.err, "execbus: the command was ended because it reached its limit %s\n", end.Limit)
+		fmt.Fprintf(o.std.err, "execbus: the command was ended because it reached its limit %s\n", end.Limit)
 	case end.Denial != nil:
-		fmt.Fprintf(std.err, "execbus: %v\n", end.Denial)
+		fmt.Fprintf(o.std.err, "execbus: %v\n", end.Denial)
 	}
 	if code, known := end.Status.Code(); known {
 		return code
 	}
-	fmt.Fprintf(std.err, "execbus: %v\n", &end)
+	fmt.Fprintf(o.std.err, "execbus: %v\n", &end)
 	return exitFailed
 }
 
+// timedOut says whether it was --timeout that ended the command, and not a shorter limit.
+func (o *order) timedOut(end messages.EndRecord) bool {
+	return end.Limit == messages.LimitWallTime && o.timeout > 0 && (o.limits.WallTime == 0 || o.timeout <= o.limits.WallTime)
+}
+
 // refused explains why a command did not run.
-func refused(std streams, err error) int {
-	fmt.Fprintln(std.err, "execbus:", err)
+func (o *order) refused(err error) int {
+	o.terminal.detach()
+	if known, ok := errors.AsType[*messages.Error](err); ok && o.json {
+		_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "error", "error": known})
+	}
+	fmt.Fprintln(o.std.err, "execbus:", err)
 	switch {
 	case tooLittleAssurance(err):
-		fmt.Fprintln(std.err, `execbus: "execbus doctor" says what is missing; --assurance confined or --assurance none accept less`)
+		fmt.Fprintln(o.std.err, `execbus: "execbus doctor" says what is missing; --assurance confined or --assurance none accept less`)
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return exitNoProgram
 	case errors.Is(err, messages.ErrSpawnFailed):
@@ -219,50 +225,4 @@ func refused(std streams, err error) int {
 func tooLittleAssurance(err error) bool {
 	refusal, ok := errors.AsType[*messages.Error](err)
 	return ok && refusal.Code == messages.ErrUnsupported && refusal.Subject == "sandbox"
-}
-
-// environment returns the caller's own environment, because the command is the caller's, too.
-func environment() map[string]string {
-	all := map[string]string{}
-	for _, variable := range os.Environ() {
-		if name, value, ok := strings.Cut(variable, "="); ok && name != "" {
-			all[name] = value
-		}
-	}
-	return all
-}
-
-// feed passes on the input and its end.
-func feed(process *execbus.Process, std streams) {
-	buffer := make([]byte, 16<<10)
-	for {
-		n, err := std.in.Read(buffer)
-		if n > 0 {
-			if _, err := process.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			_ = process.CloseStdin(context.Background())
-			return
-		}
-	}
-}
-
-// forward passes signals on until the returned function is called.
-func forward(process *execbus.Process) (stop func()) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				_ = process.Signal(context.Background(), sig.(syscall.Signal))
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() { signal.Stop(signals); close(done) }
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestRunRefusesAsShellsDo(t *testing.T) {
 func TestRunAdvisesLessAssuranceOnlyWhereItHelps(t *testing.T) {
 	said := func(subject string) string {
 		var err bytes.Buffer
-		refused(streams{err: &err}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: "it cannot be enforced"})
+		(&order{config: &config{}, std: streams{err: &err}}).refused(&messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: "it cannot be enforced"})
 		return err.String()
 	}
 	if !strings.Contains(said("sandbox"), "--assurance") || strings.Contains(said("limit processes"), "--assurance") {
@@ -169,5 +170,55 @@ func TestDoctor(t *testing.T) {
 		if !strings.Contains(out.String(), m.Name) || !strings.Contains(out.String(), m.Why) {
 			t.Errorf("%s is not in\n%s", m.Name, out.String())
 		}
+	}
+}
+
+func TestRunAfterATimeout(t *testing.T) {
+	none := []string{"--sandbox", "danger-full-access", "--cd", t.TempDir()}
+	for _, test := range []struct {
+		flags []string
+		code  int
+	}{
+		{[]string{"--timeout", "50ms"}, exitTimedOut},
+		{[]string{"--timeout", "50ms", "--limit", "wall=10m"}, exitTimedOut},
+		{[]string{"--timeout", "10m", "--limit", "wall=50ms"}, 128 + 15},
+	} {
+		if code, _, err := runs(t, "", append(append(none, test.flags...), "--", "sleep", "1000")...); code != test.code || !strings.Contains(err, "ended") {
+			t.Errorf("%v: %d, %q", test.flags, code, err)
+		}
+	}
+	if code, _, err := runs(t, "", append(none, "--timeout", "10m", "--", "sh", "-c", "exit 3")...); code != 3 || err != "" {
+		t.Errorf("%d, %q", code, err)
+	}
+}
+
+// With --json every line is an event, and they are all that a program needs.
+func TestRunPrintsEvents(t *testing.T) {
+	code, out, errors := runs(t, "input", "--json", "--sandbox", "danger-full-access", "--cd", t.TempDir(), "--", "sh", "-c", "cat; echo wrong >&2; exit 3")
+	if code != 3 || errors != "" {
+		t.Fatalf("%d, %q", code, errors)
+	}
+	output := map[messages.Stream]string{}
+	var kinds []messages.EventKind
+	for line := range strings.Lines(out) {
+		event, err := messages.UnmarshalEvent([]byte(line))
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			output[e.Stream] += string(e.Bytes)
+		case messages.ExecEnded:
+			if status, _ := e.Status.Code(); status != 3 {
+				t.Errorf("%+v", e)
+			}
+		}
+		kinds = append(kinds, event.Kind())
+	}
+	if output[messages.StreamStdout] != "input" || output[messages.StreamStderr] != "wrong\n" {
+		t.Errorf("%q", output)
+	}
+	if !slices.Contains(kinds, messages.KindExecStarted) || kinds[len(kinds)-1] != messages.KindExecEnded {
+		t.Errorf("%q", kinds)
 	}
 }

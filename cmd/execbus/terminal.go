@@ -1,43 +1,109 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
-	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 
-// terminal is the caller's terminal. It is nil if the caller is on pipes.
+// terminal is the caller's terminal. It is nil if the input is none.
 type terminal struct {
-	fd      int
-	before  *term.State
-	restore sync.Once
+	fd     int
+	whole  bool     // the output is a terminal, too
+	in     *os.File // the keys
+	before *term.State
+
+	// The caller's modes come back at the end and for a question, and the last of both may come at any time: the lock makes each
+	// change whole. A message would have to be answered before the program ends.
+	mu     sync.Mutex
+	raw    bool          // keys are passed on unchanged
+	over   bool          // the modes do not change any more
+	paused chan struct{} // closed when the open question is over; nil without one
 }
 
-// attach passes the keys of the caller's terminal on unchanged. It returns nil if input or output is not a terminal.
+// attach finds the caller's terminal; nil if the input is none.
 func attach(std streams) *terminal {
 	in, isFile := std.in.(*os.File)
-	out, isFile2 := std.out.(*os.File)
-	if !isFile || !isFile2 || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+	if !isFile || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
-	before, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
+	t := &terminal{fd: int(in.Fd()), in: in}
+	var err error
+	if t.before, err = term.GetState(t.fd); err != nil {
 		return nil
 	}
-	return &terminal{fd: int(in.Fd()), before: before}
+	if out, isFile := std.out.(*os.File); isFile {
+		t.whole = term.IsTerminal(int(out.Fd()))
+	}
+	return t
+}
+
+// pass lets keys through unchanged.
+func (t *terminal) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		_, err := term.MakeRaw(t.fd)
+		t.raw = err == nil
+	}
 }
 
 // detach restores the terminal.
 func (t *terminal) detach() {
-	if t != nil {
-		t.restore.Do(func() { _ = term.Restore(t.fd, t.before) })
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.raw && !t.over {
+		_ = term.Restore(t.fd, t.before)
+	}
+	t.over = true
+}
+
+// pause gives the terminal to a question until the returned function is called: lines are edited as usual, and no key goes to the
+// command.
+func (t *terminal) pause() (resume func()) {
+	if t == nil {
+		return func() {}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused = make(chan struct{})
+	_ = t.in.SetReadDeadline(time.Unix(1, 0)) // findPerson has seen that it can
+	if t.raw && !t.over {
+		_ = term.Restore(t.fd, t.before)
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.raw && !t.over {
+			_, _ = term.MakeRaw(t.fd)
+		}
+		_ = t.in.SetReadDeadline(time.Time{})
+		close(t.paused)
+		t.paused = nil
+	}
+}
+
+// Read reads keys. While a question is open it waits.
+func (t *terminal) Read(buffer []byte) (int, error) {
+	for {
+		n, err := t.in.Read(buffer)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		t.mu.Lock()
+		paused := t.paused
+		t.mu.Unlock()
+		if paused != nil {
+			<-paused
+		}
 	}
 }
 
@@ -52,23 +118,9 @@ func (t *terminal) size() messages.Size {
 	return messages.Size{Rows: uint16(rows), Cols: uint16(columns)}
 }
 
-// follow keeps the command's terminal the size of the caller's until the returned function is called.
-func (t *terminal) follow(process *execbus.Process) (stop func()) {
-	if t == nil {
-		return func() {}
+// control uses the descriptor of a file. Its method Fd would end the deadlines of reads.
+func control(file *os.File, use func(fd int)) {
+	if connection, err := file.SyscallConn(); err == nil {
+		_ = connection.Control(func(fd uintptr) { use(int(fd)) })
 	}
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-changed:
-				_ = process.Resize(context.Background(), t.size())
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() { signal.Stop(changed); close(done) }
 }

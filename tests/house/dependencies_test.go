@@ -32,6 +32,10 @@ var dependencies = map[string]dependency{
 		reason: "the Model Context Protocol: messages, versions, streamable HTTP",
 		rooms:  []string{"mcp"},
 	},
+	"github.com/pelletier/go-toml/v2": {
+		reason: "the program's configuration file, with the line and column of each mistake",
+		rooms:  []string{"cmd/execbus"},
+	},
 	"github.com/creack/pty": {
 		reason: "opens pseudo-terminals on Linux and macOS",
 		rooms:  []string{"ptyio"},

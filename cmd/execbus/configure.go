@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// said is what one source says about one setting.
+type said struct {
+	setting
+	values []string
+	where  string // for a person
+	dir    string // which relative paths are relative to
+}
+
+// configure reads the settings of a command: the flags first, then the environment, then the file. What an earlier one of them
+// says about a setting replaces what a later one says. done reports that there is nothing more to do.
+func configure(command, usage string, c *config, args []string, std streams) (rest []string, code int, done bool) {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, failed(std, err), true
+	}
+	file := flags.String(configFlag, "", "")
+	fromFlags := register(flags, of(command), dir)
+	if code, done := parse(flags, args, usage, std); done {
+		return nil, code, true
+	}
+	fromFile, err := readConfig(*file, isSet(flags, configFlag))
+	if err == nil {
+		err = errors.Join(c.apply(command, fromFile), c.apply(command, fromEnvironment(dir)))
+	}
+	if err != nil {
+		fmt.Fprintln(std.err, "execbus:", err)
+		return nil, exitMisused, true
+	}
+	if err := c.apply(command, *fromFlags); err != nil {
+		return nil, misused(std, err.Error(), usage), true
+	}
+	c.sandbox.NetworkAccess = c.sandbox.NetworkAccess || c.network
+	c.sandbox.WritableRoots = append(slices.Clip(c.sandbox.WritableRoots), c.writable...)
+	return flags.Args(), 0, false
+}
+
+// register adds flags to a set. Parsing the set fills the list.
+func register(flags *flag.FlagSet, all []setting, dir string) *[]said {
+	var list []said
+	for _, s := range all {
+		note := func(value string) error {
+			i := slices.IndexFunc(list, func(other said) bool { return other.name == s.name })
+			if i < 0 {
+				i, list = len(list), append(list, said{setting: s, where: "--" + s.name, dir: dir})
+			}
+			list[i].values = append(list[i].values, value)
+			return nil
+		}
+		if s.value != "" {
+			flags.Func(s.name, "", note)
+			continue
+		}
+		flags.BoolFunc(s.name, "", note)
+		if s.negated {
+			flags.BoolFunc("no-"+s.name, "", func(value string) error {
+				on, err := truth(value)
+				return errors.Join(err, note(fmt.Sprint(!on)))
+			})
+		}
+	}
+	return &list
+}
+
+func isSet(flags *flag.FlagSet, name string) (is bool) {
+	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// fromEnvironment returns what the environment says. An empty variable says nothing.
+func fromEnvironment(dir string) []said {
+	var list []said
+	for _, s := range settings {
+		value := os.Getenv(s.variable())
+		if value == "" || s.once {
+			continue
+		}
+		values := []string{value}
+		if s.several {
+			values = filepath.SplitList(value)
+		}
+		list = append(list, said{s, values, s.variable(), dir})
+	}
+	return list
+}
+
+// apply sets what a source says about the settings of a command. What it says about others is left alone.
+func (c *config) apply(command string, list []said) error {
+	for _, s := range list {
+		if !slices.Contains(strings.Fields(s.commands), command) {
+			continue
+		}
+		values, err := s.absolute(s.values, s.dir)
+		if err == nil {
+			err = s.set(c, values)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.where, err)
+		}
+	}
+	return nil
+}

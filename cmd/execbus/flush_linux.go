@@ -1,0 +1,12 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// discardTyped forgets what was typed and not read.
+func discardTyped(tty *os.File) {
+	control(tty, func(fd int) { _ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) })
+}

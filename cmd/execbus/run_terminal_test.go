@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/term"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// seat is a terminal on which execbus runs.
+type seat struct {
+	t      *testing.T
+	master *os.File
+	slave  *os.File // keeps the terminal, so that its modes can be looked at
+	before *term.State
+	c      *exec.Cmd
+	shown  chan string // what was shown, in pieces
+	text   string      // what was shown and not expected yet
+}
+
+// sit runs a program with a terminal of its own. "$EXECBUS" is "execbus run" in a script.
+func sit(t *testing.T, script string) *seat {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{t: t, master: master, slave: slave, shown: make(chan string, 1024)}
+	if s.before, err = term.GetState(int(slave.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	s.resize(24, 80)
+	dir := t.TempDir()
+	s.c = exec.Command("sh", "-c", `run() { "$SELF" run --cd "$DIR" --assurance none "$@"; }; `+script+`; echo "ended with $?."; cat`)
+	s.c.Env = append(os.Environ(), roleVariable+"=execbus", "HOME="+dir, "SELF="+self, "DIR="+dir)
+	s.c.Stdin, s.c.Stdout, s.c.Stderr = slave, slave, slave
+	s.c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := master.Read(buffer)
+			s.shown <- string(buffer[:n])
+			if err != nil {
+				close(s.shown)
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = s.c.Process.Kill()
+		_ = s.c.Wait()
+		_, _ = slave.Close(), master.Close()
+		for range s.shown {
+		}
+	})
+	return s
+}
+
+func (s *seat) resize(rows, columns uint16) {
+	s.t.Helper()
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *seat) send(keys string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits until a pattern has been shown, and returns what was shown until its end.
+func (s *seat) expect(pattern string) string {
+	s.t.Helper()
+	compiled := regexp.MustCompile(pattern)
+	deadline := time.After(patience)
+	for {
+		if at := compiled.FindStringIndex(s.text); at != nil {
+			until := s.text[:at[1]]
+			s.text = s.text[at[1]:]
+			return until
+		}
+		select {
+		case piece := <-s.shown:
+			s.text += piece
+		case <-deadline:
+			s.t.Fatalf("%q was not shown, but %q", pattern, s.text)
+		}
+	}
+}
+
+// restored checks the terminal's modes.
+func (s *seat) restored() {
+	s.t.Helper()
+	if after, err := term.GetState(int(s.slave.Fd())); err != nil || *after != *s.before {
+		s.t.Errorf("the terminal's modes are %+v, %v; want %+v", after, err, s.before)
+	}
+}
+
+func TestRunPassesTheTerminalOn(t *testing.T) {
+	s := sit(t, `run -- sh -c 'stty size; until [ "$(stty size)" = "30 90" ]; do sleep 0.02; done; echo resized; exec cat'`)
+	s.expect(`24 80\r\n`)
+	s.resize(30, 90)
+	s.expect(`resized\r\n`)
+	s.send("line\r")
+	s.expect(`line\r\nline\r\n`)
+	s.send("\x03") // a key like any other: the command's own terminal makes a signal of it
+	s.expect(`ended with 130\.`)
+	s.restored()
+}
+
+func TestRunOnATerminalOrOnPipes(t *testing.T) {
+	for script, want := range map[string]string{
+		`run -- test -t 0 -a -t 1`:                 "0",
+		`run --no-tty -- test -t 0 -o -t 1`:        "1",
+		`run -- test -t 1 | cat; run -- true`:      "0",
+		`echo x | run -- test -t 0`:                "1",
+		`echo x | run --tty -- test -t 0 -a -t 1`:  "0",
+		`EXECBUS_TTY=false run -- test -t 0`:       "1",
+		`EXECBUS_TTY=false run --tty -- test -t 0`: "0",
+	} {
+		s := sit(t, script)
+		s.expect(`ended with ` + want + `\.`)
+		s.restored()
+	}
+}
+
+// The question comes on the terminal, and the answer decides; the command's input is left alone.
+func TestRunAsksOnTheTerminal(t *testing.T) {
+	s := sit(t, `echo input | run --approval untrusted --sandbox danger-full-access -- sh -c 'cat; echo $((6*7)); exit 3' | cat`)
+	asked := s.expect(`(?s)Run this command\?.*> $`)
+	for _, fact := range []string{"sh -c", "Directory: ", "  y  Run it this once.", "  n  Do not run it"} {
+		if !strings.Contains(asked, fact) {
+			t.Errorf("%q is not in %q", fact, asked)
+		}
+	}
+	s.send("perhaps\r")
+	s.expect(`type one of the letters, and Enter> `)
+	s.send("y\r")
+	s.expect(`input\r\n42\r\n`)
+	s.expect(`ended with 0\.`)
+	s.restored()
+	for _, no := range []string{"n\r", "\x04", "\x03"} {
+		s := sit(t, `trap : INT; run --approval untrusted --sandbox danger-full-access -- touch x`)
+		s.expect(`(?s)Run this command\?.*> $`)
+		s.send(no)
+		s.expect(`rejected`)
+		s.expect(`ended with 125\.`)
+		s.restored()
+	}
+}
+
+// What was typed before the question is no answer to it.
+func TestRunTakesNoAnswerFromBeforeTheQuestion(t *testing.T) {
+	s := sit(t, `echo first; read -r x; run --approval untrusted --sandbox danger-full-access -- sh -c 'echo $((6*7))'`)
+	s.expect(`first\r\n`)
+	s.send("go\ry\ry\r")
+	s.expect(`(?s)Run this command\?.*> `)
+	s.send("n\r")
+	s.expect(`ended with 125\.`)
+}
+
+// A question in the middle of a command: its sandbox has stopped it, and it runs again with the keys.
+func TestRunAsksBeforeASecondAttempt(t *testing.T) {
+	confinedHere(t)
+	outside := filepath.Join(t.TempDir(), "file")
+	s := sit(t, `run --approval on-failure --sandbox read-only --assurance confined -- sh -c 'echo $((6*7)) > `+outside+` || exit 1; stty size; cat'`)
+	s.expect(`(?s)stopped this command\. Run it again without a sandbox\?.*> $`)
+	s.send("y\r")
+	s.expect(`24 80`)
+	s.send("keys\r")
+	s.expect(`keys\r\nkeys\r\n`)
+	s.send("\x04")
+	s.expect(`ended with 0\.`)
+	s.restored()
+	if content, err := os.ReadFile(outside); err != nil || string(content) != "42\n" {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+func TestRunRemembersAnAnswerAsARule(t *testing.T) {
+	s := sit(t, `run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; echo "second $?"`)
+	s.expect(`(?s)  p  Run it, and allow.*> $`)
+	s.send("p\r")
+	s.expect(`second 0`)
+}
+
+// Without a terminal nobody can be asked, and the command is rejected at once.
+func TestRunWithoutATerminalAsksNobody(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "run", "--approval", "untrusted", "--sandbox", "danger-full-access", "--json", "--", "touch", "x")
+	c.Dir, c.Env = t.TempDir(), append(os.Environ(), roleVariable+"=execbus", "HOME="+t.TempDir())
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := c.Output()
+	if !isExit(err) || c.ProcessState.ExitCode() != exitRefused {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var last struct {
+		Kind  string
+		Error messages.Error
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Kind != "error" || last.Error.Code != messages.ErrRejected {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

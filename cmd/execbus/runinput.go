@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// environment returns the caller's own environment, because the command is the caller's, too.
+func environment() map[string]string {
+	all := map[string]string{}
+	for _, variable := range os.Environ() {
+		if name, value, ok := strings.Cut(variable, "="); ok && name != "" {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// follow passes input, signals and the size of the caller's window on until the returned function is called.
+func (o *order) follow(process *execbus.Process) (stop func()) {
+	if o.terminal != nil && o.terminal.whole && o.command().TTY {
+		o.terminal.pass()
+	}
+	go o.feed(process)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if sig == syscall.SIGWINCH {
+					_ = process.Resize(context.Background(), o.terminal.size()) // a command on pipes has no size
+				} else {
+					_ = process.Signal(context.Background(), sig.(syscall.Signal))
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}
+
+// feed passes on the input and its end. It reads nothing while a question is open. What an attempt has not taken is lost to the
+// next one.
+func (o *order) feed(process *execbus.Process) {
+	var in io.Reader = o.std.in
+	if o.terminal != nil {
+		in = o.terminal
+	}
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := in.Read(buffer)
+		if n > 0 {
+			if _, err := process.Write(buffer[:n]); errors.Is(err, messages.ErrUnknownProcess) {
+				return
+			}
+		}
+		if err != nil {
+			_ = process.CloseStdin(context.Background())
+			return
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// setting is something that a person can choose. Its flag is --name, its environment variable EXECBUS_NAME and its key in the
+// file name, with _ for - in the last two.
+type setting struct {
+	name     string
+	commands string // those that have it
+	value    string // what stands for the value in the help; empty for a switch
+	several  bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
+	path     bool   // the value is a path; relative to the working directory, or to the file's directory in the file
+	negated  bool   // a switch that also has the flag --no-name
+	once     bool   // only a flag: it is about one call
+	initial  string // the default, in words; empty for a switch that is off, and where there is none
+	meaning  string
+	set      func(c *config, values []string) error
+}
+
+// config is what the settings say.
+type config struct {
+	dir, cd                                    string
+	approval                                   messages.ApprovalPolicy
+	sandbox                                    messages.SandboxPolicy
+	network                                    bool
+	writable                                   []string
+	assurance                                  messages.Assurance
+	rules                                      []string // files and directories, by absolute paths; none: the user's own
+	limits                                     messages.Limits
+	timeout                                    time.Duration
+	tty                                        *bool // nil: if the caller is on a terminal
+	json                                       bool
+	noLoginShell, hideShell, detach, withOwner bool
+	http, tokenFile                            string
+	noAuth                                     bool
+}
+
+// settings names all settings there are, in the order of the help.
+var settings = []setting{
+	{name: "dir", commands: "mcp", value: "DIR", path: true, initial: "the current directory",
+		meaning: "where commands run that name no other directory", set: one(func(c *config, s string) error { c.dir = s; return nil })},
+	{name: "cd", commands: "run", value: "DIR", path: true, once: true, initial: "the current directory",
+		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
+	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
+		meaning: "when to ask a person before a command runs: untrusted, on-failure, on-request, never, granular, or a policy in JSON",
+		set: one(func(c *config, s string) (err error) {
+			c.approval, err = messages.ParseApprovalPolicy(s)
+			return err
+		})},
+	{name: "sandbox", commands: "mcp run", value: "POLICY", initial: "workspace-write for run, danger-full-access for mcp",
+		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
+		set: one(func(c *config, s string) (err error) {
+			c.sandbox, err = messages.ParseSandboxPolicy(s)
+			return err
+		})},
+	{name: "network", commands: "mcp run", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
+	{name: "writable", commands: "mcp run", value: "DIR", several: true, path: true, meaning: "let commands under workspace-write write below another directory",
+		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
+	{name: "assurance", commands: "mcp run", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
+		meaning: "the least to accept of the sandbox: isolated, confined or none",
+		set: one(func(c *config, s string) error {
+			c.assurance = messages.Assurance(s)
+			return c.assurance.Check()
+		})},
+	{name: "rules", commands: "mcp run", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
+		meaning: "which commands are allowed, asked about or forbidden: a file, or a directory of which the files *.rules are read",
+		set:     setRules},
+	{name: "limit", commands: "mcp run", value: "NAME=VALUE", several: true,
+		meaning: "end a command when it reaches output=BYTES, cpu=TIME, wall=TIME, memory=BYTES, processes=N; bound files=N. " +
+			"Bytes may end in K, M or G, and times are such as 30s",
+		set: setLimits},
+	{name: "timeout", commands: "run", value: "TIME", meaning: "end the command after so long, such as 10m, with exit code 124", set: one(setTimeout)},
+	{name: "tty", commands: "run", negated: true, initial: "a terminal if standard input and output are one",
+		meaning: "run the command on a terminal of its own, or on pipes", set: setTTY},
+	{name: "json", commands: "run", once: true, meaning: "print events instead of the output: one JSON object a line, with output in base64",
+		set: yes(func(c *config) *bool { return &c.json })},
+	{name: "no-login-shell", commands: "mcp", meaning: "do not run scripts in login shells, and refuse calls that ask for one",
+		set: yes(func(c *config) *bool { return &c.noLoginShell })},
+	{name: "hide-shell", commands: "mcp", meaning: "do not let calls choose the shell", set: yes(func(c *config) *bool { return &c.hideShell })},
+	{name: "detach", commands: "mcp",
+		meaning: "when standard input ends, let processes end by themselves, and end after them; otherwise the server ends them, and itself within their grace and a second",
+		set:     yes(func(c *config) *bool { return &c.detach })},
+	{name: "with-parent", commands: "mcp",
+		meaning: "end when the process that started the server has ended, too; not for launchers that end early",
+		set:     yes(func(c *config) *bool { return &c.withOwner })},
+	{name: "http", commands: "mcp", value: "ADDRESS",
+		meaning: "serve over HTTP at an address such as 127.0.0.1:8123; port 0 takes a free one. The URL is the first line of standard output",
+		set:     one(func(c *config, s string) error { c.http = s; return nil })},
+	{name: "token-file", commands: "mcp", value: "FILE", path: true, initial: "a token is made, and is the second line of standard output",
+		meaning: `a file with the token that each request over HTTP must send as "Authorization: Bearer TOKEN"`,
+		set:     one(func(c *config, s string) error { c.tokenFile = s; return nil })},
+	{name: "no-auth", commands: "mcp", meaning: "over HTTP, let in everybody who can reach the address, which must be a loopback address",
+		set: yes(func(c *config) *bool { return &c.noAuth })},
+}
+
+func (s setting) key() string      { return strings.ReplaceAll(s.name, "-", "_") }
+func (s setting) variable() string { return "EXECBUS_" + strings.ToUpper(s.key()) }
+
+// of returns the settings of a command.
+func of(command string) []setting {
+	var all []setting
+	for _, s := range settings {
+		for _, c := range strings.Fields(s.commands) {
+			if c == command {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// one is for a setting with one value: the last one counts.
+func one(set func(c *config, value string) error) func(*config, []string) error {
+	return func(c *config, values []string) error { return set(c, values[len(values)-1]) }
+}
+
+// yes is for a switch.
+func yes(field func(c *config) *bool) func(*config, []string) error {
+	return one(func(c *config, value string) (err error) {
+		*field(c), err = truth(value)
+		return err
+	})
+}
+
+func truth(value string) (bool, error) {
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("%q is neither true nor false", value)
+	}
+	return on, nil
+}
+
+func setTTY(c *config, values []string) error {
+	on, err := truth(values[len(values)-1])
+	c.tty = &on
+	return err
+}
+
+func setTimeout(c *config, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a time; use one such as 90s or 10m", value)
+	}
+	c.timeout = d
+	return nil
+}
+
+// absolute makes the values of a path absolute.
+func (s setting) absolute(values []string, dir string) ([]string, error) {
+	if !s.path {
+		return values, nil
+	}
+	var all []string
+	for _, value := range values {
+		if value == "" {
+			return nil, fmt.Errorf("it is empty; name a path")
+		}
+		if !filepath.IsAbs(value) {
+			value = filepath.Join(dir, value)
+		}
+		all = append(all, filepath.Clean(value))
+	}
+	return all, nil
+}
