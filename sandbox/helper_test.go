@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 		endFirstThread()
 	case "comet":
 		fly()
+	case "sibling":
+		bearSibling()
 	case "poor":
 		bePoor()
 	case "leaky":
@@ -158,6 +160,16 @@ func fly() {
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	must(err)
+}
+
+// bearSibling bears a child whose parent is ours, in a session of its own, and exits with the end of the input.
+func bearSibling() {
+	sleep, err := exec.LookPath("sleep")
+	must(err)
+	_, err = syscall.ForkExec(sleep, []string{"sleep", os.Getenv("TOKEN")}, &syscall.ProcAttr{
+		Env: environment(), Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_PARENT}})
+	must(err)
+	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
 // bePoor spawns with as few descriptors as the limit allows, until it fails.

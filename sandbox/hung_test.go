@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 func TestAForkThatHangsIsGivenUp(t *testing.T) {
 	t.Run("it waits", func(t *testing.T) { hangingFork(t, ``) })
 	t.Run("it is stopped", func(t *testing.T) {
-		hangingFork(t, `for child in $(cat /proc/$PPID/task/$PPID/children); do [ $child = $$ ] || kill -STOP $child; done; `)
+		hangingFork(t, `for child in $(cat /proc/$PPID/task/*/children); do [ $child = $$ ] || kill -STOP $child; done; `)
 	})
 }
 
@@ -256,11 +257,15 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 }
 
 // childrenOf lists the children of a warden.
-func childrenOf(t *testing.T, pid int) []string {
+func childrenOf(t *testing.T, pid int) (children []string) {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Fields(string(text))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // of a thread that has ended there is none
+		children = append(children, strings.Fields(string(text))...)
+	}
+	return children
 }

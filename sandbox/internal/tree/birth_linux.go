@@ -44,16 +44,22 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Nursery.Secret()), steps)
 	}
 	t.earliest = bootTicks()
-	var newborn *birth.Newborn
 	var err error
 	spec.Nursery.Do(func() {
-		if f.subreaper {
-			f.children.add(unix.Gettid())
-		}
-		newborn, err = birth.Begin(steps)
+		t.brood = f.brood(unix.Gettid())
+		t.brood.undisturbed(func() { err = f.bear(t, spec, steps) })
 	})
 	if err != nil {
 		return nil, err
+	}
+	return t, nil
+}
+
+// bear bears a leader on this thread and puts its tree on the table.
+func (f *Forest) bear(t *Tree, spec Spec, steps []birth.Step) error {
+	newborn, err := birth.Begin(steps)
+	if err != nil {
+		return err
 	}
 	if newborn.Plain() {
 		t.mark = 0
@@ -61,12 +67,12 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	if newborn.PIDFD < 0 { // before Linux 5.4
 		_ = syscall.Kill(newborn.PID, syscall.SIGKILL)
 		newborn.Reap()
-		return nil, syscall.ENOSYS
+		return syscall.ENOSYS
 	}
 	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files, spec.Confine = "", nil, nil, "", nil, nil // they may be large
 	spec.Groups, spec.Rlimits = nil, nil
 	f.enter(t, spec, newborn)
-	return t, nil
+	return nil
 }
 
 func (f *Forest) newTree() *Tree {
@@ -79,6 +85,7 @@ func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	t.spec, t.pid, t.newborn = spec, newborn.PID, newborn
 	f.mu.Lock()
 	f.trees[t.pid], f.unborn[t] = t, struct{}{}
+	t.brood.count(1)
 	f.mu.Unlock()
 }
 

@@ -19,23 +19,21 @@ import (
 // that the kernel already knows and the table does not would be taken for an orphan.
 type Forest struct {
 	subreaper bool
-	marker    *Marker       // nil where orphans do not come to us
-	children  childrenFiles // guarded by forking
+	marker    *Marker // nil where orphans do not come to us
+	first     *brood  // of the first thread, which orphans come to; nil where they do not come to us
 
-	// forking is held from before a fork until its leader is in the table, and while the table is compared with the
-	// kernel's list of our children.
+	// forking is held from before a fork until its leader is in the table.
 	forking sync.Mutex
-	closed  bool           // guarded by forking
-	known   map[int]marked // orphans and what their limits say; guarded by forking
+	closed  bool // guarded by forking
 
 	mu     sync.Mutex
+	broods map[int]*brood     // of the first thread and of those that bear, by thread
 	trees  map[int]*Tree      // by the leader's pid
 	unborn map[*Tree]struct{} // those whose leader may not have executed its program
 	unsaid map[*Tree]struct{} // of the others, those whose last word has not been said; they leave the table a moment before
 	// survivors are the pids of processes that an ended tree could not end and has named; where they come to us, we reap them.
 	survivors map[int]struct{}
 
-	walks shared[[]orphan]
 	scans shared[[]process] // of all processes
 
 	// concluding is held while a tree that seems empty checks whether strays are now its own, and leaves the table.
@@ -78,15 +76,22 @@ func NewForest() *Forest {
 }
 
 // NewSubreaper makes this process the one that all orphans of its trees come to. No other code in the process may wait for
-// children, and Begin must always be called from one thread that never ends: leaders die with it.
+// children, and Begin must be called from threads that never end: leaders die with the one that bore them. It should not be the
+// first thread of the process: where orphans are not among leaders, exits are cheaper the more leaders there are.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
 	f := NewForest()
-	f.subreaper, f.marker, f.children = true, NewMarker(), childrenFiles{}
-	f.children.add(os.Getpid())
+	f.subreaper, f.marker = true, NewMarker()
+	f.adopt(os.Getpid())
 	return f, nil
+}
+
+// adopt makes a thread the one that orphans come to.
+func (f *Forest) adopt(thread int) {
+	f.first = newBrood(thread)
+	f.broods = map[int]*brood{thread: f.first}
 }
 
 // Marks is the range of the marks this forest gives.
@@ -122,6 +127,16 @@ type Spec struct {
 	Over func(Status, Report)
 }
 
+// Leaders counts the leaders a thread has borne whose trees have not ended.
+func (f *Forest) Leaders(thread int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := f.broods[thread]; b != nil {
+		return b.leaders
+	}
+	return 0
+}
+
 // Trees is a snapshot of the trees that have not ended.
 func (f *Forest) Trees() []*Tree {
 	f.mu.Lock()
@@ -150,47 +165,45 @@ func (f *Forest) ReapOrphans() {
 
 // orphans lists the processes that came to a subreaper, and reaps the dead.
 func (f *Forest) orphans() []orphan {
+	f.mu.Lock()
+	broods := slices.Collect(maps.Values(f.broods))
+	f.mu.Unlock()
+	return f.look(broods...)
+}
+
+// orphansNear lists those that may belong to a tree.
+func (f *Forest) orphansNear(t *Tree) []orphan { return f.look(t.brood) }
+
+// look lists the orphans in these broods, and then in the first one, to which the children of those that die meanwhile come.
+func (f *Forest) look(broods ...*brood) (found []orphan) {
 	if !f.subreaper {
 		return nil
 	}
-	return f.walks.look(func() []orphan {
-		f.forking.Lock()
-		defer f.forking.Unlock()
-		return f.walk()
-	})
+	for _, b := range broods {
+		if b != f.first {
+			found = append(found, b.walks.look(func() []orphan { return f.walk(b) })...)
+		}
+	}
+	return append(found, f.first.walks.look(func() []orphan { return f.walk(f.first) })...)
 }
 
-func (f *Forest) walk() []orphan {
-	children, err := f.children.list()
-	if err != nil { // nothing is known, so everything must be looked at again
-		return []orphan{{process: process{state: 'X'}}}
+// brood finds the children of a thread that bears. The kernel's lists of those are kept open.
+func (f *Forest) brood(thread int) *brood {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.subreaper || !hasChildrenFiles() { // without the lists, the children of all threads are one brood
+		return f.first
 	}
-	var found []orphan
-	known := make(map[int]marked, len(f.known))
-	for _, pid := range children {
-		if f.leads(pid) {
-			continue
-		}
-		p, err := readProcess(pid)
-		if err != nil {
-			found = append(found, f.unreadable(pid, known))
-			continue
-		}
-		m := f.known[pid]
-		if m.start != p.start || !m.read {
-			m = f.read(p)
-		}
-		if p.dead() {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-		} else {
-			known[pid] = m
-		}
-		found = append(found, f.place(p, m.span))
+	b := f.broods[thread]
+	if b == nil {
+		b = newBrood(thread)
+		f.broods[thread] = b
 	}
-	f.known = known
-	f.forgetSurvivors(known)
-	return found
+	return b
 }
+
+// near reports whether a brood may have members of the tree.
+func (t *Tree) near(b *brood) bool { return b == t.forest.first || b == t.brood }
 
 // read is what the limits of an orphan say now.
 func (f *Forest) read(p process) marked {
@@ -201,19 +214,20 @@ func (f *Forest) read(p process) marked {
 	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
 }
 
-// place finds the trees that an orphan may belong to. An orphan that is older than its supposed tree has raised its limits.
-func (f *Forest) place(p process, s span) orphan {
+// place finds the trees that an orphan in a brood may belong to. An orphan that is older than its supposed tree has raised its
+// limits, and so has one that cannot be of its supposed tree because another thread bore it.
+func (f *Forest) place(b *brood, p process, s span) orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := orphan{process: p}
 	_, o.survivor = f.survivors[p.pid]
 	for _, t := range f.trees {
-		if s.certain() && t.mark == s.first && p.start < t.earliest {
+		if s.certain() && t.mark == s.first && (p.start < t.earliest || !t.near(b)) {
 			s = anywhere
 		}
 	}
 	for _, t := range f.trees {
-		if t.isolated == nil && (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
+		if t.isolated == nil && t.near(b) && (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
 			o.trees = append(o.trees, t)
 		}
 	}
@@ -221,36 +235,15 @@ func (f *Forest) place(p process, s span) orphan {
 	return o
 }
 
-// unreadable is a child about which /proc says nothing. It counts as begun when it is first seen, and is reaped unseen.
-func (f *Forest) unreadable(pid int, known map[int]marked) orphan {
-	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
-		return orphan{process: process{state: 'X'}}
-	}
-	m, met := f.known[pid]
-	if !met {
-		m = marked{start: bootTicks(), span: anywhere}
-	}
-	known[pid] = m
-	p := hiddenProcess(pid)
-	p.start = m.start
-	return f.place(p, m.span)
-}
-
-// forgetSurvivors forgets those that are no longer our children; one that never was has another parent to reap it.
-func (f *Forest) forgetSurvivors(known map[int]marked) {
+// forgetSurvivors forgets those that do not exist any more. One that is our child exists until a walk reaps it.
+func (f *Forest) forgetSurvivors() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for pid := range f.survivors {
-		if _, lives := known[pid]; !lives && !exists(pid) {
+		if !exists(pid) {
 			delete(f.survivors, pid)
 		}
 	}
-}
-
-func (f *Forest) leads(pid int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.trees[pid] != nil
 }
 
 // signalGroup signals the leader's group, unless the tree has been forgotten, when its number may be another process's.
@@ -263,15 +256,16 @@ func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	return syscall.Kill(-t.pid, sig)
 }
 
-// forget takes a tree whose last member is gone off the table and reaps its leader, in this order under the lock that
-// orphans takes, so that the pid is never free while the table names it.
+// forget takes a tree whose last member is gone off the table and reaps its leader, in this order and between two walks, so
+// that the pid is never free while the table names it.
 func (f *Forest) forget(t *Tree) {
-	f.forking.Lock()
-	defer f.forking.Unlock()
-	f.mu.Lock()
-	delete(f.trees, t.pid)
-	f.mu.Unlock()
-	t.reap()
+	t.brood.undisturbed(func() {
+		f.mu.Lock()
+		delete(f.trees, t.pid)
+		t.brood.count(-1)
+		f.mu.Unlock()
+		t.reap()
+	})
 }
 
 // EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left

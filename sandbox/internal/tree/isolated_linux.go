@@ -34,25 +34,28 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	t := f.newTree()
 	t.isolated = &isolated{reports: reports}
 	t.roots = func() ([]process, bool) { return nil, true }
-	if f.subreaper {
-		f.children.add(unix.Gettid())
-	}
+	t.brood = f.brood(unix.Gettid())
 	t.earliest = bootTicks()
-	newborn, err := birth.BeginFamily(family)
+	var err error
+	t.brood.undisturbed(func() {
+		var newborn *birth.Newborn
+		if newborn, err = birth.BeginFamily(family); err != nil {
+			return
+		}
+		spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil
+		f.enter(t, spec, newborn)
+	})
 	if err != nil {
 		return nil, err
 	}
-	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil
-	f.enter(t, spec, newborn)
 	return t, nil
 }
 
-// Undisturbed calls a function that bears children which are not leaders, and reaps them. Otherwise they would be taken for
-// orphans of trees.
-func (f *Forest) Undisturbed(bear func() error) error {
-	f.forking.Lock()
-	defer f.forking.Unlock()
-	return bear()
+// Undisturbed calls a function that bears children on this thread which are not leaders, and reaps them. Otherwise they would
+// be taken for orphans of trees.
+func (f *Forest) Undisturbed(bear func() error) (err error) {
+	f.brood(unix.Gettid()).undisturbed(func() { err = bear() })
+	return err
 }
 
 // found notes the pid of the leader: the first child of process 1, which does not reap before it is released.

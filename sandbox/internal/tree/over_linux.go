@@ -40,7 +40,7 @@ func (t *Tree) overAtOnce(status Status) (over bool) {
 func (t *Tree) leftNothing() bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
-	for _, o := range t.forest.orphans() {
+	for _, o := range t.forest.orphansNear(t) {
 		if o.pid == 0 || o.may(t) {
 			return false
 		}

@@ -156,41 +156,6 @@ func appendPIDs(pids []int, text []byte) []int {
 	return pids
 }
 
-// childrenFiles are the kernel's lists of children, kept open for those threads of this process that have any: the first
-// thread, which orphans come to, and those that bear.
-type childrenFiles map[int]int // descriptor by thread
-
-// add notes that a thread bears children.
-func (f childrenFiles) add(thread int) {
-	if _, known := f[thread]; known || !hasChildrenFiles() {
-		return
-	}
-	fd, err := unix.Open("/proc/self/task/"+strconv.Itoa(thread)+"/children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		f[thread] = fd
-	}
-}
-
-func (f childrenFiles) list() (pids []int, err error) {
-	if len(f) == 0 {
-		return childrenByScan(os.Getpid()), nil
-	}
-	var room [1024]byte
-	for thread, fd := range f {
-		text, err := readWhole(fd, room[:])
-		switch {
-		case err == nil:
-			pids = appendPIDs(pids, text)
-		case gone(err): // its children have passed to another thread
-			_ = unix.Close(fd)
-			delete(f, thread)
-		default:
-			return nil, err
-		}
-	}
-	return pids, nil
-}
-
 var hasChildrenFiles = sync.OnceValue(func() bool {
 	pid := strconv.Itoa(os.Getpid())
 	return unix.Access("/proc/"+pid+"/task/"+pid+"/children", unix.F_OK) != unix.ENOENT

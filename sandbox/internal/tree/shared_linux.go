@@ -24,3 +24,10 @@ func (s *shared[T]) look(fresh func() T) T {
 	}
 	return s.last
 }
+
+// between calls do while nobody looks.
+func (s *shared[T]) between(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}

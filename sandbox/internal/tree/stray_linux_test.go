@@ -31,7 +31,7 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		{"anywhere", 200, anywhere, []Mark{0, 3, 5, 9}, false},
 		{"a tree that has ended", 200, span{7, 7}, []Mark{0}, true},
 	} {
-		o := f.place(process{pid: 6, start: c.start, state: 'S'}, c.span)
+		o := f.place(nil, process{pid: 6, start: c.start, state: 'S'}, c.span)
 		for mark, tree := range trees {
 			if o.may(tree) != slices.Contains(c.trees, mark) {
 				t.Errorf("%s: tree %d may: %v", c.name, mark, o.may(tree))
@@ -42,11 +42,11 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		}
 	}
 	delete(f.trees, 103)
-	alone := f.place(process{pid: 6, start: 200, state: 'S'}, span{4, 8})
+	alone := f.place(nil, process{pid: 6, start: 200, state: 'S'}, span{4, 8})
 	if !alone.falls(trees[5]) || !alone.stray(trees[5]) || alone.falls(trees[3]) || alone.stray(trees[3]) {
 		t.Errorf("the only one left: %+v", alone)
 	}
-	named := f.place(process{pid: 7, start: 200, state: 'S'}, span{4, 8})
+	named := f.place(nil, process{pid: 7, start: 200, state: 'S'}, span{4, 8})
 	if named.falls(trees[5]) || named.stray(trees[5]) {
 		t.Errorf("what was named before: %+v", named)
 	}
@@ -58,8 +58,8 @@ func adopt(t *testing.T) (*Forest, *exec.Cmd) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	f := NewForest()
-	f.subreaper, f.marker, f.children = true, &Marker{}, childrenFiles{}
-	f.children.add(unix.Gettid())
+	f.subreaper, f.marker = true, &Marker{}
+	f.adopt(unix.Gettid())
 	orphan := exec.Command("sleep", "1000")
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)

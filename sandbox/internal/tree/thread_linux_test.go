@@ -29,29 +29,29 @@ func onAnotherThread(do func()) {
 	<-done
 }
 
-func TestTheChildrenOfEveryThreadThatBearsAreListed(t *testing.T) {
+func TestEachThreadHasItsOwnBrood(t *testing.T) {
+	if !hasChildrenFiles() {
+		t.Skip("the kernel has no lists of children")
+	}
 	onAnotherThread(func() {
-		files := childrenFiles{}
-		files.add(os.Getpid())
 		command := exec.Command("sleep", "1000")
 		if err := command.Start(); err != nil {
 			t.Error(err)
 			return
 		}
 		defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
-		listed := func() bool {
-			pids, err := files.list()
+		lists := func(thread int) bool {
+			pids, err := newBrood(thread).list()
 			if err != nil {
 				t.Error(err)
 			}
 			return slices.Contains(pids, command.Process.Pid)
 		}
-		if listed() {
-			t.Skip("the list of the first thread has them all")
+		if !lists(unix.Gettid()) {
+			t.Error("a child is not listed")
 		}
-		files.add(unix.Gettid())
-		if !listed() {
-			t.Error("a child of a thread that bears is not listed")
+		if lists(os.Getpid()) {
+			t.Error("a child of another thread is listed with those of the first")
 		}
 	})
 }

@@ -19,6 +19,9 @@ const (
 	settle = 50 * time.Millisecond
 	// askAgain is how long after the first SIGHUP the second comes.
 	askAgain = 50 * time.Millisecond
+	// firstWait and longestWait are the times between two looks for what is left of a tree.
+	firstWait   = time.Millisecond
+	longestWait = 10 * time.Millisecond
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
@@ -40,6 +43,7 @@ type Tree struct {
 	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
+	brood    *brood // of the thread that bore the leader; nil where orphans do not come to us
 	mark     Mark
 	isolated *isolated // nil where the leader is the root; otherwise that is process 1 of a namespace, which pid and pidfd are
 	// roots lists the members that no living member has for a child, and reports whether none died while it did.
@@ -161,9 +165,13 @@ func (t *Tree) finish() {
 		asked = t.ask()
 	}
 	again := time.Now().Add(askAgain)
-	for wait := time.Millisecond; !t.deserted() && time.Now().Before(t.graceEnd()); wait = min(2*wait, 10*time.Millisecond) {
-		t.pause(wait)
-		if asked != nil && time.Now().After(again) {
+	for wait := firstWait; !t.deserted() && time.Now().Before(t.graceEnd()); {
+		if asked == nil {
+			wait = t.pause(wait, t.graceEnd())
+			continue
+		}
+		wait = t.pause(wait, earlier(again, t.graceEnd()))
+		if time.Now().After(again) {
 			t.hangUp(asked)
 			asked = nil
 		}
@@ -341,19 +349,28 @@ func (t *Tree) survivors(refused map[identity]error) []Survivor {
 
 // awaitEmpty waits until the tree is empty or the time is over.
 func (t *Tree) awaitEmpty(until time.Time) {
-	for wait := time.Millisecond; time.Now().Before(until) && !t.deserted(); wait = min(2*wait, 10*time.Millisecond) {
-		t.pause(wait)
+	for wait := firstWait; time.Now().Before(until) && !t.deserted(); {
+		wait = t.pause(wait, until)
 	}
 }
 
-// pause waits, but not longer than a shortened grace allows.
-func (t *Tree) pause(d time.Duration) {
-	timer := time.NewTimer(d)
+// pause waits until it makes sense to look again whether the tree is deserted, and returns how long the next pause may be. It
+// does not wait longer than a shortened grace allows. Nobody tells us when a descendant ends, but of the leader the kernel does.
+func (t *Tree) pause(wait time.Duration, until time.Time) (next time.Duration) {
+	var exited <-chan struct{}
+	if t.led() {
+		wait, next, exited = time.Until(until), firstWait, t.exited
+	} else {
+		next = min(2*wait, longestWait)
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-exited:
 	case <-t.shorter:
 	}
+	return next
 }
 
 // Signal sends sig to the members of a process group, or to all members if group is zero. The leader's own group is

@@ -67,11 +67,11 @@ func TestALoneLeaderIsReportedOnce(t *testing.T) {
 func TestAnExitIsReportedWhileALookTakesLong(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
 	leader, exit := startReader(t, f, func(r report) { said <- r })
-	f.forking.Lock() // as a look does
+	f.concluding.Lock() // as a look does
 	exit()
 	go leader.Watch()
 	expect(t, said, report{"exited", Status{Exited, 3}})
-	f.forking.Unlock()
+	f.concluding.Unlock()
 	expect(t, said, report{what: "ended"})
 	leader.wait(patience)
 	if len(said) > 0 {

@@ -56,8 +56,15 @@ func (t *Tree) walk() (found []process, settled bool) {
 	return found, settled && steady
 }
 
+// led reports whether the leader lives and nothing has to be learnt about the others meanwhile. Where orphans do not come to
+// us, what we have seen before they lost their parents is how we know them.
+func (t *Tree) led() bool { return t.forest.subreaper && t.pid != 0 && !t.leaderDead() }
+
 // deserted reports whether no member lives.
 func (t *Tree) deserted() bool {
+	if t.led() {
+		return false
+	}
 	if t.isolated != nil {
 		return t.firstDead()
 	}
@@ -86,7 +93,7 @@ func (t *Tree) leaderDead() bool {
 
 // orphans are those of the forest's orphans that this tree has to end.
 func (t *Tree) orphans() ([]process, bool) {
-	return living(slices.DeleteFunc(slices.Clone(t.forest.orphans()), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
+	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
 
 // related finds, where orphans go to init, the processes that can still be recognised: the leader's session and group, and
@@ -139,7 +146,7 @@ func (t *Tree) remember(members []process) {
 // strays are orphans that this tree may have begotten, and others as well. It reports whether one of them has no other tree
 // left.
 func (t *Tree) strays() (named []Survivor, fallen bool) {
-	for _, o := range t.forest.orphans() {
+	for _, o := range t.forest.orphansNear(t) {
 		if o.stray(t) {
 			fallen = fallen || o.falls(t)
 			named = append(named, Survivor{PID: o.pid, Name: o.name,

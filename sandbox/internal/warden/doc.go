@@ -6,7 +6,7 @@
 // program that merely happens to be called that way stops with an explanation instead of running its main as a warden.
 //
 // The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory; it never takes on anything of a command.
-// It is the subreaper of all trees, bears all leaders on its main thread (so that they die with it), and reads requests from
+// It is the subreaper of all trees, bears all leaders on threads that never end (so that they die with it), and reads requests from
 // the host on descriptor 4. That socket is also its lifeline: end-of-file means that the host is gone, and the warden ends
 // everything. Descriptor 5 is a pidfd of the host. It also reports the host's death if a forked copy holds the socket open.
 //

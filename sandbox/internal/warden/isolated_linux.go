@@ -175,6 +175,9 @@ func (w *warden) refuse(s start, err error) {
 	for _, fd := range s.files {
 		_ = unix.Close(fd)
 	}
+	if errors.Is(err, tree.ErrClosed) { // we are ending, and the host hears of that anyway
+		return
+	}
 	if _, told := errors.AsType[syscall.Errno](err); !told { // it was killed, so there is no errno to pass on
 		failed, _ := errors.AsType[*birth.Error](err)
 		err = &birth.Error{Errno: unix.EIO}

@@ -16,7 +16,7 @@ import (
 )
 
 // rooms holds the plans that the host has registered, and the threads that bear commands confined by them. It belongs to the
-// main thread. There is one thread for each kind of filter in use, a dozen at most.
+// bearer whose turn it is. There is one thread for each kind of filter in use, a dozen at most.
 type rooms struct {
 	plans     map[uint64]*registered
 	nurseries map[seccomp.Kind]*birth.Nursery

@@ -33,9 +33,9 @@ const (
 	reapPause = 100 * time.Millisecond
 	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
-	// maxStarts bounds the starts that wait for the main thread; the host has no more under way.
+	// maxStarts bounds the starts that wait to be handled; the host has no more under way.
 	maxStarts = 64
-	// prompt is how long the main thread itself waits for a birth. Answers that are sent together wait as long.
+	// prompt is how long a bearer itself waits for a birth. Answers that are sent together wait as long.
 	prompt = 5 * time.Millisecond
 )
 
@@ -63,25 +63,29 @@ func complain(what string, err error) {
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-// warden is the state of the process. The main goroutine bears, one goroutine reads requests, each tree has its own, and so
-// has each birth that takes long.
+// warden is the state of the process. One goroutine reads requests, one at a time bears, each tree has its own, and so has each
+// birth that takes long.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
 	starts chan start
 	alarm  *alarm
-	rooms  rooms
+
+	// These belong to the bearer whose turn it is.
+	bearers []*bearer
+	rooms   rooms
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
 }
 
-// start is a request for the main thread, which handles them in order of arrival. One of the pointers is set.
+// start is a request for the bearer whose turn it is. They are handled in their order of arrival. One of the pointers is set.
 type start struct {
 	id       uint64
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
+	over     chan<- struct{} // closed when nothing is kept for commands any more
 	files    []int
 
 	cleared bool          // placeholders that were in its way are gone
@@ -90,8 +94,7 @@ type start struct {
 	leave   func()        // ends its use of the placeholders; nil if it uses none
 }
 
-// run is the life of a warden. It is called from init, whose goroutine is locked to the main thread: the one thread that
-// cannot end before the process does.
+// run is the life of a warden. It is called from init, whose goroutine is locked to the main thread.
 func run() error {
 	host := takeHost()
 	closeInherited()
@@ -104,10 +107,6 @@ func run() error {
 	birth.ExecuteAgain()
 	if tree.Foreign() {
 		return errors.New("/proc is missing or that of another pid namespace")
-	}
-	// A command begins with the mask of the thread that forks. The host may have been started with signals blocked.
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-		return failed("unblock the signals", err)
 	}
 	forest, err := tree.NewSubreaper()
 	if err != nil {
@@ -136,16 +135,12 @@ func run() error {
 		}()
 	}
 	go reap(forest)
-	for {
-		select {
-		case s := <-w.starts:
-			w.handle(s)
-		case <-quit:
-			return w.end()
-		case <-gone:
-			return w.end()
-		}
+	w.startBearing()
+	select {
+	case <-quit:
+	case <-gone:
 	}
+	return w.end()
 }
 
 // abandoned handles the death of the host.
@@ -222,7 +217,9 @@ func reap(forest *tree.Forest) {
 
 func (w *warden) end() error {
 	left := w.forest.EndAll(grace)
-	w.rooms.close()
+	over := make(chan struct{})
+	w.starts <- start{over: over}
+	<-over
 	if len(left) > 0 {
 		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
 	}
@@ -236,7 +233,7 @@ func (w *warden) serve() {
 		if err := w.conn.Receive(&request); err != nil {
 			return
 		}
-		if count, is := forMainThread(&request); is {
+		if count, is := forBearer(&request); is {
 			files, err := w.conn.TakeFiles(count)
 			if err != nil {
 				w.fail(request.ID, err)
@@ -258,8 +255,8 @@ func (w *warden) serve() {
 	}
 }
 
-// forMainThread reports how many descriptors come with a request, and whether it is for the main thread.
-func forMainThread(r *wire.Request) (files int, is bool) {
+// forBearer reports how many descriptors come with a request, and whether it is for a bearer.
+func forBearer(r *wire.Request) (files int, is bool) {
 	switch {
 	case r.Start != nil:
 		return r.Start.Files, true
@@ -269,9 +266,12 @@ func forMainThread(r *wire.Request) (files int, is bool) {
 	return 0, r.Withdraw != nil
 }
 
-// handle runs on the main thread.
+// handle is called by the bearer whose turn it is.
 func (w *warden) handle(s start) {
 	switch {
+	case s.over != nil:
+		w.rooms.close()
+		close(s.over)
 	case s.register != nil:
 		w.rooms.register(s.id, s.register.Plan, s.files)
 	case s.withdraw != nil:

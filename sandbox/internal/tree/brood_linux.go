@@ -1,0 +1,126 @@
+package tree
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// brood are the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
+// of the process; a thread that bears has its leaders, and what these make with CLONE_PARENT. So what belongs to one tree is
+// among the children of the first thread and of the thread that bore its leader, and a look for it reads no other list.
+type brood struct {
+	thread int
+	file   int // the kernel's list, kept open; -1 where it could not be opened
+
+	walks shared[[]orphan]
+	known map[int]marked // orphans and what their limits say; only a walk touches it
+
+	leaders int // guarded by Forest.mu
+}
+
+func newBrood(thread int) *brood {
+	b := &brood{thread: thread, file: -1}
+	if fd, err := unix.Open(b.path(), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		b.file = fd
+	}
+	return b
+}
+
+// undisturbed calls do while no walk compares this list with the table of leaders: a child that the kernel already knows and
+// the table does not would be taken for an orphan. On no brood it just calls do.
+func (b *brood) undisturbed(do func()) {
+	if b == nil {
+		do()
+		return
+	}
+	b.walks.between(do)
+}
+
+func (b *brood) path() string { return "/proc/self/task/" + strconv.Itoa(b.thread) + "/children" }
+
+// count counts a leader that enters or leaves the table.
+func (b *brood) count(change int) {
+	if b != nil {
+		b.leaders += change
+	}
+}
+
+// list lists the children, zombies included. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
+func (b *brood) list() ([]int, error) {
+	if !hasChildrenFiles() {
+		return childrenByScan(os.Getpid()), nil
+	}
+	var room [1024]byte
+	var text []byte
+	var err error
+	if b.file >= 0 {
+		text, err = readWhole(b.file, room[:])
+	} else {
+		text, err = readFile(b.path(), room[:])
+	}
+	if err != nil && gone(err) { // the thread has ended, and its children have passed to the first one
+		return nil, nil
+	}
+	return appendPIDs(nil, text), err
+}
+
+// walk lists the orphans among the children of a thread, and reaps the dead.
+func (f *Forest) walk(b *brood) []orphan {
+	children, err := b.list()
+	if err != nil { // nothing is known, so everything must be looked at again
+		return []orphan{{process: process{state: 'X'}}}
+	}
+	var found []orphan
+	known := make(map[int]marked, len(b.known))
+	for _, pid := range f.unled(children) {
+		p, err := readProcess(pid)
+		if err != nil {
+			found = append(found, f.unreadable(b, pid, known))
+			continue
+		}
+		m := b.known[pid]
+		if m.start != p.start || !m.read {
+			m = f.read(p)
+		}
+		if p.dead() {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		} else {
+			known[pid] = m
+		}
+		found = append(found, f.place(b, p, m.span))
+	}
+	b.known = known
+	f.forgetSurvivors()
+	return found
+}
+
+// unled drops the leaders.
+func (f *Forest) unled(children []int) []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rest := children[:0]
+	for _, pid := range children {
+		if f.trees[pid] == nil {
+			rest = append(rest, pid)
+		}
+	}
+	return rest
+}
+
+// unreadable is a child about which /proc says nothing. It counts as begun when it is first seen, and is reaped unseen.
+func (f *Forest) unreadable(b *brood, pid int, known map[int]marked) orphan {
+	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
+		return orphan{process: process{state: 'X'}}
+	}
+	m, met := b.known[pid]
+	if !met {
+		m = marked{start: bootTicks(), span: anywhere}
+	}
+	known[pid] = m
+	p := hiddenProcess(pid)
+	p.start = m.start
+	return f.place(b, p, m.span)
+}
