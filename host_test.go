@@ -211,6 +211,14 @@ func TestRecordsForABlockedLoggerAreCounted(t *testing.T) {
 	})
 }
 
+// waitFor is how long host code that does a misdeed may take: only for one that blocks should the time run out.
+func waitFor(misdeed string) time.Duration {
+	if misdeed == "blocks" {
+		return 50 * time.Millisecond
+	}
+	return patience
+}
+
 func TestProvidersThatMakeNoInstrumentsAreAnErrorOfStart(t *testing.T) {
 	t.Parallel()
 	deeds, release := misdeeds()
@@ -219,7 +227,7 @@ func TestProvidersThatMakeNoInstrumentsAreAnErrorOfStart(t *testing.T) {
 		for name, words := range map[string]string{"panics": "it panicked: the host is broken", "blocks": "did not answer in time", "ends its goroutine": "ended its goroutine"} {
 			b := bad{point, deeds[name], &atomic.Int32{}}
 			options := execbus.Options{MeterProvider: b.meters(), TracerProvider: b.tracers(), Spawner: newSpawner(t, true)}
-			_, err := execbus.Start(options.Impatient(50*time.Millisecond, time.Millisecond))
+			_, err := execbus.Start(options.Impatient(waitFor(name), time.Millisecond))
 			wantError(t, err, messages.ErrRuntimeFailure, "telemetry", words)
 			if err := options.Spawner.Close(); err != nil {
 				t.Error(err)
@@ -294,7 +302,7 @@ func TestAMachineWithoutAnEnvironmentIsAnErrorOfOpenSession(t *testing.T) {
 			deeds[name]()
 			return nil, errors.New("the wire is cut")
 		}}
-		rt := newRuntime(t, execbus.Options{Spawner: spawner}.Impatient(50*time.Millisecond, time.Second))
+		rt := newRuntime(t, execbus.Options{Spawner: spawner}.Impatient(waitFor(name), time.Second))
 		_, err := rt.OpenSession(execbus.SessionOptions{})
 		wantError(t, err, messages.ErrRuntimeFailure, "open session", "environment", words)
 	}
