@@ -160,17 +160,79 @@ func TestJobControlWorks(t *testing.T) {
 	}, "bash", "sleep")
 }
 
-func TestAFullScreenProgramWorks(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+// full runs a full-screen program and types at it. Each pair is what it has to show and what is typed then.
+func (d *desk) full(argv []string, dialogue ...string) {
+	d.t.Helper()
+	l := d.launch(true, argv...)
+	l.Size = messages.Size{Rows: 24, Cols: 80}
+	child, r := run(d.t, d.spawner, l)
+	for i := 0; i < len(dialogue); i += 2 {
+		r.awaitOutput(d.t, dialogue[i])
+		child.Write([]byte(dialogue[i+1]), time.Time{}, func(int, error) {})
+	}
+	r.awaitEnd(d.t)
+	if exit := awaitEvent[ptyio.Exited](d.t, r); exit.Status != messages.StatusExited(0) {
+		d.t.Errorf("%v: %v: %v", argv, exit.Status, r)
+	}
+}
+
+func TestLessWorks(t *testing.T) {
+	desks(t, func(_ *testing.T, d *desk) {
 		d.write("text", strings.Repeat("a line\n", 200))
-		child, r := run(t, d.spawner, d.launch(true, "less", "text"))
-		r.awaitOutput(t, "a line")
-		child.Write([]byte("G"), time.Time{}, func(int, error) {})
-		r.awaitOutput(t, "(END)")
-		child.Write([]byte("q"), time.Time{}, func(int, error) {})
-		r.awaitEnd(t)
-		if exit := awaitEvent[ptyio.Exited](t, r); exit.Status != messages.StatusExited(0) {
-			t.Errorf("%v: %v", exit.Status, r)
-		}
+		d.full([]string{"less", "text"}, "a line", "G", "(END)", "q")
 	}, "less")
+}
+
+func TestVimWorks(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.full([]string{"vim", "-u", "NONE", "-i", "NONE", "new"}, "\"new\" [New", "iwritten\x1b:r !echo by a sh''ell\r", "by a shell", ":wq\r")
+		if said := d.does("cat new"); said != "written\nby a shell\n" {
+			t.Errorf("%q", said)
+		}
+	}, "vim")
+}
+
+func TestTopWorks(t *testing.T) {
+	desks(t, func(_ *testing.T, d *desk) { d.full([]string{"top", "-d", "60"}, "COMMAND", "q") }, "top")
+}
+
+func TestNpmInstallsALocalPackage(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		d.write("package.json", `{"name": "m", "version": "1.0.0", "scripts": {"answer": "node -p \"require('dep')\""}}`)
+		if said := d.does(`mkdir dep && echo '{"name": "dep", "version": "1.0.0"}' >dep/package.json && echo 'module.exports = 40 + 2' >dep/index.js
+			npm pack --silent ./dep >/dev/null && npm install --offline --no-audit --no-fund --silent ./dep-1.0.0.tgz && npm run --silent answer`); said != "42\n" {
+			t.Error(said)
+		}
+	}, "npm", "node")
+}
+
+func TestPythonMakesAVirtualEnvironment(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		arguments := "" // with pip, where python3 has it
+		if err := exec.Command("python3", "-c", "import ensurepip").Run(); err != nil {
+			t.Logf("skipped pip: python3 has no ensurepip: %v", err)
+			arguments = "--without-pip"
+		}
+		if said := d.does("python3 -m venv " + arguments + " v && v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix)'"); said != "True\n" {
+			t.Error(said)
+		}
+	}, "python3")
+}
+
+func TestSharedMemoryWorksInIsolation(t *testing.T) {
+	d := newDesk(t, messages.AssuranceIsolated, "python3")
+	if said := d.does(`echo x >/dev/shm/x && cat /dev/shm/x; python3 -c '
+import multiprocessing, sys
+with multiprocessing.Pool(2) as pool: print(pool.map(abs, [-1, -2]))'`); said != "x\n[1, 2]\n" {
+		t.Error(said)
+	}
+}
+
+func TestLoopbackWorksInIsolation(t *testing.T) {
+	d := newDesk(t, messages.AssuranceIsolated, "python3", "bash")
+	d.write("file", "served\n")
+	if said := d.does(`exec 3< <(exec python3 -u -m http.server --bind 127.0.0.1 0 2>/dev/null); read -r line <&3
+		port=${line##*port }; exec 4<>/dev/tcp/127.0.0.1/${port%% *}; printf 'GET /file HTTP/1.0\r\n\r\n' >&4; tail -n 1 <&4; kill %1 2>/dev/null || kill $!`); said != "served\n" {
+		t.Error(said)
+	}
 }
