@@ -29,6 +29,8 @@
 //	process/resize      the size of the terminal
 //	process/closeStdin  the end of the input
 //	environment/info    shell and directory of the machine; environment/status: that the server answers
+//	fs/...              files: readFile, writeFile, createDirectory, getMetadata, readDirectory, remove, copy, canonicalize,
+//	                    walk, open, readBlock, close
 //
 // The server sends process/output, process/exited and process/closed, numbered from 1 for each process, in the order of the
 // numbers. To clients without extensions it reports the exit behind all output of the leader, or 50 ms later if background children

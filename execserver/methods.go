@@ -34,6 +34,19 @@ var methods = map[string]method{
 	wire.EnvironmentProgram: {"environment", slow(program)},
 	wire.EnvironmentPath:    {"environment", slow(path)},
 	wire.EnvironmentEnclose: {"environment", slow(enclose)},
+
+	wire.ReadFile:        {"filesystem", slow(readFile)},
+	wire.WriteFile:       {"filesystem", slow(writeFile)},
+	wire.CreateDirectory: {"filesystem", slow(createDirectory)},
+	wire.GetMetadata:     {"filesystem", slow(getMetadata)},
+	wire.ReadDirectory:   {"filesystem", slow(readDirectory)},
+	wire.Remove:          {"filesystem", slow(remove)},
+	wire.Copy:            {"filesystem", slow(copyFiles)},
+	wire.Canonicalize:    {"filesystem", slow(canonicalize)},
+	wire.Walk:            {"filesystem", slow(walk)},
+	wire.OpenFile:        {"filesystem", slow(openFile)},
+	wire.ReadBlock:       {"filesystem", slow(readBlock)},
+	wire.CloseFile:       {"filesystem", quick(closeFile)},
 }
 
 // quick is a method that is answered at once.

@@ -25,6 +25,9 @@ type Options struct {
 	// Confinement is what commands may do for which the client wants no sandbox. A server that has one refuses commands for
 	// which the client wants another. Nil: no sandbox.
 	Confinement *ptyio.Confinement
+	// Roots are the directories in which the methods about files work, by absolute paths; no link leads out of them. None means
+	// everywhere, or nowhere if there is a Confinement. They do not bind commands.
+	Roots []string
 	// MaxMessage bounds a message of a client, in bytes; zero means DefaultMaxMessage. A client that sends more is disconnected.
 	MaxMessage int
 	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further ones are refused,

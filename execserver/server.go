@@ -3,6 +3,7 @@ package execserver
 import (
 	"cmp"
 	"context"
+	"os"
 	"sync"
 
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ type Server struct {
 	ctx       context.Context // ends with the server
 	stop      context.CancelFunc
 	running   sync.WaitGroup // connections and children
+	roots     []root         // of Options.Roots
+	files     chan struct{}  // holds one entry for each operation on files that goes on
 
 	// mu guards the rest, which every connection looks at once, when it begins and when it ends.
 	mu       sync.Mutex
@@ -33,7 +36,7 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}}
+	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}, files: make(chan struct{}, maxFilesAtOnce)}
 	if options.Confinement != nil {
 		if err := cmp.Or(options.Confinement.Policy.Check(), options.Confinement.Least.Check()); err != nil {
 			return nil, err
@@ -42,9 +45,11 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 			return nil, err
 		}
 		if _, err := spawner.Can(ptyio.Launch{Sandbox: s.enclosure}); err != nil {
-			s.enclosure.Release()
-			return nil, err
+			return nil, s.freed(err)
 		}
+	}
+	if s.roots, err = openRoots(options.Roots); err != nil {
+		return nil, s.freed(err)
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -66,9 +71,23 @@ func (s *Server) Close() {
 		one.end()
 	}
 	s.running.Wait()
-	if first && s.enclosure != nil {
+	if first {
+		s.free()
+	}
+}
+
+// freed is an error of a server that is not made.
+func (s *Server) freed(err error) error {
+	s.free()
+	return err
+}
+
+// free gives back what the server holds.
+func (s *Server) free() {
+	if s.enclosure != nil {
 		s.enclosure.Release()
 	}
+	closeRoots(s.roots)
 }
 
 // enter counts one thing that Close waits for; false if the server is closed.
@@ -95,7 +114,7 @@ func (s *Server) open(c *connection, extensions []wire.Extension) (*session, err
 		return nil, wire.Refuse(wire.Internal, "the server has its limit of %d sessions; try again later", s.options.MaxSessions)
 	}
 	one := &session{server: s, id: uuid.NewString(), extensions: extensions, conn: c, processes: map[string]*process{},
-		enclosures: map[string]ptyio.Enclosure{}}
+		enclosures: map[string]ptyio.Enclosure{}, files: map[string]*os.File{}}
 	one.ctx, one.stop = context.WithCancel(s.ctx)
 	s.sessions[one.id] = one
 	return one, nil

@@ -2,6 +2,7 @@ package execserver
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type session struct {
 	closed     []*process          // that are over, the oldest first
 	kept       int                 // bytes of output of those
 	enclosures map[string]ptyio.Enclosure
+	files      map[string]*os.File // open, by the client's handles
 }
 
 // has reports whether the client has asked for an extension.
@@ -123,8 +125,8 @@ func (s *session) endIf(condition func() bool) {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
-	processes, enclosures := s.list(), s.enclosures
-	s.processes, s.enclosures, s.closed = nil, nil, nil
+	processes, enclosures, files := s.list(), s.enclosures, s.files
+	s.processes, s.enclosures, s.files, s.closed = nil, nil, nil, nil
 	s.mu.Unlock()
 	s.stop()
 	for _, p := range processes {
@@ -132,6 +134,9 @@ func (s *session) endIf(condition func() bool) {
 	}
 	for _, e := range enclosures {
 		e.Release()
+	}
+	for _, file := range files {
+		_ = file.Close() // they were only read
 	}
 	s.server.forget(s.id)
 }

@@ -1,0 +1,120 @@
+package execserver
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// maxCopied bounds the files of one fs/copy, and maxNested how deep they are.
+const (
+	maxCopied = 100_000
+	maxNested = 128
+)
+
+// copier copies files.
+type copier struct{ left int }
+
+func copyFiles(c *connection, params wire.CopyParams) (later, error) {
+	if err := unconfined(params.Sandbox); err != nil {
+		return nil, err
+	}
+	from, err := c.server.locate("params.sourcePath", params.SourcePath)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.server.locate("params.destinationPath", params.DestinationPath)
+	if err != nil {
+		return nil, err
+	}
+	return using(c, func() (any, error) {
+		info, err := from.in.Lstat(from.name)
+		switch {
+		case err != nil:
+			return nil, fileFault(from.path, err)
+		case info.IsDir() && !params.Recursive:
+			return nil, wire.Refuse(wire.InvalidRequest, "%s is a directory; copy it with params.recursive", from.path)
+		case info.IsDir() && strings.HasPrefix(to.path+"/", strings.TrimSuffix(from.path, "/")+"/"):
+			return nil, wire.Refuse(wire.InvalidRequest, "%s is inside of %s; copy it to another place", to.path, from.path)
+		}
+		copying := &copier{left: maxCopied}
+		if err := copying.one(from, to, info, 0); err != nil {
+			return nil, fileFault(from.path, err)
+		}
+		return wire.Empty{}, nil
+	})
+}
+
+// one copies a file, a link, or a directory with everything in it.
+func (c *copier) one(from, to location, info fs.FileInfo, depth int) error {
+	if c.left--; c.left < 0 || depth > maxNested {
+		return wire.Refuse(wire.InvalidRequest, "there are more than %d files or %d levels; copy them with a command", maxCopied, maxNested)
+	}
+	switch info.Mode().Type() {
+	case 0:
+		return copyFile(from, to, info.Mode().Perm())
+	case fs.ModeSymlink:
+		target, err := from.in.Readlink(from.name)
+		if err != nil {
+			return err
+		}
+		return to.in.Symlink(target, to.name)
+	case fs.ModeDir:
+		return c.directory(from, to, info.Mode().Perm(), depth)
+	}
+	return errors.New("there is a file that is neither regular, nor a directory, nor a link")
+}
+
+func (c *copier) directory(from, to location, mode fs.FileMode, depth int) error {
+	if err := to.in.Mkdir(to.name, mode|0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	names, err := from.names()
+	for i := 0; err == nil && i < len(names); i++ {
+		below := from.below(names[i])
+		var info fs.FileInfo
+		if info, err = from.in.Lstat(below.name); err == nil {
+			err = c.one(below, to.below(names[i]), info, depth+1)
+		}
+	}
+	return err
+}
+
+func copyFile(from, to location, mode fs.FileMode) error {
+	source, err := from.regular(os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := to.regular(os.O_WRONLY | os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	same, err := sameFile(source, target)
+	if err == nil && same {
+		err = errors.New("a file cannot be copied to itself")
+	}
+	if err == nil {
+		err = target.Truncate(0)
+	}
+	if err == nil {
+		_, err = io.Copy(target, source)
+	}
+	if err == nil {
+		err = target.Chmod(mode)
+	}
+	return errors.Join(err, target.Close())
+}
+
+func sameFile(a, b *os.File) (bool, error) {
+	one, err := a.Stat()
+	if err != nil {
+		return false, err
+	}
+	other, err := b.Stat()
+	return err == nil && os.SameFile(one, other), err
+}

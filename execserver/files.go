@@ -1,0 +1,215 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// Bounds of the methods about files.
+const (
+	maxFile        = 32 << 20 // bytes of a file that is read or written whole
+	maxBlock       = 1 << 20  // bytes of one block
+	maxListed      = 100_000  // names of one directory
+	maxFilesAtOnce = 16       // operations of the server that go on at the same time
+)
+
+// using does something with files, which file systems may make wait for ever, in a goroutine of its own that is left alone if the
+// connection ends.
+func using(c *connection, do func() (any, error)) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		type outcome struct {
+			result any
+			err    error
+		}
+		done := make(chan outcome, 1)
+		select {
+		case c.server.files <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		go func() {
+			defer func() { <-c.server.files }()
+			result, err := do()
+			done <- outcome{result, err}
+		}()
+		select {
+		case o := <-done:
+			return o.result, o.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}, nil
+}
+
+// unconfined refuses a sandbox.
+func unconfined(sandbox *any) error {
+	if sandbox == nil {
+		return nil
+	}
+	return wire.Refuse(wire.InvalidParams, "params.sandbox cannot be enforced for files; leave it out, or use a command")
+}
+
+// at is using for one path.
+func at(c *connection, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
+	if err := unconfined(sandbox); err != nil {
+		return nil, err
+	}
+	l, err := c.server.locate("params.path", path)
+	if err != nil {
+		return nil, err
+	}
+	return using(c, func() (any, error) {
+		result, err := do(l)
+		if err != nil {
+			return nil, fileFault(l.path, err)
+		}
+		return result, nil
+	})
+}
+
+// regular opens a regular file, and nothing that a program could wait behind.
+func (l location) regular(flag int) (*os.File, error) {
+	file, err := l.in.OpenFile(l.name, flag|syscall.O_NONBLOCK, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func readFile(c *connection, params wire.FileParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		file, err := l.regular(os.O_RDONLY)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+		if len(data) > maxFile {
+			return nil, wire.Refuse(wire.InvalidRequest, "%s has more than %d bytes; open it and read it in blocks", l.path, maxFile)
+		}
+		return wire.ReadFileResult{Data: data}, err
+	})
+}
+
+func writeFile(c *connection, params wire.WriteFileParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		file, err := l.regular(os.O_WRONLY | os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		err = file.Truncate(0)
+		if err == nil {
+			_, err = file.Write(params.Data)
+		}
+		return wire.Empty{}, errors.Join(err, file.Close())
+	})
+}
+
+func createDirectory(c *connection, params wire.CreateDirectoryParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		if params.Recursive != nil && *params.Recursive {
+			return wire.Empty{}, l.in.MkdirAll(l.name, 0o777)
+		}
+		return wire.Empty{}, l.in.Mkdir(l.name, 0o777)
+	})
+}
+
+func getMetadata(c *connection, params wire.FileParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		itself, err := l.in.Lstat(l.name)
+		if err != nil {
+			return nil, err
+		}
+		info := itself
+		link := itself.Mode().Type() == fs.ModeSymlink
+		if link {
+			if led, err := l.in.Stat(l.name); err == nil {
+				info = led
+			}
+		}
+		return wire.MetadataResult{IsDirectory: info.IsDir(), IsFile: info.Mode().IsRegular(), IsSymlink: link, Size: info.Size(),
+			ModifiedAtMs: info.ModTime().UnixMilli()}, nil
+	})
+}
+
+// names lists a directory, in the order of the names.
+func (l location) names() ([]string, error) {
+	dir, err := l.in.OpenFile(l.name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxListed + 1)
+	if len(names) > maxListed {
+		return nil, wire.Refuse(wire.InvalidRequest, "%s has more than %d names; list it with a command", l.path, maxListed)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// below is a file in a directory.
+func (l location) below(name string) location {
+	return location{l.in, filepath.Join(l.name, name), filepath.Join(l.path, name)}
+}
+
+func readDirectory(c *connection, params wire.FileParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		names, err := l.names()
+		result := wire.ReadDirectoryResult{Entries: []wire.DirectoryEntry{}}
+		for _, name := range names {
+			entry := wire.DirectoryEntry{FileName: strings.ToValidUTF8(name, "\ufffd")}
+			if info, err := l.in.Stat(l.below(name).name); err == nil { // otherwise it is a link to nothing, or has gone
+				entry.IsDirectory, entry.IsFile = info.IsDir(), info.Mode().IsRegular()
+			}
+			result.Entries = append(result.Entries, entry)
+		}
+		return result, err
+	})
+}
+
+func remove(c *connection, params wire.RemoveParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		_, err := l.in.Lstat(l.name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && params.Force != nil && *params.Force:
+			return wire.Empty{}, nil
+		case err != nil:
+			return nil, err
+		case l.name == "." || l.path == "/":
+			return nil, wire.Refuse(wire.InvalidRequest, "%s is where the server's files are; it is not removed", l.path)
+		case params.Recursive != nil && *params.Recursive:
+			return wire.Empty{}, l.in.RemoveAll(l.name)
+		}
+		return wire.Empty{}, l.in.Remove(l.name)
+	})
+}
+
+func canonicalize(c *connection, params wire.FileParams) (later, error) {
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		if _, err := l.in.Stat(l.name); err != nil { // outside of the roots nothing is told
+			return nil, err
+		}
+		path, err := filepath.EvalSymlinks(l.path)
+		return wire.CanonicalizeResult{Path: fileURI(path)}, err
+	})
+}

@@ -1,0 +1,86 @@
+package execserver
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+)
+
+// maxHandles bounds the files that one session has open.
+const maxHandles = 64
+
+// openFile opens a file for fs/readBlock. It stays open until it is closed or the session ends.
+func openFile(c *connection, params wire.OpenFileParams) (later, error) {
+	if len(params.HandleID) > maxID {
+		return nil, wire.Refuse(wire.InvalidParams, "params.handleId has more than %d bytes; use a shorter one", maxID)
+	}
+	s := c.session
+	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+		file, err := l.regular(os.O_RDONLY)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.keepFile(params.HandleID, file); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return wire.Empty{}, nil
+	})
+}
+
+func (s *session) keepFile(id string, file *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return wire.Refuse(wire.InvalidRequest, "the session has ended")
+	case s.files[id] != nil:
+		return wire.Refuse(wire.InvalidRequest, "handle %s already exists; use another id", id)
+	case len(s.files) >= maxHandles:
+		return wire.Refuse(wire.Internal, "the session has its limit of %d open files; close one first", maxHandles)
+	}
+	s.files[id] = file
+	return nil
+}
+
+func (s *session) file(id string) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if file := s.files[id]; file != nil {
+		return file, nil
+	}
+	return nil, wire.Refuse(wire.NotFound, "unknown handle %.200s", id)
+}
+
+func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
+	file, err := c.session.file(params.HandleID)
+	if err != nil {
+		return nil, err
+	}
+	if params.Offset > 1<<62 {
+		return nil, wire.Refuse(wire.InvalidParams, "params.offset is out of range")
+	}
+	return using(c, func() (any, error) {
+		block := make([]byte, min(params.Len, maxBlock))
+		n, err := file.ReadAt(block, int64(params.Offset))
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return nil, fileFault(file.Name(), err)
+		}
+		return wire.ReadBlockResult{Chunk: block[:n], EOF: ended}, nil
+	})
+}
+
+// closeFile closes a file. One that is not open is not an error.
+func closeFile(c *connection, params wire.CloseFileParams) (any, error) {
+	s := c.session
+	s.mu.Lock()
+	file := s.files[params.HandleID]
+	delete(s.files, params.HandleID)
+	s.mu.Unlock()
+	if file != nil {
+		_ = file.Close() // it was only read
+	}
+	return wire.Empty{}, nil
+}
