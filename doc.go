@@ -108,15 +108,15 @@
 //
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. If the sandbox
 // stops a command during the call that asked for it, the command may run again without one, where the plan or a person allows
-// that. The answer then has the output of the last attempt; the events and the transcript have that of all attempts.
+// that. The answer then has the output of the last attempt; the events and the transcript have the output of all attempts.
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
 //
 // # Turns
 //
 // A command may have an Owner: a label for a turn, a subagent, or anything else that asks for commands and may be stopped.
-// [Session.EndOwner] takes its waiting calls back, withdraws its questions and ends its commands. If a person answers a question
-// with abort, the owner's other open questions are rejected, too, and its waiting calls are taken back; its running commands go
+// [Session.EndOwner] cancels its waiting calls, withdraws its questions and ends its commands. If a person answers a question
+// with abort, the owner's other open questions are rejected, too, and its waiting calls are cancelled; its running commands go
 // on until the host ends them.
 //
 // # Ids and records
@@ -136,7 +136,8 @@
 // command has outlived the call that asked for it; until then up to 8 commands are above the limit, and a command that ends
 // earlier costs no other process its place. If there is no such process, the new command is refused with
 // messages.ErrLimitReached, which names the ids in use. From 60 processes on, each start publishes a warning. A runtime has at
-// most 1,024 processes and ends none for another: one more waits for 250 ms, in case one is just ending, and is then refused.
+// most 1,024 processes and ends none for another: a further command waits for 250 ms, in case a process is just ending, and is
+// then refused.
 // [SessionOptions] and [Options] set other limits.
 //
 // While the background children of an ended command are being ended, one later command of the session waits for them, for at
@@ -178,7 +179,9 @@
 // path) run in it, too: once more at each Start, and again when a warden has died or the host's rights have changed. They run with
 // the host's environment as Options.WardenEnvironment changes it, GOMAXPROCS=1, "/" as the directory, and no input or output. If one
 // panics, exits, or takes 10 s, Start fails with its message. A host with initialisers that must not run twice, or that
-// cannot be executed again, names another program in Options.Warden; "execbus warden" prints the path of one.
+// cannot be executed again, names another program in Options.Warden; "execbus warden" prints the path of one. With a warden the host
+// may ignore SIGCHLD and wait for any child. Without one, which package sandbox explains, it must do neither, or exit statuses get
+// lost: [Process.Wait] then returns an error.
 //
 // With Options.StateDir a warden notes what to look for if it and the host are killed together. The next runtime with the
 // same directory looks for those processes in the background and ends them, while it already starts commands. Start does not wait
@@ -202,10 +205,10 @@
 //
 // # Contexts
 //
-// When its context ends, a call is taken back, whatever it waits for. Nothing else changes: the process lives on and no output is
-// lost. The call returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled;
-// its Subject is the process, so the caller of a cancelled Exec knows what still runs. Run is the exception: there
-// the context's end ends the command. Input that was sent is not taken back, but a write that waited for its turn sends
+// When its context ends, a call is cancelled, whatever it waits for. Nothing else changes: the process lives on and no output is
+// lost. The call returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled.
+// The Subject of the error is the process, so the caller of a cancelled Exec knows what still runs. Run is the exception: the end
+// of its context ends the command. Input that was sent stays sent, but a write that waited for its turn sends
 // nothing. A call whose context has already ended starts nothing. Terminate, Close and Shutdown go on when their context ends.
 //
 // # The host's own code
@@ -216,8 +219,8 @@
 // The host's logger, instruments, approver, spawner and children are called in goroutines of their own. Waits for them are bounded,
 // and their panics are caught: code that panics or never returns fails the call it was asked for, and nothing else. Logger and
 // instruments have a queue of 1,024 calls each; calls that do not fit are dropped, and after a panic all are. [Runtime.Stats] counts
-// the dropped calls. Code that never returns keeps a goroutine. A child of such a spawner that does not end is abandoned, and the
-// record names it as a survivor.
+// the dropped calls. Code that never returns keeps a goroutine. If a child of the host's own spawner does not end, it is abandoned,
+// and the record names it as a survivor.
 //
 // # Executors
 //
@@ -231,18 +234,18 @@
 //
 // That a command does no more than was approved: a plan looks at the words of a command, not at what the program does with them.
 //
-// That arguments are quoted, or looked into: Argv goes to the program as it is, Script to the shell as it is.
+// That arguments are quoted or expanded: Argv goes to the program as it is, Script to the shell as it is.
 //
 // That a token is what a model's tokenizer says: it is 4 bytes.
 //
-// That "taken" input was read: it is in the terminal or the pipe. On a terminal in line mode a line of more than 4,095
+// That the program has read "taken" input: it is in the terminal or the pipe. On a terminal in line mode a line of more than 4,095
 // bytes is refused.
 //
-// That output from two pipes comes in the order in which it was written: stdout and stderr are told apart, and come in the order
+// That output from two pipes comes in the order in which it was written: stdout and stderr are separate, and come in the order
 // in which they were read.
 //
 // That a lossless subscription may be left unread: calls that wait for the end of its process, Shutdown included, are
-// answered only when it is read or closed.
+// answered only when the subscription is read or closed.
 //
 // That an ended process is gone from [Session.List] when its exit is published: it stays until its tree and its output have ended.
 package execbus

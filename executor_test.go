@@ -377,7 +377,7 @@ func TestALostStatusIsTold(t *testing.T) {
 	session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 	s, _ := spawn(t, session.Executor(), request("true"))
 	status, err := s.Wait(patient(t))
-	wantError(t, err, messages.ErrRuntimeFailure, s.ID().String(), "the exit status was lost")
+	wantError(t, err, messages.ErrRuntimeFailure, s.ID().String(), "its exit status was lost; check what it has done")
 	if again, known := s.Status(); status != messages.StatusNone() || again != status || !known {
 		t.Errorf("the status is %v, then %v, %v", status, again, known)
 	}

@@ -117,12 +117,14 @@ func (n *exitNote) settled(id messages.ProcessID, status messages.ExitStatus, er
 	})
 }
 
-// lost is the error for a status of the kind ExitNone; nil for any other.
+// lost returns the error for a status of the kind ExitNone, and nil for any other.
 func lost(id messages.ProcessID, status messages.ExitStatus) error {
 	if status.Kind != messages.ExitNone {
 		return nil
 	}
-	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Subject: id.String(), Detail: "the exit status was lost"}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Subject: id.String(),
+		Detail: "the process has ended, but its exit status was lost; check what it has done before running the command again",
+		Hint:   "Without a warden, a host that ignores SIGCHLD or waits for children that it did not start loses statuses."}
 }
 
 // Process is a handle on a process that the session has or remembers. An id that it does not know is an error that matches

@@ -26,6 +26,10 @@
 // the dynamic loader was told to start the host, and where the executable gives rights (set-uid, file capabilities) that
 // the host may have dropped.
 //
+// With a warden the host may ignore SIGCHLD, and may wait for any child: the commands are the warden's children. With the direct
+// spawner they are the host's. If that host ignores SIGCHLD, or waits for children that it did not start, the kernel's report of an
+// exit can be lost. The command is then reported as ended without a status, and its tree is ended all the same.
+//
 // The files that begin with host are the host's side of the warden. internal/warden is the warden's own side, internal/wire
 // is the protocol between the two, and internal/tree is the part that the warden and the direct spawner share.
 //

@@ -317,8 +317,8 @@ func TestAHostInsideOfAnotherProgramHasNoWarden(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	direct(t, "this code lies in "+library, nil, program, library)
-	// Without a warden the commands are the host's children, and the kernel tells a host that ignores its children nothing.
-	expect(t, played(t, 1, []string{"CHILDREN=ignored"}, program, library), "the exit status was lost", "ended 1, 0 survivors, airtight false\n")
+	// Without a warden the commands are the host's children. The kernel reports no exit to a host that ignores SIGCHLD.
+	expect(t, played(t, 1, []string{"CHILDREN=ignored"}, program, library), "its exit status was lost", "ended 1, 0 survivors, airtight false\n")
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
 	}

@@ -1,21 +1,21 @@
-// Package warden is the small process that a runtime's children descend from. It is the host's own binary, executed again
-// under the name Name: this package's init takes over before main, so an embedding program has nothing to call and cannot
-// forget it.
+// Package warden is the small process from which a runtime's children descend. It is the host's own binary, executed again
+// under the name Name. This package's init takes over before main, so an embedding program has nothing to call, and nothing to
+// forget.
 //
 // The takeover needs two things at once: the name in argv[0], and a sealed memfd with our greeting on descriptor 3. A
-// program that merely happens to be called that way stops with an explanation instead of running its main as a warden.
+// program that merely happens to have that name stops with an explanation.
 //
-// The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory; it never takes on anything of a command.
-// It is the subreaper of all trees, bears all leaders on threads that never end (so that they die with it), and reads requests from
-// the host on descriptor 4. That socket is also its lifeline: end-of-file means that the host is gone, and the warden ends
-// everything. Descriptor 5 is a pidfd of the host. It also reports the host's death if a forked copy holds the socket open.
+// The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory. It never takes an argument, a variable or a
+// directory from a command. It is the subreaper of all trees, starts all leaders on threads that never end (so that they die with
+// it), and reads requests from the host on descriptor 4. That socket is also its lifeline: end-of-file means that the host is gone,
+// and the warden ends everything. Descriptor 5 is a pidfd of the host. It also reports the host's death if a forked copy holds the socket open.
 //
 // # The rule about imports
 //
 // This package and its imports import as little as they can: never net, fmt, encoding/json or crypto. Go initialises packages
 // in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
-// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate that, and they
-// should be few.
+// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate that. Each
+// further import can delay this package, so that more packages of the host run in the warden.
 //
 // # What you must not assume
 //

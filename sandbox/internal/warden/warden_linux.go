@@ -63,8 +63,8 @@ func complain(what string, err error) {
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-// warden is the state of the process. One goroutine reads requests, one at a time bears, each tree has its own, and so has each
-// birth that takes long.
+// warden is the state of the warden process. One goroutine reads requests, and one at a time starts leaders. Each tree has a
+// goroutine of its own, and so does each start that takes long.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
@@ -176,7 +176,7 @@ func closeInherited() {
 	}
 }
 
-// openDescriptors lists the open descriptors of this process, or every possible one if they cannot be listed.
+// openDescriptors lists the open descriptors of this process. If they cannot be listed, it returns all numbers below 65,536.
 func openDescriptors() (open []int) {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -192,8 +192,8 @@ func openDescriptors() (open []int) {
 	return open
 }
 
-// continueOnMail has the kernel send us SIGCONT whenever something arrives from the host, its death included: a command may
-// have stopped us. If the kernel refuses, the host still sends one every second.
+// continueOnMail makes the kernel send SIGCONT to this process whenever the host sends something or dies: a command may have
+// stopped this process. If the kernel refuses, the host still sends one every second.
 func continueOnMail() {
 	for _, set := range []struct{ command, to int }{{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, os.Getpid()},
 		{unix.F_SETFL, unix.O_RDWR | unix.O_ASYNC}} {
@@ -203,7 +203,7 @@ func continueOnMail() {
 	}
 }
 
-// reap reaps the dead orphans. It asks for the signals only between two searches; otherwise every exit of a burst would wake it.
+// reap reaps dead orphans. It asks for signals only between two searches: otherwise every exit in a burst would wake it.
 func reap(forest *tree.Forest) {
 	died := make(chan os.Signal, 1)
 	for {
