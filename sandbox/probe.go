@@ -14,8 +14,8 @@ type Mechanism struct {
 	Name     string `json:"name"`
 	Enforces string `json:"enforces"`
 	Works    bool   `json:"works"`
-	// Why says why it does not work, or which part of it does not, and Change says what would help. Both are empty where
-	// nothing is missing.
+	// Why says why it does not work, or which part of it does not. Change says what would help. Both are empty if nothing is
+	// missing.
 	Why    string `json:"why,omitempty"`
 	Change string `json:"change,omitempty"`
 }

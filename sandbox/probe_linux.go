@@ -35,7 +35,7 @@ func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
 	if why := (&enclosure{found: &places.Found{}}).unisolatable(); why != nil {
 		m.Why = why.Why
-		m.Change = "let this user make user namespaces (user.max_user_namespaces, AppArmor, the container's filter), or accept confined where that is enough"
+		m.Change = "let this user create user namespaces (user.max_user_namespaces, AppArmor, the container's filter), or accept confined where that is enough"
 		return m
 	}
 	m.Works = true
@@ -43,15 +43,15 @@ func probeNamespaces() Mechanism {
 }
 
 func probeLandlock() Mechanism {
-	m := Mechanism{Name: "landlock", Enforces: "what is written, signals to other processes"}
+	m := Mechanism{Name: "landlock", Enforces: "which files can be written, signals to other processes"}
 	kernel := confine.Kernel()
 	switch {
 	case kernel.ABI == 0:
 		m.Why, m.Change = "the kernel refuses it: "+kernel.Errno.Error(), "use Linux 5.13 or newer with landlock among its security modules (lsm=landlock,…)"
 	case kernel.ABI < signals || kernel.SignalsUnsound:
-		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, which does not keep signals from other processes", kernel.ABI), "use Linux 6.12 or newer"
+		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, which does not stop signals to other processes", kernel.ABI), "use Linux 6.12 or newer"
 	case kernel.ABI < unixSockets:
-		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, and unix sockets need %d: none can be used", kernel.ABI, unixSockets), "use a newer kernel if commands need them"
+		m.Works, m.Why, m.Change = true, fmt.Sprintf("it is version %d, and unix sockets need version %d, so commands can use none", kernel.ABI, unixSockets), "use a newer kernel if commands need unix sockets"
 	default:
 		m.Works = true
 	}
@@ -59,7 +59,7 @@ func probeLandlock() Mechanism {
 }
 
 func probeSeccomp() Mechanism {
-	m := Mechanism{Name: "seccomp", Enforces: "the network, doors into the kernel"}
+	m := Mechanism{Name: "seccomp", Enforces: "the network, dangerous system calls"}
 	if errno := confine.Filters(); errno != 0 {
 		m.Why, m.Change = "the kernel refuses filters: "+errno.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, on amd64 or arm64"
 		return m
@@ -71,7 +71,7 @@ func probeSeccomp() Mechanism {
 func probeGroup(limit cgroup.Limit, enforces string) Mechanism {
 	m := Mechanism{Name: "control groups", Enforces: enforces, Works: cgroup.Enforces(limit)}
 	if !m.Works {
-		m.Why, m.Change = "this process may not make any", "delegate one, as systemd-run --user -p Delegate=yes does"
+		m.Why, m.Change = "this process cannot create one", "delegate a control group to it, as systemd-run --user -p Delegate=yes does"
 	}
 	return m
 }

@@ -55,18 +55,18 @@ func (a *asker) Approve(ctx context.Context, q messages.Question) (messages.Deci
 	}
 }
 
-// stopOthers aborts the other pending questions after one was answered with x. It runs before the next question could be
+// stopOthers aborts the other pending questions after one was answered with x. It runs before the next question can be
 // shown.
 func (a *asker) stopOthers(ctx context.Context, but messages.QuestionID) {
 	waiting, _ := a.session.Questions(ctx) // a session that has ended has none
 	for _, q := range waiting {
 		if q.ID != but {
-			_ = a.session.Decide(ctx, messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionAborted}}) // it may be over
+			_ = a.session.Decide(ctx, messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionAborted}}) // it may already be over
 		}
 	}
 }
 
-// keysOf are the keys that answer, in the order in which they are shown.
+// keysOf has the keys that answer, in the order in which they are shown.
 var keysOf = []struct {
 	key   byte
 	kind  messages.DecisionKind
@@ -95,7 +95,7 @@ func (a *asked) choice(key byte) (kind messages.DecisionKind, found bool) {
 	return "", false
 }
 
-// keys are those that answer, for the prompt.
+// keys returns the keys that answer, for the prompt.
 func (a *asked) keys() string {
 	var keys []string
 	for _, k := range keysOf {

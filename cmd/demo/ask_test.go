@@ -35,7 +35,7 @@ func beginInterview(t *testing.T, flags ...string) interview {
 	return i
 }
 
-// over ends the demo and looks at the terminal.
+// over ends the demo and checks the terminal.
 func (i interview) over() {
 	i.t.Helper()
 	i.enter(":quit")
@@ -51,7 +51,7 @@ func (i interview) has(name string, want bool) {
 	}
 }
 
-// written is what is in the rule file.
+// written returns the contents of the rule file.
 func (i interview) written() string {
 	i.t.Helper()
 	text, err := os.ReadFile(i.rules)
@@ -74,7 +74,7 @@ func TestOnceInTmux(t *testing.T) {
 	}
 	i.expect("^q1" + keysShown)
 	i.has("one", false)
-	i.keys("z") // no answer: it is shown again, in a line
+	i.keys("z") // this key is no answer: the question is shown again, in one line
 	i.expect(`^q1: \S+sh -lc 'mkdir one'$`)
 	i.keys("?")
 	i.expect(`^  y  yes, this once`)
@@ -83,7 +83,7 @@ func TestOnceInTmux(t *testing.T) {
 	i.expect(`^q1: yes, once\n(?s:.*)exited, code\(0\)`)
 	i.has("one", true)
 	i.enter("mkdir one; true")
-	i.expect("^q2" + keysShown) // it was for once only
+	i.expect("^q2" + keysShown) // the answer held only once
 	i.keys("y")
 	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
 	i.over()
@@ -151,7 +151,7 @@ func TestWhyNotInTmux(t *testing.T) {
 	i.enter("use two instead")
 	i.expect(`^demo: exec: use two instead$`)
 	i.has("one", false)
-	i.keys("Up") // the word why is no command
+	i.keys("Up") // the reason for the no is not in the history
 	i.expect(`^demo> mkdir one$`)
 	i.keys("C-c")
 	i.enter("mkdir one")
@@ -166,11 +166,11 @@ func TestWhyNotInTmux(t *testing.T) {
 	i.over()
 }
 
-// x stops what waits behind the question, too, and that is not shown.
+// x also stops the question that waits behind, which is never shown.
 func TestStopInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.keys("-l", "--", "mkdir one\rmkdir two\r") // at once: when the question is there it gets the keys
+	i.keys("-l", "--", "mkdir one\rmkdir two\r") // all at once: later, the question would get the keys
 	i.expect("^q1" + keysShown)
 	i.keys("x")
 	i.expect(`aborted(?s:.*)mkdir two" does not run either`)
@@ -183,7 +183,7 @@ func TestStopInTmux(t *testing.T) {
 	i.over()
 }
 
-// While another command goes on talking a question can be answered, and the line that was begun is there afterwards.
+// A question can be answered while another command keeps writing. The line that was begun is there again afterwards.
 func TestQuestionWhileOutputStreams(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
@@ -193,7 +193,7 @@ func TestQuestionWhileOutputStreams(t *testing.T) {
 	i.expect(`^tick$`)
 	i.keys("C-z")
 	i.expect(`goes on in the background`)
-	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // at once: when the question is there it gets the keys
+	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // all at once: later, the question would get the keys
 	i.expect(`q2: may this run`)
 	i.expect("^q2" + keysShown)
 	i.has("one", false)
@@ -210,7 +210,7 @@ func TestQuestionWhileOutputStreams(t *testing.T) {
 	i.over()
 }
 
-// However the demo ends while it asks, the terminal is as it was, and nothing ran.
+// However the demo ends while it asks, the terminal is restored, and nothing ran.
 func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -240,7 +240,7 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 	}
 }
 
-// One command on a terminal is asked about on the same terminal, and gets the keys afterwards.
+// A single command on a terminal: the question comes on the same terminal, and the command gets the later keys.
 func TestQuestionAboutOneCommand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -360,7 +360,7 @@ func TestRulesOfTheUser(t *testing.T) {
 	}
 }
 
-// What is remembered for ever is where the next demo finds it, and the directories are made for it.
+// Rules that are remembered forever are where the next demo finds them. Their directories are created.
 func TestTheUsersOwnRules(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -381,7 +381,7 @@ func TestTheUsersOwnRules(t *testing.T) {
 	}
 }
 
-// What a question shows is one row for each thing, and nothing in it moves the cursor or hides.
+// A question shows each fact in a row of its own, and no text in it can move the cursor or hide.
 func TestQuestionShowsEverything(t *testing.T) {
 	t.Parallel()
 	const evil = "/tmp/\x1b[2J\r\n  y  no\u202e\u200b"

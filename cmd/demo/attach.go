@@ -13,9 +13,9 @@ import (
 // passage is a period in which every key goes to a command, and its output goes to the terminal unchanged.
 type passage struct {
 	job    *job
-	sticky bool // until the command ends or Ctrl-] is typed; otherwise until the terminal echoes again
-	began  bool // the line editor has left the terminal to us
-	last   byte // byte that was shown
+	sticky bool // it lasts until the command ends or Ctrl-] is typed; otherwise only until the terminal echoes again
+	began  bool // the line editor has released the terminal
+	last   byte // the last byte that was shown
 }
 
 // leaveKey is Ctrl-], which leaves a command that gets every key.

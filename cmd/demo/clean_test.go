@@ -23,7 +23,7 @@ func TestClean(t *testing.T) {
 		{"\x1b(Bx\x1b7\x1b", "x", "x"},
 		{"\x1b[31", "", ""},
 		{"\xff", "\ufffd", "\ufffd"},
-		{"\u009b31mx", "31mx", "31mx"}, // the sequence in one character: without it, text
+		{"\u009b31mx", "31mx", "31mx"}, // here one character begins the sequence; without that character it is text
 	} {
 		if got := clean(c.row, false); got != c.plain {
 			t.Errorf("%q becomes %q, want %q", c.row, got, c.plain)

@@ -116,7 +116,7 @@ func (c *command) show(e messages.OutputDelta) {
 	if e.Stream == messages.StreamStderr {
 		out = os.Stderr
 	}
-	_, _ = out.Write(e.Bytes) // if the reader is gone, SIGPIPE ends this process, and the warden ends the command
+	_, _ = out.Write(e.Bytes) // if nobody reads it any more, SIGPIPE ends this process, and the warden ends the command
 }
 
 // forwardInput passes our input on to the command until the input ends or the command takes no more. Questions are asked on

@@ -25,7 +25,7 @@ func TestCommandOnPipes(t *testing.T) {
 	}
 }
 
-// begun starts a demo without a terminal and waits for the first line it says.
+// begun starts a demo without a terminal and waits for its first line.
 func begun(t *testing.T, arguments ...string) (c *exec.Cmd, said *bufio.Reader) {
 	t.Helper()
 	c = demo(t, arguments...)
@@ -105,7 +105,7 @@ func TestCtrlCOnATerminalGoesToTheCommand(t *testing.T) {
 func TestCommandThatIsTerminatedOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := open(t, 24, 80)
-	// Without the trap it would get SIGHUP, too, and die of the one that the kernel delivers first.
+	// Without the trap the command would die of SIGHUP or SIGTERM, whichever the kernel delivers first.
 	s.begin(nil, "--", "sh", "-c", `trap "exit 7" TERM; echo ready; while :; do sleep 0.1; done`)
 	s.expect("ready")
 	s.signal(s.demo(), syscall.SIGTERM)
@@ -122,7 +122,7 @@ func TestCommandThatDoesNotExistOnATerminal(t *testing.T) {
 	s.restored()
 }
 
-// A terminal in line mode would hold back the end of the command: its output must reach a pipe although the input is one.
+// A terminal in line mode would hold the last output back. It must reach a pipe although the input is a terminal.
 func TestOutputThatIsNoTerminal(t *testing.T) {
 	t.Parallel()
 	master, slave, err := pty.Open()

@@ -104,8 +104,8 @@ func (e editor) resize(size messages.Size) {
 type history struct {
 	keyboard *keyboard
 	entries  []string
-	sought   *string // by Ctrl-R
-	at       int     // of what it has found
+	sought   *string // the text that Ctrl-R searches for
+	at       int     // the place of the found entry
 }
 
 // search finds the newest entry that contains the typed text. Each further Ctrl-R finds the one before.

@@ -12,7 +12,7 @@ import (
 
 // ttyState is the state of a command's terminal.
 type ttyState struct {
-	known   bool // false: we are not allowed to look
+	known   bool // false if the demo may not look
 	reading bool // a program waits for a line
 	hidden  bool // input is not echoed, as for a password
 	raw     bool // programs get each key
@@ -21,7 +21,7 @@ type ttyState struct {
 // Typed lines go to the command in front while it reads its terminal. While it does not read, a line waits, as typed-ahead
 // input does in any terminal. It waits until the command reads, or until the command has ended and the shell gets the line.
 
-// The watch over the terminal of the command in front.
+// Bounds of the watch over the terminal of the command in front.
 const (
 	watchPeriod = 150 * time.Millisecond
 	watchPause  = 20 * time.Millisecond // between two looks, however much the command writes
@@ -31,7 +31,7 @@ const (
 
 // watch looks at the terminal of a command as long as the command is in front, and tells the loop about changes.
 func (h *host) watch(j *job, leader int) {
-	away := j.away // another one if it comes back
+	away := j.away // a job that comes back gets another one
 	var p *probe
 	var last ttyState
 	unknown := 0

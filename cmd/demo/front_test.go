@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// needsProbe skips where the demo cannot see who reads a terminal, and passes every key on instead.
+// needsProbe skips the test if the demo cannot see who reads a terminal. The demo then passes every key on.
 func needsProbe(t *testing.T) {
 	t.Helper()
 	if newProbe(os.Getpid()) == nil {
@@ -19,7 +19,7 @@ func needsProbe(t *testing.T) {
 	}
 }
 
-// stay is sit with so long a yield that no command leaves the front by itself, however slow the machine is.
+// stay is sit with a yield so long that no command leaves the front by itself, even on a slow machine.
 func stay(t *testing.T, variables ...string) *seat {
 	t.Helper()
 	s := open(t, 24, 100)
@@ -33,13 +33,13 @@ func TestTheCommandThatReadsGetsTheLine(t *testing.T) {
 	needsProbe(t)
 	s := stay(t)
 	s.send("printf 'na''me? '; read n; echo \"hi <$n>\"\r")
-	id := s.expect(`\[(\d+)\] name\? `)[1] // the prompt says who gets it
+	id := s.expect(`\[(\d+)\] name\? `)[1] // the prompt says who gets the line
 	s.send("echo Bob; exit\r")
 	s.expect(`(?m)^name\? echo Bob; exit$`)
 	s.expect(`(?m)^hi <echo Bob; exit>$`)
 	s.expect(`\[` + id + `\] exited, code\(0\)`)
 	s.send(":stats\r")
-	s.expect("processes: 0 running, 1 started") // no shell got the answer
+	s.expect("processes: 0 running, 1 started") // no shell got the line
 	s.send(":quit\r")
 	s.ends(0)
 	s.restored()
@@ -56,7 +56,7 @@ func TestAPasswordIsNotShown(t *testing.T) {
 	s.expect(`len 6`)
 	s.expect(`exited, code\(0\)`)
 	s.send("\x1b[A")
-	s.expect(`demo> stty -echo`) // the newest of what is remembered
+	s.expect(`demo> stty -echo`) // the newest line in the history
 	s.send("\x03:stats\r")
 	s.expect("processes: 0 running, 1 started")
 	s.send(":quit\r")
@@ -67,7 +67,7 @@ func TestAPasswordIsNotShown(t *testing.T) {
 	s.restored()
 }
 
-// A line that comes while nobody reads is the next reader's, or the shell's when the command has ended.
+// If nobody reads, a line waits. The next reader gets it, or the shell when the command has ended.
 func TestLinesTypedAheadWait(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
@@ -84,7 +84,7 @@ func TestLinesTypedAheadWait(t *testing.T) {
 	s.ends(0)
 }
 
-// What was begun as an answer is no command when the command has ended.
+// A line that was begun as an answer does not become a command when the command has ended.
 func TestAnAnswerIsNoCommand(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
@@ -115,14 +115,14 @@ func TestCtrlDEndsTheInputOfTheReader(t *testing.T) {
 	s.expect(`reads> `)
 	s.send("a line\r")
 	s.expect(`(?m)^a line\n(?s:.*)reads> `)
-	s.send("\x04") // also where it does not read yet
+	s.send("\x04") // it works before the command reads, too
 	s.expect(`(?m)^through$`)
 	s.expect(`exited, code\(0\)(?s:.*)demo> `)
 	s.send("\x04")
 	s.ends(0)
 }
 
-// A program that wants each key gets it by itself, and Ctrl-] leaves it.
+// A program that wants each key gets it without being asked for, and Ctrl-] leaves it.
 func TestAProgramThatWantsEachKeyGetsIt(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{
@@ -191,7 +191,7 @@ func TestVimInTmux(t *testing.T) {
 	p.expect(`^demo>$`)
 	file := filepath.Join(t.TempDir(), "file")
 	p.enter("vim -u NONE -i NONE " + file)
-	p.expect(`(?s)\n~\n~\n~.*"` + file) // it has the whole screen
+	p.expect(`(?s)\n~\n~\n~.*"` + file) // vim has the whole screen
 	p.keys("i", "h", "e", "l", "l", "o", "Escape")
 	p.expect(`^hello\n~`)
 	p.keys("C-]")
@@ -199,7 +199,7 @@ func TestVimInTmux(t *testing.T) {
 	p.enter("echo be''side")
 	p.expect(`^beside`)
 	p.enter(":fg " + id)
-	p.expect(`^hello\n~\n~(?s:.*)~$`) // it was drawn again
+	p.expect(`^hello\n~\n~(?s:.*)~$`) // the screen was drawn again
 	p.enter(":wq")
 	p.expect(`^\[` + id + `\] exited, code\(0\)`)
 	p.enter("echo th''en")

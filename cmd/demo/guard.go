@@ -12,8 +12,8 @@ import (
 )
 
 // The interactive demo is two processes. After a panic in any goroutine, a fatal error of the Go runtime or SIGKILL, a
-// process cannot restore the terminal. So the host works in a child, and its parent, the guard, does nothing but
-// wait for it and restore the terminal. If it is the guard that is killed, the host sees its lifeline close.
+// process cannot restore the terminal. So the host works in a child. Its parent, the guard, only waits for the host and
+// restores the terminal. If the guard is killed, the host sees its lifeline close.
 
 // lifelineVariable tells the host that it has a guard, and gives the descriptor of its lifeline.
 const lifelineVariable = "EXECBUS_DEMO_LIFELINE"
@@ -24,13 +24,13 @@ const lifelineFD = 3
 // guardPatience is how long a host may take to end after it was asked to. A host normally gives up before that.
 const guardPatience = shutdownTime + 5*time.Second
 
-// guard runs the interactive host in a child and restores the terminal when the host has ended, in whatever way.
+// guard runs the interactive host in a child, and restores the terminal however the host ends.
 func guard(t *terminal) int {
 	self, err := os.Executable()
 	if err != nil {
 		return fail(fmt.Errorf("cannot find the program itself to start it again: %w", err))
 	}
-	reads, writes, err := os.Pipe() // closes when this process ends: no other process has the writing end
+	reads, writes, err := os.Pipe() // it closes with this process, which alone has the writing end
 	if err != nil {
 		return fail(err)
 	}
@@ -62,7 +62,7 @@ func passOn(signals <-chan os.Signal, worker *os.Process) {
 	}
 }
 
-// workerCode is the host's exit code. An abnormal end is explained.
+// workerCode returns the host's exit code. It explains an abnormal end.
 func workerCode(err error) int {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if !failed {

@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// view is where a host shows things. It is used by the host's loop only.
+// view is where a host shows things. Only the host's loop uses it.
 type view interface {
 	output(j *job, stream messages.Stream, p []byte)
 	ended(j *job, end messages.ExecEnded)
@@ -24,7 +24,8 @@ type view interface {
 	close()
 }
 
-// host runs commands for a person who enters lines, or for a file of them. Everything it knows belongs to its loop; goroutines tell it things.
+// host runs commands for a person who enters lines, or for a file of them. Its fields belong to its loop; goroutines send it
+// functions.
 type host struct {
 	rt       *execbus.Runtime
 	session  *execbus.Session
@@ -33,7 +34,7 @@ type host struct {
 	terminal *terminal // nil: the lines come from elsewhere, and commands run on pipes
 	yield    time.Duration
 
-	jobs       map[messages.CallID]*job // that have not ended
+	jobs       map[messages.CallID]*job // jobs that have not ended
 	calls      int
 	front      *job     // its output has no number in front, and it gets typed lines while it reads
 	waiting    []line   // typed ahead
@@ -42,7 +43,7 @@ type host struct {
 	shown      aim
 	dir        string // where commands run
 	variables  messages.EnvironmentPolicy
-	changing   context.CancelFunc // ends a line that changes the directory or the environment; nil: none runs
+	changing   context.CancelFunc // ends a line that changes the directory or the environment; nil if none runs
 	told       map[string]bool    // hints that were shown
 	showEvents bool
 	quitting   bool
@@ -66,7 +67,8 @@ func newHost(t *terminal, yield time.Duration, p *policies, approver execbus.App
 		jobs: map[messages.CallID]*job{}, told: map[string]bool{}, lines: make(chan line), events: make(chan messages.Event), updates: make(chan func()), over: make(chan struct{})}, nil
 }
 
-// onScreen is the environment of commands that a person looks at: their terminal is ours, and not the dumb one of an agent.
+// onScreen is the environment of commands that a person looks at: they get the type of this terminal, not the dumb one that
+// agents get.
 func onScreen(t *terminal) messages.EnvironmentPolicy {
 	policy := messages.EnvironmentPolicy{}
 	if t == nil {
@@ -81,7 +83,7 @@ func onScreen(t *terminal) messages.EnvironmentPolicy {
 	return policy
 }
 
-// tell runs a function in the loop. It is for goroutines.
+// tell runs a function in the loop. Goroutines use it.
 func (h *host) tell(update func()) {
 	select {
 	case h.updates <- update:

@@ -15,8 +15,8 @@ func sit(t *testing.T, variables ...string) *seat {
 	return s
 }
 
-// untilInterrupted says "begun" and goes on for ever. A shell may lose a SIGINT that comes while it reads its profile, or
-// while it starts a program: it then waits for that program. Here none lasts long.
+// untilInterrupted says "begun" and goes on forever. A shell may lose a SIGINT that comes while it reads its profile or
+// starts a program; it then waits for that program. Here no program runs for long.
 const untilInterrupted = "echo be''gun; while :; do sleep 0.1; done"
 
 func TestInteractive(t *testing.T) {
@@ -87,7 +87,7 @@ func TestWindowSizeReachesTheCommands(t *testing.T) {
 	s.expect(`(?m)^ready`)
 	s.resize(30, 90)
 	s.expect("size 30 90")
-	s.send("\x1f") // Ctrl-_ is not Ctrl-C
+	s.send("\x1f") // Ctrl-_ has the code that stands for Ctrl-C in the editor
 	s.send("\x1a")
 	s.send("stty size\r")
 	s.expect(`(?m)^30 90`)
@@ -110,7 +110,7 @@ func TestCtrlZSendsTheOneInFrontToTheBackground(t *testing.T) {
 	id := s.expect(`\[(\d+)\] goes on in the background`)[1]
 	s.expect(`(?m)^second`)
 	s.expect(`exited, code\(0\)`)
-	s.send("\x03") // nothing is in front: it is for the one that was started last
+	s.send("\x03") // no command is in front, so the one that was started last gets it
 	s.expect(`\^C for \[` + id + `\]`)
 	s.expect(`\[` + id + `\] exited, signal\(2\)`)
 	s.send(":quit\r")
@@ -146,7 +146,7 @@ func TestHistory(t *testing.T) {
 	s.expect(`(?m)^two`)
 	s.send("\x1b[A\x1b[A\r")
 	s.expect(`(?m)^one`)
-	s.send("\x1b[A\x7f\x7f\x7f\x7f\x7fe''dited\r") // of "echo o''ne"
+	s.send("\x1b[A\x7f\x7f\x7f\x7f\x7fe''dited\r") // an earlier line, "echo o''ne", is edited
 	s.expect(`(?m)^edited`)
 	s.send(":quit\r")
 	s.ends(0)
@@ -177,7 +177,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// However the demo ends, the terminal is as it was, and the command it ran is gone.
+// However the demo ends, the terminal is restored, and the command has ended.
 func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

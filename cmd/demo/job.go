@@ -17,7 +17,7 @@ type job struct {
 	number      int                // in the order of their starts
 	id          messages.ProcessID // zero until it has started
 	background  bool
-	interrupted bool      // before it had started
+	interrupted bool      // interrupted before it had started
 	rest        []byte    // incomplete last line of its output
 	spoke       time.Time // when that line began
 	script      string
@@ -26,10 +26,10 @@ type job struct {
 	// The state of its terminal; see front.go and attach.go.
 	probe  *probe
 	state  ttyState
-	fed    bool               // it got a line, and there has been no look since
+	fed    bool               // it got a line, and its terminal has not been looked at since
 	alt    bool               // it is on the alternate screen
 	tail   []byte             // end of its output, for sequences in pieces
-	redraw bool               // when it gets the terminal
+	redraw bool               // draw again when it gets the terminal
 	input  chan []byte        // typed keys for it
 	said   chan struct{}      // of size one: look soon
 	stale  chan struct{}      // of size one: look soon, and report in any case
@@ -64,11 +64,11 @@ func (h *host) start(script string, done func(code int)) {
 	}()
 }
 
-// answered handles the answer to the call that started a job. The yield time may be over before the job is. The output of the
+// answered handles the answer to the call that started a job. The yield time may end before the job does. The output of the
 // command came as events.
 func (h *host) answered(j *job, late bool, err error) {
 	switch {
-	case errors.Is(err, messages.ErrCancelled): // by toBack
+	case errors.Is(err, messages.ErrCancelled): // toBack cancelled it
 	case err != nil && h.jobs[j.call] == j:
 		if errors.Is(err, messages.ErrAborted) && j == h.front {
 			for _, l := range h.waiting {
@@ -112,7 +112,7 @@ func (h *host) retire(j *job) {
 	close(j.away)
 	if p := h.passing; p != nil {
 		h.endPass("")
-		if rest := j.rest; !p.began && len(rest) > 0 { // it was held for the passage
+		if rest := j.rest; !p.began && len(rest) > 0 { // the passage held it back
 			j.rest = nil
 			h.view.output(j, messages.StreamStdout, rest)
 		}
@@ -174,7 +174,7 @@ func (h *host) event(event messages.Event) {
 	case messages.ExecEnded:
 		switch e.Cause {
 		case messages.CauseSpawnFailed, messages.CauseRejected, messages.CauseAborted:
-			return // the call is answered with the reason
+			return // the answer to the call has the reason
 		}
 		code, known := e.Status.Code()
 		if !known {
@@ -201,7 +201,7 @@ func (h *host) output(j *job, e messages.OutputDelta) {
 	case p != nil && p.job == j && p.began:
 		h.passOn(p, e.Bytes)
 	case p != nil && p.job == j:
-		j.rest = append(j.rest, e.Bytes...) // until the line editor lets go of the terminal, which it does at once
+		j.rest = append(j.rest, e.Bytes...) // until the line editor releases the terminal, which it does at once
 	case !j.alt:
 		h.view.output(j, e.Stream, e.Bytes)
 	}
@@ -219,7 +219,7 @@ func absence(event messages.Event) string {
 // the line was empty, it goes to the command that was started last.
 func (h *host) interrupt(typed string) {
 	target := h.front
-	h.waiting = nil // as a terminal drops typed-ahead input
+	h.waiting = nil // a terminal drops typed-ahead input, too
 	if h.changing != nil {
 		h.changing()
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// keyboard is what the editor reads: keys, with Ctrl-C as an ordinary one. A question takes the keyboard away from the line
+// keyboard is the editor's input. It delivers Ctrl-C as an ordinary key. A question takes the keyboard away from the line
 // that is being typed, and gives it back when it is over. The goroutine that reads lines owns all of it.
 type keyboard struct {
 	chunks <-chan []byte // typed keys; closed at the end of the input
@@ -20,7 +20,7 @@ type keyboard struct {
 	once   bool // reading ends with the question
 	paste  paste
 
-	aims   chan aim                  // of size one: the newest counts
+	aims   chan aim                  // of size one: the newest replaces an older one
 	hurry  func(j *job)              // a job hides what is typed, or wants each key; nil: there are no jobs
 	submit func(text string, j *job) // a line for a job that reads
 	back   func()                    // Ctrl-Z
@@ -43,7 +43,7 @@ type keyState int
 const (
 	typing     keyState = iota // to the line, even if a question is shown
 	choosing                   // to the question
-	explaining                 // to a line with the reason for a no
+	explaining                 // to a line with the reason for a rejection
 	passing                    // to a command, key by key
 )
 
@@ -100,7 +100,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 				return 0, io.EOF
 			}
 			select {
-			case a := <-k.aims: // it was there before the keys
+			case a := <-k.aims: // it came before the keys
 				k.turn(a)
 			default:
 			}
@@ -193,7 +193,7 @@ func (k *keyboard) choose(chunk []byte) {
 	}
 }
 
-// explained takes a line as the reason for a no, if one was asked for.
+// explained takes a line as the reason for a rejection, if that was asked for.
 func (k *keyboard) explained(text string) bool {
 	if k.state != explaining {
 		return false
@@ -216,7 +216,7 @@ func (k *keyboard) forget() {
 	}
 }
 
-// change makes the editor show another line: the next key that it reads is ours.
+// change makes the editor show another line. It needs a key to do so, and gets one of ours.
 func (k *keyboard) change(to keyState) {
 	if k.state == explaining {
 		k.editor.SetPrompt(k.aim.prompt)

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// desk is a keyboard with a line editor, without a terminal. It lives in a bubble of synctest.
+// desk is a keyboard with a line editor but without a terminal, in a bubble of synctest.
 type desk struct {
 	t      *testing.T
 	chunks chan []byte
@@ -20,7 +20,7 @@ type desk struct {
 	lines  []string
 }
 
-// shown is what the editor has written.
+// shown is the text that the editor has written.
 type shown struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -60,7 +60,7 @@ func atDesk(t *testing.T, test func(d *desk)) {
 	})
 }
 
-// press sends keys, each for itself.
+// press sends keys, one at a time.
 func (d *desk) press(keys string) {
 	for _, key := range []byte(keys) {
 		d.paste(string(key))
@@ -73,7 +73,7 @@ func (d *desk) paste(keys string) {
 	synctest.Wait()
 }
 
-// ask puts a question. over withdraws it.
+// ask puts a question. The returned function withdraws it.
 func (d *desk) ask(id messages.QuestionID, kinds ...messages.DecisionKind) (a *asked, over func()) {
 	done := make(chan struct{})
 	a = &asked{Question: messages.Question{ID: id, Display: "rm -rf /", Amendment: []string{"rm"}}, over: done,
@@ -86,10 +86,10 @@ func (d *desk) ask(id messages.QuestionID, kinds ...messages.DecisionKind) (a *a
 	return a, func() { close(done); synctest.Wait() }
 }
 
-// quiet lets so much time go by.
+// quiet lets time go by.
 func (d *desk) quiet(long time.Duration) { time.Sleep(long); synctest.Wait() }
 
-// unanswered says that there is no answer.
+// unanswered checks that there is no answer.
 func (d *desk) unanswered(a *asked, after string) {
 	d.t.Helper()
 	select {
@@ -111,7 +111,7 @@ func (d *desk) answered(a *asked, want messages.Decision) {
 	}
 }
 
-// entered says which lines have been entered.
+// entered checks which lines have been entered.
 func (d *desk) entered(want ...string) {
 	d.t.Helper()
 	if !slices.Equal(d.lines, want) {
@@ -122,7 +122,7 @@ func (d *desk) entered(want ...string) {
 var allKinds = []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule, messages.DecisionDenied,
 	messages.DecisionAborted}
 
-// Nobody approves by what they were typing when the question came.
+// A question comes while somebody types. The keys that follow at once are not its answer.
 func TestWhatWasBeingTypedIsNoAnswer(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.press("echo ")
@@ -156,14 +156,14 @@ func TestKeysThatAnswer(t *testing.T) {
 		"zy": {Kind: messages.DecisionApproved},
 	} {
 		atDesk(t, func(d *desk) {
-			d.press("li\x1b[D") // the cursor between them
+			d.press("li\x1b[D") // moves the cursor between them
 			a, _ := d.ask("q1", allKinds...)
 			d.quiet(quietTime)
 			d.press(keys)
 			d.answered(a, want)
 			d.press("e-\r")
 			d.entered("le-i")
-			d.press("\x1b[A\r") // an answer is not among what was entered
+			d.press("\x1b[A\r") // the arrow brings back no answer
 			d.entered("le-i", "le-i")
 		})
 	}
@@ -179,7 +179,7 @@ func TestKeysThatDoNotAnswer(t *testing.T) {
 			if n := strings.Count(d.out.String(), "q1: rm -rf /\r\n"); n != 1 {
 				t.Errorf("%q: the question was repeated %d times", keys, n)
 			}
-			d.press("n") // it still waits
+			d.press("n") // the question still waits
 			d.press("no\r")
 			d.answered(a, messages.Decision{Kind: messages.DecisionDenied, Rejection: "no"})
 			d.entered()
@@ -187,7 +187,7 @@ func TestKeysThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Ctrl-C answers a question as soon as it is shown: to refuse is never an accident that matters.
+// Ctrl-C answers a question as soon as it is shown: a rejection by accident does no harm.
 func TestCtrlCAnswersAtOnce(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.press("line")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// line is one line of input. What handles it calls done with the exit code.
+// line is one line of input. The function that handles it calls done with the exit code.
 type line struct {
 	text string
 	to   *job // the job that was reading when the line was begun; nil: none
@@ -19,7 +19,7 @@ type line struct {
 	done func(code int)
 }
 
-// runLines is the mode that reads lines: from a person at a terminal, or from anything else.
+// runLines is the mode that reads lines, from a person at a terminal or from any other input.
 func runLines(yield time.Duration, p *policies) int {
 	t := openTerminal()
 	if t == nil {
@@ -55,7 +55,7 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 	if err := t.cbreak(); err != nil {
 		return fail(err)
 	}
-	go func() { // ends only with the guard
+	go func() { // this goroutine ends only with the guard
 		_, _ = io.Copy(io.Discard, guarded)
 		t.restoreOurs()
 		h.tell(func() { h.quit(128 + int(syscall.SIGHUP)) })

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// roleVariable makes this test binary the demo: the real one, in a process of its own, also where there is no go tool.
+// roleVariable makes this test binary the real demo, in a process of its own. So the tests need no go tool.
 const roleVariable = "EXECBUS_DEMO_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait of the tests; nothing takes nearly as long.
+// patience bounds every wait of the tests. No wait normally takes nearly as long.
 const patience = 15 * time.Second
 
 func self(t *testing.T) string {
@@ -35,7 +35,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// environment makes the demo quick and the same for everybody: no colours, no start-up files.
+// environment makes the demo quick and the same on all machines: no colours, no start-up files.
 func environment(t *testing.T, more ...string) []string {
 	keep := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "NO_COLOR=") || strings.HasPrefix(v, "TERM=") || strings.HasPrefix(v, "ENV=") ||
@@ -45,7 +45,7 @@ func environment(t *testing.T, more ...string) []string {
 	return append(keep, append([]string{roleVariable + "=demo", "HOME=" + home, "TMPDIR=" + home, "TERM=xterm", "HISTFILE="}, more...)...)
 }
 
-// demo is a command that runs the demo without a terminal.
+// demo makes a command that runs the demo without a terminal.
 func demo(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), self(t), arguments...)
@@ -54,7 +54,7 @@ func demo(t *testing.T, arguments ...string) *exec.Cmd {
 	return c
 }
 
-// outcome is what a demo said and how it ended.
+// outcome is the output of a demo and its exit code.
 type outcome struct {
 	stdout, stderr string
 	code           int
@@ -99,14 +99,14 @@ func TestExitCodes(t *testing.T) {
 		{"wrong yield", []string{"-yield", "1h"}, 2, "out of range"},
 		{"yield for one command", []string{"-yield", "1s", "--", "true"}, 2, "does not go with --"},
 		{"no such approval policy", []string{"--approval", "sometimes"}, 2, `there is no mode "sometimes"`},
-		{"a policy that is none", []string{"--approval", `{"granular": 1}`, "--", "true"}, 2, "granular"},
+		{"an unknown policy", []string{"--approval", `{"granular": 1}`, "--", "true"}, 2, "granular"},
 		{"a policy in JSON", []string{"--approval", `{"granular": {"rules": true}}`, "--", "true"}, 0, ""},
 		{"granular", []string{"--approval", "granular", "--", "true"}, 0, ""},
 		{"no such sandbox", []string{"--sandbox", "sand"}, 2, `there is no type "sand"`},
 		{"no name of a sandbox", []string{"--sandbox", ""}, 2, "it is empty"},
 		{"policies of the tour", []string{"--approval", "never", "tour"}, 2, "before tour"},
-		{"a scene that is none", []string{"tour", "99"}, 2, "1 to 14"},
-		{"two scenes", []string{"tour", "1", "2"}, 2, `"2" is too much`},
+		{"an unknown scene", []string{"tour", "99"}, 2, "1 to 14"},
+		{"two scenes", []string{"tour", "1", "2"}, 2, `leave out "2"`},
 		{"arguments of the tour", []string{"tour", "x"}, 2, `"x"`},
 		{"flags of the tour", []string{"tour", "-nosuch"}, 2, "-nosuch"},
 		{"a command called tour", []string{"--", "tour"}, 127, "tour"},
@@ -127,7 +127,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A host without a working directory cannot open a session: that is a failure of execbus and not of the command.
+// A host without a working directory cannot open a session. This is a failure of execbus and not of the command.
 func TestExitCodeOfExecbusItself(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "gone")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// However a paste is cut into chunks, it is the same.
+// A paste is the same however it is cut into chunks.
 func TestPasteInPieces(t *testing.T) {
 	const typed = "a\x1b[200~x\r\ny\tz\x1b[A\n\x1b[201~b\x1b[A"
 	const want = "ax⏎y⇥z[Ab\x1b[A"

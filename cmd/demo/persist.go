@@ -13,9 +13,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Each line has a shell of its own, so that a change of directory or of the environment would end with the line. A line that
-// does nothing else runs in a shell that reports the new values, and the session adopts them. If a change does not last, the
-// host explains why.
+// Each line has a shell of its own, so a change of the directory or the environment would end with the line. A line that
+// only makes such changes runs in a shell that reports the new values, and the session adopts them. If a change does not
+// last, the host explains why.
 
 // change is what a line changes for the lines after it.
 type change struct {
@@ -24,7 +24,8 @@ type change struct {
 	unsets  []string
 }
 
-// changes finds the changes in a line. only reports that the line does nothing else. A line that cannot be parsed changes nothing.
+// changes finds the changes in a line. only reports that the line does nothing else. In a line that cannot be parsed it
+// finds none.
 func changes(script string) (c change, only bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -143,7 +144,7 @@ func (h *host) lasting(script string, c change) question {
 		update := messages.UpdateEnvironment{Environment: &policy}
 		if c.dir {
 			update.Dir = &values[0]
-			policy.Set["OLDPWD"] = before // for cd -
+			policy.Set["OLDPWD"] = before // cd - needs it
 			if h.terminal != nil {
 				said = "in " + visible(values[0]) + "\n"
 			}

@@ -47,8 +47,8 @@ func (p *policies) addRules(file string) error {
 	return err
 }
 
-// amendments returns the file for rules that people make by their answers: the last that was named, or the user's own. It is
-// empty if there is no place for one.
+// amendments returns the file for rules that people make by their answers: the last file that a flag named, or the user's
+// own. It is empty if there is no place for one.
 func (p *policies) amendments() string {
 	if len(p.rules) > 0 {
 		return p.rules[len(p.rules)-1]

@@ -2,7 +2,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// probe would look at the terminal of a command. That is not possible here, so the demo passes every key on.
+// probe should look at the terminal of a command. That is not possible here, so the demo passes every key on.
 type probe struct{}
 
 func newProbe(int) *probe { return nil }

@@ -55,8 +55,8 @@ func (p *probe) modes() ttyState {
 		hidden: modes.Lflag&unix.ICANON != 0 && modes.Lflag&unix.ECHO == 0}
 }
 
-// reads reports whether a thread of the terminal's foreground group sleeps until it can read from the terminal. If known is
-// false, we are not allowed to look.
+// reads reports whether a thread of the terminal's foreground group sleeps until it can read from the terminal. known is
+// false if the demo may not look.
 func (p *probe) reads() (reads, known bool) {
 	_, _, foreground, known := terminalOf(p.leader)
 	if !known {
@@ -80,10 +80,11 @@ func (p *probe) reads() (reads, known bool) {
 	return false, true
 }
 
-// waitsFor interprets a line of /proc/PID/task/TID/syscall: number and arguments of the call that a thread sleeps in.
+// waitsFor interprets a line of /proc/PID/task/TID/syscall, which has the number and the arguments of the call that a thread
+// sleeps in.
 func (p *probe) waitsFor(pid int, call []string) bool {
 	if len(call) < 7 {
-		return false // it runs
+		return false // the thread is running
 	}
 	var a [7]uint64
 	for i := range a {

@@ -2,7 +2,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// The system calls that wait for descriptors, by the way they name them.
+// System calls that wait for descriptors, grouped by how they name them.
 var (
 	polls   = []int{unix.SYS_PPOLL}
 	selects = []int{unix.SYS_PSELECT6}

@@ -17,17 +17,17 @@ import (
 type screen struct {
 	editor editor
 	colour bool
-	held   map[*job]bool // those with an incomplete line
-	title  bool          // the window has one that can be changed
+	held   map[*job]bool // jobs with an incomplete line
+	title  bool          // the window has a title that can be changed
 	away   bool          // a command has the terminal
 	kept   strings.Builder
-	lost   int // bytes that did not fit
+	lost   int // the number of bytes that did not fit
 }
 
-// mostKept bounds the output that is kept until the terminal is ours again, in bytes.
+// mostKept bounds the output, in bytes, that is kept while a command has the terminal.
 const mostKept = 64 << 10
 
-// holdFront is how long the command in front may take from the beginning of a line to reading the answer.
+// holdFront is how long the command in front may take between the beginning of a line and the reading of the answer.
 const holdFront = 300 * time.Millisecond
 
 // longestLine bounds the part of a line that is held back.
@@ -76,7 +76,7 @@ func (s *screen) show(j *job, text []byte) {
 func (s *screen) flush() {
 	for j := range s.held {
 		if !j.background && (j.state.reading || time.Since(j.spoke) < holdFront) {
-			continue // it is the prompt, or about to be
+			continue // it is the prompt, or will be
 		}
 		s.show(j, j.rest)
 		j.rest = nil
@@ -124,7 +124,7 @@ func (s *screen) write(text string) {
 // raw shows the output of a command that has the terminal.
 func (s *screen) raw(p []byte) { toTerminal(p) }
 
-// leave gives the terminal to a command, and back takes it.
+// leave gives the terminal to a command, and back takes it back.
 func (s *screen) leave() { s.away = true }
 
 func (s *screen) back() {
@@ -156,7 +156,7 @@ func paint(coloured bool, colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// colourOf returns a colour that tells background commands apart.
+// colourOf returns a colour that distinguishes background commands.
 func colourOf(id messages.ProcessID) string { return fmt.Sprint(32 + int(id)%5) }
 
 // coloured reports whether output to out may have colours; see no-color.org.

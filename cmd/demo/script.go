@@ -15,7 +15,7 @@ func (script) output(_ *job, stream messages.Stream, p []byte) {
 	if stream == messages.StreamStderr {
 		out = os.Stderr
 	}
-	_, _ = out.Write(p) // if the reader is gone, SIGPIPE ends this process, and the warden ends the command
+	_, _ = out.Write(p) // if nobody reads it any more, SIGPIPE ends this process, and the warden ends the command
 }
 
 func (s script) ended(j *job, end messages.ExecEnded) {

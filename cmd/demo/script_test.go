@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// A signal ends the command at work and no further line is read, as with a shell.
+// A signal ends the running command, and no further line is read. Shells do the same.
 func TestSignalsInAScript(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -51,7 +51,7 @@ func newStory(asJSON bool) *story {
 	return &story{asJSON: asJSON, colour: !asJSON && coloured(os.Stdout)}
 }
 
-// tell plays the steps with these numbers and returns the exit code.
+// tell plays the steps with these numbers, and returns the exit code.
 func (s *story) tell(ctx context.Context, numbers []int) int {
 	began := time.Now()
 	t, err := begin()
@@ -69,7 +69,7 @@ func (s *story) tell(ctx context.Context, numbers []int) int {
 		sc := s.play(ctx, t, number, steps()[number-1])
 		sum.Steps++
 		if _, interrupted := errors.AsType[interruption](context.Cause(ctx)); interrupted {
-			break // even if the interruption made the step fail
+			break // the interruption may also have made the step fail
 		}
 		if sc.Skipped != "" {
 			sum.Skipped++
@@ -77,7 +77,7 @@ func (s *story) tell(ctx context.Context, numbers []int) int {
 			sum.Failed++
 		}
 	}
-	if err := shutdown(t.rt); err != nil { // the last step has done it, if it came so far
+	if err := shutdown(t.rt); err != nil { // the last step has done it already, if it was reached
 		return fail(err)
 	}
 	sum.OK, sum.Seconds = sum.Failed == 0 && ctx.Err() == nil, seconds(began)
@@ -108,7 +108,7 @@ func (s *story) play(ctx context.Context, t *tour, number int, step step) *scene
 		}
 	}
 	if sc.OK && len(sc.Checks) == 0 {
-		panic("a step without checks shows nothing: " + step.name)
+		panic("a step needs at least one check: " + step.name)
 	}
 	s.encode(sc)
 	return sc
@@ -124,7 +124,7 @@ func (s *story) close(sum total) {
 	}
 }
 
-// told returns the closing sentence of a story without failures.
+// told returns the closing sentence of a story in which no step failed.
 func told(sum total) string {
 	if sum.Steps-sum.Skipped == 1 {
 		return "The step held." + skippedText(sum.Skipped)
@@ -177,7 +177,7 @@ func (sc *scene) check(holds bool, format string, values ...any) {
 	}
 }
 
-// skip says why a step cannot be shown here.
+// skip explains why a step cannot be shown here.
 func (sc *scene) skip(why string) error {
 	sc.Skipped = why
 	sc.say("not shown here: %s", why)
@@ -185,7 +185,7 @@ func (sc *scene) skip(why string) error {
 }
 
 // errEarlier is the error of a step that needs one before it.
-var errEarlier = errors.New("the step before, which this one goes on from, did not hold")
+var errEarlier = errors.New("the step that this one continues did not hold")
 
 func seconds(since time.Time) float64 {
 	return float64(time.Since(since).Round(time.Millisecond)) / float64(time.Second)

@@ -9,9 +9,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// terminal is the caller's. Its methods do nothing on nil, which stands for "no terminal".
+// terminal is the terminal that the demo was started on. The methods of a nil terminal do nothing: there is no terminal.
 type terminal struct {
-	before *unix.Termios // the state to go back to
+	before *unix.Termios // the state to restore
 	once   sync.Once
 	pasted bool // it marks pasted text
 }
@@ -67,7 +67,7 @@ func (t *terminal) restore() {
 	}
 }
 
-// restoreOurs is restore, unless a shell has taken the terminal back and set it up for itself.
+// restoreOurs is restore, but it does nothing if a shell has taken the terminal back and set it up for itself.
 func (t *terminal) restoreOurs() {
 	if group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() {
 		t.restore()

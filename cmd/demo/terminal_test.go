@@ -17,17 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is a terminal with a shell, and what the screen has shown. The shell runs the demo and says how it ended.
+// seat is a terminal with a shell, and everything that the screen has shown. The shell runs the demo and prints how it
+// ended.
 type seat struct {
 	t      *testing.T
 	master *os.File
-	slave  *os.File // keeps the terminal, so that its modes can be looked at
+	slave  *os.File // keeps the terminal open, so that its modes can be read
 	shell  *exec.Cmd
 	before unix.Termios
 
 	mu   sync.Mutex
 	raw  []byte
-	read int // how much of what was shown expect has found already
+	read int // how much of it expect has consumed
 	news chan struct{}
 }
 
@@ -97,17 +98,17 @@ func (s *seat) resize(rows, cols uint16) {
 	}
 }
 
-// moves are what the line editor sends to go to the beginning of the line it then clears.
+// moves matches the sequences by which the line editor goes to the beginning of a line that it then clears.
 var moves = regexp.MustCompile(`\x1b\[\d*[A-D]|\r`)
 
-// shown is what was shown, with every cleared line followed by a new one instead.
+// shown returns what the screen has shown, with a new line in place of every line that was cleared.
 func (s *seat) shown() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.ReplaceAll(moves.ReplaceAllString(string(s.raw), ""), "\x1b[K", "\n")
 }
 
-// expect waits until the pattern has been shown, after what was expected before, and returns its groups.
+// expect waits until the pattern is shown, after the text that earlier calls found. It returns the pattern's groups.
 func (s *seat) expect(pattern string) []string {
 	s.t.Helper()
 	compiled := regexp.MustCompile(pattern)
@@ -149,7 +150,7 @@ func (s *seat) modes() unix.Termios {
 	return *modes
 }
 
-// restored waits until the terminal is as it was.
+// restored waits until the terminal has its earlier modes.
 func (s *seat) restored() {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -161,10 +162,10 @@ func (s *seat) restored() {
 	}
 }
 
-// demo is the process that the shell has started: the guard, or the demo itself where one command runs.
+// demo returns the process that the shell has started: the guard, or the demo itself if it runs a single command.
 func (s *seat) demo() int { s.t.Helper(); return onlyChild(s.t, s.shell.Process.Pid) }
 
-// host is the process that has a warden for its child.
+// host returns the process whose child is the warden.
 func (s *seat) host() int { s.t.Helper(); return onlyChild(s.t, s.demo()) }
 
 func onlyChild(t *testing.T, parent int) int {
@@ -186,7 +187,7 @@ func (s *seat) signal(pid int, number syscall.Signal) {
 	}
 }
 
-// alive says whether a process lives; a zombie does not.
+// alive reports whether a process lives; a zombie does not.
 func alive(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	if err != nil {
@@ -199,7 +200,7 @@ func alive(pid string) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-// gone waits until a process is.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -8,18 +8,18 @@ import (
 // aim is where keys go while there is no question.
 type aim struct {
 	prompt  string
-	probe   *probe      // of the job; nil: there is nothing to look at
-	job     *job        // in front; nil: none
+	probe   *probe      // of the job; nil if there is nothing to look at
+	job     *job        // the job in front; nil if there is none
 	reads   bool        // the job gets the line
 	dir     string      // where commands run
 	columns int         // of the window; zero: unknown
 	pass    *keyPassage // not nil: the job gets every key
 }
 
-// keyPassage tells the host what happens while a command gets every key. Its functions are called by the keyboard.
+// keyPassage tells the host what happens while a command gets every key. The keyboard calls its functions.
 type keyPassage struct {
 	to    func(keys []byte)
-	begin func(ahead string) // the editor has let go of the terminal
+	begin func(ahead string) // the editor has released the terminal
 	leave func()             // Ctrl-] was typed
 }
 
@@ -54,13 +54,13 @@ func (k *keyboard) through() {
 	for k.aim.pass == pass {
 		chunks := k.chunks
 		if leaving {
-			chunks = nil // the chunk is for the next reader
+			chunks = nil // the next reader gets the chunk
 		}
 		select {
 		case k.aim = <-k.aims:
 		case chunk, open := <-chunks:
 			if !open {
-				k.aim.pass = nil // the editor finds out, too
+				k.aim.pass = nil // this also tells the editor
 				break
 			}
 			keys, _, left := bytes.Cut(chunk, []byte{leaveKey})

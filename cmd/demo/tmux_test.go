@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// pane is a terminal emulator that a person could look at.
+// pane is a terminal emulator, as a person would use it.
 type pane struct {
 	t      *testing.T
 	socket string
 }
 
-// openPane starts a shell in tmux. Where there is none the test is skipped, and the tests on a bare terminal remain.
+// openPane starts a shell in tmux. Without tmux the test is skipped; the tests on a bare terminal remain.
 func openPane(t *testing.T, variables ...string) *pane {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is not installed: the demo was tried on a bare terminal only")
 	}
-	dir, err := os.MkdirTemp("", "demo") // a short name: the path of a socket has 108 bytes
+	dir, err := os.MkdirTemp("", "demo") // the name is short because the path of a socket has at most 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func (p *pane) command(arguments ...string) *exec.Cmd {
 	return exec.Command("tmux", append([]string{"-S", p.socket}, arguments...)...)
 }
 
-// keys presses keys, by their names in tmux.
+// keys presses keys. tmux has names for them.
 func (p *pane) keys(keys ...string) {
 	p.t.Helper()
 	if output, err := p.command(append([]string{"send-keys"}, keys...)...).CombinedOutput(); err != nil {
@@ -63,7 +63,7 @@ func (p *pane) enter(text string) {
 	p.keys("Enter")
 }
 
-// look is what the pane shows. tmux leaves out the spaces at the ends of lines.
+// look returns the text of the pane. tmux leaves out the spaces at the ends of lines.
 func (p *pane) look() string {
 	output, _ := p.command("capture-pane", "-p", "-S", "-200").Output()
 	return strings.TrimRight(string(output), "\n")
@@ -114,10 +114,10 @@ func TestInTmux(t *testing.T) {
 	}
 }
 
-// guard is the pid that the shell has told.
+// guard returns the pid that the shell has printed.
 func (p *pane) guard() string { return p.expect(`^guard (\d+)`)[1] }
 
-// useInTmux does what a person would.
+// useInTmux uses the demo as a person would.
 func useInTmux(p *pane) {
 	p.t.Helper()
 	p.enter("echo t''ick; echo tock; exit 3")
@@ -137,7 +137,7 @@ func useInTmux(p *pane) {
 	p.keys("C-c")
 	p.expect(`nothing runs|^demo>$`)
 	p.enter("echo a''gain")
-	again := p.expect(`(?:^|\] )again\n\[(\d+)\] exited`)[1] // with its id in front of it where the machine is slow
+	again := p.expect(`(?:^|\] )again\n\[(\d+)\] exited`)[1] // on a slow machine the id stands in front of it
 	p.enter(":read " + again)
 	p.expect(`^again\n-- bytes 0-7 of 7`)
 }

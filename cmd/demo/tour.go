@@ -22,10 +22,10 @@ writes to temporary directories that it removes, and leaves no processes behind.
 after each scene. Ctrl-C ends it early.
 
   -json    one JSON object per step instead of the narration
-  N        only scene N, and those that it goes on from
+  N        only scene N, and the scenes that it continues
 
-A step's object has its number, name, what it is about, whether it held (ok), its seconds, its checks and facts; a step
-that this machine cannot show has a reason (skipped) instead of checks. The last object is the sum.
+The object of a step has its number, its name, what it is about, whether it held (ok), its seconds, its checks and its facts.
+A step that this machine cannot show has a reason (skipped) instead of checks. The last object has the totals.
 
 The exit code is 0 if every step held, 1 if one did not, 128+n after signal n, and 2 for wrong usage.
 `
@@ -33,40 +33,40 @@ The exit code is 0 if every step held, 1 if one did not, 128+n after signal n, a
 // stepTime bounds a scene. A scene normally takes a fraction of it.
 const stepTime = time.Minute
 
-// step is one thing to show.
+// step is one scene, with the function that shows it.
 type step struct {
 	name, about string
 	show        func(ctx context.Context, t *tour, s *scene) error
-	after       int // the number of the step that this one goes on from; zero: none
+	after       int // the number of the step that this one continues; zero: none
 }
 
 func steps() []step {
 	return []step{
 		{"short command", "a command that ends before its yield time: one call, one answer", showShort, 0},
-		{"session", "an interpreter on a terminal lives on over several calls", showSession, 0},
-		{"interrupt", "Ctrl-C reaches the program that runs, and the interpreter survives it", showInterrupt, 2},
-		{"flood", "more output than anybody wants is kept in bounds, and what was dropped is counted exactly", showFlood, 0},
-		{"omitted range", "what an answer left out can still be read, as far as it is remembered", showOmitted, 4},
-		{"slow subscriber", "a subscriber that does not read loses output, learns exactly which, and slows nobody", showSlow, 0},
-		{"limit", "70 processes against the limit of 64: the ones used longest ago make room", showLimit, 0},
+		{"session", "an interpreter on a terminal stays alive over several calls", showSession, 0},
+		{"interrupt", "Ctrl-C interrupts what the interpreter does, and the interpreter survives it", showInterrupt, 2},
+		{"flood", "a flood of output is kept within bounds, and the dropped bytes are counted exactly", showFlood, 0},
+		{"omitted range", "output that an answer left out can still be read, within bounds", showOmitted, 4},
+		{"slow subscriber", "a subscriber that does not read loses output, learns exactly how much, and slows nobody", showSlow, 0},
+		{"limit", "70 processes against the limit of 64: the least recently used make room", showLimit, 0},
 		{"tree", "daemons that left their session and ignore SIGTERM are ended with their tree", showTree, 0},
-		{"question", "what is not known to be safe is asked about, and waits for the answer", showQuestion, 0},
-		{"remembered answer", "what was allowed for the session is not asked about again, until that is revoked", showRemembered, 0},
-		{"refusal", "a command that is refused does not run, and its caller learns why", showRefusal, 0},
-		{"amendment", "an answer becomes a rule in a file, and holds for all that begins alike", showAmendment, 0},
-		{"denied and retried", "what the sandbox has stopped runs again without it, if a person agrees", showDenial, 0},
-		{"records", "every process has exactly one end on record, and nothing is left", showRecords, 0},
+		{"question", "a command that is not known to be safe waits for a person's answer", showQuestion, 0},
+		{"remembered answer", "an answer for the session covers later commands, until it is revoked", showRemembered, 0},
+		{"refusal", "a refused command does not run, and its caller learns why", showRefusal, 0},
+		{"amendment", "an answer becomes a rule in a file, for all commands that begin alike", showAmendment, 0},
+		{"denied and retried", "a command that the sandbox stopped runs again without it, if a person agrees", showDenial, 0},
+		{"records", "every process has exactly one recorded end, and no process is left", showRecords, 0},
 	}
 }
 
-// tour holds the state that the steps share.
+// tour is the state that the steps share.
 type tour struct {
 	rt      *execbus.Runtime
 	session *execbus.Session
 	ledger  *ledger
 	calls   int
 
-	interpreter *interpreter // from one step to the next
+	interpreter *interpreter // kept from one step to the next
 	flooded     *flood
 }
 
@@ -81,12 +81,12 @@ func runTour(args []string) int {
 	if flags.NArg() > 0 {
 		n, err := strconv.Atoi(flags.Arg(0))
 		if err != nil || n < 1 || n > len(steps()) {
-			return misused(fmt.Sprintf("there is no scene %q: they have the numbers 1 to %d", flags.Arg(0), len(steps())))
+			return misused(fmt.Sprintf("there is no scene %q; use a number from 1 to %d", flags.Arg(0), len(steps())))
 		}
 		only = n
 	}
 	if flags.NArg() > 1 {
-		return misused(fmt.Sprintf("tour shows one scene or all: %q is too much", flags.Arg(1)))
+		return misused(fmt.Sprintf("tour shows one scene or all; leave out %q", flags.Arg(1)))
 	}
 	ctx, stop := interruptible()
 	defer stop()
@@ -102,7 +102,7 @@ func runTour(args []string) int {
 	return code
 }
 
-// scenes returns the numbers of the steps to show: all, or one step and those that it builds on.
+// scenes returns the numbers of the steps to show: all, or one step and those that it continues.
 func scenes(only int) (numbers []int) {
 	for i := range steps() {
 		if only == 0 || only == i+1 || steps()[only-1].after == i+1 {
@@ -139,7 +139,8 @@ type interruption struct{ syscall.Signal }
 
 func (i interruption) Error() string { return "interrupted by " + i.Signal.String() }
 
-// interruptible is a context that the first signal ends. The second one ends this process at once, and the warden ends the rest.
+// interruptible returns a context that the first signal ends. A second signal ends this process at once, and the warden ends
+// everything else.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

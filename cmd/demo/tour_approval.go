@@ -22,7 +22,7 @@ type office struct {
 	dir     string
 	rules   string // the file that gets new rules
 	answer  messages.Decision
-	before  func() // called before each answer; nil: nothing is
+	before  func() // called before each answer; nil if nothing is to be called
 	shown   bool   // a question was shown in full
 }
 
@@ -166,7 +166,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.check(again.starts == 1 && len(again.decisions) == 1 && again.decisions[0].Source == messages.DecidedByCache, "it ran because of the answer before")
+	s.check(again.starts == 1 && len(again.decisions) == 1 && again.decisions[0].Source == messages.DecidedByCache, "it ran because of the earlier answer")
 	grants, err := o.session.Grants(ctx)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 			return err
 		}
 	}
-	s.say("The answer is revoked, and the same command comes once more:")
+	s.say("The answer is revoked, and the same command is given once more:")
 	if _, err := ask(); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func showRemembered(ctx context.Context, t *tour, s *scene) error {
 }
 
 func showRefusal(ctx context.Context, t *tour, s *scene) error {
-	const why = "use the directory that is there"
+	const why = "use the existing directory"
 	o, err := openOffice(s, messages.Decision{Kind: messages.DecisionDenied, Rejection: why}, nil)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func showRefusal(ctx context.Context, t *tour, s *scene) error {
 	s.say("The caller gets this answer:")
 	s.quote(err.Error())
 	s.fact("error", err.Error())
-	s.check(errors.Is(err, messages.ErrRejected) && strings.Contains(err.Error(), why), "the answer is a rejection, with the word why")
+	s.check(errors.Is(err, messages.ErrRejected) && strings.Contains(err.Error(), why), "the answer is a rejection, with the reason")
 	s.check(c.starts == 0 && c.end.Cause == messages.CauseRejected, "nothing was started, and the end record says: %s", c.end.Cause)
 	s.check(!o.has("new"), "the directory does not exist")
 	return nil
@@ -229,7 +229,7 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 	s.say("The rule file now contains:")
 	s.quote(string(text))
 	s.fact("rule", string(text))
-	s.check(first.questions == 1 && string(text) == execbus.RuleLine(command.PrefixRule)+"\n", "it is the line that the question has shown")
+	s.check(first.questions == 1 && string(text) == execbus.RuleLine(command.PrefixRule)+"\n", "it is the line that the question showed")
 	s.say("Another command that begins with these words:")
 	second, _, err := o.run(ctx, t, makeDir("two", "three"))
 	if err != nil {
@@ -238,6 +238,6 @@ func showAmendment(ctx context.Context, t *tour, s *scene) error {
 	s.check(second.questions == 0 && o.has("two") && o.has("three"), "it ran without a question")
 	s.check(len(second.decisions) == 1 && second.decisions[0].Source == messages.DecidedByRule, "the record says that a rule decided")
 	other, _, err := o.run(ctx, t, messages.ExecCommand{Argv: []string{"/bin/mkdir", "four"}})
-	s.check(err == nil && other.questions == 1, "one without the -p is asked about all the same")
+	s.check(err == nil && other.questions == 1, "a command without the -p still needs an answer")
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// playedSandbox is a spawner that imitates a sandbox, so that the scene is the same on every kernel. Commands to be confined cannot write to files: their
-// file size limit is zero, and the kernel's signal for exceeding it is reported as a denial. It does not stop a command that
-// tries to get around it.
+// playedSandbox is a spawner that imitates a sandbox, so that the scene is the same on every kernel. Confined commands cannot
+// write to files: their file size limit is zero, and the kernel's signal for exceeding it is reported as a denial. It does not
+// stop a command that tries to get around it.
 type playedSandbox struct{ execbus.Spawner }
 
 // Spawn implements execbus.Spawner.
@@ -74,7 +74,7 @@ func showDenial(ctx context.Context, t *tour, s *scene) error {
 	s.check(c.denials == 1 && before == 0, "the first attempt was denied, and wrote nothing")
 	s.check(c.questions == 1 && c.starts == 1, "there was one question, about another attempt of the same process")
 	s.check(len(c.decisions) == 2 && !c.decisions[0].Unsandboxed && c.decisions[1].Unsandboxed && c.decisions[1].Source == messages.DecidedByPerson,
-		"the record: by policy in the sandbox, then by a person without")
+		"the record: first by policy, in the sandbox, then by a person, without it")
 	s.check(result.Status == messages.StatusExited(0) && written() == int64(len("text\n")), "the second attempt has written the file")
 	return nil
 }

@@ -34,14 +34,14 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	const to = 3_000_000
 	f := &flood{said: numbers(to)}
 	size := int64(len(f.said))
-	s.say("seq 1 %d writes %d bytes; here they are counted and compared:", to, size)
+	s.say("seq 1 %d writes %d bytes. The tour counts and compares them:", to, size)
 	result, err := t.session.Exec(ctx, messages.ExecCommand{Call: messages.CallID(t.call()), Argv: []string{"seq", "1", strconv.Itoa(to)},
 		Yield: new(messages.MaxYield), MaxOutputTokens: new(modelTokens)})
 	if err != nil {
 		return err
 	}
 	f.id, f.kept = result.Process, result
-	s.say("The answer, as a model that wants no more than %d tokens reads it:", modelTokens)
+	s.say("The answer for a model that wants at most %d tokens:", modelTokens)
 	s.quote(result.Text())
 	kept := int64(len(result.Output))
 	head, tail := result.Output[:result.Head], result.Output[result.Head:]
@@ -50,9 +50,9 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	s.fact("dropped", result.Omitted)
 	s.fact("milliseconds", result.WallTime.Milliseconds())
 	s.check(!result.Running && result.Status == messages.StatusExited(0), "it has ended with code 0, after %d ms", result.WallTime.Milliseconds())
-	s.check(kept+result.Omitted == size, "%d bytes kept + %d dropped = %d said", kept, result.Omitted, size)
+	s.check(kept+result.Omitted == size, "%d bytes kept + %d dropped = %d written", kept, result.Omitted, size)
 	s.check(kept <= 1<<20, "no more than 1 MiB was kept for the answer")
-	s.check(bytes.HasPrefix(f.said, head) && bytes.HasSuffix(f.said, tail), "what was kept is the beginning and the end, byte for byte")
+	s.check(bytes.HasPrefix(f.said, head) && bytes.HasSuffix(f.said, tail), "the beginning and the end were kept, byte for byte")
 	t.flooded = f
 	return nil
 }
@@ -62,7 +62,7 @@ func showOmitted(ctx context.Context, t *tour, s *scene) error {
 	if f == nil {
 		return errEarlier
 	}
-	first := int64(f.kept.Head) // the answer had the bytes up to here, and those from end on
+	first := int64(f.kept.Head) // the answer had the bytes before first and those from end on
 	end := first + f.kept.Omitted
 	s.say("The answer left out the bytes from %d to %d.", first, end)
 	page, err := t.session.Read(ctx, messages.ReadOutput{Process: f.id, Offset: new(end - 1000), Max: 1000})
@@ -70,7 +70,7 @@ func showOmitted(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	read := join(page.Chunks)
-	s.check(bytes.Equal(read, f.said[end-1000:end]), "the last 1000 of them can be read, though the process has ended")
+	s.check(bytes.Equal(read, f.said[end-1000:end]), "the last 1000 of these can be read, although the process has ended")
 	s.say("Remembered:")
 	var sum int64
 	for _, r := range page.Retained {
@@ -84,11 +84,11 @@ func showOmitted(ctx context.Context, t *tour, s *scene) error {
 	_, err = t.session.Read(ctx, messages.ReadOutput{Process: f.id, Offset: &middle, Max: 1000})
 	s.say("A read from the middle, at %d:", middle)
 	if err == nil {
-		s.check(false, "a read of what is not remembered is an error")
+		s.check(false, "a read of bytes that are no longer remembered is an error")
 		return nil
 	}
 	s.quote(err.Error())
-	s.check(errors.Is(err, messages.ErrOutputUnretained), "it is an error that says what can be read")
+	s.check(errors.Is(err, messages.ErrOutputUnretained), "it fails, and the error says which bytes can be read")
 	return nil
 }
 
@@ -116,7 +116,7 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	defer quick.Close()
-	s.say("Two subscribers follow the output of seq 1 %d. One is lossless and reads at once; the other reads nothing until the end.", to)
+	s.say("Two subscribers follow the output of seq 1 %d. One is lossless and reads at once. The other reads nothing until the end.", to)
 	if _, err := t.session.Start(ctx, messages.ExecCommand{Call: call, Argv: []string{"seq", "1", strconv.Itoa(to)}}); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.check(bytes.Equal(all.bytes, said) && len(all.gaps) == 0, "who reads lossless has all %d bytes in %d events", len(said), all.deltas)
+	s.check(bytes.Equal(all.bytes, said) && len(all.gaps) == 0, "the lossless one has all %d bytes, in %d events", len(said), all.deltas)
 	late, err := listen(ctx, slow)
 	if err != nil {
 		return err
@@ -139,9 +139,9 @@ func showSlow(ctx context.Context, t *tour, s *scene) error {
 	s.fact("bytes", len(said))
 	s.fact("received", len(late.bytes))
 	lost := gap.End - gap.First
-	s.check(int64(len(late.bytes))+lost == int64(len(said)), "%d bytes received + %d in the gap = %d said", len(late.bytes), lost, len(said))
+	s.check(int64(len(late.bytes))+lost == int64(len(said)), "%d bytes received + %d in the gap = %d written", len(late.bytes), lost, len(said))
 	s.check(late.deltas+gap.Deltas == all.deltas, "%d events received + %d in the gap = %d published", late.deltas, gap.Deltas, all.deltas)
-	s.check(bytes.Equal(late.bytes, append(said[:gap.First:gap.First], said[gap.End:]...)), "what it received is the rest, byte for byte")
+	s.check(bytes.Equal(late.bytes, append(said[:gap.First:gap.First], said[gap.End:]...)), "it received the rest, byte for byte")
 	s.check(late.lifecycle == all.lifecycle, "it lost no other event: started, exited, closed, ended")
 	return nil
 }

@@ -24,13 +24,13 @@ func showShort(ctx context.Context, t *tour, s *scene) error {
 	s.fact("milliseconds", result.WallTime.Milliseconds())
 	s.check(!result.Running && result.Status == messages.StatusExited(3), "it has ended, with code 3")
 	text := string(result.Output)
-	s.check(strings.Contains(text, "to stdout\n") && strings.Contains(text, "to stderr\n"), "the answer has what it said, on both streams")
+	s.check(strings.Contains(text, "to stdout\n") && strings.Contains(text, "to stderr\n"), "the answer has its output from both streams")
 	run, err := t.session.Run(ctx, messages.RunCommand{Call: messages.CallID(t.call()), Argv: []string{"/bin/sh", "-c", script}})
 	if err != nil {
 		return err
 	}
 	s.check(string(run.Stdout) == "to stdout\n" && string(run.Stderr) == "to stderr\n" && run.ExitCode == 3,
-		"a run to the end has the streams apart")
+		"a run to the end returns each stream by itself")
 	return nil
 }
 
@@ -111,7 +111,7 @@ func showSession(ctx context.Context, t *tour, s *scene) error {
 	s.quote(result.Text())
 	s.fact("interpreter", i.name)
 	s.fact("process", i.id)
-	s.check(result.Running && result.Process != 0, "it runs on, and the answer names it: %d", result.Process)
+	s.check(result.Running && result.Process != 0, "it keeps running, and the answer has its id: %d", result.Process)
 	s.say("Second call: %s", i.set)
 	if _, err := t.session.Write(ctx, messages.WriteStdin{Process: i.id, Bytes: []byte(i.set + "\n")}); err != nil {
 		return err
@@ -122,7 +122,7 @@ func showSession(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	s.quote(result.Text())
-	s.check(strings.Contains(i.seen.String(), i.got), "it remembers what it was told in the call before: %s", i.got)
+	s.check(strings.Contains(i.seen.String(), i.got), "it remembers what the earlier call told it: %s", i.got)
 	t.interpreter = i
 	return nil
 }
@@ -138,7 +138,7 @@ func showInterrupt(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	began := time.Now()
-	s.say("Then the byte of Ctrl-C, 0x03, is typed on its terminal.")
+	s.say("Then Ctrl-C, the byte 0x03, is typed on its terminal.")
 	result, err := i.say(ctx, "\x03", i.survived)
 	if err != nil {
 		return err

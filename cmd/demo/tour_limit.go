@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// tooMany is how many processes are started against the limit.
+// tooMany is the number of processes that are started against the limit.
 const tooMany = 70
 
 func showLimit(ctx context.Context, t *tour, s *scene) error {
@@ -40,7 +40,7 @@ func showLimit(ctx context.Context, t *tour, s *scene) error {
 		}
 		started = append(started, p.ID())
 	}
-	for range tooMany - execbus.DefaultSessionMaxProcesses { // a process makes room only after the call for the new one has been answered
+	for range tooMany - execbus.DefaultSessionMaxProcesses { // a process makes room only when the call for the new one has been answered
 		if _, err := ends.Next(ctx); err != nil {
 			return err
 		}
@@ -80,6 +80,6 @@ func showWarning(ctx context.Context, s *scene, session *execbus.Session, warnin
 		return err
 	}
 	left, err := session.List(ctx)
-	s.check(err == nil && len(left) == 0, "after one call that ends them all %d live", len(left))
+	s.check(err == nil && len(left) == 0, "after one call that ends them all, %d are alive", len(left))
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // ledger notes every start and every end, from the events of all sessions.
 type ledger struct {
 	entries chan entry
-	open    int // sessions that are followed
+	open    int // sessions whose events are still being read
 }
 
 type entry struct {
@@ -93,7 +93,7 @@ func showRecords(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.say("One more is started and left alone: %d. Then everything is shut down.", left.ID())
+	s.say("One more process is started and left alone: %d. Then everything is shut down.", left.ID())
 	stats, err := t.rt.Stats(ctx)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// longestTour is what the usage promises.
+// longestTour is the time that the usage promises.
 const longestTour = 30 * time.Second
 
 func TestTour(t *testing.T) {
@@ -64,7 +64,7 @@ func TestTourForMachines(t *testing.T) {
 	}
 }
 
-// Without the programs that the tour runs its steps cannot hold.
+// If the programs that the tour runs are missing, its steps fail.
 func TestTourFailsWithItsSteps(t *testing.T) {
 	t.Parallel()
 	c := demo(t, "tour", "-json")
@@ -131,7 +131,7 @@ func TestTourWithoutPython(t *testing.T) {
 	}
 }
 
-// One scene comes with those that it goes on from.
+// A single scene is shown with those that it continues.
 func TestOneScene(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string][]int{"1": {1}, "3": {2, 3}} {
@@ -166,7 +166,7 @@ func TestTheTourWaitsOnATerminal(t *testing.T) {
 	s = open(t, 24, 100)
 	s.begin(nil, "tour", "3")
 	s.expect(`Enter shows the next scene`)
-	s.send("\x03") // the shell gets it, too
+	s.send("\x03") // the shell gets this, too
 	s.expect(`demo: interrupted; everything has been ended`)
 	if strings.Contains(s.shown(), "3. interrupt") {
 		t.Error("it went on")

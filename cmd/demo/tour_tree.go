@@ -55,7 +55,7 @@ func showTree(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.check(children == daemonCount, "/proc has the leader and %d daemons, besides what they started", children)
+	s.check(children == daemonCount, "/proc has the leader, %d daemons, and the processes that those started", children)
 	record, err := t.session.Terminate(ctx, messages.Terminate{Process: leader.ID()})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func showTree(ctx context.Context, t *tour, s *scene) error {
 	s.fact("after", len(left))
 	s.fact("record", record)
 	s.check(len(left) == 0, "/proc has %d of them", len(left))
-	s.check(record.Tree.Ended >= children && len(record.Tree.Survivors) == 0, "the end record counts %d, and names no survivor", record.Tree.Ended)
+	s.check(record.Tree.Ended >= children && len(record.Tree.Survivors) == 0, "the end record counts %d and names no survivor", record.Tree.Ended)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func settled(ctx context.Context, name string) (count int, err error) {
 func named(word string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
-		text, err := os.ReadFile(file) // one that has ended meanwhile cannot be read
+		text, err := os.ReadFile(file) // the file of a process that has ended meanwhile cannot be read
 		if err != nil {
 			continue
 		}

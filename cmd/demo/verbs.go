@@ -14,16 +14,16 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// question asks the session for a verb, outside the host's loop. It returns the text to show.
+// question does the part of a verb that needs the session, outside the host's loop. It returns the text to show.
 type question func(ctx context.Context) (string, error)
 
-// verb is a line with a colon in front. begin reads the arguments, in the host's loop; there may be nothing to ask.
+// verb is a line with a colon in front. begin reads the arguments, in the host's loop. It may return no question.
 type verb struct {
 	name, arguments, help string
 	begin                 func(h *host, arguments string) (question, error)
 }
 
-// verbTime bounds a question. After that, an operation that has begun continues.
+// verbTime bounds a question. An operation that has begun continues after that.
 const verbTime = 10 * time.Second
 
 func verbs() []verb {
@@ -153,7 +153,7 @@ func typeText(h *host, arguments string) (question, error) {
 	if err != nil {
 		return nil, err
 	}
-	text += "\r" // what the Enter key sends; a terminal in line mode makes it a newline
+	text += "\r" // the Enter key sends this; a terminal in line mode makes it a newline
 	if strings.HasPrefix(text, `"`) {
 		if text, err = strconv.Unquote(strings.TrimSuffix(text, "\r")); err != nil {
 			return nil, badUsage("the text begins with a quote but is not a Go string")
@@ -198,7 +198,7 @@ func closeInput(h *host, arguments string) (question, error) {
 
 func killProcess(h *host, arguments string) (question, error) {
 	return on(arguments, func(ctx context.Context, id messages.ProcessID) (string, error) {
-		_, err := h.session.Terminate(ctx, messages.Terminate{Process: id}) // the event says how it ended
+		_, err := h.session.Terminate(ctx, messages.Terminate{Process: id}) // an event says how it ended
 		return "", err
 	})
 }

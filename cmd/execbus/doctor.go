@@ -28,7 +28,7 @@ func doctor(args []string, std streams) int {
 		return code
 	}
 	if flags.NArg() > 0 {
-		return misused(std, fmt.Sprintf("doctor takes no argument, and %q is one", flags.Arg(0)), doctorUsage)
+		return misused(std, fmt.Sprintf("doctor takes no arguments; leave out %q", flags.Arg(0)), doctorUsage)
 	}
 	found := sandbox.Probe()
 	if *asJSON {

@@ -41,13 +41,13 @@ func serveMCP(args []string, std streams) int {
 	}
 	switch {
 	case len(rest) > 0:
-		return misused(std, fmt.Sprintf("mcp takes no argument, and %q is one", rest[0]), mcpUsage())
+		return misused(std, fmt.Sprintf("mcp takes no arguments; leave out %q", rest[0]), mcpUsage())
 	case c.http == "" && (c.tokenFile != "" || c.noAuth):
-		return misused(std, "--token-file and --no-auth go with --http", mcpUsage())
+		return misused(std, "--token-file and --no-auth need --http", mcpUsage())
 	case c.http != "" && (c.detach || c.withOwner):
-		return misused(std, "--detach and --with-parent do not go with --http", mcpUsage())
+		return misused(std, "--detach and --with-parent cannot be used with --http", mcpUsage())
 	case c.tokenFile != "" && c.noAuth:
-		return misused(std, "--token-file and --no-auth contradict each other", mcpUsage())
+		return misused(std, "--token-file and --no-auth cannot be used together", mcpUsage())
 	}
 	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

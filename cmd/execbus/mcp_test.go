@@ -286,7 +286,7 @@ func TestMCPIsMisused(t *testing.T) {
 		{"mcp --rules /does/not/exist", "no such file", exitMisused},
 		{"mcp --no-auth", "--http", exitMisused},
 		{"mcp --http 127.0.0.1:0 --detach", "--http", exitMisused},
-		{"mcp --http 127.0.0.1:0 --no-auth --token-file x", "contradict", exitMisused},
+		{"mcp --http 127.0.0.1:0 --no-auth --token-file x", "together", exitMisused},
 		{"mcp --http 127.0.0.1:0 --token-file /does/not/exist", "no such file", exitFailed},
 		{"mcp --http nonsense", "nonsense", exitFailed},
 		{"mcp --http 0.0.0.0:0 --no-auth", "loopback", exitFailed},

@@ -24,7 +24,7 @@ func version(args []string, std streams) int {
 		return code
 	}
 	if flags.NArg() > 0 {
-		return misused(std, fmt.Sprintf("version takes no argument, and %q is one", flags.Arg(0)), versionUsage)
+		return misused(std, fmt.Sprintf("version takes no arguments; leave out %q", flags.Arg(0)), versionUsage)
 	}
 	number, commit := build()
 	if commit != "" {

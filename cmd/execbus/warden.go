@@ -27,7 +27,7 @@ func wardenPath(args []string, std streams) int {
 		return code
 	}
 	if flags.NArg() > 0 {
-		return misused(std, fmt.Sprintf("warden takes no argument, and %q is one", flags.Arg(0)), wardenUsage)
+		return misused(std, fmt.Sprintf("warden takes no arguments; leave out %q", flags.Arg(0)), wardenUsage)
 	}
 	path, err := os.Executable()
 	if err != nil {
