@@ -72,7 +72,7 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 		bounds.remove()
 		return nil, err
 	}
-	bounds.watch()
+	bounds.watch(leader.PID())
 	return leader, nil
 }
 

@@ -197,11 +197,13 @@
 // A tree that reaches one of its limits is ended, and its leader's exit names the limit. Output and wall time are counted
 // here. Processes (threads count as well), memory and CPU time are limits of a control group: one of version 2 where a
 // group is delegated that hands its controllers down, or else groups of version 1 below those of this process, where it may
-// make some. Without a control group, memory and CPU time become limits of each process, which Enforcement.Missing says,
-// and a launch with a limit for processes is refused. The number of open files is always a limit of each process and ends
+// make some. Without a control group, memory and CPU time become limits of each process, which Enforcement.Missing says. The
+// limit for processes then needs isolation and Linux 6.14: numbers in the command's pid namespace are bounded, so that the
+// kernel refuses more than the limit and at most 300 beyond it, and the tree is ended when it is seen above its limit.
+// Elsewhere a launch with that limit is refused. The number of open files is always a limit of each process and ends
 // nothing: the process is refused a further file.
 //
-// A control group is asked every 20 ms whether it has reached a limit. Groups that a dead host has left are removed by the
+// A control group or a namespace is asked every 20 ms whether it has reached a limit. Groups that a dead host has left are removed by the
 // next one, before it makes its first.
 //
 // # macOS

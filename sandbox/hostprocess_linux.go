@@ -82,7 +82,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		bounds.remove()
 		return nil, err
 	}
-	bounds.watch()
+	bounds.watch(leader.PID())
 	return leader, nil
 }
 
@@ -208,7 +208,7 @@ func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 		}
 		request.FDs[i] = position
 	}
-	request.Rlimits = bounds.rlimits()
+	request.Rlimits, request.Tasks = bounds.rlimits(), bounds.most()
 	for _, file := range bounds.join() {
 		request.Groups = append(request.Groups, len(files))
 		files = append(files, file)

@@ -11,16 +11,22 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/cgroup"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// limitPoll is how often a control group is asked whether it has reached a limit.
-const limitPoll = 20 * time.Millisecond
+// limitPoll is how often a control group, or a pid namespace, is asked whether it has reached a limit. An answer that takes long is
+// asked for less often, so that it takes no more than a part of the time.
+const (
+	limitPoll = 20 * time.Millisecond
+	limitPart = 20
+)
 
 // bounds are the limits of one tree that the kernel holds; nil holds none. Limits on bytes and wall time are ptyio's.
 type bounds struct {
 	limits  messages.Limits
 	group   *cgroup.Group // nil for none
+	tasks   int           // what the namespace of an isolated leader may have; zero for no bound
 	reached func(messages.Limit)
 	over    chan struct{}
 }
@@ -33,6 +39,9 @@ func bind(start *ptyio.Start) (*bounds, error) {
 		return nil, nil
 	}
 	b := &bounds{limits: l, reached: start.Reached, over: make(chan struct{})}
+	if !cgroup.Enforces(cgroup.Processes) {
+		b.tasks = l.Processes
+	}
 	if grouped.Enforceable() {
 		group, err := cgroup.Make(grouped)
 		if err != nil {
@@ -90,24 +99,45 @@ func (b *bounds) rlimits() (all []tree.Rlimit) {
 	return all
 }
 
-// watch checks until the tree is over whether the group has reached a limit. It is called when the leader lives.
-func (b *bounds) watch() {
-	if b == nil || b.group == nil {
+// most is how many processes and threads the namespace of the leader may have.
+func (b *bounds) most() int {
+	if b == nil {
+		return 0
+	}
+	return b.tasks
+}
+
+// watch checks until the tree is over whether it has reached a limit. It is called when the leader lives.
+func (b *bounds) watch(leader int) {
+	if b == nil || b.group == nil && b.tasks == 0 {
 		return
 	}
+	var inside *tasks
+	if b.tasks > 0 {
+		inside = tasksOf(leader)
+	}
 	go func() {
-		tick := time.NewTicker(limitPoll)
-		defer tick.Stop()
+		if inside != nil {
+			defer inside.close()
+		}
+		wait := time.NewTimer(limitPoll)
+		defer wait.Stop()
 		for {
 			select {
 			case <-b.over:
 				return
-			case <-tick.C:
+			case <-wait.C:
 			}
-			if limit := b.grouped(); limit != "" {
+			began := time.Now()
+			limit := b.grouped()
+			if inside != nil && inside.count() > b.tasks {
+				limit = messages.LimitProcesses
+			}
+			if limit != "" {
 				b.reached(limit)
 				return
 			}
+			wait.Reset(max(limitPoll, limitPart*time.Since(began)))
 		}
 	}()
 }
@@ -137,11 +167,17 @@ func (b *bounds) remove() {
 
 // limitsHeld adds the limits of a launch to its enforcement, or says which one cannot be enforced.
 func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
-	if l.Processes > 0 && !cgroup.Enforces(cgroup.Processes) {
-		return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
-			Detail: "it needs a control group, and none can be made here; delegate one, as systemd-run --user -p Delegate=yes does, or leave the limit out"}
-	}
 	e.Mechanisms, e.Missing = slices.Clone(e.Mechanisms), slices.Clone(e.Missing)
+	if l.Processes > 0 && !cgroup.Enforces(cgroup.Processes) {
+		if e.Level != messages.AssuranceIsolated || isolate.ProbeTasks() != nil {
+			return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
+				Detail: "it needs a control group, and none can be made here, or isolation on Linux 6.14 or newer; " +
+					"delegate a group, as systemd-run --user -p Delegate=yes does, or leave the limit out"}
+		}
+		e.Mechanisms = append(e.Mechanisms, "pid_max of the namespace")
+		e.Missing = append(e.Missing, messages.Missing{What: "an exact limit for processes", Why: fmt.Sprintf(
+			"no control group can be made here; the kernel refuses more than %d to %d", l.Processes, l.Processes+300)})
+	}
 	const groups, each = "control groups", "limits of each process"
 	for _, bound := range []struct {
 		limit cgroup.Limit
@@ -149,7 +185,7 @@ func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement
 		what  string
 	}{{cgroup.Processes, l.Processes > 0, ""}, {cgroup.Memory, l.MemoryBytes > 0, "memory"}, {cgroup.CPU, l.CPUTime > 0, "CPU time"}} {
 		switch {
-		case !bound.set:
+		case !bound.set, bound.what == "" && !cgroup.Enforces(bound.limit):
 		case cgroup.Enforces(bound.limit):
 			e.Mechanisms = appendOnce(e.Mechanisms, groups)
 		default:

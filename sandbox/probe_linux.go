@@ -7,6 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/cgroup"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/places"
 )
 
@@ -28,8 +29,20 @@ var probed = sync.OnceValue(func() Probed {
 	}{{cgroup.Processes, "a limit for processes"}, {cgroup.Memory, "a limit for memory"}, {cgroup.CPU, "a limit for CPU time"}} {
 		p.Mechanisms = append(p.Mechanisms, probeGroup(limit.limit, limit.enforces))
 	}
+	if !cgroup.Enforces(cgroup.Processes) {
+		p.Mechanisms = append(p.Mechanisms, probeTasks())
+	}
 	return p
 })
+
+// probeTasks is what holds a limit for processes where no control group does.
+func probeTasks() Mechanism {
+	m := Mechanism{Name: "pid_max of a namespace", Enforces: "a limit for the processes of isolated commands, up to 300 too many", Works: true}
+	if err := isolate.ProbeTasks(); err != nil {
+		m.Works, m.Why, m.Change = false, "the kernel refuses it: "+err.Error(), "use Linux 6.14 or newer, with user namespaces, or delegate a control group"
+	}
+	return m
+}
 
 func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}

@@ -112,7 +112,7 @@ func TestRunAdvisesLessAssuranceOnlyWhereItHelps(t *testing.T) {
 		t.Errorf("%q, %q", said("sandbox"), said("limit processes"))
 	}
 	for _, m := range sandbox.Probe().Mechanisms {
-		if m.Enforces == "a limit for processes" && m.Works {
+		if strings.Contains(m.Enforces, "processes") && strings.HasPrefix(m.Enforces, "a limit") && m.Works {
 			t.Skip("processes can be limited here")
 		}
 	}

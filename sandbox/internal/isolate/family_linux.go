@@ -30,7 +30,10 @@ type Launch struct {
 	Argv     []string
 	Env      []string
 	Limits   []birth.Step
-	Filter   []unix.SockFilter
+	// Tasks bounds the processes and threads of the namespace; zero is no bound. The kernel lets there be this number and one to
+	// 300 more, and refuses further ones. See ProbeTasks.
+	Tasks  int
+	Filter []unix.SockFilter
 }
 
 // KindOf returns the kind of filter for a plan.
@@ -52,7 +55,7 @@ func Family(l Launch) birth.Family {
 	if l.Network != nil {
 		f.Join = append(f.Join, l.Network.join()...)
 	}
-	s := &space{plan: l.Plan, ownProc: l.OwnProc}
+	s := &space{plan: l.Plan, ownProc: l.OwnProc || l.Tasks > 0, tasks: l.Tasks}
 	s.descriptors(l.Files, l.Report, f.Report)
 	s.identity()
 	s.add(birth.DeathSignal(syscall.SIGKILL)[0],

@@ -2,6 +2,8 @@ package isolate
 
 import (
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -13,18 +15,32 @@ import (
 
 // Probe isolates a command that does nothing, with a network of its own, once, and says which step failed: a *birth.Error. A kernel
 // may refuse any of them, and some systems let the first ones pass.
-var Probe = sync.OnceValue(func() error { return probe(true, false) })
+var Probe = sync.OnceValue(func() error { return probe(true, Launch{}) })
 
 // ProbeShared does the same for a command on the host's network.
-var ProbeShared = sync.OnceValue(func() error { return probe(false, false) })
+var ProbeShared = sync.OnceValue(func() error { return probe(false, Launch{}) })
 
 // ProbeProc does the same as ProbeShared, and also fails if the host's /proc would stay.
-var ProbeProc = sync.OnceValue(func() error { return probe(false, true) })
+var ProbeProc = sync.OnceValue(func() error { return probe(false, Launch{OwnProc: true}) })
 
-func probe(own, strict bool) error {
+// ProbeTasks does the same for Launch.Tasks, which needs Linux 6.14: before it all namespaces share one bound, which nobody but the
+// administrator may change.
+var ProbeTasks = sync.OnceValue(func() error {
+	var system unix.Utsname
+	_ = unix.Uname(&system)
+	release := strings.SplitN(unix.ByteSliceToString(system.Release[:]), ".", 3)
+	major, _ := strconv.Atoi(release[0])
+	minor, _ := strconv.Atoi(append(release, "")[1])
+	if major < 6 || major == 6 && minor < 14 {
+		return &birth.Error{Step: "pid_max of a namespace", Errno: unix.ENOSYS}
+	}
+	return probe(false, Launch{Tasks: 1})
+})
+
+func probe(own bool, launch Launch) error {
 	runtime.LockOSThread() // the command dies with the thread
 	defer runtime.UnlockOSThread()
-	launch := Launch{Plan: &confine.Plan{Network: !own}, OwnProc: strict, Filter: seccomp.Filter(seccomp.Kind{Network: seccomp.Private})}
+	launch.Plan, launch.Filter = &confine.Plan{Network: !own}, seccomp.Filter(seccomp.Kind{Network: seccomp.Private})
 	if own {
 		network, err := NewNetwork()
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ type space struct {
 	dev, shm *birth.Memory
 	proc     *birth.Memory
 	ownProc  bool // and nothing else
+	tasks    int  // zero is no bound
 	fastened map[string]bool
 }
 
@@ -81,11 +83,32 @@ func (s *space) take() {
 // newProc makes /proc of the new pid namespace. If the kernel refuses, the old one stays.
 func (s *space) newProc() *birth.Memory {
 	from := len(s.steps)
-	proc := s.fresh("proc", readOnly|harmless|unix.MOUNT_ATTR_NOEXEC, "hidepid", "ptraceable") // this hides process 1
+	attributes := readOnly | harmless | unix.MOUNT_ATTR_NOEXEC
+	if s.tasks > 0 {
+		attributes &^= readOnly
+	}
+	proc := s.fresh("proc", attributes, "hidepid", "ptraceable") // this hides process 1
+	if s.tasks > 0 {
+		s.bound(proc)
+		s.set("make /proc read-only", proc.Word(0), "", readOnly, 0, 0)
+	}
 	for i := from; i < len(s.steps); i++ {
 		s.steps[i] = s.proper(s.steps[i])
 	}
 	return proc
+}
+
+// firstAgain is the number from which on the kernel gives numbers again when it has given all: there is room for fewer processes than
+// pid_max only below it.
+const firstAgain = 300
+
+// bound bounds the numbers of processes and threads, so that there are always enough for one more than is allowed: then a look
+// finds that there are too many.
+func (s *space) bound(proc *birth.Memory) {
+	text, fd := strconv.Itoa(firstAgain+s.tasks+1), birth.NewMemory(0)
+	s.add(birth.Call("open pid_max", unix.SYS_OPENAT, proc.Word(0), birth.Text("sys/kernel/pid_max"), birth.Number(unix.O_WRONLY|unix.O_CLOEXEC)).Keep(fd, 0),
+		birth.Call("write pid_max", unix.SYS_WRITE, fd.Word(0), birth.Text(text), birth.Number(len(text))),
+		birth.Call("close pid_max", unix.SYS_CLOSE, fd.Word(0)))
 }
 
 // proper returns a step for a new /proc. It may fail unless the command must have its own.

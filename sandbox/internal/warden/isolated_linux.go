@@ -191,7 +191,8 @@ func (w *warden) refuse(s start, err error) {
 // launch converts a start for package isolate.
 func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
 	l := isolate.Launch{Plan: s.plan, Files: numbers(placed(s.spec.FDs, s.files)), Groups: numbers(placed(s.spec.Groups, s.files)),
-		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
+		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env,
+		Tasks: s.spec.Tasks, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
 	for _, limit := range s.spec.Rlimits {
 		l.Limits = append(l.Limits, birth.Rlimit(limit.Resource, limit.Soft, limit.Hard))
 	}

@@ -35,7 +35,7 @@ func drawRequest(t *rapid.T) *Request {
 			return Start{Program: rapid.String().Draw(t, "program"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"),
 				Dir: rapid.String().Draw(t, "dir"), Plan: rapid.Uint64().Draw(t, "plan"), Level: confine.Confined, Ruleset: rapid.Int().Draw(t, "ruleset"), TTY: rapid.Bool().Draw(t, "tty"), Keep: rapid.Bool().Draw(t, "keep"),
 				Grace: time.Duration(rapid.Int64().Draw(t, "grace")), Files: rapid.Int().Draw(t, "files"),
-				FDs: rapid.SliceOf(rapid.Int()).Draw(t, "fds"), Groups: rapid.SliceOf(rapid.Int()).Draw(t, "groups"),
+				Tasks: rapid.Int().Draw(t, "tasks"), FDs: rapid.SliceOf(rapid.Int()).Draw(t, "fds"), Groups: rapid.SliceOf(rapid.Int()).Draw(t, "groups"),
 				Rlimits: rapid.SliceOf(rapid.Make[tree.Rlimit]()).Draw(t, "limits")}
 		}),
 		Signal: some(t, "signal", func() Signal {
@@ -106,7 +106,7 @@ var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode:
 
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
-		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, confine.Confined, 1},
+		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1},
 			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1},
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,

@@ -43,6 +43,8 @@ type Start struct {
 	// Groups are the positions of the files by which the leader joins control groups, and Rlimits its limits.
 	Groups  []int
 	Rlimits []tree.Rlimit
+	// Tasks bounds the processes and threads of an isolated leader's namespace; zero is no bound. See isolate.Launch.
+	Tasks int
 	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
 	Plan  uint64
 	Level confine.Level
@@ -133,6 +135,7 @@ func (m *Start) code(c *coder) {
 	list(c, &m.FDs, number)
 	list(c, &m.Groups, number)
 	list(c, &m.Rlimits, rlimit)
+	number(c, &m.Tasks)
 	number(c, &m.Plan)
 	number(c, &m.Level)
 	number(c, &m.Ruleset)

@@ -1,0 +1,123 @@
+//go:build linux
+
+package sandbox_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+const ungroupedVariable = "EXECBUS_TEST_UNGROUPED"
+
+// ungrouped runs a test in a process of its own that can make no control groups. It returns true in that process.
+func ungrouped(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ungroupedVariable) != "" {
+		return true
+	}
+	command := exec.Command("sh", "-c", `exec "$0" "$@"`)
+	if os.Geteuid() == 0 {
+		command = exec.Command("unshare", "--mount", "sh", "-c", `for type in cgroup cgroup2; do umount -a -t $type || exit 98; done; exec "$0" "$@"`)
+	}
+	command.Args = append(command.Args, self(t), "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), ungroupedVariable+"=1")
+	out, err := command.CombinedOutput()
+	switch {
+	case command.ProcessState.ExitCode() == 98:
+		t.Skipf("skipped: control groups cannot be hidden from a test: %s", out)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP"):
+		t.Skipf("%s", out)
+	default:
+		t.Logf("%s", out)
+	}
+	return false
+}
+
+// processes bounds what the commands below may have.
+var processes = messages.Limits{Processes: 40}
+
+// bounded is a launch under that limit, isolated. It skips the test where the kernel does not hold it.
+func bounded(t *testing.T, script string) (ptyio.Spawner, ptyio.Launch) {
+	t.Helper()
+	spawner, e := isolating(t, workspace(t.TempDir()))
+	l := bash(false, script)
+	l.Sandbox, l.Limits = e, processes
+	enforced, err := spawner.Can(l)
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	if text := enforced.String(); !strings.Contains(text, "pid_max of the namespace") || !strings.Contains(text, "40 to 340") {
+		t.Errorf("what is enforced is told as %s", text)
+	}
+	return spawner, l
+}
+
+func TestAForkBombInANamespace(t *testing.T) {
+	if !ungrouped(t) {
+		return
+	}
+	spawner, l := bounded(t, "trap '' TERM HUP; bomb() { bomb | bomb & }; bomb; sleep 1000")
+	other, otherRecord := run(t, newSpawner(t, sandbox.Options{}), bash(false, "while read -r line; do echo $line; done"))
+	began := time.Now()
+	_, record := run(t, spawner, l)
+	for i := range 20 {
+		other.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(int, error) {})
+		otherRecord.awaitOutput(t, fmt.Sprintf("answer %d\n", i))
+	}
+	exited := awaitEvent[ptyio.Exited](t, record)
+	report := record.awaitEnd(t)
+	took := time.Since(began)
+	t.Logf("over after %v", took)
+	if exited.Limit != messages.LimitProcesses || len(report.Survivors) > 0 || !report.Airtight || took > 5*time.Second {
+		t.Errorf("%+v, %+v after %v", exited, report, took)
+	}
+	other.EndTree(0)
+	otherRecord.awaitEnd(t)
+}
+
+// The kernel itself holds the bound, also where nothing looks.
+func TestTheNumbersOfANamespaceAreBounded(t *testing.T) {
+	if !ungrouped(t) {
+		return
+	}
+	before, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawner, l := bounded(t, "cat /proc/sys/kernel/pid_max; echo 4000000 >/proc/sys/kernel/pid_max; for i in $(seq 30); do sleep 1000 & done; jobs -r | wc -l; exit 7")
+	l.Merged = true
+	_, record := run(t, spawner, l)
+	record.awaitEnd(t)
+	exited := awaitEvent[ptyio.Exited](t, record)
+	said := record.output.String()
+	if exited.Limit != "" || exited.Status != messages.StatusExited(7) || !strings.HasPrefix(said, "341\n") ||
+		!strings.Contains(said, "Read-only") || !strings.HasSuffix(said, "30\n") {
+		t.Errorf("%+v: %s", exited, said)
+	}
+	if after, err := os.ReadFile("/proc/sys/kernel/pid_max"); err != nil || string(after) != string(before) {
+		t.Errorf("of the machine %s has become %s, %v", before, after, err)
+	}
+}
+
+func TestALimitForProcessesNeedsANamespaceWhereThereAreNoGroups(t *testing.T) {
+	if !ungrouped(t) {
+		return
+	}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		l := bash(tty, "true")
+		l.Sandbox, l.Limits = enclose(t, spawner, workspace(t.TempDir())), processes
+		if _, err := spawner.Can(l); err == nil || !strings.Contains(err.Error(), "Linux 6.14") {
+			t.Error(err)
+		}
+	})
+}
