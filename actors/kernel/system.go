@@ -40,12 +40,11 @@ type System struct {
 func NewSystem(logger *slog.Logger, options Options) *System {
 	s := &System{logger: guard(logger), pool: newWorkers(), before: options.Before}
 	s.dispatcher = actor.WithDispatcher(s.pool)
-	s.lib = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return s.logger }))
+	s.lib = newActorSystem(s.logger)
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for a
 	// second to throttle that, and answer senders with a reply that does not say who is gone.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
-	shrink(s.lib.ProcessRegistry)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}}
 	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil), "root")
 	return s

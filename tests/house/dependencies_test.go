@@ -28,6 +28,11 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"actors/kernel"},
 		hidden: true,
 	},
+	"github.com/orcaman/concurrent-map": {
+		reason: "protoactor's table of actors, which is made small",
+		rooms:  []string{"actors/kernel"},
+		hidden: true,
+	},
 	"github.com/modelcontextprotocol/go-sdk": {
 		reason: "the Model Context Protocol: messages, versions, streamable HTTP",
 		rooms:  []string{"mcp"},
