@@ -25,13 +25,13 @@
 //		}
 //		result, err := session.Exec(ctx, messages.ExecCommand{Script: "sleep 2; echo done", Yield: new(time.Second)})
 //		for err == nil && result.Running {
-//			fmt.Println(result.Text())
+//			fmt.Println(result.OutputText())
 //			result, err = session.Poll(ctx, messages.Poll{Process: result.Process})
 //		}
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		fmt.Println(result.Text())
+//		fmt.Println(result.OutputText())
 //	}
 //
 // A host has one [Runtime]. A [Session] is one conversation of the host, with its own processes, limits and working

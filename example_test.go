@@ -13,6 +13,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 // open starts a runtime with a session, and shut ends both.
@@ -112,7 +113,7 @@ func ExampleSession_Exec() {
 		fmt.Println(err)
 		return
 	}
-	text := result.Text() // for a model
+	text := tools.Text(result) // for a model
 	fmt.Println(text[strings.Index(text, "Process exited"):])
 	// Output:
 	// Process exited with code 0

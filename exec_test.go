@@ -12,6 +12,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 func yes() *bool { v := true; return &v }
@@ -115,7 +116,7 @@ func TestNoTimeoutWaitsForTheEnd(t *testing.T) {
 	if took := time.Since(since); took < 600*time.Millisecond {
 		t.Errorf("the poll took %v, want at least 0.6 s", took)
 	}
-	text := result.Text()
+	text := tools.Text(result)
 	if result.Running || result.Status != messages.StatusExited(0) || result.OutputText() != "done at last\n" ||
 		!strings.Contains(text, "\nProcess exited with code 0\n") || strings.Contains(text, "session ID") {
 		t.Errorf("the poll is answered with %q", text)
@@ -205,7 +206,7 @@ func TestTheSessionsBoundForTextHolds(t *testing.T) {
 		!regexp.MustCompile(`^[0-9a-f]{6}$`).MatchString(result.ChunkID) {
 		t.Errorf("the result is %+v", result)
 	}
-	if text := result.Text(); strings.Contains(text, "session ID") ||
+	if text := tools.Text(result); strings.Contains(text, "session ID") ||
 		!strings.HasPrefix(text, "Chunk ID: "+result.ChunkID+"\nWall time: ") {
 		t.Errorf("the text is %q", text)
 	}
@@ -247,7 +248,7 @@ func TestMoreThanAMegabyteOfOutput(t *testing.T) {
 			!strings.HasPrefix(lines[3], "HEADxxx") || !strings.HasSuffix(lines[3], "xxxTAIL") {
 			t.Errorf("the text is %.200q", lines)
 		}
-		if text := result.Text(); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {
+		if text := tools.Text(result); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {
 			t.Errorf("the text begins with %.200q", text)
 		}
 		end := await[messages.ExecEnded](t, events, nil)

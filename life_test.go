@@ -11,6 +11,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 // family starts a command with a child in its group, a daemon, and a process that was kept when its leader exited; all
@@ -102,8 +103,8 @@ func TestShutdownEndsEverything(t *testing.T) {
 	command.Yield, command.Call = new(30*time.Second), "waiting"
 	go func() {
 		result, err := session.Exec(context.Background(), command)
-		if err == nil && (result.Status != messages.StatusSignaled(15) || !strings.Contains(result.Text(), "because the host was shutting down")) {
-			err = errors.New(result.Text())
+		if err == nil && (result.Status != messages.StatusSignaled(15) || !strings.Contains(tools.Text(result), "because the host was shutting down")) {
+			err = errors.New(tools.Text(result))
 		}
 		waiting <- err
 	}()
@@ -293,7 +294,7 @@ func TestAResultSaysWhyAProcessIsGone(t *testing.T) {
 			result := <-results
 			want := "\nProcess was terminated " + why + " (signal 15)\n"
 			if result == nil || result.Cause != messages.CauseTerminated || result.By != cmp.Or(by, messages.TerminatedByUser) ||
-				!strings.Contains(result.Text(), want) || strings.Contains(result.Text(), "exited with code") {
+				!strings.Contains(tools.Text(result), want) || strings.Contains(tools.Text(result), "exited with code") {
 				t.Errorf("by %q the result is %+v", by, result)
 			}
 			_, err := session.Poll(patient(t), messages.Poll{Process: id})

@@ -341,7 +341,7 @@ func TestALostWardenIsARuntimeFailureOfItsProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := poll.result(); got.Running || got.Status != messages.StatusNone() || string(got.Output) != "begun\n" ||
-		!strings.Contains(got.Text(), "warden") {
+		!strings.Contains(got.Lost, "warden") {
 		t.Errorf("the call that waited: %+v", got)
 	}
 	end := s.ended(started.Process)

@@ -151,7 +151,7 @@ func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
 	if !bytes.HasPrefix(got.Output, []byte("begin\nabc")) || !bytes.HasSuffix(got.Output, []byte("abcdef\ntail-marker\n")) {
 		t.Errorf("it begins with %q and ends with %q", got.Output[:10], got.Output[len(got.Output)-20:])
 	}
-	text := got.Text()
+	text := got.OutputText()
 	if marker := messages.OmissionMarker(got.Omitted); strings.Count(text, strings.TrimSpace(marker)) != 1 {
 		t.Errorf("the text has no marker: %.300q", text)
 	}

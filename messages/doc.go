@@ -4,7 +4,7 @@
 //	if errors.Is(err, messages.ErrNoSuchProgram) {
 //		return installMake()
 //	}
-//	fmt.Println(result.Text()) // as a model reads it
+//	fmt.Println(result.OutputText()) // as a model reads it
 //
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
 // read them from any goroutine; a sender that wants to change one makes a new one. A request with lists, maps or pointers
@@ -21,7 +21,6 @@
 //	exec.go         starting a command, and the result of a call that waited
 //	run.go          running a command to its end with a timeout
 //	numbers.go      how long calls wait, and which numbers are refused
-//	text.go         a result as a model reads it
 //	ending.go       how a process ended, in words
 //	truncate.go     output that is too long
 //	lossy.go        output that is not UTF-8
@@ -29,6 +28,8 @@
 //	signal.go       signals and their names
 //	control.go      terminating, listing, reading remembered output, session-wide changes
 //	wait.go         waiting for exits
+//	questiontext.go a question and its choices as a person reads them
+//	parsepolicy.go  policies as a person writes them
 //	clone.go        deep copies of requests
 //	event.go        what is published on the bus
 //	eventjson.go    events in JSON, with their kind

@@ -1,6 +1,9 @@
 package messages
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // ExecCommand asks for one command to be run: a program with its arguments (Argv), or a script for a shell (Script). It is
 // answered once: with a *Result when the command has ended or the yield time is over, or with an *Error. After the yield time the
@@ -42,7 +45,7 @@ type ExecCommand struct {
 	// Yield is how long the call waits for the end before it answers with the output so far. Nil means DefaultExecYield; other
 	// values are brought between MinYield and MaxYield.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
-	// MaxOutputTokens and MaxOutputBytes bound the output in Result.Text, a token being 4 bytes; zero means no output. The
+	// MaxOutputTokens and MaxOutputBytes bound the output in Result.OutputText, a token being 4 bytes; zero means no output. The
 	// tightest bound holds, including the session's. If both are nil, DefaultOutputTokens is one.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
@@ -85,7 +88,7 @@ type Result struct {
 	Output  []byte `json:"output"`
 	Head    int    `json:"head,omitempty"`
 	Omitted int64  `json:"omitted,omitempty"`
-	// MaxOutputTokens bounds the output in Text, and so does MaxOutputBytes if it is not nil.
+	// MaxOutputTokens bounds the output in OutputText, and so does MaxOutputBytes if it is not nil.
 	MaxOutputTokens int  `json:"maxOutputTokens"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
 	// Taken is, after a WriteStdin, the number of bytes that the process's terminal or pipe took. InputErr says why it did not
@@ -117,4 +120,21 @@ type InputOutcome struct {
 type Background struct {
 	Count int  `json:"count"`
 	Kept  bool `json:"kept"` // as the command asked; otherwise they are being ended
+}
+
+// String is one phrase: "3 of 10 bytes were taken".
+func (o InputOutcome) String() string {
+	text := fmt.Sprintf("%d of %d bytes were taken", o.Taken, o.Bytes)
+	if o.Err != nil {
+		text += ": " + o.Err.Error()
+	}
+	return text
+}
+
+// String says how many children there are, and whether they are kept.
+func (b *Background) String() string {
+	if b.Kept {
+		return fmt.Sprintf("%d kept running", b.Count)
+	}
+	return fmt.Sprintf("%d being ended", b.Count)
 }

@@ -13,7 +13,10 @@ const BytesPerToken = 4
 // Tokens estimates how many tokens so many bytes are.
 func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / BytesPerToken }
 
-// OutputText is the output part of Text. Every broken character becomes one U+FFFD. If bytes were dropped an OmissionMarker
+// OriginalTokens estimates the tokens of all output since the last answer, dropped output included.
+func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r.Omitted) }
+
+// OutputText is the output for a model, cut to MaxOutputTokens or MaxOutputBytes. Every broken character becomes one U+FFFD. If bytes were dropped an OmissionMarker
 // stands in their place, or in front of the output if cutting removes that place.
 func (r *Result) OutputText() string {
 	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)

@@ -41,5 +41,5 @@ func (s *Set) outcome(r *messages.Result, bounded bool) Answer {
 		whole.MaxOutputTokens, whole.MaxOutputBytes = unread, nil
 		o.Output = whole.OutputText()
 	}
-	return Answer{Text: r.Text(), Structured: o, Process: r.Process, Running: r.Running}
+	return Answer{Text: Text(r), Structured: o, Process: r.Process, Running: r.Running}
 }

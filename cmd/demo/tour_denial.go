@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 // playedSandbox is a spawner that imitates a sandbox, so that the scene is the same on every kernel. Confined commands cannot
@@ -69,7 +70,7 @@ func showDenial(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	s.fact("decisions", c.decisions)
 	s.check(c.denials == 1 && before == 0, "the first attempt was denied, and wrote nothing")
 	s.check(c.questions == 1 && c.starts == 1, "there was one question, about another attempt of the same process")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 // flood is a process with much output, and that output.
@@ -42,7 +43,7 @@ func showFlood(ctx context.Context, t *tour, s *scene) error {
 	}
 	f.id, f.kept = result.Process, result
 	s.say("The answer for a model that wants at most %d tokens:", modelTokens)
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	kept := int64(len(result.Output))
 	head, tail := result.Output[:result.Head], result.Output[result.Head:]
 	s.fact("bytes", size)

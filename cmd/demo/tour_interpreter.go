@@ -9,6 +9,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 func showShort(ctx context.Context, t *tour, s *scene) error {
@@ -18,7 +19,7 @@ func showShort(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	s.fact("process", result.Process)
 	s.fact("status", result.Status)
 	s.fact("milliseconds", result.WallTime.Milliseconds())
@@ -108,7 +109,7 @@ func showSession(ctx context.Context, t *tour, s *scene) error {
 		return err
 	}
 	i.id = result.Process
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	s.fact("interpreter", i.name)
 	s.fact("process", i.id)
 	s.check(result.Running && result.Process != 0, "it keeps running, and the answer has its id: %d", result.Process)
@@ -121,7 +122,7 @@ func showSession(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	s.check(strings.Contains(i.seen.String(), i.got), "it remembers what the earlier call told it: %s", i.got)
 	t.interpreter = i
 	return nil
@@ -156,7 +157,7 @@ func showInterrupt(ctx context.Context, t *tour, s *scene) error {
 	if err != nil {
 		return err
 	}
-	s.quote(result.Text())
+	s.quote(tools.Text(result))
 	s.check(!result.Running && result.Status == messages.StatusExited(5), "it has ended with its own code, 5")
 	return nil
 }

@@ -45,7 +45,7 @@ func sit(t *testing.T, script string) *seat {
 	}
 	s.resize(24, 80)
 	dir := t.TempDir()
-	s.c = exec.Command("sh", "-c", `run() { "$SELF" run --cd "$DIR" --assurance none "$@"; }; `+script+`; echo "ended with $?."; cat`)
+	s.c = exec.Command("sh", "-c", `run() { "$SELF" run --cd "$DIR" --sandbox danger-full-access --assurance none "$@"; }; `+script+`; echo "ended with $?."; cat`)
 	s.c.Env = append(os.Environ(), roleVariable+"=execbus", "HOME="+dir, "SELF="+self, "DIR="+dir)
 	s.c.Stdin, s.c.Stdout, s.c.Stderr = slave, slave, slave
 	s.c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

@@ -1,6 +1,6 @@
 // Command agent is an agent without a model: a list of answers takes its place. It shows what a host does with execbus in a
-// turn. It runs commands that go on between calls, sends them input, asks a person, makes text for the model, and leaves
-// nothing behind at the end.
+// turn. It offers the tools of package tools, makes the calls that come back, gives the model their texts, asks a person, and
+// leaves nothing behind at the end.
 //
 // It repairs a small program in a temporary directory, and asks a person on the terminal before it removes anything.
 package main
@@ -8,16 +8,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 func main() {
@@ -28,33 +29,33 @@ func main() {
 	}
 }
 
-// call is what a model asks for. One with Input is for the process that Script started last.
+// call is what a model asks for: a tool with its arguments in JSON.
 type call struct {
-	Say    string // to the person
-	Script string
-	TTY    bool
-	Input  string
+	Say       string // to the person
+	Tool      string
+	Arguments string
 }
 
 // model answers with the next call, or nil when it is done. A real one is asked over the network and sees the whole
-// conversation; here the result of the last call is enough.
+// conversation and the schemas of the tools; here the text of the last answer is enough.
 type model func(turn int, last string) *call
 
 // repair is a model that knows what is wrong.
 func repair(turn int, last string) *call {
 	switch {
 	case turn == 0:
-		return &call{Say: "I look at what is there.", Script: "ls; cat add.sh"}
+		return &call{"I look at what is there.", "exec_command", `{"cmd": "ls; cat add.sh"}`}
 	case turn == 1:
-		return &call{Say: "I run the tests.", Script: "sh test.sh"}
+		return &call{"I run the tests.", "exec_command", `{"cmd": "sh test.sh"}`}
 	case turn == 2 && strings.Contains(last, "FAIL"):
-		return &call{Say: "I make room first.", Script: "rm -rf old"}
-	case turn == 3 && strings.Contains(last, "not allowed"):
-		return &call{Say: "Then not. I try it in a shell.", Script: "sh", TTY: true}
-	case turn == 4:
-		return &call{Input: "echo $((2 + 3))\n"}
+		return &call{"I make room first.", "exec_command", `{"cmd": "rm -rf old"}`}
+	case turn == 3 && strings.Contains(last, "a person said no"):
+		return &call{"Then not. I try it in a shell.", "exec_command", `{"cmd": "sh", "tty": true, "yield_time_ms": 250}`}
+	case turn == 4 && strings.Contains(last, "session ID"):
+		id := strings.Fields(last[strings.Index(last, "session ID"):])[2]
+		return &call{"", "write_stdin", `{"session_id": ` + id + `, "chars": "echo $((2 + 3))\n"}`}
 	case turn == 5 && strings.Contains(last, "5"):
-		return &call{Say: "It has to be a plus.", Script: "sed -i.old 's/ - / + /' add.sh && sh test.sh"}
+		return &call{"It has to be a plus.", "exec_command", `{"cmd": "sed -i.old 's/ - / + /' add.sh && sh test.sh"}`}
 	default:
 		return nil
 	}
@@ -72,7 +73,8 @@ func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rt.Shutdown(context.WithoutCancel(ctx))) }()
-	session, err := rt.OpenSession(execbus.SessionOptions{Dir: dir, Approver: person})
+	options := execbus.SessionOptions{Dir: dir, Approver: person}
+	session, err := rt.OpenSession(options)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,11 @@ func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (
 	if err != nil {
 		return nil, err
 	}
-	a := agent{session: session}
+	offer := tools.Options{Session: options}
+	for _, tool := range tools.List(offer) { // a real model gets the descriptions and the schemas, too
+		fmt.Fprintln(out, "offered:", tool.Name)
+	}
+	set := tools.New(session, offer)
 	last := ""
 	for turn := 0; ; turn++ {
 		next := m(turn, last)
@@ -90,7 +96,7 @@ func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (
 		if next.Say != "" {
 			fmt.Fprintln(out, "model:", next.Say)
 		}
-		if last, err = a.do(ctx, *next); err != nil {
+		if last, err = do(ctx, set, *next); err != nil {
 			return conversation, err
 		}
 		conversation = append(conversation, last)
@@ -101,35 +107,16 @@ func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (
 	return conversation, err
 }
 
-// agent does what a model wants.
-type agent struct {
-	session *execbus.Session
-	shell   messages.ProcessID // for input
-}
-
-// do answers a call with text for the model. An error that the model can do something about is text, too.
-func (a *agent) do(ctx context.Context, c call) (string, error) {
-	var result *messages.Result
-	var err error
-	if c.Input != "" {
-		result, err = a.session.Write(ctx, messages.WriteStdin{Process: a.shell, Bytes: []byte(c.Input), Yield: new(time.Second)})
-	} else {
-		result, err = a.session.Exec(ctx, messages.ExecCommand{Script: c.Script, TTY: c.TTY, Yield: new(2 * time.Second)})
-	}
+// do makes a call and returns the text for the model. An error that the model can do something about is text, too.
+func do(ctx context.Context, set *tools.Set, c call) (string, error) {
+	answer := set.Begin(ctx, tools.Request{Name: c.Tool, Arguments: json.RawMessage(c.Arguments)}).Answer()
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case errors.Is(err, messages.ErrAborted):
-		return "", fmt.Errorf("the person wants to stop: %w", err)
-	case errors.Is(err, messages.ErrRejected):
-		return "That was not allowed: " + err.Error(), nil
-	case err != nil:
-		return err.Error(), nil
+	case answer.Err != nil && answer.Err.Code == messages.ErrAborted:
+		return "", fmt.Errorf("the person wants to stop: %w", answer.Err)
 	}
-	if result.Running {
-		a.shell = result.Process
-	}
-	return result.Text(), nil
+	return answer.Text, nil
 }
 
 // watch shows a person the output of the commands as it comes. It returns a function that waits until all of it is shown.

@@ -44,7 +44,7 @@ func TestTheAgentRepairs(t *testing.T) {
 			t.Errorf("the model was told %q, without %q", conversation[i], fact)
 		}
 	}
-	for _, fact := range []string{"q1: may this run", "rm -rf old", "terminated by session", "model: Done."} {
+	for _, fact := range []string{"offered: exec_command", "q1: may this run", "rm -rf old", "terminated by session", "model: Done."} {
 		if !strings.Contains(out.String(), fact) {
 			t.Errorf("the person does not see %q in\n%s", fact, out.String())
 		}
@@ -70,7 +70,7 @@ func TestACancelledTurn(t *testing.T) {
 	var out screen
 	m := func(turn int, _ string) *call {
 		cancel()
-		return &call{Script: "sleep 1000"}
+		return &call{"", "exec_command", `{"cmd": "sleep 1000"}`}
 	}
 	if _, err := run(ctx, &out, &person{}, m); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 func TestOutputArrivesAsItIs(t *testing.T) {
@@ -72,7 +73,7 @@ func (h *host) readsBack(id messages.ProcessID, want []byte) {
 	if !bytes.HasPrefix(want, head) || !bytes.HasSuffix(want, tail) || int64(len(result.Output))+result.Omitted != int64(len(want)) {
 		h.t.Errorf("polled %d bytes and %d omitted, of %d", len(result.Output), result.Omitted, len(want))
 	}
-	if text := result.Text(); strings.ToValidUTF8(text, "") != text {
+	if text := tools.Text(result); strings.ToValidUTF8(text, "") != text {
 		h.t.Error("the text for the model is not UTF-8")
 	}
 }
