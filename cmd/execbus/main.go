@@ -1,6 +1,7 @@
 // Command execbus is execbus on the command line.
 //
 //	execbus mcp                                               serve the tools to clients of the Model Context Protocol
+//	execbus serve                                             run processes for other programs and other machines
 //	execbus run --sandbox read-only -- ls                     run one command in a sandbox
 //	execbus doctor                                            show what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
@@ -36,6 +37,7 @@ type subcommand struct {
 // commands holds all commands, in the order of the help.
 var commands = []subcommand{
 	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
+	{"serve", "run processes for other programs and other machines", serve},
 	{"run", "run one command in a sandbox", runCommand},
 	{"doctor", "show what can be enforced on this machine, and what to change", doctor},
 	{"policy check", "show which rule decides about a command, and why", policyCheck},

@@ -41,12 +41,14 @@ type config struct {
 	noLoginShell, hideShell, detach, withOwner bool
 	http, tokenFile                            string
 	noAuth                                     bool
+	listen, tlsCert, tlsKey, clientCA          string
+	fileRoots                                  []string
 }
 
 // settings names all settings there are, in the order of the help.
 var settings = []setting{
-	{name: "dir", commands: "mcp", value: "DIR", path: true, initial: "the current directory",
-		meaning: "where commands run that name no other directory", set: one(func(c *config, s string) error { c.dir = s; return nil })},
+	{name: "dir", commands: "mcp serve", value: "DIR", path: true, initial: "the current directory",
+		meaning: "where commands run that name no other directory; for serve, which they always name, only the workspace of --sandbox", set: one(func(c *config, s string) error { c.dir = s; return nil })},
 	{name: "cd", commands: "run", value: "DIR", path: true, once: true, initial: "the current directory",
 		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
 	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
@@ -55,16 +57,16 @@ var settings = []setting{
 			c.approval, err = messages.ParseApprovalPolicy(s)
 			return err
 		})},
-	{name: "sandbox", commands: "mcp run", value: "POLICY", initial: "workspace-write for run, danger-full-access for mcp",
+	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for run, danger-full-access for the others",
 		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.sandbox, err = messages.ParseSandboxPolicy(s)
 			return err
 		})},
-	{name: "network", commands: "mcp run", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
-	{name: "writable", commands: "mcp run", value: "DIR", several: true, path: true, meaning: "let commands under workspace-write write below another directory",
+	{name: "network", commands: "mcp run serve", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
+	{name: "writable", commands: "mcp run serve", value: "DIR", several: true, path: true, meaning: "let commands under workspace-write write below another directory",
 		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
-	{name: "assurance", commands: "mcp run", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
+	{name: "assurance", commands: "mcp run serve", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
 		meaning: "the least to accept of the sandbox: isolated, confined or none",
 		set: one(func(c *config, s string) error {
 			c.assurance = messages.Assurance(s)
@@ -94,11 +96,25 @@ var settings = []setting{
 	{name: "http", commands: "mcp", value: "ADDRESS",
 		meaning: "serve over HTTP at an address such as 127.0.0.1:8123; port 0 takes a free one. The URL is the first line of standard output",
 		set:     one(func(c *config, s string) error { c.http = s; return nil })},
-	{name: "token-file", commands: "mcp", value: "FILE", path: true, initial: "a token is made, and is the second line of standard output",
-		meaning: `a file with the token that each request over HTTP must send as "Authorization: Bearer TOKEN"`,
+	{name: "token-file", commands: "mcp serve", value: "FILE", path: true,
+		initial: "a token is made and printed: by mcp as the second line of standard output, by serve in the URL",
+		meaning: `a file with the token that clients over TCP must send as "Authorization: Bearer TOKEN"`,
 		set:     one(func(c *config, s string) error { c.tokenFile = s; return nil })},
-	{name: "no-auth", commands: "mcp", meaning: "over HTTP, let in everybody who can reach the address, which must be a loopback address",
+	{name: "no-auth", commands: "mcp serve", meaning: "over TCP, let in everybody who can reach the address, which must be a loopback address",
 		set: yes(func(c *config) *bool { return &c.noAuth })},
+	{name: "listen", commands: "serve", value: "URL", initial: "ws://127.0.0.1:0",
+		meaning: "ws://IP:PORT, where port 0 takes a free one; unix:///PATH; or stdio",
+		set:     one(func(c *config, s string) error { c.listen = s; return nil })},
+	{name: "tls-cert", commands: "serve", value: "FILE", path: true, meaning: "the server's certificate in PEM, to serve wss",
+		set: one(func(c *config, s string) error { c.tlsCert = s; return nil })},
+	{name: "tls-key", commands: "serve", value: "FILE", path: true, meaning: "the key of that certificate",
+		set: one(func(c *config, s string) error { c.tlsKey = s; return nil })},
+	{name: "client-ca", commands: "serve", value: "FILE", path: true,
+		meaning: "authorities in PEM: let in clients with a certificate of one of them; they need a token only if there is --token-file",
+		set:     one(func(c *config, s string) error { c.clientCA = s; return nil })},
+	{name: "file-root", commands: "serve", value: "DIR", several: true, path: true, initial: "everywhere, and with --sandbox nowhere",
+		meaning: "a directory below which clients may read and write files by the protocol's own methods; commands are not bound by it",
+		set:     func(c *config, dirs []string) error { c.fileRoots = dirs; return nil }},
 }
 
 func (s setting) key() string      { return strings.ReplaceAll(s.name, "-", "_") }

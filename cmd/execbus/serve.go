@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+func serveUsage() string {
+	return `Usage:
+  execbus serve [--listen ws://IP:PORT] [SETTING]...   serve clients over websockets; the URL is the first line of standard output
+  execbus serve --listen unix:///PATH [SETTING]...     serve clients of the same user over a unix socket
+  execbus serve --listen stdio [SETTING]...            serve one client on standard input and output
+
+Runs processes for other programs and other machines, by the exec-server protocol. Package execserver explains the protocol, and
+has a client in Go. Clients decide what is run, and ask for approvals where they want them. A client of a socket may
+disconnect and come back; what it has started is ended if it does not within 30 s. GET /readyz beside the websockets is answered
+with 200.
+
+` + settingsHelp("serve") + `
+Exit codes: 0 when the client of standard input has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong
+usage or settings. Every process of a client has then been ended.
+
+Examples:
+  execbus serve
+  execbus serve --listen ws://0.0.0.0:7000 --token-file ~/.execbus-token --tls-cert server.pem --tls-key server.key
+  execbus serve --listen ws://0.0.0.0:7000 --tls-cert server.pem --tls-key server.key --client-ca clients.pem
+  execbus serve --listen unix:///run/user/1000/execbus --sandbox workspace-write --dir ~/project
+  ssh build.example execbus serve --listen stdio
+`
+}
+
+// serve runs "serve".
+func serve(args []string, std streams) int {
+	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, listen: execserver.DefaultListen}
+	rest, code, done := configure("serve", serveUsage(), c, args, std)
+	if done {
+		return code
+	}
+	tcp := strings.HasPrefix(c.listen, "ws:")
+	switch {
+	case len(rest) > 0:
+		return misused(std, fmt.Sprintf("serve takes no argument, and %q is one", rest[0]), serveUsage())
+	case !tcp && (c.tokenFile != "" || c.noAuth || c.tlsCert != "" || c.tlsKey != "" || c.clientCA != ""):
+		return misused(std, "--token-file, --no-auth, --tls-cert, --tls-key and --client-ca go with --listen ws://…", serveUsage())
+	case c.noAuth && (c.tokenFile != "" || c.clientCA != ""):
+		return misused(std, "--no-auth contradicts --token-file and --client-ca", serveUsage())
+	case (c.tlsCert == "") != (c.tlsKey == "") || c.clientCA != "" && c.tlsCert == "":
+		return misused(std, "--tls-cert and --tls-key go together, and --client-ca with them", serveUsage())
+	}
+	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := c.serve(ctx, std); err != nil {
+		return failed(std, err)
+	}
+	return 0
+}
+
+// serve serves until the only client has gone or ctx has ended, and ends everything.
+func (c *config) serve(ctx context.Context, std streams) error {
+	spawner, err := sandbox.New(sandbox.Options{Notice: func(text string) { fmt.Fprintln(std.err, "execbus:", text) }})
+	if err != nil {
+		return err
+	}
+	err = c.serveWith(ctx, spawner, std)
+	return errors.Join(err, spawner.Close())
+}
+
+func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std streams) error {
+	options := execserver.Options{Roots: c.fileRoots}
+	if c.sandbox.Type != messages.SandboxDangerFullAccess {
+		options.Confinement = &ptyio.Confinement{Policy: c.sandbox, Dir: c.dir, TempDir: os.Getenv("TMPDIR"), Least: c.assurance}
+		if c.dir == "" {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			options.Confinement.Dir = dir
+		}
+	}
+	server, err := execserver.NewServer(spawner, options)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if c.listen == "stdio" || c.listen == "stdio://" {
+		return server.ServeStream(ctx, std.in, std.out)
+	}
+	return c.serveSocket(ctx, server, std)
+}
+
+func (c *config) serveSocket(ctx context.Context, server *execserver.Server, std streams) error {
+	var options execserver.ListenOptions
+	if strings.HasPrefix(c.listen, "ws:") {
+		var err error
+		if options, err = c.listenOptions(); err != nil {
+			return err
+		}
+	}
+	listener, err := server.Listen(c.listen, options)
+	if err != nil {
+		return err
+	}
+	location := listener.URL()
+	if options.Token != "" && c.tokenFile == "" {
+		location += "/?token=" + url.QueryEscape(options.Token)
+	}
+	if _, err := fmt.Fprintln(std.out, location); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return listener.Serve(ctx)
+}
+
+// listenOptions says who is let in over TCP: clients with the token, and with --client-ca clients with a certificate.
+func (c *config) listenOptions() (options execserver.ListenOptions, err error) {
+	if c.tokenFile != "" || c.clientCA == "" {
+		if options.Token, err = c.token(); err != nil {
+			return options, err
+		}
+	}
+	if c.tlsCert == "" {
+		return options, nil
+	}
+	own, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey)
+	if err != nil {
+		return options, err
+	}
+	options.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
+	if c.clientCA == "" {
+		return options, nil
+	}
+	text, err := os.ReadFile(c.clientCA)
+	if err != nil {
+		return options, err
+	}
+	options.TLS.ClientCAs, options.TLS.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !options.TLS.ClientCAs.AppendCertsFromPEM(text) {
+		return options, fmt.Errorf("%s does not contain a certificate", c.clientCA)
+	}
+	return options, nil
+}

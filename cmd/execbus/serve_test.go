@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// call sends a request to a server on standard input and output and returns its answer.
+func (r *running) call(id, method, params string) string {
+	r.t.Helper()
+	r.send(`{"id":` + id + `,"method":"` + method + `","params":` + params + `}`)
+	for {
+		line := r.line()
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.ID == nil && !strings.HasPrefix(m.Method, "process/") {
+			r.t.Fatalf("%q is not the protocol", line)
+		}
+		if string(m.ID) == id {
+			return line
+		}
+	}
+}
+
+// remoteSleeper starts a process that ignores SIGTERM, and returns its pid.
+func (r *running) remoteSleeper() int {
+	r.t.Helper()
+	file := filepath.Join(r.t.TempDir(), "pid")
+	r.call("1", "initialize", `{"clientName":"test"}`)
+	r.send(`{"method":"initialized"}`)
+	r.call("2", "process/start", `{"processId":"p","argv":["/bin/sh","-c","trap '' TERM; echo $$ > `+file+`; while :; do sleep 0.1; done"],"cwd":"/","env":{"PATH":"/usr/bin:/bin"},"tty":false}`)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if content, _ := os.ReadFile(file); strings.HasSuffix(string(content), "\n") {
+			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	r.t.Fatal("the command does not run")
+	return 0
+}
+
+func TestServeEndsWithItsInputOrASignalAndLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(r *running) error{
+		"input":  func(r *running) error { return r.in.Close() },
+		"ctrl-c": func(r *running) error { return r.c.Process.Signal(syscall.SIGINT) },
+		"term":   func(r *running) error { return r.c.Process.Signal(syscall.SIGTERM) },
+		"hup":    func(r *running) error { return r.c.Process.Signal(syscall.SIGHUP) },
+	} {
+		r := launch(t, "serve", "--listen", "stdio")
+		pid := r.remoteSleeper()
+		if err := end(r); err != nil {
+			t.Fatal(err)
+		}
+		if code := r.wait(); code != 0 || r.errors.String() != "" {
+			t.Errorf("%s: exit code %d, %s", name, code, r.errors.String())
+		}
+		if alive(pid) {
+			t.Errorf("%s: the process is left", name)
+		}
+	}
+}
+
+func TestServeOverTCPWantsTheToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		flags  []string
+		bearer string
+		status int // without the URL's own token
+	}{{nil, "", 401}, {[]string{"--listen", "ws://127.0.0.1:0", "--token-file", file}, "secret", 401}, {[]string{"--no-auth"}, "", 426}} {
+		r := launch(t, append([]string{"serve"}, test.flags...)...)
+		whole := strings.Replace(r.line(), "ws://", "http://", 1)
+		base, query, _ := strings.Cut(whole, "/?")
+		if strings.HasPrefix(query, "token=") != (len(test.flags) == 0) || !strings.HasPrefix(base, "http://127.0.0.1:") || strings.HasSuffix(base, ":0") {
+			t.Errorf("%v: the URL is %s", test.flags, whole)
+		}
+		for url, want := range map[string]int{base + "/readyz": 200, base + "/": test.status, whole: 426} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if url == whole && test.bearer != "" {
+				request.Header.Set("Authorization", "Bearer "+test.bearer)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if url == base && whole == base {
+				continue
+			}
+			if response.StatusCode != want {
+				t.Errorf("%v: %s: %d", test.flags, url, response.StatusCode)
+			}
+		}
+		if err := r.c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := r.wait(); code != 0 {
+			t.Errorf("exit code %d, %s", code, r.errors.String())
+		}
+	}
+}
+
+func TestServeOnASocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	r := launch(t, "serve", "--listen", "unix://"+path)
+	if url := r.line(); url != "unix://"+path {
+		t.Errorf("the URL is %s", url)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(`{"id":"x","method":"initialize","params":{"clientName":"test"}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 100)
+	if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), `{"id":"x","result":{"sessionId":"`) {
+		t.Errorf("got %s, %v", answer[:n], err)
+	}
+	if err := r.c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.wait(); code != 0 {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
+func TestServeIsMisused(t *testing.T) {
+	for _, test := range []struct {
+		line, says string
+		code       int
+	}{
+		{"serve now", `"now"`, exitMisused},
+		{"serve --lisen stdio", "did you mean --listen?", exitMisused},
+		{"serve --listen stdio --no-auth", "--listen ws://", exitMisused},
+		{"serve --listen unix:///tmp/x --token-file x", "--listen ws://", exitMisused},
+		{"serve --no-auth --token-file x", "contradicts", exitMisused},
+		{"serve --tls-cert x", "go together", exitMisused},
+		{"serve --client-ca x", "go together", exitMisused},
+		{"serve --sandbox everything", "everything", exitMisused},
+		{"serve --listen http://127.0.0.1:0", "ws://IP:PORT", exitFailed},
+		{"serve --listen ws://localhost:0", "ws://IP:PORT", exitFailed},
+		{"serve --listen ws://0.0.0.0:0 --no-auth", "loopback", exitFailed},
+		{"serve --token-file /does/not/exist", "no such file", exitFailed},
+		{"serve --tls-cert /does/not/exist --tls-key x", "no such file", exitFailed},
+		{"serve --file-root /does/not/exist", "no such file", exitFailed},
+	} {
+		out, errors, code := program(t, strings.Fields(test.line)...)
+		if code != test.code || out != "" || !strings.Contains(errors, test.says) {
+			t.Errorf("%s: exit code %d, %q, %s", test.line, code, out, errors)
+		}
+	}
+}
