@@ -1,4 +1,4 @@
-// Command agent is an agent without a model: a list of answers takes its place. It shows what a host does with execbus in a
+// Command agent is an agent without a model: a list of answers takes its place. It shows how a host uses execbus in a
 // turn. It offers the tools of package tools, makes the calls that come back, gives the model their texts, asks a person, and
 // leaves nothing behind at the end.
 //
@@ -29,18 +29,18 @@ func main() {
 	}
 }
 
-// call is what a model asks for: a tool with its arguments in JSON.
+// call is a request of the model: a tool with its arguments in JSON.
 type call struct {
 	Say       string // to the person
 	Tool      string
 	Arguments string
 }
 
-// model answers with the next call, or nil when it is done. A real one is asked over the network and sees the whole
-// conversation and the schemas of the tools; here the text of the last answer is enough.
+// model answers with the next call, or nil when it is done. A host would ask a real model over the network, with the whole
+// conversation and the schemas of the tools. Here the text of the last answer is enough.
 type model func(turn int, last string) *call
 
-// repair is a model that knows what is wrong.
+// repair is a model that already knows the error.
 func repair(turn int, last string) *call {
 	switch {
 	case turn == 0:
@@ -61,7 +61,7 @@ func repair(turn int, last string) *call {
 	}
 }
 
-// run has a model work in a directory of its own, and returns the conversation.
+// run lets a model work in a directory of its own, and returns the conversation.
 func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (conversation []string, err error) {
 	dir, err := broken()
 	if err != nil {
@@ -101,13 +101,13 @@ func run(ctx context.Context, out io.Writer, person execbus.Approver, m model) (
 		}
 		conversation = append(conversation, last)
 	}
-	err = session.Close(ctx) // also the shell that still runs
+	err = session.Close(ctx) // this also ends the shell, which still runs
 	watched()
 	fmt.Fprintln(out, "model: Done.")
 	return conversation, err
 }
 
-// do makes a call and returns the text for the model. An error that the model can do something about is text, too.
+// do makes a call and returns the text for the model. It turns an error into text if the model can do something about it.
 func do(ctx context.Context, set *tools.Set, c call) (string, error) {
 	answer := set.Begin(ctx, tools.Request{Name: c.Tool, Arguments: json.RawMessage(c.Arguments)}).Answer()
 	switch {
@@ -145,7 +145,7 @@ func watch(session *execbus.Session, out io.Writer) (wait func(), err error) {
 	return func() { events.Close(); <-done }, nil
 }
 
-// broken makes a program that subtracts where it should add, and a test that finds it.
+// broken makes a program that subtracts instead of adding, and a test that finds the error.
 func broken() (string, error) {
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {

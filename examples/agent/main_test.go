@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// screen is what a person sees. Two goroutines write to it.
+// screen is the text that a person sees. Two goroutines write to it.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer

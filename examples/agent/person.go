@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// person is somebody at a terminal. A session puts one question at a time.
+// person is a person at a terminal. A session puts one question at a time.
 type person struct {
 	in  *bufio.Reader
 	out io.Writer
@@ -21,7 +21,7 @@ func (p *person) Approve(_ context.Context, q messages.Question) (messages.Decis
 	switch line, _ := p.in.ReadString('\n'); line {
 	case "y\n":
 		return messages.Decision{Kind: messages.DecisionApproved}, nil
-	case "s\n", "": // nobody is there
+	case "s\n", "": // nobody is at the terminal
 		return messages.Decision{Kind: messages.DecisionAborted}, nil
 	default:
 		return messages.Decision{Kind: messages.DecisionDenied, Rejection: "a person said no"}, nil

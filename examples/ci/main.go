@@ -1,9 +1,10 @@
-// Command ci runs many jobs and keeps what each of them says, byte for byte, in a file of its own. It may be killed at any
-// time and started again: what is done stays, what was half done is done again, and nothing that a job started is left.
+// Command ci runs many jobs and keeps the output of each, byte for byte, in a file of its own. It may be killed at any time
+// and started again: finished jobs stay finished, unfinished ones are run again, and no process of a job is left.
 //
 //	ci -out DIR [-jobs 500] [-parallel 8] SCRIPT
 //
-// SCRIPT is run by sh once for each job, with the number in JOB. The artifact is DIR/N.log; DIR/N.status has how the job ended.
+// SCRIPT is run by sh once for each job, with the number in JOB. The artifact is DIR/N.log; DIR/N.status says how the job
+// ended.
 package main
 
 import (
@@ -49,10 +50,10 @@ type runner struct {
 	jobs, parallel int
 
 	session *execbus.Session
-	before  int // jobs that an earlier run has done
+	before  int // jobs that an earlier run has finished
 }
 
-// run runs the jobs that no earlier run has done, and returns how many those were.
+// run runs the jobs that no earlier run has finished, and returns how many these were.
 func (r *runner) run(ctx context.Context) (done int, err error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return 0, err
@@ -97,12 +98,12 @@ func (r *runner) run(ctx context.Context) (done int, err error) {
 	return done, errors.Join(err, ctx.Err())
 }
 
-// file is where something about a job is.
+// file returns the name of a file about a job.
 func (r *runner) file(n int, what string) string {
 	return filepath.Join(r.out, strconv.Itoa(n)+"."+what)
 }
 
-// isDone says whether a job is done: its status is written last.
+// isDone reports whether a job is finished: its status is written last.
 func (r *runner) isDone(n int) bool {
 	_, err := os.Stat(r.file(n, "status"))
 	return err == nil
@@ -117,7 +118,7 @@ func (r *runner) count() (done int) {
 	return done
 }
 
-// job runs one job. Its artifact takes its name when it is complete, and its status after that.
+// job runs one job. Its artifact gets its name when it is complete, and its status after that.
 func (r *runner) job(ctx context.Context, n int) error {
 	half := r.file(n, "half")
 	file, err := os.Create(half)
@@ -142,7 +143,8 @@ func (r *runner) job(ctx context.Context, n int) error {
 	return os.Rename(half, r.file(n, "status"))
 }
 
-// record writes all that a job says. The subscription is lossless: a job waits for a slow disk, and nothing is dropped.
+// record writes the whole output of a job to a file. The subscription is lossless: a job waits for a slow disk, and nothing
+// is dropped.
 func (r *runner) record(ctx context.Context, n int, file *os.File) (messages.ExitStatus, error) {
 	none := messages.StatusNone()
 	call := messages.CallID("job " + strconv.Itoa(n))

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 const jobs = 500
 
-// script says something else in each job; every 50th says 3 MiB, on both streams, and leaves a daemon behind.
+// script has different output in each job. Every 50th job writes 3 MiB, to both streams, and leaves a daemon behind.
 const script = `
 if [ $((JOB % 50)) = 0 ]; then
 	(setsid sleep 1000 &)

@@ -1,5 +1,5 @@
-// Command watch runs a command when files below the working directory are created or written. What a command has begun is
-// over before the next one runs: its daemons have ended, and all that it said has been passed on.
+// Command watch runs a command when files below the working directory are created or written. Before the next run,
+// everything of the last one is over: its daemons have ended, and its output has been passed on.
 //
 //	watch [-r REGEX] [-s] COMMAND [ARGUMENT]...
 //
@@ -29,7 +29,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// batch is how long no file must have changed before the command runs: one save makes several changes. Tests need longer.
+// batch is how long no file may change before a run: one save makes several changes. Tests need longer.
 var batch = 200 * time.Millisecond
 
 func main() {
@@ -47,7 +47,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends this program, and with it the command, at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends this program at once, and the warden ends the command
 	if err := w.run(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -60,7 +60,7 @@ type watcher struct {
 	argv    []string
 	session *execbus.Session
 	changes *fsnotify.Watcher
-	changed []string // the files that wait for a run, each once: no more than there are
+	changed []string // the files that wait for a run, each once, so there are no more of them than files
 }
 
 // command is one run of the command.
@@ -113,7 +113,7 @@ func (w *watcher) loop(ctx context.Context) error {
 		case <-quiet.C:
 		}
 		if len(w.changed) == 0 || current.done != nil && !w.service {
-			continue // the end of the command comes by here
+			continue // the loop also gets here when the command has ended
 		}
 		w.stop(current)
 		current = w.start(w.changed[0])
@@ -121,7 +121,7 @@ func (w *watcher) loop(ctx context.Context) error {
 	}
 }
 
-// note remembers a change, if the command is to run for it, and says whether any waits.
+// note remembers a change if the command has to run for it, and reports whether any change waits.
 func (w *watcher) note(change fsnotify.Event) bool {
 	if !change.Has(fsnotify.Create) && !change.Has(fsnotify.Write) {
 		return false
@@ -134,7 +134,7 @@ func (w *watcher) note(change fsnotify.Event) bool {
 	return len(w.changed) > 0
 }
 
-// add watches a directory and all below it. In a new one there may be files already.
+// add watches a directory and all directories below it. A new one may already have files.
 func (w *watcher) add(dir string, isNew bool) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -157,7 +157,7 @@ func ignored(path string) bool {
 	return strings.HasPrefix(filepath.Base(path), ".") || strings.HasSuffix(path, "~")
 }
 
-// file notes a file. A command that does not name it runs once for any number of files.
+// file remembers a file. A command that does not name the file runs once for any number of files.
 func (w *watcher) file(path string) {
 	path = filepath.Clean(path)
 	one := len(w.changed) > 0 && (w.service || !strings.Contains(strings.Join(w.argv, "\x00"), "{}"))
@@ -166,7 +166,7 @@ func (w *watcher) file(path string) {
 	}
 }
 
-// start begins a run. The command waits for a slow reader of its output, and nothing is dropped.
+// start begins a run. If its output is read slowly, the command waits, and nothing is dropped.
 func (w *watcher) start(file string) command {
 	argv := strings.Split(strings.ReplaceAll(strings.Join(w.argv, "\x00"), "{}", file), "\x00")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -177,7 +177,7 @@ func (w *watcher) start(file string) command {
 			execbus.Streams{Stdout: os.Stdout, Stderr: os.Stderr})
 		switch {
 		case ctx.Err() != nil: // stopped
-		case err != nil: // such as a program that is not found: the next change may help
+		case err != nil: // an error such as a missing program, which the next change may fix
 			log.Print(err)
 		case result.Status != messages.StatusExited(0):
 			log.Print(result.Status)
@@ -186,7 +186,7 @@ func (w *watcher) start(file string) command {
 	return c
 }
 
-// stop ends a run: SIGTERM, 10 s later SIGKILL, for all that it has begun. The cancellation is for one that has not begun.
+// stop ends a run: SIGTERM and 10 s later SIGKILL, for all its processes. It also cancels a start that is not complete.
 func (w *watcher) stop(c command) {
 	if c.done != nil {
 		running, _ := w.session.List(context.Background())

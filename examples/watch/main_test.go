@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// roleVariable makes this test binary the program, and batchVariable is how long it waits for further changes.
+// roleVariable makes this test binary the program. batchVariable is how long the program waits for further changes.
 const (
 	roleVariable  = "EXECBUS_EXAMPLE_ROLE"
 	batchVariable = "EXECBUS_EXAMPLE_BATCH"
@@ -30,14 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lines is how many lines a command says: more than a pipe holds.
+// lines is how many lines a command prints: more than a pipe holds.
 const lines = 50000
 
-// host is the program at work.
+// host is the running program.
 type host struct {
 	*testing.T
 	command *exec.Cmd
-	dir     string // what it watches
+	dir     string // the watched directory
 	state   string // where the commands write
 }
 
@@ -93,7 +93,7 @@ func (h *host) change(name string) {
 	}
 }
 
-// stop ends the host, and sees that it says so and leaves nothing.
+// stop ends the host. The host must say so, and leave nothing behind.
 func (h *host) stop(sig syscall.Signal) {
 	h.Helper()
 	if err := h.command.Process.Signal(sig); err != nil {
@@ -105,7 +105,7 @@ func (h *host) stop(sig syscall.Signal) {
 	h.until("nothing is left", func() bool { return len(h.marked("")) == 0 })
 }
 
-// marked are the processes below this host whose command line has a word in it.
+// marked returns the processes below this host that have a word on their command line.
 func (h *host) marked(word string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
@@ -118,7 +118,7 @@ func (h *host) marked(word string) (found []string) {
 	return found
 }
 
-// numbered is what seq says.
+// numbered is the output of seq.
 func numbered(times int) string {
 	var one strings.Builder
 	for n := range lines {
@@ -133,7 +133,7 @@ func TestEveryLineArrives(t *testing.T) {
 	h.change("a.go")
 	h.change(".hidden.txt")
 	h.change("a.txt~")
-	whole := filepath.Join(h.state, "new") // a directory that comes with what is in it
+	whole := filepath.Join(h.state, "new") // a directory that already has files when it appears
 	if err := errors.Join(os.MkdirAll(filepath.Join(whole, "deep"), 0o755), os.WriteFile(filepath.Join(whole, "deep", "b.txt"), nil, 0o600),
 		os.Rename(whole, filepath.Join(h.dir, "new"))); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestABurstIsOneRun(t *testing.T) {
 	}
 }
 
-// A change does not stop a command that is no service: it runs once more afterwards.
+// A change does not stop a command that is not a service. The command runs once more afterwards.
 func TestAChangeDuringARun(t *testing.T) {
 	h := watch(t, "sh", "-c", "echo begun; sleep 1; echo ended")
 	h.change("first")
@@ -178,7 +178,7 @@ func TestAChangeDuringARun(t *testing.T) {
 	}
 }
 
-// A service that is restarted is heard to its end, and takes its daemons with it.
+// The output of a service that is restarted arrives to its end, and its daemons end with it.
 func TestAServiceIsRestarted(t *testing.T) {
 	script := fmt.Sprintf(`trap 'seq %d; exit' TERM; setsid sh -c 'echo >>$STATE/begun; exec sleep 1000' & while :; do sleep 0.05; done`, lines)
 	h := watch(t, "-s", "sh", "-c", script)

@@ -17,7 +17,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// patience bounds every wait of the tests; nothing takes nearly as long.
+// patience bounds every wait of the tests. No wait normally takes nearly as long.
 const patience = 30 * time.Second
 
 // browser is a headless Chromium, driven by its DevTools protocol.
@@ -31,7 +31,7 @@ type browser struct {
 
 var devTools = regexp.MustCompile(`DevTools listening on (ws://\S+)`)
 
-// openBrowser starts Chromium. Where it is not installed, or does not start, the test is skipped.
+// openBrowser starts Chromium. The test is skipped if it is not installed or does not start.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -229,7 +229,7 @@ func (p *page) types(text string) {
 	p.run("term.input(" + string(quoted) + ")")
 }
 
-// picture keeps what a failed test's page looked like.
+// picture saves a picture of the page if the test fails.
 func (p *page) picture(name string) {
 	var shot struct{ Data []byte }
 	if p.b.command(p.session, "Page.captureScreenshot", nil, &shot) == nil && os.Getenv("EXECBUS_PICTURES") != "" {

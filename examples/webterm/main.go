@@ -1,9 +1,9 @@
 // Command webterm shows one program in any number of browsers. Each viewer reads the output at its own speed, from the
-// beginning: a late one sees what the others see, and a slow one delays nobody.
+// beginning. So a late viewer sees what the others see, and a slow one delays nobody.
 //
 //	webterm [-listen 127.0.0.1:8080] [COMMAND [ARGUMENT]...]
 //
-// Everybody who can open the page types into the program: listen on the loopback only, or put a login in front.
+// Anyone who can open the page can type into the program. Listen on the loopback only, or put a login in front.
 package main
 
 import (

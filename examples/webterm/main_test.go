@@ -154,7 +154,7 @@ func TestVimSeenByTwoAndALateOne(t *testing.T) {
 	}
 }
 
-// 1 MiB is pasted into a program that takes keys raw, and that begins late.
+// 1 MiB is pasted into a program that takes keys raw, and that starts to read late.
 func TestALargePaste(t *testing.T) {
 	b := openBrowser(t)
 	dir := t.TempDir()
@@ -175,7 +175,7 @@ func TestALargePaste(t *testing.T) {
 	}
 }
 
-// A viewer that reads nothing delays neither the program nor the others, and learns later what it has missed.
+// A viewer that reads nothing delays neither the program nor other viewers, and learns later how much it missed.
 func TestASlowViewer(t *testing.T) {
 	address := host(t, "sh", "-c", `read go; head -c 30000000 /dev/zero | tr '\0' x; echo; echo the end; read more`)
 	slow, quick := dial(t, address), dial(t, address)

@@ -32,7 +32,7 @@ func TestOutputArrivesAsItIs(t *testing.T) {
 				h := open(t, execbus.Options{})
 				want := bytesOf()
 				command := h.role(tty, "junk", name)
-				if tty { // the terminal must not change what it shows
+				if tty { // the terminal must not change the output
 					command.Argv = append([]string{"bash", "-c", `stty -opost; exec "$@"`, "bash"}, command.Argv...)
 				}
 				p := h.run(command, false)
@@ -50,7 +50,7 @@ func TestOutputArrivesAsItIs(t *testing.T) {
 	}
 }
 
-// readsBack reads all that is retained of an output, and polls it as a model does.
+// readsBack reads all retained output, and polls it as a model does.
 func (h *host) readsBack(id messages.ProcessID, want []byte) {
 	h.t.Helper()
 	first := int64(0)
@@ -78,7 +78,7 @@ func (h *host) readsBack(id messages.ProcessID, want []byte) {
 	}
 }
 
-// gibibyte is what floods write in full.
+// gibibyte is the size of a flood in the full run.
 const gibibyte = 1 << 30
 
 func TestFloodForASubscriberThatNeverReads(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFloodForASubscriberThatNeverReads(t *testing.T) {
 				t.Errorf("%s, %d bytes of %d", ended.String(), ended.Total, size)
 			}
 			grown := heapNow() - heap
-			if grown > 24<<20 { // unread, log and transcript, and the subscriber's queue
+			if grown > 24<<20 { // the unread output, the log, the transcript and the subscriber's queue
 				t.Errorf("the heap has grown by %d MiB", grown>>20)
 			}
 			got, lost := int64(0), int64(0)
@@ -161,7 +161,7 @@ func TestFloodForALosslessSubscriberThatNeverReads(t *testing.T) {
 				if now > 2<<20 {
 					t.Errorf("it wrote %d bytes that nobody has read", now)
 				}
-				// It dies at once; that it has ended is not said before its last output was taken.
+				// The leader dies at once, but its end is not reported before its last output was taken.
 				ending := make(chan error, 1)
 				go func() {
 					switch how {
@@ -197,8 +197,8 @@ func TestInputThatIsNeverRead(t *testing.T) {
 		name     string
 		tty      bool
 		script   string
-		code     messages.ErrorCode // of the error, where nothing was taken at all; or of InputErr
-		min, max int                // of what was taken
+		code     messages.ErrorCode // of the error, if nothing was taken at all; or of InputErr
+		min, max int                // bytes that were taken
 	}{
 		{"pipe", false, `echo up; sleep $1`, messages.ErrInputNotTaken, 4096, 1 << 20},
 		{"raw terminal", true, `stty raw -echo; echo up; sleep $1`, messages.ErrInputNotTaken, 1, 1 << 18},
@@ -232,7 +232,7 @@ func TestInputThatIsNeverRead(t *testing.T) {
 	}
 }
 
-// offer writes and says what was taken and why not all of it.
+// offer writes. It returns how many bytes were taken, and why not all of them.
 func (p *program) offer(input []byte, patience time.Duration) (int, messages.ErrorCode) {
 	result, err := p.Write(p.ctx, messages.WriteStdin{Process: p.id, Bytes: input, UntilTaken: true, Patience: new(patience)})
 	if result == nil {
@@ -268,7 +268,7 @@ func TestDeathDuringAWrite(t *testing.T) {
 						}
 						for range writers {
 							code := <-outcomes
-							if !slices.Contains(over, code) && (code != "" || !tty) { // without a reader a terminal takes what it gets
+							if !slices.Contains(over, code) && (code != "" || !tty) { // a terminal without a reader takes its input
 								t.Errorf("a write ended with %q", code)
 							}
 							note(parent{t}, "%q", code)
@@ -288,7 +288,7 @@ func TestDeathDuringAWrite(t *testing.T) {
 	}
 }
 
-// A caller that gives up must get an answer and take nothing with it, whatever the process does.
+// A caller that stops waiting gets an answer and takes no output with it, whatever the process does.
 func TestCallersThatGiveUp(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})

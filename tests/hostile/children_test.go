@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// child is a program that behaves badly, and the end it must have.
+// child is a program that behaves badly, with the end that it must have.
 type child struct {
 	name   string
 	script string   // for bash, with the token as $1 and a file that does not exist yet as $2
@@ -30,8 +30,8 @@ type child struct {
 	status      []messages.ExitStatus
 	descendants int  // how many must have been ended with it, at least
 	hangup      bool // on a terminal the kernel's own SIGHUP may end them first
-	weak        bool // it attacks what all trees rest on: the report need not be airtight, and the neighbour may be hit
-	survives    bool // something must be named that lives until the last command ends
+	weak        bool // it attacks the basis of all trees: the report need not be airtight, and the neighbour may be hit
+	survives    bool // the report must name a survivor, which lives until the last command ends
 }
 
 var (
@@ -103,7 +103,7 @@ func TestChildren(t *testing.T) {
 	for i, c := range badChildren {
 		for j, streams := range []string{"pipes", "pty"} {
 			if c.only != "" && c.only != streams || c.only == "" && !*soak && i%2 == j {
-				continue // a sample has each once
+				continue // a sample runs each case once
 			}
 			if thinned(i) {
 				continue
@@ -113,7 +113,7 @@ func TestChildren(t *testing.T) {
 				if c.root && os.Geteuid() != 0 {
 					skip(t, "needs root")
 				}
-				if c.weak && elsewhere(t) { // at worst it takes the host with it
+				if c.weak && elsewhere(t) { // at worst the host ends with it
 					return
 				}
 				for range sample(8) {
@@ -124,7 +124,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// behave runs one child to its end in a runtime of its own. Another command goes on meanwhile.
+// behave runs one child to its end, in a runtime of its own. Another command keeps running meanwhile.
 func (c child) behave(t *testing.T, tty bool) {
 	t.Run("", func(t *testing.T) {
 		h := open(t, execbus.Options{})
@@ -181,7 +181,7 @@ func (c child) judge(t *testing.T, tty bool, r messages.EndRecord) {
 	}
 }
 
-// runsAgain checks that a new command works. One that is asked for while a warden dies may be refused, and says so.
+// runsAgain checks that a new command works. If the warden is dying, the command may be refused with an error that says so.
 func (h *host) runsAgain(tty bool) {
 	h.t.Helper()
 	var next *program
@@ -198,12 +198,12 @@ func (h *host) runsAgain(tty bool) {
 	}
 }
 
-// parent makes a note in the row of the test that a round belongs to.
+// parent adds notes to the row of the test to which a round belongs.
 type parent struct{ *testing.T }
 
 func (p parent) Name() string { return p.T.Name()[:strings.LastIndexByte(p.T.Name(), '/')] }
 
-// gate is a file that does not exist.
+// gate returns the name of a file that does not exist.
 func (h *host) gate() string { return filepath.Join(h.dir, "gate") }
 
 func (p *program) openGate() {
@@ -230,7 +230,7 @@ func terminateUp(p *program) {
 	p.terminate()
 }
 
-// leave lets the leader exit once the sleeper has left it.
+// leave makes the leader exit after the sleeper has detached.
 func leave(p *program) {
 	eventually(p.t, "the daemon is up", func() bool { return len(sleepers(p.token)) == 1 })
 	p.write("\n")
@@ -258,7 +258,7 @@ func reopen(p *program) {
 	p.awaitOutput("back")
 }
 
-// terminals are the descriptors of a process that are terminals.
+// terminals returns the descriptors of a process that are terminals.
 func terminals(pid int) []string {
 	base := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	entries, _ := os.ReadDir(base)
@@ -271,7 +271,7 @@ func terminals(pid int) []string {
 	return found
 }
 
-// useRaw writes a line longer than a line may be, which a raw terminal takes, and ends an input that has no end.
+// useRaw writes a line that is too long for line mode, which a raw terminal takes. Then it closes an input that has no end.
 func useRaw(p *program) {
 	p.awaitOutput("up")
 	p.write(strings.Repeat("x", 6000))

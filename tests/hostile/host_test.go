@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// host is a runtime with one session, whose cases leave nothing behind.
+// host is a runtime with one session. After a case nothing of it may be left.
 type host struct {
 	*execbus.Session
 	t       testing.TB
@@ -27,17 +27,17 @@ type host struct {
 	dir     string // has the token in its name
 	ctx     context.Context
 	all     *witness
-	lossy   bool // programs do not wait for those who follow them
+	lossy   bool // programs do not wait for their subscribers
 
 	neighbours []*host
 }
 
 var warm sync.Once
 
-// open starts a host, shuts it down after the case, and then looks at what is left.
+// open starts a host. After the case it shuts the host down and checks that nothing is left.
 func open(t testing.TB, options execbus.Options) *host {
 	t.Helper()
-	warm.Do(warmUp) // the first runtime opens what the process keeps, such as the poller's descriptors
+	warm.Do(warmUp) // the first runtime opens descriptors that stay open, such as the poller's
 	had := remember()
 	runtime, err := execbus.Start(options)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *host) session(options execbus.SessionOptions) *execbus.Session {
 	return session
 }
 
-// close shuts the runtime down and checks the story of each process.
+// close shuts the runtime down and checks the events of each process.
 func (h *host) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -91,7 +91,7 @@ func (h *host) close() {
 	}
 }
 
-// neighbour is another session of the same runtime.
+// neighbour opens another session of the same runtime.
 func (h *host) neighbour() *host {
 	h.t.Helper()
 	n := *h
@@ -126,7 +126,7 @@ type witness struct {
 	events  []messages.Event // without output and transcripts
 	output  []byte
 	total   int64
-	slow    int // how many times the usual patience it deserves
+	slow    int // multiplies the usual patience
 	changed chan struct{}
 }
 
@@ -163,7 +163,7 @@ func (w *witness) read() {
 	}
 }
 
-// await waits for a condition, which is called with the lock held.
+// await waits for a condition. It calls the condition with the lock held.
 func (w *witness) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	late := time.NewTimer(time.Duration(max(w.slow, 1)) * patience)
@@ -185,7 +185,8 @@ func (w *witness) await(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// checkStories checks what the events of each process say together: it ended once, at last, and if it began in order.
+// checkStories checks the order of each process's events: it ended once, with the last of them, and if it began, the order
+// is a good one.
 func (w *witness) checkStories(t testing.TB) {
 	t.Helper()
 	stories := map[messages.ProcessID]string{}
@@ -212,7 +213,7 @@ func (w *witness) checkStories(t testing.TB) {
 	}
 }
 
-// goodStories are what may happen to a process whose actor and warden live.
+// goodStories are the orders of events for a process whose actor and warden live.
 var goodStories = []string{
 	"exec_started exec_exited output_closed exec_ended ",
 	"exec_started output_closed exec_exited exec_ended ",
@@ -226,7 +227,7 @@ type program struct {
 	seen *witness
 }
 
-// run starts a command and follows its events; with its output unless blind.
+// run starts a command and follows its events, without the output if blind is set.
 func (h *host) run(command messages.ExecCommand, blind bool) *program {
 	h.t.Helper()
 	p, err := h.try(command, blind)
@@ -254,12 +255,12 @@ func (h *host) try(command messages.ExecCommand, blind bool) (*program, error) {
 	return &program{h, p.ID(), events}, nil
 }
 
-// bash is a command that runs a script with the token as $1.
+// bash makes a command that runs a script with the token as $1.
 func (h *host) bash(tty bool, script string, more ...string) messages.ExecCommand {
 	return messages.ExecCommand{Argv: append([]string{"bash", "-c", script, "bash", h.token}, more...), TTY: tty, OpenStdin: true}
 }
 
-// role is a command that runs this binary in a role.
+// role makes a command that runs this binary in a role.
 func (h *host) role(tty bool, role string, more ...string) messages.ExecCommand {
 	return messages.ExecCommand{Argv: append([]string{self, h.token}, more...), TTY: tty, OpenStdin: true,
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{roleVariable: role}}}
@@ -292,7 +293,7 @@ func (p *program) awaitOutput(text string) {
 
 func (p *program) pid() int { return awaitEvent[messages.ExecStarted](p).PID }
 
-// end waits for the end. What the end claims must then be true.
+// end waits for the end, and checks that its report is true.
 func (p *program) end() messages.ExecEnded {
 	p.t.Helper()
 	ended := awaitEvent[messages.ExecEnded](p)
@@ -317,7 +318,7 @@ func (p *program) terminate() {
 	}
 }
 
-// codeOf is the code of a typed error; none for no error, and "untyped" for another.
+// codeOf returns the code of a typed error, "" for no error, and "untyped" for any other error.
 func codeOf(err error) messages.ErrorCode {
 	if err == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// ofHosts are the programs a host has when it is killed.
+// ofHosts are the programs that a host runs when it is killed.
 var ofHosts = []string{
 	`setsid sleep $1 & sleep $1`,
 	`(setsid sleep $1 &); (cd /; env -i setsid sleep $1 &); sleep $1`,
@@ -35,7 +35,7 @@ var ofHosts = []string{
 	`n=${2:-0}; exec bash -c "$BASH_EXECUTION_STRING" bash $1 $((n+1))`,
 }
 
-// beHost starts all of them and the roles, over and over, and says so, until it is killed.
+// beHost starts all of them and the roles, again and again, and prints how many it has started, until it is killed.
 func beHost() {
 	token, ctx := os.Args[1], context.Background()
 	runtime, err := execbus.Start(execbus.Options{})
@@ -66,12 +66,12 @@ func beHost() {
 	}
 }
 
-// TestHostsThatAreKilled kills hosts at random moments. Whatever they had is gone soon.
+// Hosts are killed at random moments. Their processes are soon gone.
 func TestHostsThatAreKilled(t *testing.T) {
 	ledger.enter(t)
 	limit := 2 * time.Second
 	if !*soak {
-		limit = 6 * time.Second // a busy machine must not fail the sample
+		limit = 6 * time.Second // the sample must not fail on a busy machine
 	}
 	random := rand.New(rand.NewPCG(*seed, 0))
 	var slowest time.Duration
@@ -89,8 +89,8 @@ func TestHostsThatAreKilled(t *testing.T) {
 	note(t, "nothing lives after %d ms, of at most %d processes", slowest.Milliseconds(), most)
 }
 
-// killHost kills a host so long after so many of its commands have started. It returns how long something lived on, and
-// how many lived at the kill.
+// killHost kills a host some time after so many of its commands have started. It returns how long the last process lived on,
+// and how many processes were alive at the kill.
 func killHost(t *testing.T, after int, pause time.Duration) (time.Duration, int) {
 	t.Helper()
 	had := remember()

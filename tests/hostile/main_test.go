@@ -24,7 +24,7 @@ var (
 	seed = flag.Uint64("seed", 1, "of the random moments at which hosts are killed")
 )
 
-// sample is how much of a long list is run.
+// sample returns how much of a long list is run.
 func sample(full int) int {
 	if *soak {
 		return full
@@ -38,7 +38,7 @@ func thinned(i int) bool { return !*soak && i%raceStep != 0 }
 // Set by TestMain.
 var (
 	self        string // this binary
-	scratchRoot string // where cases put their files; not TMPDIR, which nothing may write to
+	scratchRoot string // where cases put their files; it is not TMPDIR, in which nothing may be left
 	temporary   string // TMPDIR
 )
 
@@ -62,7 +62,7 @@ func tests(m *testing.M) int {
 	temporary = filepath.Join(scratchRoot, "tmp")
 	must(os.Mkdir(temporary, 0o700))
 	must(os.Setenv("TMPDIR", temporary))
-	must(unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)) // programs die of signals that dump core
+	must(unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)) // some signals would dump core
 	code := m.Run()
 	if testing.Verbose() {
 		fmt.Print(ledger.table())
@@ -77,7 +77,7 @@ func must(err error) {
 	}
 }
 
-// scratch is a directory of a case.
+// scratch makes a directory for a case.
 func scratch(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratchRoot, name+"-")
@@ -103,7 +103,7 @@ type row struct {
 	slowest      time.Duration
 }
 
-// enter opens a row for a case, which is filled in when the case ends. The outcome is what note said last.
+// enter opens a row for a case. The row is filled in when the case ends, with the last note as its outcome.
 func (b *book) enter(t *testing.T) {
 	began := time.Now()
 	t.Cleanup(func() {
@@ -127,7 +127,7 @@ func (b *book) row(name string) *row {
 	return b.rows[name]
 }
 
-// note adds what a case came to.
+// note adds the outcome of a case.
 func note(t testing.TB, format string, values ...any) {
 	t.Helper()
 	text := fmt.Sprintf(format, values...)
@@ -160,8 +160,7 @@ func (b *book) table() string {
 // elsewhereVariable is set in a process that runs one test for another process.
 const elsewhereVariable = "EXECBUS_HOSTILE_ELSEWHERE"
 
-// elsewhere runs this test in a process of its own, unless this is that process: a host that crashes must not take the
-// other tests with it.
+// elsewhere runs this test in a process of its own, unless this is that process: if the host crashes, the other tests go on.
 func elsewhere(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(elsewhereVariable) != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// TestTerminationByMany ends one program from 8 goroutines while others use it in every other way.
+// Eight goroutines end one program while others use it in every other way.
 func TestTerminationByMany(t *testing.T) {
 	i := 0
 	for name, script := range map[string]string{
@@ -90,8 +90,7 @@ func terminateByMany(t *testing.T, tty bool, script string) {
 	h.reaped()
 }
 
-// TestEverythingAtOnce lets 8 callers do all kinds of things until the session, or the whole runtime, is closed under them,
-// by several callers at once.
+// Eight callers do all kinds of things. Meanwhile several callers close the session, or the whole runtime.
 func TestEverythingAtOnce(t *testing.T) {
 	ledger.enter(t)
 	for i := range sample(100) {
@@ -135,7 +134,7 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 				case "", messages.ErrUnknownProcess, messages.ErrProcessEnded, messages.ErrCancelled, messages.ErrLimitReached:
 				case messages.ErrClosed:
 					if _, err := h.List(h.ctx); codeOf(err) == messages.ErrClosed {
-						return // the session's end; a child's is ErrClosed, too
+						return // the session has closed; the error of a closed child would be ErrClosed, too
 					}
 				default:
 					t.Errorf("a call was told %q: %v", code, err)
@@ -165,8 +164,7 @@ func closeUnderThem(t *testing.T, random *rand.Rand, runtimeToo bool) {
 	eventually(t, "everything ends", func() bool { return len(living(h.token)) == 0 })
 }
 
-// TestTerminationDuringTheStart ends a command while the spawner is at work on it. When that has been answered nothing of
-// it may live, nor come to life.
+// A command is ended while the spawner is starting it. After the answer no process of it may live or be started.
 func TestTerminationDuringTheStart(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})

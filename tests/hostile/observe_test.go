@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The observer looks at what the kernel lists and at nothing of ours.
+// The observer uses only what the kernel lists, and nothing of ours.
 
-// wardenName is how a warden calls itself.
+// wardenName is the name of every warden.
 const wardenName = "execbus-warden"
 
-// newToken marks the processes of a case. It is a number so that it can be what sleep sleeps.
+// newToken returns a mark for the processes of a case. It is a number, so that sleep takes it as its argument.
 func newToken() string { return fmt.Sprintf("100000.%09d", rand.IntN(1e9)) }
 
 type seen struct {
@@ -37,7 +37,7 @@ func (p seen) String() string {
 
 func (p seen) alive() bool { return p.state != 0 && p.state != 'Z' && p.state != 'X' }
 
-// look reads one process; it has no state if it is gone.
+// look reads one process. The state is empty if the process is gone.
 func look(pid int) (p seen) {
 	base := "/proc/" + strconv.Itoa(pid)
 	stat, err := os.ReadFile(base + "/stat")
@@ -69,19 +69,19 @@ func processes(want func(seen) bool) []seen {
 	return found
 }
 
-// living are the living processes with a token in their arguments or directory.
+// living returns the living processes that have a token in their arguments or directory.
 func living(token string) []seen {
 	return processes(func(p seen) bool {
 		return p.alive() && (strings.Contains(strings.Join(p.argv, " "), token) || strings.Contains(p.dir, token))
 	})
 }
 
-// sleepers are those that are exactly "sleep token".
+// sleepers returns those that are exactly "sleep token".
 func sleepers(token string) []seen {
 	return slices.DeleteFunc(living(token), func(p seen) bool { return len(p.argv) != 2 || p.argv[1] != token })
 }
 
-// children are the living and the dead children of a process.
+// children returns the living and the dead children of a process.
 func children(parent int) (alive, dead []seen) {
 	for _, p := range processes(func(p seen) bool { return p.parent == parent }) {
 		if p.alive() {
@@ -93,7 +93,7 @@ func children(parent int) (alive, dead []seen) {
 	return alive, dead
 }
 
-// wardens are the living wardens made of this binary by any process, or by one.
+// wardens returns the living wardens that any process, or a given one, made of this binary.
 func wardens(host int) []seen {
 	return processes(func(p seen) bool {
 		if !p.alive() || len(p.argv) == 0 || p.argv[0] != wardenName || host != 0 && p.parent != host {
@@ -110,17 +110,17 @@ func descriptors() []string {
 	var found []string
 	for _, entry := range entries {
 		target, err := os.Readlink(base + "/" + entry.Name())
-		if err == nil && !strings.HasSuffix(target, "/fd") { // the listing itself
+		if err == nil && !strings.HasSuffix(target, "/fd") { // without the descriptor of the listing
 			found = append(found, entry.Name()+" "+target)
 		}
 	}
 	return found
 }
 
-// patience bounds every wait; only a defect makes one last that long.
+// patience bounds every wait. Only a defect makes a wait last that long.
 const patience = 15 * time.Second
 
-// eventually polls what only the kernel knows.
+// eventually polls for a condition that only the kernel knows.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	if _, ok := within(patience, condition); !ok {
@@ -128,7 +128,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// within polls a condition and says how long it took to come true.
+// within polls a condition, and returns how long it took to become true.
 func within(most time.Duration, condition func() bool) (took time.Duration, ok bool) {
 	began := time.Now()
 	for !condition() {
@@ -140,7 +140,7 @@ func within(most time.Duration, condition func() bool) (took time.Duration, ok b
 	return time.Since(began), true
 }
 
-// before is what this process had before a case.
+// before is the state of this process before a case.
 type before struct {
 	descriptors []string
 	goroutines  goleak.Option
@@ -148,7 +148,7 @@ type before struct {
 
 func remember() before { return before{descriptors(), goleak.IgnoreCurrent()} }
 
-// nothingLeft checks that all of it is as it was.
+// nothingLeft checks that the state is the same again.
 func (b before) nothingLeft(t testing.TB, tokens ...string) {
 	t.Helper()
 	for _, token := range tokens {

@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// saboteur is what a host hands to the runtime: a spawner, a logger, instruments. Once, when armed, it panics at one point.
+// saboteur is a host's spawner, logger and instruments. When it is armed it panics once, at one point.
 type saboteur struct {
 	point      string
 	armed, hit atomic.Bool
@@ -136,13 +136,13 @@ func (m sabotagedMeter) Int64Counter(name string, _ ...metric.Int64CounterOption
 
 func (c sabotagedCounter) Add(context.Context, int64, ...metric.AddOption) { c.trip("count " + c.name) }
 
-// sabotage is one place at which the host's own code panics, and what leads it there. It returns what the caller was told.
+// sabotage is one point at which the host's own code panics. act leads it there, and returns the error that the caller got.
 type sabotage struct {
 	point string
 	act   func(*host, *program) messages.ErrorCode
 	told  messages.ErrorCode
 
-	ends bool // the victim ends, because it was asked to
+	ends bool // the victim ends because it was asked to
 }
 
 func askStart(h *host, _ *program) messages.ErrorCode {
@@ -169,7 +169,7 @@ var sabotages = []sabotage{
 	{point: "Resolver", act: askSession, told: messages.ErrRuntimeFailure},
 	{point: "Environment", act: askSession, told: messages.ErrRuntimeFailure},
 	{point: "Spawn", act: askStart, told: messages.ErrRuntimeFailure},
-	{point: "Spawn's return", act: askStart}, // the child was there before
+	{point: "Spawn's return", act: askStart}, // the child exists already
 	{point: "PID", act: askStart},
 	{point: "Write", act: askEcho, told: messages.ErrRuntimeFailure},
 	{point: "Release", act: askEcho},
@@ -184,7 +184,7 @@ var sabotages = []sabotage{
 	{point: "Signal", told: messages.ErrRuntimeFailure, act: func(h *host, p *program) messages.ErrorCode {
 		return codeOf(h.Signal(h.ctx, messages.Signal{Process: p.id, Signal: syscall.SIGWINCH}))
 	}},
-	{point: "EndTree", act: askTerminate, ends: true}, // it is abandoned instead
+	{point: "EndTree", act: askTerminate, ends: true}, // the child is abandoned instead
 	{point: "count execbus.output", act: askEcho},
 	{point: "count execbus.processes.started", act: askStart},
 	{point: "count execbus.processes.ended", act: askTerminate, ends: true},
@@ -193,7 +193,7 @@ var sabotages = []sabotage{
 	{point: "WithAttrs", act: askSessionAndExec},
 }
 
-// askSessionAndExec makes a session's logger say something.
+// askSessionAndExec makes a session log something.
 func askSessionAndExec(h *host, _ *program) messages.ErrorCode {
 	session, err := h.runtime.OpenSession(execbus.SessionOptions{})
 	if err == nil {
@@ -202,8 +202,8 @@ func askSessionAndExec(h *host, _ *program) messages.ErrorCode {
 	return codeOf(err)
 }
 
-// TestPanics lets the host's own code panic while calls wait on a victim, on another process of its session, and on one of
-// another session.
+// The host's own code panics while calls wait for a victim, for another process of its session, and for one of another
+// session.
 func TestPanics(t *testing.T) {
 	for i, c := range sabotages {
 		for _, tty := range []bool{false, true} {
@@ -228,13 +228,13 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	s := &saboteur{point: c.point}
 	h := open(t, execbus.Options{Spawner: sabotagedSpawner{real, s}, Logger: slog.New(sabotagedHandler{s}),
 		MeterProvider: sabotagedMeters{saboteur: s}})
-	h.lossy = c.point == "Release" // a batch that nobody follows is released by the process's actor
+	h.lossy = c.point == "Release" // the process's actor releases a batch that no subscriber follows
 	foreign := h.neighbour()
 	const script = `sleep $1 & while read x; do echo "got $x"; done`
 	victim, brother, stranger := h.run(h.bash(tty, script), false), h.run(h.bash(tty, script), false), foreign.run(foreign.bash(tty, script), false)
 	calls := []chan messages.ErrorCode{victim.wait(), brother.wait(), stranger.wait()}
 
-	for _, of := range []*host{h, foreign} { // what the supervisors do about the starts is behind them
+	for _, of := range []*host{h, foreign} { // wait until the supervisors have finished the starts
 		if _, err := of.List(h.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func (c sabotage) commit(t *testing.T, tty bool) {
 	}
 }
 
-// wait polls a program without end.
+// wait polls a program without a time limit.
 func (p *program) wait() chan messages.ErrorCode {
 	told := make(chan messages.ErrorCode, 1)
 	go func() {
@@ -272,7 +272,7 @@ func (p *program) wait() chan messages.ErrorCode {
 	return told
 }
 
-// hasEnded checks that a program has ended for the right reason, and that the poll which waited was told.
+// hasEnded checks that a program has ended with the right cause, and that the waiting poll was answered.
 func (p *program) hasEnded(call chan messages.ErrorCode, cause messages.Cause) {
 	p.t.Helper()
 	select {
@@ -288,7 +288,7 @@ func (p *program) hasEnded(call chan messages.ErrorCode, cause messages.Cause) {
 	}
 }
 
-// goesOn checks that a program is as usable as ever.
+// goesOn checks that a program still works.
 func (p *program) goesOn(call chan messages.ErrorCode) {
 	p.t.Helper()
 	p.write("still here\n")
@@ -299,7 +299,7 @@ func (p *program) goesOn(call chan messages.ErrorCode) {
 	if ended {
 		p.t.Error("what should go on has ended")
 	}
-	eventually(p.t, "a write ends the poll before it", func() bool { // which may have come only now
+	eventually(p.t, "a write ends the poll before it", func() bool { // that poll may have come only now
 		select {
 		case code := <-call:
 			if code != "" {

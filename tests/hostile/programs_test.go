@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVariable makes this binary one of the programs below. Arguments are the token and what the program needs.
+// roleVariable makes this binary one of the programs below. The arguments are the token and those of the program.
 const roleVariable = "EXECBUS_HOSTILE_ROLE"
 
 func play(role string) {
@@ -49,7 +49,7 @@ func flood() {
 	}
 }
 
-// junkKinds are outputs that are hard to cut and to show.
+// junkKinds are outputs that are hard to cut or to show.
 var junkKinds = map[string]func() []byte{
 	"invalid UTF-8":   func() []byte { return []byte(strings.Repeat("\xff\xfe\xc0\xaf\xed\xa0\x80\xf5ok\x80", 3000)) },
 	"NUL bytes":       func() []byte { return []byte(strings.Repeat("\x00a\x00\x00", 10_000)) },
@@ -69,15 +69,15 @@ var junkKinds = map[string]func() []byte{
 }
 
 func junk() {
-	w := bufio.NewWriterSize(os.Stdout, 777) // an odd size, to cut characters
+	w := bufio.NewWriterSize(os.Stdout, 777) // an odd size cuts characters
 	_, err := w.Write(junkKinds[os.Args[2]]())
 	must(err)
 	must(w.Flush())
 }
 
-// The programs below fork without exec, as C programs do and as fast as the kernel can. Between the fork and the end the
-// child must not allocate, grow its stack or meet the scheduler: it has one thread only, and makes nothing but system
-// calls. All have a bound on the forks they make.
+// The programs below fork without exec, as C programs do, and as fast as the kernel can. From the fork to its end the child
+// must not allocate, grow its stack or enter the scheduler: it has only one thread, and makes only system calls. The number
+// of forks is bounded in each of them.
 
 //go:norace
 //go:nosplit
@@ -100,7 +100,7 @@ func nap(t *unix.Timespec) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0)
 }
 
-// ignore makes a program deaf to what asks it politely.
+// ignore makes a program ignore the signals that ask it to end.
 func ignore() { signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT) }
 
 // comet forks its successor into a session of its own and exits, again and again.
@@ -129,7 +129,7 @@ func bomb() {
 	for range generations {
 		fork()
 	}
-	for { // a signal to the Go runtime of the first one ends a nap
+	for { // a signal to the first one's Go runtime ends a nap
 		nap(&long)
 	}
 }
@@ -171,7 +171,7 @@ func hydra() {
 	}
 }
 
-// shed lowers one or both of the limits by which the warden knows its trees, and leaves a daemon behind.
+// shed lowers one or both of the limits that mark a tree for the warden, and leaves a daemon behind.
 func shed() {
 	const rttime = 15 // RLIMIT_RTTIME, which package unix does not name
 	must(unix.Prlimit(0, rttime, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil))
@@ -186,7 +186,7 @@ func shed() {
 	os.Exit(3)
 }
 
-// hangUp hangs up its own terminal and lives on; it needs CAP_SYS_TTY_CONFIG.
+// hangUp hangs up its own terminal and keeps running. It needs CAP_SYS_TTY_CONFIG.
 func hangUp() {
 	ignore()
 	fmt.Println("up")
@@ -208,7 +208,7 @@ func giveUpTerminal() {
 	os.Exit(3)
 }
 
-// exclusive lets nobody else open the terminal.
+// exclusive stops others from opening the terminal.
 func exclusive() {
 	must(unix.IoctlSetInt(0, unix.TIOCEXCL, 0))
 	fmt.Println("mine")

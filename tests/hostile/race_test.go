@@ -2,5 +2,5 @@
 
 package hostile_test
 
-// Every process with the race detector, wardens included, takes a second to exit: a sample then has every third case.
+// Every process with the race detector, including wardens, takes a second to exit. So a sample then has every third case.
 const raceStep = 3

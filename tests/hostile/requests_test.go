@@ -22,10 +22,10 @@ type request struct {
 	command messages.ExecCommand
 	code    messages.ErrorCode
 	says    string
-	user    bool // root may do it
+	user    bool // root is allowed to do it
 }
 
-// badRequests lists them; files are made in dir.
+// badRequests returns requests that must fail. It makes their files in dir.
 func badRequests(t *testing.T, dir string) []request {
 	t.Helper()
 	file := func(name string, mode os.FileMode, text string) string {
@@ -123,7 +123,7 @@ func badRequests(t *testing.T, dir string) []request {
 	}
 }
 
-// TestRequests asks for what cannot be run, on pipes and on terminals, waiting and not waiting, as commands and as runs.
+// Commands that cannot be run are requested on pipes and on terminals, with and without waiting, as commands and as runs.
 func TestRequests(t *testing.T) {
 	dir := scratch(t, "requests")
 	t.Cleanup(func() {
@@ -179,7 +179,7 @@ func (c request) judge(t *testing.T, err error) {
 	}
 }
 
-// TestSessionsInBadDirectories opens sessions where nothing can run.
+// Sessions are opened in directories in which nothing can run.
 func TestSessionsInBadDirectories(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})
@@ -227,7 +227,7 @@ func TestSizes(t *testing.T) {
 		p = h.run(h.bash(true, `trap 'stty size; exit 3' WINCH; echo up; while :; do sleep 0.01; done`), false)
 		p.awaitOutput("up")
 		want := c.says
-		if c.size.OrDefault() == (messages.Size{}).OrDefault() { // it has that size, so there is no SIGWINCH
+		if c.size.OrDefault() == (messages.Size{}).OrDefault() { // the terminal already has that size, so there is no SIGWINCH
 			want = ""
 		}
 		if err := h.Resize(h.ctx, messages.Resize{Process: p.id, Size: c.size}); err != nil {
@@ -249,7 +249,7 @@ func TestSizes(t *testing.T) {
 	note(t, "0x0 is 24x80, 65535x65535 is itself, pipes: %s", messages.ErrNotATerminal)
 }
 
-// operations are all that a caller can do with an id.
+// operations returns everything that a caller can do with an id.
 func operations(h *host, id messages.ProcessID) map[string]func() error {
 	return map[string]func() error{
 		"poll": func() error { _, err := h.Poll(h.ctx, messages.Poll{Process: id}); return err },
@@ -295,7 +295,7 @@ func TestUnknownIDs(t *testing.T) {
 		switch name {
 		case "read":
 			want = ""
-		case "poll", "empty write", "write": // the first of them gets the end
+		case "poll", "empty write", "write": // the first of these gets the end
 			first = true
 		}
 		if code := codeOf(operation()); code != want && (!first || code != "") {
@@ -305,14 +305,13 @@ func TestUnknownIDs(t *testing.T) {
 	note(t, "%s; after the end %s", messages.ErrUnknownProcess, messages.ErrProcessEnded)
 }
 
-// TestRecycledIDs lets a session forget a process until its id is given again: the id then is the new one's, and only
-// its.
+// A session forgets a process, and its id is given to another one. The id then names only the new process.
 func TestRecycledIDs(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})
 	h.Session = h.session(execbus.SessionOptions{DeterministicIDs: true, Dir: h.dir})
 	var big []*program
-	for range 8 { // they live first, and their records will fill the memory
+	for range 8 { // they run first, and then their records fill the memory
 		big = append(big, h.run(h.role(false, "flood", "4000000"), true))
 		awaitEvent[messages.ExecExited](big[len(big)-1])
 	}
@@ -334,7 +333,7 @@ func TestRecycledIDs(t *testing.T) {
 	note(t, "forgotten ids: %s", messages.ErrUnknownProcess)
 }
 
-// forget runs commands until the record of an id is pushed out.
+// forget runs commands until the record of an id is dropped.
 func (h *host) forget(id messages.ProcessID) {
 	h.t.Helper()
 	eventually(h.t, "the record is pushed out", func() bool {
@@ -344,7 +343,7 @@ func (h *host) forget(id messages.ProcessID) {
 	})
 }
 
-// TestRefusedCommandsHoldNoMemory: what a session remembers of commands that never ran must not grow with their size.
+// A session remembers commands that never ran. The memory for that must not grow with their size.
 func TestRefusedCommandsHoldNoMemory(t *testing.T) {
 	ledger.enter(t)
 	h := open(t, execbus.Options{})

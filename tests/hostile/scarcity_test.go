@@ -22,8 +22,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Scarcity is tested in hosts of their own, which are programs of this binary. They print what is wrong, and at last a
-// line that sums up.
+// Scarcity is tested in hosts of their own, which are programs of this binary. They print each error, and at the end a
+// summary in one line.
 
 // poorHost is a runtime and a session of such a program.
 type poorHost struct {
@@ -33,7 +33,7 @@ type poorHost struct {
 	wrong   bool
 }
 
-// startPoor starts one in which the warden runs and everything that is opened once is open.
+// startPoor starts a host. Its warden runs, and everything that is opened only once is open.
 func startPoor() *poorHost {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	context.AfterFunc(ctx, func() { fmt.Println("WRONG: it takes a minute"); os.Exit(1) })
@@ -58,7 +58,7 @@ func (h *poorHost) complain(format string, values ...any) {
 	fmt.Printf("WRONG: "+format+"\n", values...)
 }
 
-// finish shuts down and says the last word.
+// finish shuts down and prints the summary.
 func (h *poorHost) finish(format string, values ...any) {
 	if err := h.runtime.Shutdown(h.ctx); err != nil {
 		h.complain("shutdown: %v", err)
@@ -77,7 +77,7 @@ func (h *poorHost) cat(tty bool) (messages.ProcessID, error) {
 	return p.ID(), nil
 }
 
-// check checks that a cat still does its work.
+// check checks that a cat still works.
 func (h *poorHost) check(id messages.ProcessID, when string) {
 	before := h.total(id, when)
 	if _, err := h.session.Write(h.ctx, messages.WriteStdin{Process: id, Bytes: []byte("hello\n"), UntilTaken: true}); err != nil {
@@ -89,7 +89,7 @@ func (h *poorHost) check(id messages.ProcessID, when string) {
 	}
 }
 
-// total is how much a process has written.
+// total returns how much a process has written.
 func (h *poorHost) total(id messages.ProcessID, when string) int64 {
 	first := int64(0)
 	page, err := h.session.Read(h.ctx, messages.ReadOutput{Process: id, Offset: &first, Max: 1})
@@ -106,21 +106,21 @@ func (h *poorHost) end(id messages.ProcessID) {
 	}
 }
 
-// judge checks a refusal.
+// judge checks that a refusal has the right error.
 func (h *poorHost) judge(err error, when string) {
 	if !errors.Is(err, messages.ErrSpawnFailed) {
 		h.complain("%s: refused with %q: %v", when, codeOf(err), err)
 	}
 }
 
-// settled checks that there are no more descriptors than before, some time after everything has ended.
+// settled checks that, some time after everything has ended, there are no more descriptors than before.
 func (h *poorHost) settled(before int, when string) {
 	if _, ok := within(patience, func() bool { return len(descriptors()) <= before }); !ok {
 		h.complain("%s: %d descriptors, before %d: %q", when, len(descriptors()), before, descriptors())
 	}
 }
 
-// bePoor leaves exactly 0, 1, 2, ... descriptors free and asks for a command each time.
+// bePoor leaves exactly 0, 1, 2, ... descriptors free, and requests a command each time.
 func bePoor() {
 	h := startPoor()
 	witness, err := h.cat(false)
@@ -179,7 +179,7 @@ func fillDescriptors(free int) (hoard []int) {
 	return hoard
 }
 
-// bePoorWarden takes the descriptors from the warden.
+// bePoorWarden takes the descriptors away from the warden.
 func bePoorWarden() {
 	h := startPoor()
 	warden := wardens(os.Getpid())[0].pid
@@ -222,7 +222,7 @@ func bePoorWarden() {
 	h.finish("%d of %d refused (spawn_failed)", refused, asked)
 }
 
-// haveFewTerminals mounts terminals of its own, three of them.
+// haveFewTerminals mounts a file system with only three terminals.
 func haveFewTerminals() {
 	const all = 3
 	mount("devpts", "/dev/pts", "devpts", fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", all))
@@ -254,7 +254,7 @@ func haveFewTerminals() {
 	h.finish("the fourth of %d terminals is refused (spawn_failed), pipes go on, and all can be used again", all)
 }
 
-// haveFullDisk works where nothing can be written.
+// haveFullDisk works in a place where nothing can be written.
 func haveFullDisk() {
 	dir := os.Args[2]
 	mount("tmpfs", dir, "tmpfs", "size=64k")
@@ -281,7 +281,7 @@ func haveFullDisk() {
 	h.finish("commands run, and only they notice")
 }
 
-// mount mounts in this process's own namespace.
+// mount mounts in the namespace of this process.
 func mount(source, target, kind, data string) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		fmt.Println("SKIP: private mounts:", err)
@@ -330,7 +330,7 @@ func TestScarcity(t *testing.T) {
 	}
 }
 
-// ownMounts is a mount namespace, for an ordinary user within a user namespace.
+// ownMounts asks for a mount namespace; an ordinary user gets it inside a user namespace.
 func ownMounts() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {

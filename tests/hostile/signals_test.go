@@ -13,18 +13,18 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// spared are the signals that do not kill a program that has not asked for them: they stop it, or do nothing.
+// spared are the signals that do not kill a program by default: they stop it, or do nothing.
 var spared = []int{int(syscall.SIGSTOP), int(syscall.SIGTSTP), int(syscall.SIGTTIN), int(syscall.SIGTTOU),
 	int(syscall.SIGCHLD), int(syscall.SIGCONT), int(syscall.SIGURG), int(syscall.SIGWINCH)}
 
-// suicide lets a shell become a sleeper that a child of its own then signals. A shell itself would ignore some signals.
+// suicide makes a shell become a sleeper, which a child of its own then signals. The shell itself would ignore some signals.
 const suicide = `(until [ "$(cat /proc/$$/comm)" = sleep ]; do :; done; kill -%d $$) & exec sleep $1`
 
-// TestDeathByEverySignal lets a program die of each signal, sent by itself, by the host to the group, and by the host to
-// the tree. All run in one session, so that their records push each other out.
+// A program dies of each signal, sent by itself, by the host to the group, and by the host to the tree. All run in one
+// session, so their records displace each other.
 func TestDeathByEverySignal(t *testing.T) {
 	const last, chunk = 64, 16
-	step := 4 // of the signals, a sample that is another one for each row
+	step := 4 // a sample takes different signals in each row
 	if *soak {
 		step = 1
 	}
@@ -62,7 +62,7 @@ func TestDeathByEverySignal(t *testing.T) {
 	}
 }
 
-// dieOf sends the signal, unless the program does so itself, and checks what comes of it.
+// dieOf sends the signal, unless the program does that itself, and checks the outcome.
 func (p *program) dieOf(number int, who string) bool {
 	p.t.Helper()
 	if who != "itself" {

@@ -20,13 +20,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait of these tests; only a defect, or a machine that builds slowly, makes them last that long.
+// patience bounds every wait of these tests. Only a defect, or a machine that builds slowly, makes a wait last that long.
 const patience = 3 * time.Minute
 
-// warden is what a host says that has one.
+// warden is the output of a host that has a warden.
 const warden = "parent: execbus-warden\ncode(7), ended 1, 0 survivors, airtight true\n"
 
-// module is the hosts' module in a directory of its own.
+// module makes a copy of the hosts' module.
 var module = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "execbus-hosts-")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tool is the directory of the module, and skips where there is no go tool.
+// tool returns the directory of the module. It skips the test if there is no go tool.
 func tool(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -80,7 +80,7 @@ func tool(t *testing.T) string {
 	return dir
 }
 
-// inModule runs a command there.
+// inModule runs a command in that directory.
 func inModule(t *testing.T, env []string, words ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -92,7 +92,7 @@ func inModule(t *testing.T, env []string, words ...string) (string, error) {
 	return string(out), err
 }
 
-// build makes one of the programs, in a directory that everybody may look at.
+// build builds one of the programs, in a directory that every user can read.
 func build(t *testing.T, env []string, arguments ...string) string {
 	t.Helper()
 	path := filepath.Join(tool(t), fmt.Sprintf("built-%d", rand.Int()))
@@ -107,7 +107,7 @@ var (
 	plainPath string
 )
 
-// plain is a program as most are built.
+// plain builds a program in the most common way.
 func plain(t *testing.T) string {
 	t.Helper()
 	tool(t)
@@ -115,22 +115,23 @@ func plain(t *testing.T) string {
 	return plainPath
 }
 
-// withC is the environment of a build that needs a C compiler.
+// withC returns the environment of a build that needs a C compiler.
 func withC(t *testing.T) []string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip(err)
 	}
-	return []string{"CGO_ENABLED=1", "GOFLAGS=-mod=mod -ldflags=-w"} // what is for debuggers takes long to link
+	return []string{"CGO_ENABLED=1", "GOFLAGS=-mod=mod -ldflags=-w"} // debugging information would take long to link
 }
 
-// playing runs a host, and looks at what is left of it when it has ended.
+// playing runs a host, and checks after its end that nothing of it is left.
 func playing(t *testing.T, env []string, words ...string) string {
 	t.Helper()
 	return played(t, 1, append(env, "BEFORE=setsid"), words...)
 }
 
-// direct runs a host that must find out that it has no warden, and say why. Its daemon stays in its session, where it is found.
+// direct runs a host that must find that it has no warden, and say why. Its daemon stays in its session, so the direct
+// spawner finds it.
 func direct(t *testing.T, why string, env []string, words ...string) {
 	t.Helper()
 	expect(t, played(t, 1, env, words...), "notice: commands are started without a warden", why, "code(7), ended 1, 0 survivors, airtight false\n")
@@ -198,7 +199,7 @@ func TestHostsHoweverTheyAreRun(t *testing.T) {
 				}
 			}
 			out := playing(t, nil, words...)
-			if name == "little memory" { // of which the reader of rule files wants more, and says so
+			if name == "little memory" { // the reader of rule files needs more memory, and says so
 				out = out[max(0, strings.Index(out, "parent:")):]
 			}
 			if out != warden {
@@ -231,7 +232,7 @@ func TestAHostThatIgnoresItsChildren(t *testing.T) {
 	}
 }
 
-// A copy of the host has all its descriptors, so that neither the warden nor the host finds one closed that the other closes.
+// A copy of the host has all its descriptors. So neither the warden nor the host sees one closed when the other closes it.
 func TestAHostThatForks(t *testing.T) {
 	for when, says := range map[string]string{"and go on": warden, "and die": "signal: killed"} {
 		t.Run(when, func(t *testing.T) {
@@ -356,7 +357,7 @@ func TestInitialisersThatGoBeforeTheWarden(t *testing.T) {
 		t.Skip(err)
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close() // the host takes it
+	_ = listener.Close() // the host needs this port
 	for name, c := range map[string]struct {
 		env  []string
 		says []string

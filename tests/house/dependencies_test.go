@@ -13,15 +13,15 @@ import (
 // testFiles stands for test files and everything in tests/.
 const testFiles = "tests"
 
-// dependency is a module we have chosen to depend on.
+// dependency is a module that we have chosen to depend on.
 type dependency struct {
-	reason string   // as the README's table tells it
+	reason string   // as the README's table says it
 	rooms  []string // where files may import it; empty: anywhere
-	hidden bool     // test files have to keep to rooms, too
-	tool   string   // the package that is run, for a module nobody imports
+	hidden bool     // test files may import it only in these rooms, too
+	tool   string   // the package that is run, if no code imports the module
 }
 
-// dependencies are all there may be. A new one needs a line here and the same in the README.
+// dependencies has all allowed modules. A new one needs a line here and the same in the README.
 var dependencies = map[string]dependency{
 	"github.com/asynkron/protoactor-go": {
 		reason: "the actors: mailboxes and supervision",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// docLines is how long a package doc is at least.
+// docLines is the least number of lines in a package doc.
 const docLines = 2
 
 // checkDocs complains about packages that do not explain themselves.

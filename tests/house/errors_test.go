@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// foreign is what the sentence of an error must not say, because not everybody who reads it knows it.
+// foreign has text that the sentence of an error must not contain, because not every reader knows it.
 var foreign = []struct {
 	pattern *regexp.Regexp
 	why     string
@@ -23,7 +23,7 @@ var foreign = []struct {
 	{regexp.MustCompile(`\b[A-Za-z]+\.[A-Z]\w*|\b\w*[a-z][A-Z]\w*\b`), "is a Go identifier"},
 }
 
-// advised are the codes of errors about which somebody can do something; their sentences end with what.
+// advised are the codes of errors that somebody can do something about. Their sentences end with advice.
 var advised = []string{"InvalidRequest", "UnknownProcess", "NoSuchProgram", "StdinClosed", "LineTooLong", "InputFull", "InputNotTaken",
 	"NotATerminal", "WrongState", "Unsupported", "LimitReached", "SlowSubscriber", "WardenLost", "OutputUnretained", "UnknownQuestion",
 	"UnknownGrant"}
@@ -65,7 +65,7 @@ func checkErrors(repository fs.FS) ([]string, error) {
 	return complaints, nil
 }
 
-// sentenceOf is the Detail of an error that is written or set at node, and its code.
+// sentenceOf returns the Detail of an error that is written or set at node, and its code.
 func sentenceOf(file goFile, node ast.Node) (sentence ast.Expr, code string) {
 	switch n := node.(type) {
 	case *ast.AssignStmt:
@@ -96,7 +96,7 @@ func sentenceOf(file goFile, node ast.Node) (sentence ast.Expr, code string) {
 	return sentence, code
 }
 
-// codeName is InvalidRequest for messages.ErrInvalidRequest, and empty for what is no constant.
+// codeName returns InvalidRequest for messages.ErrInvalidRequest, and "" if the value is not a constant.
 func codeName(value ast.Expr) string {
 	if selector, ok := value.(*ast.SelectorExpr); ok {
 		value = selector.Sel
@@ -109,7 +109,7 @@ func codeName(value ast.Expr) string {
 	return ""
 }
 
-// parameter is the place of the parameter that a sentence begins with, or -1.
+// parameter returns the place of the parameter that a sentence begins with, or -1.
 func parameter(function *ast.FuncDecl, sentence ast.Expr) int {
 	name, ok := sentence.(*ast.Ident)
 	if !ok || function == nil {
@@ -127,7 +127,7 @@ func parameter(function *ast.FuncDecl, sentence ast.Expr) int {
 	return -1
 }
 
-// judgeCalls judges what is handed to tellers of the same package.
+// judgeCalls judges the sentences that are passed to tellers of the same package.
 func judgeCalls(file goFile, tellers []teller) (complaints []string) {
 	ast.Inspect(file.syntax, func(node ast.Node) bool {
 		call, ok := node.(*ast.CallExpr)
@@ -151,7 +151,7 @@ func judgeCalls(file goFile, tellers []teller) (complaints []string) {
 	return complaints
 }
 
-// judge looks at all that a sentence says literally.
+// judge checks the literal text of a sentence.
 func judge(file goFile, sentence ast.Expr, code string) (complaints []string) {
 	said := ""
 	ast.Inspect(sentence, func(node ast.Node) bool {
@@ -163,7 +163,7 @@ func judge(file goFile, sentence ast.Expr, code string) (complaints []string) {
 	})
 	for _, f := range foreign {
 		if file.dir() == "tools" {
-			break // a reader of these has called the tool by its words
+			break // its readers have called the tool by these words
 		}
 		if found := f.pattern.FindString(said); found != "" {
 			complaints = append(complaints, fmt.Sprintf("%s: %q %s: say it in plain words, and the Go way in Hint", file.at(sentence.Pos()), found, f.why))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// exampleLines bounds what an example has to say, in all its files.
+// exampleLines bounds the lines of an example, in all its files.
 const exampleLines = 199
 
 // checkExamples counts the lines of the example programs.

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// behind are packages whose types an embedder must not meet outside of actors/.
+// behind are packages whose types an embedder must not see outside of actors/.
 var behind = []string{"actor", "actors", "kernel"}
 
-// checkExported looks at what importers of our packages meet: no variables, which anyone could change; no contexts in fields
-// of types, because a context is an argument; no actors.
+// checkExported checks what our packages export: no variables, which anyone could change; no contexts in fields of types,
+// because a context is an argument; no actors.
 func checkExported(repository fs.FS) ([]string, error) {
 	files, err := goFiles(repository)
 	if err != nil {
@@ -67,7 +67,7 @@ func judgeSpec(file goFile, kind token.Token, spec ast.Spec) (complaints []strin
 	return complaints
 }
 
-// qualified is pkg.Name of an expression that is one.
+// qualified returns pkg.Name if the expression is one.
 func qualified(e ast.Expr) string {
 	if s, ok := e.(*ast.SelectorExpr); ok {
 		if pkg, ok := s.X.(*ast.Ident); ok {

@@ -11,7 +11,7 @@ import (
 // apache2 is the checksum of https://www.apache.org/licenses/LICENSE-2.0.txt, as it is published.
 const apache2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
-// papers are what somebody from outside looks for first.
+// papers are the files that a newcomer looks for first.
 var papers = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 
 func checkPapers(repository fs.FS) ([]string, error) {

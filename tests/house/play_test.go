@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// The root's examples run as they stand on a documentation page: each, with what it uses of its file, is a whole program.
+// The root's examples run as they stand on a documentation page: each is a whole program together with the parts of its file
+// that it uses.
 func TestExamplesAreWholePrograms(t *testing.T) {
 	root := repositoryRoot(t)
 	files, err := goFiles(os.DirFS(root))

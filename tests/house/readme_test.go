@@ -31,8 +31,8 @@ func quickStart(readme string) []string {
 	return commands
 }
 
-// calls reports whether a shell script has the command, word by word and not in a comment, with nothing behind it but
-// the end of the line, a redirection or a closing parenthesis.
+// calls reports whether a shell script has the command, word by word and not in a comment. Only the end of the line, a
+// redirection or a closing parenthesis may follow it.
 func calls(script, command string) bool {
 	pattern := regexp.MustCompile(`(^|[\s(;&|])` + regexp.QuoteMeta(command) + `($|\)|\s+\d*>|\s*[;&|])`)
 	for line := range strings.Lines(script) {
@@ -44,7 +44,7 @@ func calls(script, command string) bool {
 	return false
 }
 
-// checkQuickStart complains about commands of the quick start that nobody tries.
+// checkQuickStart complains about commands of the quick start that .ci/run does not run.
 func checkQuickStart(repository fs.FS) ([]string, error) {
 	readme, err := fs.ReadFile(repository, "README.md")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestUntriedCommandsAreFound(t *testing.T) {
 	finds(t, checkQuickStart, map[string]string{"README.md": "# Quick start\nJust do it.\n", ".ci/run": ""}, "has no commands")
 }
 
-// goTool makes a command of the go tool that stays offline. Where it cannot work the test is skipped, but not where
+// goTool makes a command of the go tool that stays offline. If the tool cannot work, the test is skipped, or fails if
 // EXECBUS_NEED_GO says that it can.
 func goTool(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
@@ -125,7 +125,7 @@ func TestModulesAreTidy(t *testing.T) {
 	}
 }
 
-// TestDemoRuns gives the quick start's demo command to the built binary, through a shell as a reader would.
+// TestDemoRuns runs the quick start's demo command with the built binary, through a shell as a reader would.
 func TestDemoRuns(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(repositoryRoot(t), "README.md"))
 	if err != nil {

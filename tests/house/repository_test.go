@@ -48,7 +48,7 @@ func passes(t *testing.T, check func(fs.FS) ([]string, error)) {
 	}
 }
 
-// finds runs a check on a sample. There must be one complaint for each of want, and it must contain that text.
+// finds runs a check on a sample. There must be one complaint for each element of want, and it must contain that text.
 func finds(t *testing.T, check func(fs.FS) ([]string, error), sample map[string]string, want ...string) {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -78,11 +78,11 @@ type textFile struct {
 	text string
 }
 
-// published has what others wrote, as they publish it.
+// published is a directory with files of others, as they publish them.
 const published = "examples/webterm/xterm"
 
-// textFiles reads all of them but test data: what is hidden is ours only in .ci and in the dot files of the root, and
-// what has a NUL byte is a binary somebody built.
+// textFiles reads all text files but test data. Of the hidden files only those in .ci and the dot files of the root are
+// ours. A file with a NUL byte is a binary that somebody built.
 func textFiles(repository fs.FS) ([]textFile, error) {
 	var files []textFile
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -143,7 +143,7 @@ func (f goFile) dir() string { return path.Dir(f.name) }
 // at names a place for complaints.
 func (f goFile) at(pos token.Pos) string { return f.set.Position(pos).String() }
 
-// imports are the paths this file imports.
+// imports returns the paths that this file imports.
 func (f goFile) imports() []string {
 	var paths []string
 	for _, spec := range f.syntax.Imports {

@@ -16,8 +16,8 @@ const anyRoom = "any"
 // root is the room of package execbus.
 const root = "."
 
-// rooms says whose packages the non-test files of a room may import, besides those of the room itself. A package belongs
-// to the room whose name is the longest beginning of its path; only the root's package has no others below it.
+// rooms says which rooms' packages the non-test files of a room may import, besides those of the room itself. A package
+// belongs to the room with the longest name that its path begins with. The root has only its own package.
 var rooms = map[string][]string{
 	"messages": {},
 	"bus":      {"messages"},
@@ -42,7 +42,7 @@ var rooms = map[string][]string{
 	"tests":         {anyRoom},
 }
 
-// roomOf finds the room of a package's directory; none if it stands in no room.
+// roomOf finds the room of a package's directory.
 func roomOf(dir string) (room string, found bool) {
 	if dir == root {
 		return root, true

@@ -19,7 +19,7 @@ const maxColumns = 120
 // readmeLines bounds the README: it is read in one go, and the package docs have the rest.
 const readmeLines = 249
 
-// marks must not be anywhere. They are spelt so that this file has none.
+// marks must not appear anywhere. They are spelt so that this file has none.
 var marks = []struct {
 	pattern *regexp.Regexp
 	why     string

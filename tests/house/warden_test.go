@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheWardenImportsNextToNothing: whatever it imports, and all packages of a host that are ready before it, are
-// initialised in every warden before it takes over. These three bring hundreds.
+// Each import of the warden can delay its initialisation, and packages of a host that are ready earlier are initialised in
+// every warden. Each of these three packages imports hundreds.
 func TestTheWardenImportsNextToNothing(t *testing.T) {
 	command := goTool(t, "list", "-deps", "./sandbox/internal/warden")
 	command.Env = append(command.Env, "GOOS=linux")

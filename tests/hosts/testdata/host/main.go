@@ -1,4 +1,4 @@
-// This program is a host: it starts a command that leaves a daemon, and says what came of it.
+// This program is a host: it starts a command that leaves a daemon behind, and prints how both ended.
 package main
 
 import (

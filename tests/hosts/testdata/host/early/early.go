@@ -1,4 +1,4 @@
-// Package early is initialised before the warden takes over: its path comes first, and it imports nothing that takes long.
+// Package early is initialised before the warden takes over: its path sorts first, and it imports nothing that takes long.
 package early
 
 import (
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// print says a line on both outputs, and in the warden as much as nobody would read.
+// print prints a line on both outputs. In the warden it prints more than a pipe holds.
 func print(inWarden bool) {
 	lines := 1
 	if inWarden {

@@ -16,7 +16,7 @@ func fork() uintptr {
 	if errno != 0 {
 		must(os.NewSyscallError("clone", errno))
 	}
-	if pid == 0 { // one thread, which must not allocate, grow its stack or meet the scheduler
+	if pid == 0 { // the child has one thread, which must not allocate, grow its stack or enter the scheduler
 		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, 1, 0, 0)
 		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, 2, 0, 0)
 		_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&long)), 0, 0)

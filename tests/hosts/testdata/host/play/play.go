@@ -1,4 +1,4 @@
-// Package play is what all hosts here do.
+// Package play is the common part of all hosts here.
 package play
 
 import (
@@ -47,10 +47,10 @@ func Play() {
 	second.shut()
 }
 
-// alone is a host with one runtime. Its copy, if it makes one, has all that it has.
+// alone is a host with one runtime. If it makes a copy of itself, the copy has all its descriptors.
 func alone(h *host, token string) {
 	when := os.Getenv("FORK")
-	if when == "and go on" { // before the command: a copy would have its input, too
+	if when == "and go on" { // before the command, because a copy would keep its input open
 		fmt.Println("copy:", fork())
 	}
 	p := h.run(token)
@@ -83,7 +83,8 @@ func open() *host {
 
 func (h *host) shut() { must(h.runtime.Shutdown(ctx)) }
 
-// run starts a command that leaves a daemon, says who its parent is when that is up, and waits for the end of its input.
+// run starts a command that leaves a daemon behind. When the daemon runs, the command prints its parent and waits for the
+// end of its input.
 func (h *host) run(token string) *execbus.Process {
 	return h.start(`(` + os.Getenv("BEFORE") + ` sleep ` + token + ` </dev/null >/dev/null 2>&1 &)
 		until pgrep -xf "sleep ` + token + `" >/dev/null; do :; done
@@ -96,7 +97,7 @@ func (h *host) start(script string) *execbus.Process {
 	return p
 }
 
-// await returns when a command has said something, and so has its daemon.
+// await returns when a command has printed something, which it does when its daemon runs.
 func await(p *execbus.Process) {
 	for _, err := range p.Follow(ctx, 0) {
 		must(err)
@@ -104,7 +105,7 @@ func await(p *execbus.Process) {
 	}
 }
 
-// end ends the input of a command, and says what it said and how it ended.
+// end ends the input of a command, and prints its output and how it ended.
 func end(p *execbus.Process) {
 	must(p.CloseStdin(ctx))
 	said := all(p)
@@ -118,7 +119,7 @@ func end(p *execbus.Process) {
 		len(record.Tree.Survivors), record.Tree.Airtight)
 }
 
-// all is everything that a command says.
+// all returns the whole output of a command.
 func all(p *execbus.Process) (said string) {
 	for event, err := range p.Follow(ctx, 0) {
 		must(err)
@@ -133,7 +134,7 @@ func all(p *execbus.Process) (said string) {
 
 func (h *host) output(script string) string { return all(h.start(script)) }
 
-// notices says what a runtime tells the people who run the host.
+// notices prints the notices of a runtime to the people who run the host.
 type notices struct{ slog.Handler }
 
 func (notices) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }

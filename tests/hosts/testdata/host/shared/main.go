@@ -1,4 +1,4 @@
-// This library is a host inside of a program that is not Go.
+// This library is a host inside a program that is not written in Go.
 package main
 
 import "C"
