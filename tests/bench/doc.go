@@ -55,6 +55,9 @@
 // exec_command of "execbus mcp", which is built for the purpose, on its standard input and output. The limit is for the
 // difference of the medians.
 //
+// mcp-rest: the same server, a second after it has run one command, and a second after it has started 60 processes that wait
+// on terminals. Its warden is not counted. One run is made for every third pair asked for.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor and from there to the
 // process, and the answer comes straight back. The limit is for the median.
 //
