@@ -242,33 +242,35 @@ func (b brittle) Resize(size messages.Size) error {
 }
 
 func TestAChildThatPanicsIsContained(t *testing.T) {
-	for _, test := range []brittle{{pid: true}, {resize: true}} {
-		var born int
-		var o hostOptions
-		o.seam.child = func(child ptyio.Child) ptyio.Child {
-			if born++; born == 2 {
-				test.Child = child
-				return test
+	for name, test := range map[string]brittle{"asked for its pid": {pid: true}, "resized": {resize: true}} {
+		t.Run(name, func(t *testing.T) {
+			var born int
+			var o hostOptions
+			o.seam.child = func(child ptyio.Child) ptyio.Child {
+				if born++; born == 2 {
+					test.Child = child
+					return test
+				}
+				return child
 			}
-			return child
-		}
-		h := newHost(t, o)
-		s := h.open(nil)
-		bystander := cat(s)
-		id := s.exec(onTerminal(quick(idle))).Process
-		if info := s.list()[1]; (info.PID == 0) != test.pid {
-			t.Errorf("%+v", info)
-		}
-		_, err := ask[any](h, s.supervisor, messages.Resize{Process: id})
-		if test.resize {
-			wantError(t, "the resize", err, messages.ErrRuntimeFailure)
-		} else if err != nil {
-			t.Error(err)
-		}
-		if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusSignaled(15) {
-			t.Errorf("the child goes on: %v, %v", record, err)
-		}
-		s.echoes(bystander)
+			h := newHost(t, o)
+			s := h.open(nil)
+			bystander := cat(s)
+			id := s.exec(onTerminal(quick(idle))).Process
+			if info := s.list()[1]; (info.PID == 0) != test.pid {
+				t.Errorf("%+v", info)
+			}
+			_, err := ask[any](h, s.supervisor, messages.Resize{Process: id})
+			if test.resize {
+				wantError(t, "the resize", err, messages.ErrRuntimeFailure)
+			} else if err != nil {
+				t.Error(err)
+			}
+			if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusSignaled(15) {
+				t.Errorf("the child goes on: %v, %v", record, err)
+			}
+			s.echoes(bystander)
+		})
 	}
 }
 

@@ -281,27 +281,29 @@ func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 
 func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T) {
 	for _, by := range []messages.TerminatedBy{messages.TerminatedBySessionClose, messages.TerminatedByShutdown} {
-		h := newHost(t, hostOptions{})
-		s := h.open(nil)
-		initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
-		id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
-		s.said(id, "begun")
-		initial.cancel()
-		_, err := initial.reply()
-		wantError(t, "the cancelled call", err, messages.ErrCancelled)
-		if live := s.list(); len(live) != 1 || live[0].State != messages.StateRunning {
-			t.Errorf("list: %+v", live)
-		}
-		if by == messages.TerminatedByShutdown {
-			h.shutdown()
-		} else {
-			must[Done](h, s.supervisor, CloseSession{By: by})
-		}
-		if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != by || string(end.Transcript) != "begun\n" {
-			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
-		}
-		_, err = ask[any](h, s.supervisor, ListProcesses{})
-		wantError(t, "a request to a closed session", err, messages.ErrClosed)
+		t.Run(string(by), func(t *testing.T) {
+			h := newHost(t, hostOptions{})
+			s := h.open(nil)
+			initial := s.call(messages.ExecCommand{Argv: []string{"bash", "-c", "echo begun; " + idle}, Yield: new(messages.MaxYield)})
+			id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
+			s.said(id, "begun")
+			initial.cancel()
+			_, err := initial.reply()
+			wantError(t, "the cancelled call", err, messages.ErrCancelled)
+			if live := s.list(); len(live) != 1 || live[0].State != messages.StateRunning {
+				t.Errorf("list: %+v", live)
+			}
+			if by == messages.TerminatedByShutdown {
+				h.shutdown()
+			} else {
+				must[Done](h, s.supervisor, CloseSession{By: by})
+			}
+			if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != by || string(end.Transcript) != "begun\n" {
+				t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
+			}
+			_, err = ask[any](h, s.supervisor, ListProcesses{})
+			wantError(t, "a request to a closed session", err, messages.ErrClosed)
+		})
 	}
 }
 
