@@ -249,6 +249,13 @@ func beCopied() {
 	l.Events = newRecorder().receive
 	_, err = spawner.Spawn(context.Background(), l)
 	must(err)
+	readers, _ := strconv.Atoi(os.Getenv("READERS"))
+	for range readers {
+		l := launch(false, "cat", os.Getenv("FIFO"))
+		l.OpenStdin, l.Merged, l.Events = false, true, newRecorder().receive
+		_, err := spawner.Spawn(context.Background(), l)
+		must(err)
+	}
 	holder := exec.Command("sleep", os.Getenv("HOLDER"))
 	for _, fd := range descriptors(os.Getpid()) {
 		number, target, _ := strings.Cut(fd, " ")

@@ -54,6 +54,40 @@ func TestTheHostsDeathIsSeenThoughACopyOfItHoldsTheSocket(t *testing.T) {
 	}
 }
 
+// The warden has more to say than the socket holds, and who has the socket reads nothing.
+func TestTheHostsDeathIsSeenByAWardenThatNobodyReads(t *testing.T) {
+	token, holder := newToken(), newToken()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const readers = 400
+	host, says := startHost(t, "copied", "TOKEN="+token, "HOLDER="+holder, "FIFO="+fifo, "READERS="+strconv.Itoa(readers))
+	if says.Scan(); says.Text() == "sockets 0" || says.Text() == "" {
+		t.Fatalf("the host says %q", says.Text())
+	}
+	defer func() { _ = syscall.Kill(sleepers(holder)[0].pid, syscall.SIGKILL) }()
+	eventually(t, "the daemon and the holder are up", func() bool { return shapes[5].up(token) && len(sleepers(holder)) == 1 })
+	warden := wardenAbove(sleepers(token)[0].pid)
+	_ = host.Process.Signal(syscall.SIGSTOP)
+	eventually(t, "the host is stopped", func() bool { p, _ := look(host.Process.Pid); return p.state == 'T' })
+	end, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = end.Close()
+	eventually(t, "all readers have exited", func() bool { living, _ := children(warden); return living < 3 })
+	eventually(t, "the warden waits", func() bool { p, _ := look(warden); return p.state == 'S' })
+	if _, dead := children(warden); dead == 0 {
+		t.Log("the socket has room for everything: this shows nothing")
+	}
+	_ = host.Process.Kill()
+	noneLeft(t, token)
+	if len(sleepers(holder)) != 1 {
+		t.Error("who holds the socket is gone, and the test shows nothing")
+	}
+}
+
 // killTogether kills a host and its warden, which does not get to anything.
 func killTogether(t *testing.T, host *exec.Cmd, token string) {
 	t.Helper()

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -82,7 +81,7 @@ func (f *Forest) newTree() *Tree {
 
 // enter puts a tree whose leader is being born on the table.
 func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
-	t.spec, t.pid, t.newborn = spec, newborn.PID, newborn
+	t.spec, t.pid, t.fd, t.newborn = spec, newborn.PID, newborn.PIDFD, newborn
 	f.mu.Lock()
 	f.trees[t.pid], f.unborn[t] = t, struct{}{}
 	t.brood.count(1)
@@ -126,7 +125,7 @@ func (t *Tree) Executed() error {
 	if t.isolated != nil && err == nil {
 		t.isolated.found(t.pid)
 	}
-	f, pidfd, newborn := t.forest, t.newborn.PIDFD, t.newborn
+	f, newborn := t.forest, t.newborn
 	f.mu.Lock()
 	delete(f.unborn, t)
 	t.newborn = nil // it may be large
@@ -137,13 +136,11 @@ func (t *Tree) Executed() error {
 	newborn.Release()
 	close(t.executed)
 	if err != nil {
-		_ = unix.Close(pidfd)
+		_ = unix.Close(t.fd)
 		t.close()
 		f.forget(t)
 		return err
 	}
-	_ = syscall.SetNonblock(pidfd, true)
-	t.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
 	return nil
 }
 

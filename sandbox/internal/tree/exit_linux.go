@@ -27,23 +27,34 @@ func AwaitExit(pidfd *os.File) Status {
 	if err != nil {
 		return Status{}
 	}
-	var info childInfo
-	err = raw.Read(func(fd uintptr) bool {
-		for {
-			_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PIDFD, fd, uintptr(unsafe.Pointer(&info)),
-				unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, 0, 0)
-			if errno != unix.EINTR {
-				return errno != 0 || info.pid != 0
-			}
-		}
+	var status Status
+	err = raw.Read(func(fd uintptr) (over bool) {
+		status, over = exited(int(fd))
+		return over
 	})
-	switch {
-	case err != nil || info.pid == 0:
+	if err != nil {
 		return Status{}
-	case info.code == cldExited:
-		return Status{Exited, int(info.status)}
-	default:
-		return Status{Signaled, int(info.status)}
+	}
+	return status
+}
+
+// exited is how the process of a pidfd has exited, if it has. An unknown way is the zero Status. The process stays a zombie.
+func exited(fd int) (status Status, over bool) {
+	var info childInfo
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PIDFD, uintptr(fd), uintptr(unsafe.Pointer(&info)),
+			unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, 0, 0)
+		switch {
+		case errno == unix.EINTR:
+		case errno != 0:
+			return Status{}, true
+		case info.pid == 0:
+			return Status{}, false
+		case info.code == cldExited:
+			return Status{Exited, int(info.status)}, true
+		default:
+			return Status{Signaled, int(info.status)}, true
+		}
 	}
 }
 

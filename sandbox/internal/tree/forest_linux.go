@@ -187,6 +187,21 @@ func (f *Forest) look(broods ...*brood) (found []orphan) {
 	return append(found, f.first.walks.look(func() []orphan { return f.walk(f.first) })...)
 }
 
+// tryLook is look in one brood, unless somebody is looking there.
+func (f *Forest) tryLook(b *brood) (found []orphan, looked bool) {
+	for _, b := range []*brood{b, f.first} {
+		more, looked := b.walks.try(func() []orphan { return f.walk(b) })
+		if !looked {
+			return nil, false
+		}
+		found = append(found, more...)
+		if b == f.first {
+			break
+		}
+	}
+	return found, true
+}
+
 // brood finds the children of a thread that bears. The kernel's lists of those are kept open.
 func (f *Forest) brood(thread int) *brood {
 	f.mu.Lock()

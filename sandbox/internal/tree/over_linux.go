@@ -8,6 +8,28 @@ import (
 // long, and earlier requests for one come first.
 const overWait = 5 * time.Millisecond
 
+// overNow is overAtOnce for a caller that must not wait for the looks of others.
+func (t *Tree) overNow(status Status) (over bool) {
+	if t.spec.Over == nil || !t.forest.concluding.TryLock() {
+		return false
+	}
+	if orphans, looked := t.forest.tryLook(t.brood); looked {
+		over = t.endsWithout(orphans)
+	}
+	t.forest.concluding.Unlock()
+	if over {
+		t.over(status)
+	}
+	return over
+}
+
+// over makes the only report.
+func (t *Tree) over(status Status) {
+	close(t.counted)
+	t.spec.Over(status, t.treeReport(nil, nil))
+	t.finished()
+}
+
 // overAtOnce reports the exit and the end in one, if one look shows that nothing is left and nobody has begun to end the
 // tree. If something is left, or the look takes long, it reports the exit alone.
 func (t *Tree) overAtOnce(status Status) (over bool) {
@@ -23,9 +45,7 @@ func (t *Tree) overAtOnce(status Status) (over bool) {
 	}
 	switch {
 	case over && soon:
-		close(t.counted)
-		t.spec.Over(status, t.treeReport(nil, nil))
-		t.finished()
+		t.over(status)
 	case over:
 		close(t.counted)
 		t.spec.Ended(t.treeReport(nil, nil))
@@ -40,7 +60,13 @@ func (t *Tree) overAtOnce(status Status) (over bool) {
 func (t *Tree) leftNothing() bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
-	for _, o := range t.forest.orphansNear(t) {
+	return t.endsWithout(t.forest.orphansNear(t))
+}
+
+// endsWithout takes a tree off the table if none of the orphans can belong to it, and nobody has begun to end it. It is called
+// with concluding held.
+func (t *Tree) endsWithout(orphans []orphan) bool {
+	for _, o := range orphans {
 		if o.pid == 0 || o.may(t) {
 			return false
 		}

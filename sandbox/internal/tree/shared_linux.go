@@ -25,6 +25,17 @@ func (s *shared[T]) look(fresh func() T) T {
 	return s.last
 }
 
+// try returns what fresh finds now, unless somebody is looking.
+func (s *shared[T]) try(fresh func() T) (found T, looked bool) {
+	if !s.mu.TryLock() {
+		return found, false
+	}
+	defer s.mu.Unlock()
+	s.begun.Add(1)
+	s.last = fresh()
+	return s.last, true
+}
+
 // between calls do while nobody looks.
 func (s *shared[T]) between(do func()) {
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"os"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -37,7 +36,8 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	pidfd  *os.File // from its execution on
+	fd     int      // the leader's pidfd, until it is Watch that waits for it
+	pidfd  *os.File // of Watch
 	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
 	newborn  *birth.Newborn
 	executed chan struct{} // closed when it has, or never will
@@ -71,42 +71,6 @@ func (t *Tree) PID() int {
 		return t.isolated.leader
 	}
 	return t.pid
-}
-
-// Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
-// Executed, in a goroutine of its own.
-func (t *Tree) Watch() {
-	if t.isolated != nil {
-		t.watchIsolated()
-		return
-	}
-	status := AwaitExit(t.pidfd)
-	_ = t.pidfd.Close()
-	close(t.exited)
-	if t.spec.Over == nil {
-		t.spec.Exited(status)
-	} else if t.overAtOnce(status) {
-		return
-	}
-	runtime.Gosched() // goroutines that wait for the exit go first; the walk takes a while
-	t.bury()
-	if t.deserted() {
-		close(t.counted)
-		if t.claim(time.Time{}) {
-			t.report(nil)
-		}
-		return
-	}
-	if left := len(t.members()); left > 0 {
-		t.spec.Left(left)
-	}
-	close(t.counted)
-	if t.spec.Keep {
-		t.keep()
-	} else {
-		t.awaitEmpty(time.Now().Add(settle))
-	}
-	t.End(t.spec.Grace)
 }
 
 // finished runs after the last report.

@@ -23,7 +23,8 @@ func (w *warden) startBearing() {
 	b.turn <- struct{}{}
 }
 
-// newBearer starts a thread that waits for its turn. Whose turn it is handles the starts, and owns all that these need.
+// newBearer starts a thread that waits for its turn. Whose turn it is reads requests and sees leaders exit, those of others as well,
+// and owns all that this needs.
 func (w *warden) newBearer() *bearer {
 	b := &bearer{turn: make(chan struct{}, 1)}
 	w.bearers = append(w.bearers, b)
@@ -38,7 +39,7 @@ func (w *warden) takeTurns(b *bearer) {
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil)
 	for range b.turn {
 		for w.forest.Leaders(b.thread) < crowd {
-			w.handle(<-w.starts)
+			w.serve()
 		}
 		w.successor().turn <- struct{}{}
 	}

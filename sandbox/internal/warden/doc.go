@@ -5,10 +5,12 @@
 // The takeover needs two things at once: the name in argv[0], and a sealed memfd with our greeting on descriptor 3. A
 // program that merely happens to have that name stops with an explanation.
 //
-// The warden gets the host's environment, with GOMAXPROCS=1, and "/" as its directory. It never takes an argument, a variable or a
-// directory from a command. It is the subreaper of all trees, starts all leaders on threads that never end (so that they die with
-// it), and reads requests from the host on descriptor 4. That socket is also its lifeline: end-of-file means that the host is gone,
-// and the warden ends everything. Descriptor 5 is a pidfd of the host. It also reports the host's death if a forked copy holds the socket open.
+// The warden gets the host's environment, with GOMAXPROCS=2, and "/" as its directory. It never takes an argument, a variable or a
+// directory from a command. It is the subreaper of all trees, and starts all leaders on threads that never end, so that they die
+// with it. One of these at a time reads the requests of the host, on descriptor 4, and sees leaders exit. It waits for all that with
+// an epoll of its own: with Go's poller another thread would wait, and then wake this one. The socket is also the warden's lifeline:
+// end-of-file means that the host is gone, and the warden ends everything. Descriptor 5 is a pidfd of the host. It also reports the
+// host's death if a forked copy holds the socket open.
 //
 // # The rule about imports
 //

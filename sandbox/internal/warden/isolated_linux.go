@@ -118,7 +118,7 @@ func (w *warden) clear(s start) (waits bool) {
 		for _, c := range cells {
 			c.tidy()
 		}
-		w.starts <- s
+		w.proceed(s)
 	}()
 	return true
 }
@@ -135,7 +135,7 @@ func (w *warden) isolate(s start) {
 		go func() {
 			plan, err := p.cell.enter(p.plan)
 			s.plan, s.failed = &plan, err
-			w.starts <- s
+			w.proceed(s)
 		}()
 		return
 	case s.failed != nil:
@@ -242,5 +242,5 @@ func (w *warden) bearIsolated(s start, p *registered) {
 		w.refuse(s, err)
 		return
 	}
-	w.begun(newborn{s, t, s.leave})
+	w.begun(&newborn{start: s, tree: t, failed: s.leave})
 }

@@ -35,8 +35,6 @@ const (
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait to be handled; the host has no more under way.
 	maxStarts = 64
-	// prompt is how long a bearer itself waits for a birth. Answers that are sent together wait as long.
-	prompt = 5 * time.Millisecond
 )
 
 func init() {
@@ -63,17 +61,21 @@ func complain(what string, err error) {
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-// warden is the state of the warden process. One goroutine reads requests, and one at a time starts leaders. Each tree has a
-// goroutine of its own, and so does each start that takes long.
+// warden is the state of the process. The bearer whose turn it is does nearly everything: it reads requests, bears leaders, and sees
+// them exit. What can take long has a goroutine of its own, such as a birth that hangs and the end of a tree that its leader left.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
-	starts chan start
+	poll   *poll
+	again  chan start // starts that have waited for something else
 	alarm  *alarm
+	gone   chan struct{} // closed when the host is
 
 	// These belong to the bearer whose turn it is.
-	bearers []*bearer
-	rooms   rooms
+	bearers  []*bearer
+	rooms    rooms
+	newborns []*newborn         // that have not been answered
+	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
@@ -85,12 +87,13 @@ type start struct {
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
+	born     *newborn
 	over     chan<- struct{} // closed when nothing is kept for commands any more
 	files    []int
 
 	cleared bool          // placeholders that were in its way are gone
 	plan    *confine.Plan // of an isolated one: the plan with what is there now
-	failed  error         // why that could not be found out
+	failed  error         // why that could not be found out, or its program not be executed
 	leave   func()        // ends its use of the placeholders; nil if it uses none
 }
 
@@ -113,40 +116,43 @@ func run() error {
 		return failed("become a subreaper", err)
 	}
 	continueOnMail()
-	conn, err := wire.NewConn(socketFD, 0, nil) // a suspended host is not a dead one
-	if err != nil {
+	w := &warden{forest: forest, again: make(chan start, maxStarts), alarm: newAlarm(), gone: make(chan struct{}),
+		leaders: map[int32]*newborn{}, trees: map[uint64]*tree.Tree{}}
+	if err := w.open(); err != nil {
 		return failed("take over the host's socket", err)
 	}
 	marks := forest.Marks()
-	if err := conn.Send(&wire.Reply{Hello: &wire.Hello{Time: marks.Time, Locks: marks.Locks, Nonce: marks.Nonce}}); err != nil {
+	if err := w.conn.Send(&wire.Reply{Hello: &wire.Hello{Time: marks.Time, Locks: marks.Locks, Nonce: marks.Nonce}}); err != nil {
 		return failed("greet the host", err)
 	}
-	w := &warden{conn: conn, forest: forest, starts: make(chan start, maxStarts), trees: map[uint64]*tree.Tree{},
-		alarm: newAlarm()}
-	gone := make(chan struct{}, 2)
-	go func() {
-		w.serve()
-		w.abandoned(gone)
-	}()
+	dead := make(chan struct{})
 	if host != nil { // a forked copy of the host may hold the socket open
 		go func() {
 			tree.AwaitEnd(host)
-			w.abandoned(gone)
+			w.alarm.in(endWait)
+			_ = unix.Shutdown(socketFD, unix.SHUT_RDWR) // a bearer may be waiting for somebody to read
+			close(dead)
 		}()
 	}
 	go reap(forest)
 	w.startBearing()
 	select {
 	case <-quit:
-	case <-gone:
+	case <-w.gone:
+	case <-dead:
 	}
 	return w.end()
 }
 
-// abandoned handles the death of the host.
-func (w *warden) abandoned(gone chan<- struct{}) {
-	w.alarm.in(endWait)
-	gone <- struct{}{}
+// open prepares what a bearer waits for.
+func (w *warden) open() (err error) {
+	if w.poll, err = newPoll(); err != nil {
+		return err
+	}
+	if err = errors.Join(unix.SetNonblock(socketFD, false), w.poll.add(socketFD)); err == nil {
+		w.conn, err = wire.NewThreadConn(socketFD, w.await)
+	}
+	return err
 }
 
 // takeHost takes over the pidfd of the host. The file is nil if there is none.
@@ -215,10 +221,11 @@ func reap(forest *tree.Forest) {
 	}
 }
 
+// end ends all trees. The bearers see their leaders exit meanwhile.
 func (w *warden) end() error {
 	left := w.forest.EndAll(grace)
 	over := make(chan struct{})
-	w.starts <- start{over: over}
+	w.proceed(start{over: over})
 	<-over
 	if len(left) > 0 {
 		return failed("end "+strconv.Itoa(len(left))+" processes, the first of which is "+left[0].Name, errors.New(left[0].Why))
@@ -226,36 +233,39 @@ func (w *warden) end() error {
 	return nil
 }
 
-// serve reads requests until the host is gone.
+// serve handles the next request. When the host is gone, it deals with what else happens until the end of the process.
 func (w *warden) serve() {
-	for {
-		var request wire.Request
-		if err := w.conn.Receive(&request); err != nil {
+	var request wire.Request
+	if err := w.conn.Receive(&request); err != nil { // the host may also have closed its side only, and still read
+		w.alarm.in(endWait)
+		w.poll.remove(socketFD)
+		close(w.gone)
+		for {
+			w.turn()
+		}
+	}
+	if count, is := forBearer(&request); is {
+		files, err := w.conn.TakeFiles(count)
+		if err != nil {
+			w.fail(request.ID, err)
 			return
 		}
-		if count, is := forBearer(&request); is {
-			files, err := w.conn.TakeFiles(count)
-			if err != nil {
-				w.fail(request.ID, err)
-				continue
-			}
-			w.starts <- start{id: request.ID, spec: request.Start, register: request.Register, withdraw: request.Withdraw, files: files}
-			continue
-		}
-		w.mu.Lock()
-		t := w.trees[request.ID]
-		w.mu.Unlock()
-		switch {
-		case t == nil: // it has ended in the meantime
-		case request.Signal != nil:
-			_ = t.Signal(request.Signal.Number, request.Signal.Group)
-		case request.End != nil:
-			t.End(request.End.Grace)
-		}
+		w.handle(start{id: request.ID, spec: request.Start, register: request.Register, withdraw: request.Withdraw, files: files})
+		return
+	}
+	w.mu.Lock()
+	t := w.trees[request.ID]
+	w.mu.Unlock()
+	switch {
+	case t == nil: // it has ended in the meantime
+	case request.Signal != nil:
+		_ = t.Signal(request.Signal.Number, request.Signal.Group)
+	case request.End != nil:
+		t.End(request.End.Grace)
 	}
 }
 
-// forBearer reports how many descriptors come with a request, and whether it is for a bearer.
+// forBearer reports how many descriptors come with a request, and whether it bears or is about what births need.
 func forBearer(r *wire.Request) (files int, is bool) {
 	switch {
 	case r.Start != nil:
@@ -269,6 +279,8 @@ func forBearer(r *wire.Request) (files int, is bool) {
 // handle is called by the bearer whose turn it is.
 func (w *warden) handle(s start) {
 	switch {
+	case s.born != nil:
+		w.executed(s.born, s.failed)
 	case s.over != nil:
 		w.rooms.close()
 		close(s.over)
@@ -300,7 +312,7 @@ func (w *warden) bear(s start) {
 		w.refuse(s, err)
 		return
 	}
-	w.begun(newborn{s, t, func() {}})
+	w.begun(&newborn{start: s, tree: t})
 }
 
 // spec returns the part of a specification that all leaders share. It lives as long as the tree, so it must not keep the request.
@@ -316,27 +328,6 @@ func (w *warden) spec(id uint64, s *wire.Start) tree.Spec {
 	}
 }
 
-// newborn is a leader that is being born. Failed is called if the birth fails.
-type newborn struct {
-	start  start
-	tree   *tree.Tree
-	failed func()
-}
-
-// begun waits for a birth, but not for long.
-func (w *warden) begun(n newborn) {
-	for _, fd := range n.start.files { // at once: while we hold a terminal open, its output does not end
-		_ = unix.Close(fd)
-	}
-	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
-	if n.tree.Prompt(prompt) {
-		w.born(n, len(w.starts) > 0)
-		return
-	}
-	_ = w.conn.Flush()
-	go w.born(n, false)
-}
-
 // placed returns the files at these positions among those received; ^0 stands for none.
 func placed(positions, files []int) []uintptr {
 	all := make([]uintptr, len(positions))
@@ -347,25 +338,6 @@ func placed(positions, files []int) []uintptr {
 		}
 	}
 	return all
-}
-
-// born answers a start when its program has been executed. The answer can wait if another one comes soon.
-func (w *warden) born(n newborn, soon bool) {
-	id := n.start.id
-	if err := n.tree.Executed(); err != nil {
-		n.failed()
-		w.fail(id, err)
-		return
-	}
-	w.mu.Lock()
-	w.trees[id] = n.tree
-	w.mu.Unlock()
-	say := w.conn.Later
-	if !soon {
-		say = func(reply wire.Message) error { return w.conn.Send(reply) }
-	}
-	_ = say(&wire.Reply{ID: id, Started: &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}})
-	go n.tree.Watch()
 }
 
 func (w *warden) ended(last wire.Reply) {

@@ -34,6 +34,7 @@ var ErrBroken = errors.New("the connection is broken")
 type Conn struct {
 	socket   *os.File // not package net: every warden would initialise it, and host packages before it
 	raw      syscall.RawConn
+	await    func() error // waits until there is something to receive; nil: Go's poller does
 	patience time.Duration
 	bear     func() bool // reports whether to go on waiting
 
@@ -68,6 +69,20 @@ func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 		return nil, errors.Join(err, socket.Close())
 	}
 	c := &Conn{socket: socket, raw: raw, patience: patience, bear: bear}
+	c.reader = bufio.NewReader(reader{c})
+	return c, nil
+}
+
+// NewThreadConn takes over a connected stream socket that is in blocking mode. It does without Go's poller, so that what arrives
+// wakes the thread that receives and no other: Receive calls await, which returns when the socket can be read, or an error for
+// Receive to return. Sends wait for ever, and each keeps its thread.
+func NewThreadConn(fd int, await func() error) (*Conn, error) {
+	socket := os.NewFile(uintptr(fd), "socket")
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	c := &Conn{socket: socket, raw: raw, await: await}
 	c.reader = bufio.NewReader(reader{c})
 	return c, nil
 }
@@ -161,7 +176,7 @@ func (c *Conn) write(text []byte, fds []int) error {
 		case sent == 0 && !over(err):
 			return err
 		default:
-			_ = c.socket.Close() // the other side would misread what follows
+			_ = c.shutdown(unix.SHUT_RDWR) // the other side would misread what follows, and the receiver here learns of it
 			return ErrBroken
 		}
 	}
@@ -256,9 +271,11 @@ func (c *Conn) TakeFiles(count int) ([]int, error) {
 }
 
 // CloseWrite lets the other side read end-of-file. Its remaining messages can still be received.
-func (c *Conn) CloseWrite() error {
+func (c *Conn) CloseWrite() error { return c.shutdown(unix.SHUT_WR) }
+
+func (c *Conn) shutdown(how int) error {
 	var failed error
-	err := c.raw.Control(func(fd uintptr) { failed = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	err := c.raw.Control(func(fd uintptr) { failed = unix.Shutdown(int(fd), how) })
 	return errors.Join(err, failed)
 }
 
@@ -270,6 +287,11 @@ func (c *Conn) Close() error { return c.socket.Close() }
 type reader struct{ c *Conn }
 
 func (r reader) Read(p []byte) (int, error) {
+	if r.c.await != nil {
+		if err := r.c.await(); err != nil {
+			return 0, err
+		}
+	}
 	var n, oobn, flags int
 	var failed error
 	err := r.c.raw.Read(func(fd uintptr) bool {

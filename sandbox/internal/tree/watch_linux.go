@@ -1,0 +1,66 @@
+package tree
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watch reports the leader's exit, sees to it that the tree ends, and reports that. It must be called once, right after
+// Executed, in a goroutine of its own.
+func (t *Tree) Watch() {
+	_ = syscall.SetNonblock(t.fd, true)
+	t.pidfd = os.NewFile(uintptr(t.fd), "pidfd")
+	if t.isolated != nil {
+		t.watchIsolated()
+		return
+	}
+	status := AwaitExit(t.pidfd)
+	_ = t.pidfd.Close()
+	close(t.exited)
+	t.afterExit(status)
+}
+
+// PIDFD is ready when the leader has exited. It is open until Executed has failed or Watch or Exit was called.
+func (t *Tree) PIDFD() int { return t.fd }
+
+// Exit does what Watch does, once PIDFD is ready. It returns soon. The tree is no isolated one.
+func (t *Tree) Exit() {
+	status, _ := exited(t.fd)
+	_ = unix.Close(t.fd)
+	close(t.exited)
+	if !t.overNow(status) {
+		go t.afterExit(status)
+	}
+}
+
+// afterExit is the rest of Watch.
+func (t *Tree) afterExit(status Status) {
+	if t.spec.Over == nil {
+		t.spec.Exited(status)
+	} else if t.overAtOnce(status) {
+		return
+	}
+	runtime.Gosched() // goroutines that wait for the exit go first; the walk takes a while
+	t.bury()
+	if t.deserted() {
+		close(t.counted)
+		if t.claim(time.Time{}) {
+			t.report(nil)
+		}
+		return
+	}
+	if left := len(t.members()); left > 0 {
+		t.spec.Left(left)
+	}
+	close(t.counted)
+	if t.spec.Keep {
+		t.keep()
+	} else {
+		t.awaitEmpty(time.Now().Add(settle))
+	}
+	t.End(t.spec.Grace)
+}

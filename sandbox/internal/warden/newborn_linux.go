@@ -1,0 +1,190 @@
+package warden
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/wire"
+)
+
+const (
+	// answerWait is how long the answer to a start waits for the leader's exit: the two of a short command go out as one message,
+	// and the execution, on which the newborn's processor is busy anyway, wakes nobody.
+	answerWait = 250 * time.Microsecond
+	// prompt is how long a bearer itself attends to a birth.
+	prompt = 5 * time.Millisecond
+)
+
+// newborn is a leader from its birth to its exit.
+type newborn struct {
+	start  start
+	tree   *tree.Tree
+	failed func() // called if the birth fails; may be nil
+	begun  time.Time
+	due    time.Time // when to look whether it has executed its program
+	done   bool      // its start was answered, or its birth is left to a goroutine
+}
+
+// begun attends to a birth, but not for long.
+func (w *warden) begun(n *newborn) {
+	for _, fd := range n.start.files { // at once: while we hold a terminal open, its output does not end
+		_ = unix.Close(fd)
+	}
+	isolated := n.start.spec.Level == confine.Isolated
+	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
+	if isolated {
+		if n.tree.Prompt(prompt) {
+			w.executed(n, n.tree.Executed())
+		} else {
+			w.leave(n)
+		}
+		return
+	}
+	w.watch(n)
+	n.begun = time.Now()
+	n.due = n.begun.Add(answerWait)
+	w.newborns = append(w.newborns, n)
+}
+
+// leave has a goroutine wait for a birth.
+func (w *warden) leave(n *newborn) {
+	n.done = true
+	go func() { w.proceed(start{born: n, failed: n.tree.Executed()}) }()
+}
+
+// proceed has the bearer whose turn it is continue with a start. It may be called in any goroutine.
+func (w *warden) proceed(s start) {
+	w.again <- s
+	w.poll.ring()
+}
+
+// watch has the bearers see a leader exit. Process 1 of a namespace reports the exit of its leader otherwise.
+func (w *warden) watch(n *newborn) {
+	fd := n.tree.PIDFD()
+	if n.start.spec.Level == confine.Isolated || w.poll.add(fd) != nil {
+		if n.done {
+			go n.tree.Watch()
+		}
+		return
+	}
+	w.leaders[int32(fd)] = n
+}
+
+func (w *warden) unwatch(n *newborn) {
+	fd := n.tree.PIDFD()
+	if w.leaders[int32(fd)] == n {
+		delete(w.leaders, int32(fd))
+		w.poll.remove(fd)
+	}
+}
+
+// answer answers a start, and reports whether the leader runs. The answer goes out with the next message, or at the next turn.
+func (w *warden) answer(n *newborn, err error) (runs bool) {
+	id := n.start.id
+	n.done = true
+	if err != nil {
+		if n.failed != nil {
+			n.failed()
+		}
+		w.fail(id, err)
+		return false
+	}
+	w.mu.Lock()
+	w.trees[id] = n.tree
+	w.mu.Unlock()
+	_ = w.conn.Later(&wire.Reply{ID: id, Started: &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}})
+	return true
+}
+
+// executed continues when it is known whether a leader has executed its program.
+func (w *warden) executed(n *newborn, err error) {
+	if w.answer(n, err) {
+		w.watch(n)
+	}
+}
+
+// exit is called when the pidfd of a leader is ready.
+func (w *warden) exit(fd int32) {
+	n := w.leaders[fd]
+	if n == nil {
+		return
+	}
+	w.unwatch(n)
+	if n.done || w.answer(n, n.tree.Executed()) {
+		n.tree.Exit()
+	}
+}
+
+// attend answers the starts whose time has come, and says how long the others can wait; negative if there are none.
+func (w *warden) attend() (next time.Duration) {
+	next = -1
+	if len(w.newborns) == 0 {
+		return next
+	}
+	now := time.Now()
+	waiting := w.newborns[:0]
+	for _, n := range w.newborns {
+		switch {
+		case n.done:
+			continue
+		case now.Before(n.due):
+		case n.tree.Prompt(0):
+			w.unwatch(n) // which comes before the descriptor is closed
+			w.executed(n, n.tree.Executed())
+			continue
+		case now.Sub(n.begun) > prompt:
+			w.unwatch(n)
+			w.leave(n)
+			continue
+		default:
+			n.due = now.Add(answerWait)
+		}
+		waiting = append(waiting, n)
+		if wait := n.due.Sub(now); next < 0 || wait < next {
+			next = wait
+		}
+	}
+	clear(w.newborns[len(waiting):])
+	w.newborns = waiting
+	return next
+}
+
+// turn waits until something has happened and deals with it, but for what the host has sent.
+func (w *warden) turn() (mail bool) {
+	next := w.attend()
+	_ = w.conn.Flush()
+	for _, event := range w.poll.wait(next) {
+		switch int(event.Fd) {
+		case socketFD:
+			mail = true
+		case w.poll.bell:
+			w.poll.hear()
+			w.resume()
+		default:
+			w.exit(event.Fd)
+		}
+	}
+	return mail
+}
+
+// resume continues with the starts that have waited for something else.
+func (w *warden) resume() {
+	for {
+		select {
+		case s := <-w.again:
+			w.handle(s)
+		default:
+			return
+		}
+	}
+}
+
+// await returns when the host has sent something.
+func (w *warden) await() error {
+	for !w.turn() {
+	}
+	return nil
+}

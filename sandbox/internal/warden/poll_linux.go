@@ -1,0 +1,73 @@
+package warden
+
+import (
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// poll is what the bearer whose turn it is waits with. With Go's poller another thread would wait, and then wake this one.
+type poll struct {
+	fd     int
+	bell   int // an eventfd, by which others wake it
+	coarse bool
+	events [32]unix.EpollEvent
+}
+
+func newPoll() (*poll, error) {
+	p := &poll{}
+	var err error
+	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if p.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, err
+	}
+	return p, p.add(p.bell)
+}
+
+func (p *poll) add(fd int) error {
+	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// remove must come before a descriptor is closed: a newborn may still have a copy, for which the kernel would go on reporting.
+func (p *poll) remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// ring wakes the one that waits. It may be called in any goroutine.
+func (p *poll) ring() {
+	one := [8]byte{1}
+	_, _ = unix.Write(p.bell, one[:])
+}
+
+// hear silences the bell.
+func (p *poll) hear() {
+	var count [8]byte
+	_, _ = unix.Read(p.bell, count[:])
+}
+
+// wait returns those that are ready. A negative time is for ever.
+func (p *poll) wait(most time.Duration) []unix.EpollEvent {
+	if most >= 0 && !p.coarse {
+		timeout := unix.NsecToTimespec(int64(most))
+		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)),
+			uintptr(unsafe.Pointer(&timeout)), 0, 0)
+		switch errno {
+		case 0:
+			return p.events[:n]
+		case unix.ENOSYS, unix.EPERM: // before Linux 5.11, or in a container that does not know it
+			p.coarse = true
+		default:
+			return nil
+		}
+	}
+	millis := -1
+	if most >= 0 {
+		millis = int((most + time.Millisecond - 1) / time.Millisecond)
+	}
+	n, err := unix.EpollWait(p.fd, p.events[:], millis)
+	if err != nil {
+		return nil
+	}
+	return p.events[:n]
+}
