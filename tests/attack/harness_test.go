@@ -16,6 +16,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
 )
 
 // attack is one way out.
@@ -30,6 +31,9 @@ type attack struct {
 	unsafe bool
 	tty    bool
 	env    map[string]string
+	// limits are those of the attempt in a sandbox. Without a group the kernel holds a limit for memory for each process alone.
+	limits    messages.Limits
+	needGroup bool // the attempt shares the work between processes
 	// setup prepares the world outside.
 	setup func(*scene)
 	// act is the attempt, inside. Nil says that it believes to have won.
@@ -48,7 +52,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches())
+	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs())
 }
 
 // scene is the world outside of one attempt.
@@ -57,6 +61,7 @@ type scene struct {
 	places
 	rt     *execbus.Runtime
 	policy messages.SandboxPolicy
+	killed func() bool // whether its victim is dead, soon
 }
 
 const patience = 20 * time.Second
@@ -120,7 +125,7 @@ func (s *scene) try(a attack, level messages.Assurance) (won bool, why string) {
 	defer cancel()
 	options := execbus.SessionOptions{Dir: s.Work, LeastAssurance: level}
 	if level != "" {
-		options.Sandbox = &s.policy
+		options.Sandbox, options.Limits = &s.policy, a.limits
 	}
 	session, err := s.rt.OpenSession(options)
 	must(s, err)
@@ -216,6 +221,9 @@ func (r *round) try(t *testing.T, a attack) {
 	if r.level == messages.AssuranceIsolated {
 		except = ""
 	}
+	if a.needGroup && !grouped() {
+		except = "without a control group a limit for memory is one of each process"
+	}
 	works := false
 	if !a.unsafe && (os.Getenv(levelVariable) == "" || except != "") {
 		var why string
@@ -241,6 +249,16 @@ func (r *round) try(t *testing.T, a attack) {
 	case works:
 		t.Errorf("%s stops it after all, so it is no exception: %s", r.level, why)
 	}
+}
+
+// grouped reports whether the memory of several processes can be limited together.
+func grouped() bool {
+	for _, m := range sandbox.Probe().Mechanisms {
+		if m.Enforces == "a limit for memory" {
+			return m.Works
+		}
+	}
+	return false
 }
 
 // Where namespaces can be made the same attacks run once more where they cannot.

@@ -18,6 +18,8 @@ import (
 // The roles of this binary when it is executed again. They are its first argument.
 const (
 	roleAct  = "attack-act"  // makes one attempt; the others are its name and its places
+	roleStop = "attack-stop" // stops all that a process bears
+	roleFill = "attack-fill" // holds some memory
 	roleCage = "attack-cage" // runs tests where no namespace can be made
 )
 
@@ -26,6 +28,10 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleAct:
 			attempt(os.Args[2], os.Args[3])
+		case roleFill:
+			holdMemory()
+		case roleStop:
+			stopAll(os.Args[2])
 		case roleCage:
 			encage(os.Args[2:])
 		}

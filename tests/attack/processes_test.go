@@ -3,13 +3,19 @@
 package attack
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
 )
 
 // victim is a process of the same user, outside. Whether it lives is what most attacks on it are about.
@@ -18,20 +24,46 @@ func victim(s *scene) {
 	cmd.Env = []string{"SECRET=untouched"}
 	must(s, cmd.Start())
 	s.Victim = cmd.Process.Pid
-	gone := make(chan struct{})
+	gone := make(ear)
 	go func() { _ = cmd.Wait(); close(gone) }()
-	victims[s] = gone
+	s.killed = gone.heard
 	s.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-gone
-		delete(victims, s)
 	})
 }
 
-// victims are told of here when they are gone. Attempts come one after the other.
-var victims = map[*scene]chan struct{}{}
+// sibling is a command of another session under the same policy. It gets what there is, so also an attack without a sandbox is one
+// on a confined command.
+func sibling(s *scene) {
+	session, err := s.rt.OpenSession(execbus.SessionOptions{Dir: s.Work, Sandbox: &s.policy, LeastAssurance: messages.AssuranceNone})
+	must(s, err)
+	s.Cleanup(func() { must(s, session.Close(context.Background())) })
+	_, err = session.Start(s.Context(), messages.ExecCommand{Argv: []string{"sleep", "1000"}})
+	must(s, err)
+	list, err := session.List(s.Context())
+	must(s, err)
+	s.Victim = list[0].PID
+	s.killed = func() bool {
+		for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if state := stateOf(s.Victim); state == 0 || state == 'Z' {
+				return true
+			}
+		}
+		return false
+	}
+}
 
-func killed(s *scene) bool { return ear(victims[s]).heard() }
+// stateOf is the letter by which the kernel tells the state of a process; zero if there is none.
+func stateOf(pid int) byte {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if i := bytes.LastIndexByte(stat, ')'); i >= 0 && i+2 < len(stat) {
+		return stat[i+2]
+	}
+	return 0
+}
+
+func killed(s *scene) bool { return s.killed() }
 
 const visible = "without a pid namespace the numbers of other processes and of their descriptors can be seen, not what they are"
 
@@ -104,6 +136,8 @@ func otherProcesses() []attack {
 			a.unsafe = whom != "a victim"
 			list = append(list, a)
 		}
+		list = append(list, attack{name: "process: " + name + ", another session's command", except: except, setup: sibling,
+			act: func(p places) error { return act(p.Victim) }})
 		list = append(list, attack{name: "process: " + name + ", the parent", except: except, unsafe: true, setup: victim, act: func(places) error {
 			parent := os.Getppid()
 			if parent <= 1 { // it is pid 1 of the command's own namespace: guarded like the host
@@ -150,7 +184,9 @@ func otherProcesses() []attack {
 		},
 	} {
 		list = append(list, attack{name: "signal: " + name, setup: victim,
-			act: func(p places) error { return act(p.Victim) }, won: killed})
+			act: func(p places) error { return act(p.Victim) }, won: killed},
+			attack{name: "signal: " + name + ", another session's command", setup: sibling,
+				act: func(p places) error { return act(p.Victim) }, won: killed})
 	}
 	for _, whom := range []string{"host", "parent"} {
 		list = append(list, attack{name: "signal: ask about the " + whom, unsafe: true, act: func(p places) error {

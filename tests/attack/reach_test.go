@@ -77,27 +77,36 @@ func kindsOfEnclosures(t *testing.T, spawner ptyio.Spawner) (kinds []ptyio.Enclo
 
 // reached is what one command says that it has reached.
 func reached(t *testing.T, spawner ptyio.Spawner, e ptyio.Enclosure) string {
-	var said bytes.Buffer
+	_, said := begin(t, spawner, ptyio.Launch{Argv: []string{"sh", "-c", tryAll, "sh", strconv.Itoa(os.Getpid())}, Sandbox: e})
+	return said()
+}
+
+// begin starts a command without a session. What it has said is there when it and all it has started is over.
+func begin(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch) (child ptyio.Child, said func() string) {
+	var text bytes.Buffer
 	closed, ended := make(chan struct{}), make(chan struct{})
-	_, err := spawner.Spawn(t.Context(), ptyio.Launch{Argv: []string{"sh", "-c", tryAll, "sh", strconv.Itoa(os.Getpid())},
-		Env: os.Environ(), Dir: "/", Merged: true, Sandbox: e, Events: func(event ptyio.Event) {
-			switch event := event.(type) {
-			case ptyio.Output:
-				said.Write(event.Bytes)
-				event.Release()
-			case ptyio.Closed:
-				close(closed)
-			case ptyio.TreeEnded:
-				close(ended)
-			}
-		}})
+	l.Env, l.Dir, l.Merged = os.Environ(), "/", true
+	l.Events = func(event ptyio.Event) {
+		switch event := event.(type) {
+		case ptyio.Output:
+			text.Write(event.Bytes)
+			event.Release()
+		case ptyio.Closed:
+			close(closed)
+		case ptyio.TreeEnded:
+			close(ended)
+		}
+	}
+	child, err := spawner.Spawn(t.Context(), l)
 	if err != nil {
 		t.Error(err)
-		return ""
+		return nil, func() string { return "" }
 	}
-	<-closed
-	<-ended
-	return strings.TrimSpace(said.String())
+	return child, func() string {
+		<-closed
+		<-ended
+		return strings.TrimSpace(text.String())
+	}
 }
 
 // busy keeps the processors busy until the function that it returns is called.

@@ -55,7 +55,22 @@ func terminals() []attack {
 			_, err = unix.Write(fd, []byte("x"))
 			return err
 		}),
-		{name: "terminal: read another", setup: func(s *scene) { somebodysTerminal(s) }, act: func(p places) error {
+		{name: "terminal: read what is typed into another", setup: func(s *scene) {
+			master, slave, err := pty.Open()
+			must(s, err)
+			s.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
+			s.Terminal = slave.Name()
+			_, err = master.WriteString("secret\n")
+			must(s, err)
+		}, act: func(p places) error {
+			fd, err := unix.Open(p.Terminal, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = unix.Read(fd, make([]byte, 16))
+			return err
+		}},
+		{name: "terminal: read the settings of another", setup: func(s *scene) { somebodysTerminal(s) }, act: func(p places) error {
 			fd, err := unix.Open(p.Terminal, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 			if err != nil {
 				return err
