@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// watchEnds selects what a ledger looks at.
+// watchEnds selects the events that a ledger checks.
 var watchEnds = execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited,
 	messages.KindOutputClosed, messages.KindExecEnded}}
 
@@ -20,12 +20,12 @@ type client struct {
 	host    *host
 	session *execbus.Session
 	name    string
-	max     int // processes
+	max     int // the limit on processes
 	ledger  ledger
 	closing atomic.Bool
 }
 
-// close closes the session. A call that uses it meanwhile is told that it is closed.
+// close closes the session. A call that uses it meanwhile gets an error that says so.
 func (c *client) close(ctx context.Context) {
 	c.closing.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, endWait)
@@ -41,10 +41,10 @@ func isCode(err error, codes ...messages.ErrorCode) bool {
 	return ok && slices.Contains(codes, typed.Code)
 }
 
-// gone are the codes of questions to a process that may have ended meanwhile.
+// gone are the codes for a call about a process that may have ended meanwhile.
 var gone = []messages.ErrorCode{messages.ErrProcessEnded, messages.ErrUnknownProcess}
 
-// away are those of orders to a process that is ending, or has not quite begun.
+// away are the codes for an order to a process that is ending, or has not quite begun.
 var away = append([]messages.ErrorCode{messages.ErrClosed, messages.ErrWrongState}, gone...)
 
 // typed checks the error of a call. The allowed codes are those that fit the call. The codes for a closing session, a
@@ -78,7 +78,7 @@ func (st *step) typed(op string, err error, allowed ...messages.ErrorCode) (ok b
 	return false
 }
 
-// ofLostWarden are the codes that calls get whose process was lost with its warden.
+// ofLostWarden are the codes for calls whose process was lost with its warden.
 var ofLostWarden = []messages.ErrorCode{messages.ErrWardenLost, messages.ErrRuntimeFailure, messages.ErrProcessEnded,
 	messages.ErrUnknownProcess, messages.ErrStdinClosed, messages.ErrInputNotTaken, messages.ErrWrongState}
 
@@ -87,9 +87,9 @@ type job struct {
 	*step
 	entry   *entry
 	call    messages.CallID
-	id      messages.ProcessID // 0 as long as it is unknown
+	id      messages.ProcessID // 0 until it is known
 	account account
-	heard   bool // everything that was said to it was taken
+	heard   bool // it took all of its input
 }
 
 // exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
@@ -110,7 +110,8 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 	return j, result
 }
 
-// start starts a command and takes no output. It returns nil if the command was refused, or cancelled before the session had it.
+// start starts a command and takes no output. It returns nil if the command was refused, or if the call was cancelled before
+// the session had it.
 func (st *step) start(command messages.ExecCommand, w want) *job {
 	j := st.ordered(&command, w)
 	process, err := st.client.session.Start(st.ctx, command)
@@ -120,7 +121,7 @@ func (st *step) start(command messages.ExecCommand, w want) *job {
 	return j.known()
 }
 
-// ordered gives a command its call, whose events the ledger expects from now on.
+// ordered gives a command its call id. The ledger expects the events of that call from now on.
 func (st *step) ordered(command *messages.ExecCommand, w want) *job {
 	st.commands++
 	j := &job{step: st, call: messages.CallID(fmt.Sprintf("%s.%d", st.name, st.commands))}
@@ -132,8 +133,8 @@ func (st *step) ordered(command *messages.ExecCommand, w want) *job {
 	return j
 }
 
-// accepted notes how the call for a command was answered, and reports whether it was with a result. The process of a cancelled
-// one is looked for.
+// accepted notes the answer to a command's call, and reports whether it was a result. If the call was cancelled, it looks
+// for the process.
 func (j *job) accepted(ctx context.Context, op string, err error, allowed ...messages.ErrorCode) bool {
 	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
 	if cancelled {
@@ -144,7 +145,7 @@ func (j *job) accepted(ctx context.Context, op string, err error, allowed ...mes
 	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
 }
 
-// known is the job if it has a process, and otherwise nil.
+// known returns the job if it has a process, and otherwise nil.
 func (j *job) known() *job {
 	if j.id == 0 {
 		return nil
@@ -152,8 +153,8 @@ func (j *job) known() *job {
 	return j
 }
 
-// taken finds the process of a cancelled call; 0 if the call was given up before the session had taken it. The session
-// handles one request after the other, so it is listed by now if it ever will be.
+// taken finds the process of a cancelled call. It returns 0 if the call was cancelled before the session had it. The session
+// handles one request after the other, so a process is listed by now or never.
 func (st *step) taken(call messages.CallID) messages.ProcessID {
 	all, err := st.client.session.Records(st.beyond())
 	st.typed("records", err)
@@ -165,7 +166,7 @@ func (st *step) taken(call messages.CallID) messages.ProcessID {
 	return 0
 }
 
-// sh is a command for the shell.
+// sh makes a command for the shell.
 func sh(tty bool, script string) messages.ExecCommand {
 	return messages.ExecCommand{Argv: []string{"sh", "-c", script}, TTY: tty}
 }
@@ -188,7 +189,7 @@ func (j *job) took(op string, r *messages.Result) {
 	}
 }
 
-// finish polls until the process has ended and everything was taken; then what was taken is what was sent.
+// finish polls until the process has ended and all output was taken. It checks that the output is what was sent.
 func (j *job) finish() {
 	if !j.identify() {
 		return
@@ -243,7 +244,7 @@ func (j *job) awaitEnd() bool {
 	}
 }
 
-// terminate ends the process. Those that others have ended meanwhile are fine.
+// terminate ends the process. It does not matter if another step has ended it meanwhile.
 func (j *job) terminate(request messages.Terminate) *messages.EndRecord {
 	if !j.identify() {
 		return nil

@@ -8,16 +8,17 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// firstLine is the number on the first line of a flood; all have seven digits, so a byte's place tells what it must be.
+// firstLine is the number on the first line of a flood. All numbers have seven digits, so the place of a byte says what it
+// must be.
 const firstLine = 1_000_001
 
-// flood is an output of numbered lines, as seq writes them.
+// flood is an output of numbered lines, as seq writes it.
 type flood struct {
 	lines int
-	tty   bool // lines end with a carriage return, too
+	tty   bool // lines also end with a carriage return
 }
 
-// script writes the flood.
+// script returns a script that writes the flood.
 func (f flood) script() string {
 	if f.lines == 0 {
 		return ":"
@@ -32,10 +33,10 @@ func (f flood) width() int64 {
 	return 8
 }
 
-// total is the number of bytes.
+// total returns the number of bytes.
 func (f flood) total() int64 { return int64(f.lines) * f.width() }
 
-// check compares bytes with those that must stand at an offset.
+// check compares bytes with those that belong at an offset.
 func (f flood) check(p []byte, offset int64) error {
 	if end := offset + int64(len(p)); end > f.total() {
 		return fmt.Errorf("bytes up to %d, and only %d were sent", end, f.total())
@@ -57,7 +58,7 @@ func (f flood) check(p []byte, offset int64) error {
 	return nil
 }
 
-// transcript checks what an end event holds of an output of so many bytes.
+// transcript checks the transcript of an output of so many bytes.
 func (f flood) transcript(p []byte, total int64) error {
 	const half = ptyio.DefaultBufferSize / 2
 	if total <= 2*half {
@@ -79,7 +80,7 @@ func (f flood) transcript(p []byte, total int64) error {
 // account adds up the answers that take the output of one process.
 type account struct {
 	flood
-	taken int64 // bytes, the omitted ones included
+	taken int64 // bytes, including the omitted ones
 }
 
 func (a *account) take(r *messages.Result) error {
@@ -97,7 +98,7 @@ func (a *account) take(r *messages.Result) error {
 	return nil
 }
 
-// follower adds up the events that tell the output of one process.
+// follower adds up the output events of one process.
 type follower struct {
 	flood
 	pos int64

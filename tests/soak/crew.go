@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// crew are the workers. Their current steps are watched, so that a hanging worker is found.
+// crew are the workers. It knows their current steps, so that a hanging worker is found.
 type crew struct {
 	tasks []atomic.Pointer[task] // by worker
 	done  atomic.Int64           // steps
@@ -57,7 +57,7 @@ func (c *crew) at(ctx context.Context, worker int, st *step, do func(*step)) {
 	c.done.Add(1)
 }
 
-// slowest is the step that has taken longest so far, if one is under way.
+// slowest returns the current step that has taken longest so far, if there is one.
 func (c *crew) slowest() (what string, age time.Duration) {
 	for i := range c.tasks {
 		if t := c.tasks[i].Load(); t != nil && time.Since(t.since) >= age {
@@ -67,20 +67,20 @@ func (c *crew) slowest() (what string, age time.Duration) {
 	return what, age
 }
 
-// hopeless is the time after which a step hangs for good: even the end of its context has not ended it.
+// hopeless is the time after which a step is certain to hang: even the end of its context has not ended it.
 const hopeless = 2 * patience
 
-// stacks are those of all goroutines.
+// stacks returns the stacks of all goroutines.
 func stacks() []byte {
 	buffer := make([]byte, 1<<20)
 	return buffer[:runtime.Stack(buffer, true)]
 }
 
-// mix is everything at once, in rounds.
+// mix is the load of everything at once, in rounds.
 type mix struct {
 	*soak
 	scenarios []scenario
-	steps     []int // taken so far, by worker
+	steps     []int // by worker: steps taken so far
 	began     time.Time
 	warmed    atomic.Bool // began is set: the sampler, another goroutine, may read it
 }
@@ -92,7 +92,7 @@ const (
 	roundsWanted  = 12
 )
 
-// warmUp is how many commands fill what a session remembers.
+// warmUp is how many commands it takes to fill the memory of a session.
 const warmUp = 80
 
 func (m *mix) warm(ctx context.Context) {
@@ -125,7 +125,7 @@ func (m *mix) warm(ctx context.Context) {
 	m.warmed.Store(true)
 }
 
-// sessions is how many are shared.
+// sessions returns the number of shared sessions.
 func (m *mix) sessions() int { return max(2, m.parallel/2) }
 
 func (m *mix) round(ctx context.Context, n int) bool {
@@ -157,7 +157,7 @@ func (m *mix) round(ctx context.Context, n int) bool {
 	return time.Since(m.began) < m.duration
 }
 
-// step makes one step of a worker. A part of the small commands run in the session that lives on.
+// step makes one step of a worker. Some of the small commands run in the session that lives as long as the runtime.
 func (m *mix) step(ctx context.Context, p *pool, worker int) {
 	dice := m.dice(worker, m.steps[worker])
 	s := draw(dice, m.scenarios)
@@ -176,14 +176,14 @@ func (m *mix) progress() string {
 	return fmt.Sprintf("%v to go, %d steps", max(m.duration-time.Since(m.began), 0).Round(time.Second), m.crew.done.Load())
 }
 
-// commands are many short commands, all in the session that lives on.
+// commands is the load of many short commands, all in the session that lives as long as the runtime.
 type commands struct {
 	*soak
 	left  int
 	begun atomic.Int64
 }
 
-// batches is how many quiet points there are.
+// batches is the number of quiet points.
 const batches = 10
 
 func (c *commands) warm(ctx context.Context) { c.batch(ctx, max(2*warmUp, c.parallel)) }

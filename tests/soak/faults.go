@@ -20,7 +20,7 @@ type fault struct {
 // faults collects complaints. It is safe for concurrent use.
 type faults struct {
 	began time.Time
-	say   io.Writer // a line for each complaint
+	say   io.Writer // gets a line for each complaint
 
 	mu    sync.Mutex
 	list  []fault
@@ -41,13 +41,13 @@ func (f *faults) add(where, format string, args ...any) {
 	}
 }
 
-// tooMany reports whether there are too many faults to go on.
+// tooMany reports whether the run should end because of its faults.
 func (f *faults) tooMany() bool {
 	_, total := f.all()
 	return total >= maxFaults
 }
 
-// all returns the complaints that were kept, and how many there were.
+// all returns the complaints that were kept, and the number of all complaints.
 func (f *faults) all() ([]fault, int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// patience is how long a call, an end or a wait for news may take before it is called hung.
+	// patience is how long a call, an end or a wait for an event may take. After that it counts as hung.
 	patience = time.Minute
 	// endWait is how long everything may take to end at a quiet point.
 	endWait = 20 * time.Second
 )
 
-// host is what embeds execbus here: a runtime and its sessions.
+// host embeds execbus: it has a runtime and its sessions.
 type host struct {
 	runtime *execbus.Runtime
 	faults  *faults
@@ -36,7 +36,7 @@ type host struct {
 	tally    tally
 
 	mu   sync.Mutex
-	open map[*client]bool // sessions with a ledger that is being kept
+	open map[*client]bool // sessions whose ledger is being kept
 }
 
 func newHost(f *faults, nonce string) (*host, error) {
@@ -66,7 +66,7 @@ func (h *host) session(options execbus.SessionOptions) (*client, error) {
 	return c, nil
 }
 
-// drain closes all sessions but one and sees to it that every process has ended as it must.
+// drain closes all sessions but one, and checks that every process has ended as it must.
 func (h *host) drain(ctx context.Context, but *client) {
 	h.mu.Lock()
 	all := h.open
@@ -98,7 +98,7 @@ func (h *host) drain(ctx context.Context, but *client) {
 // disturbed reports whether a warden was killed since an epoch was read.
 func (h *host) disturbed(epoch int64) bool { return epoch%2 == 1 || h.epoch.Load() != epoch }
 
-// killWarden kills it and waits until the runtime has noticed, and so reported everything that was lost.
+// killWarden kills the warden and waits until the runtime has noticed, and so has reported everything that was lost.
 func (h *host) killWarden() {
 	warden := newestWarden()
 	if warden == 0 {
@@ -119,7 +119,7 @@ func (h *host) killWarden() {
 	}
 }
 
-// stopWarden stops the warden, as a command could. The runtime lets it continue, and no step may notice more than a delay.
+// stopWarden stops the warden, as a command could. The runtime continues it. A step may only be delayed.
 func (h *host) stopWarden() {
 	switch stopped, err := signalChild(syscall.SIGSTOP, newestWarden(), os.Getpid(), wardenName); {
 	case err != nil:
@@ -148,7 +148,7 @@ func (h *host) shutdown() {
 	}
 }
 
-// logWatch makes a complaint of everything the runtime warns of, but for a warden that we have killed.
+// logWatch complains about every warning of the runtime, except about a warden that this program killed.
 type logWatch struct {
 	slog.Handler
 	host *host
@@ -185,7 +185,7 @@ func (l logWatch) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// tally counts what was done, by name.
+// tally counts events, by name.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int64
@@ -212,7 +212,7 @@ func (t *tally) all() map[string]int64 {
 	return all
 }
 
-// statusOf is for complaints.
+// statusOf describes a result for complaints.
 func statusOf(r *messages.Result) string {
 	if r == nil {
 		return "no result"

@@ -6,17 +6,17 @@ import "fmt"
 type judge struct {
 	faults *faults
 	points []sample // the first one is the baseline
-	calm   int      // looks in a row that were the same, before there is a baseline
+	calm   int      // equal looks in a row, before there is a baseline
 	last   sample
 }
 
-// calmWanted is how many looks must be the same to become the baseline.
+// calmWanted is how many looks must be equal to become the baseline.
 const calmWanted = 6
 
 // begin begins a quiet point.
 func (j *judge) begin() { j.calm = 0 }
 
-// limit is the most a quantity may be, and whether it is judged.
+// limit returns the most that a quantity may be, and whether it is judged.
 func (j *judge) limit(q quantity) (int64, bool) {
 	switch f := facts[q]; {
 	case f.rule == none:
@@ -28,8 +28,8 @@ func (j *judge) limit(q quantity) (int64, bool) {
 	}
 }
 
-// settled reports that a look can stand for the quiet point: nothing is too high. The baseline must also have been the
-// same some times in a row, so that nothing that is still going away gets into it.
+// settled reports whether a look can stand for the quiet point: nothing is too high. The looks for the baseline must also
+// have been equal several times in a row, so that it has nothing that is about to go away.
 func (j *judge) settled(one sample) bool {
 	if len(j.points) == 0 {
 		same := true
@@ -47,7 +47,7 @@ func (j *judge) settled(one sample) bool {
 	return len(j.above(one)) == 0
 }
 
-// above are the quantities that are too high.
+// above returns the quantities that are too high.
 func (j *judge) above(one sample) []quantity {
 	var high []quantity
 	for q := range quantities {
@@ -58,7 +58,7 @@ func (j *judge) above(one sample) []quantity {
 	return high
 }
 
-// add ends a quiet point, and tells which quantities have drifted further than at any before.
+// add ends a quiet point. It returns the quantities that have drifted further than at any point before.
 func (j *judge) add(one sample) []quantity {
 	var worse []quantity
 	for _, q := range j.above(one) {
@@ -78,7 +78,7 @@ func (j *judge) add(one sample) []quantity {
 	return worse
 }
 
-// of are the values of one quantity at all quiet points.
+// of returns the values of one quantity at all quiet points.
 func (j *judge) of(q quantity) []int64 {
 	values := make([]int64, len(j.points))
 	for i, p := range j.points {

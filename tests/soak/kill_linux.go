@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalChild signals a process if it is still the child of that parent, and called that if a name is given. Looking
-// happens behind the opening of the pidfd, so no stranger with the same number can be hit.
+// signalChild signals a process if it is still the child of that parent and, if a name is given, has that name. It checks
+// this after opening the pidfd, so it cannot hit a stranger with the same number.
 func signalChild(sig syscall.Signal, pid, parent int, name string) (sent bool, err error) {
 	if pid == 0 || parent == 0 {
 		return false, nil
@@ -20,7 +20,7 @@ func signalChild(sig syscall.Signal, pid, parent int, name string) (sent bool, e
 	defer unix.Close(fd)
 	p, err := readProc(pid)
 	if err != nil || p.dead() || p.ppid != parent || name != "" && p.name != name {
-		return false, nil // it is gone
+		return false, nil // it has ended
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	return err == nil, ignoreGone(err)

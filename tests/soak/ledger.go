@@ -12,23 +12,23 @@ import (
 
 // want says how a command may end.
 type want struct {
-	codes  []int // that its leader can return; with the first one it has ended as meant
+	codes  []int // exit codes that its leader can return; with the first one it has ended as meant
 	struck bool  // somebody sends it signals
 	unborn bool  // it may fail to start
 	output *flood
 }
 
-// outcome is what became of the call that started a command.
+// outcome is the answer to the call that started a command.
 type outcome int
 
 const (
 	pending   outcome = iota // no answer yet
-	accepted                 // it ran, or a cancelled call has left it to run
-	refused                  // answered with an error that says that it never came that far
-	stillborn                // answered with an error of the start
+	accepted                 // it ran, or it still runs after its call was cancelled
+	refused                  // the error says that the command was never taken
+	stillborn                // the error says that the command could not be started
 )
 
-// ofStillborn are the codes of commands that the session had taken and that then could not start.
+// ofStillborn are the codes of commands that the session took but could not start.
 var ofStillborn = []messages.ErrorCode{messages.ErrLimitReached, messages.ErrNoSuchProgram, messages.ErrSpawnFailed,
 	messages.ErrWardenLost, messages.ErrRuntimeFailure}
 
@@ -55,7 +55,7 @@ type ledger struct {
 
 	mu      sync.Mutex
 	entries map[messages.CallID]*entry
-	unnamed *entry // what is expected of commands whose call is named by execbus; nil: there are none
+	unnamed *entry // stands for commands whose calls execbus names; nil if there are none
 }
 
 func (l *ledger) follow(h *host, c *client) error {
@@ -77,7 +77,7 @@ func (l *ledger) follow(h *host, c *client) error {
 	return nil
 }
 
-// expect enters a command before it is asked for.
+// expect enters a command before it is requested.
 func (l *ledger) expect(id messages.CallID, where string, w want) *entry {
 	e := newEntry(where, w, l.host.epoch.Load())
 	l.mu.Lock()
@@ -86,7 +86,7 @@ func (l *ledger) expect(id messages.CallID, where string, w want) *entry {
 	return e
 }
 
-// expectUnnamed lets there be commands that were not entered.
+// expectUnnamed allows commands that were not entered.
 func (l *ledger) expectUnnamed(where string, w want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +97,8 @@ func newEntry(where string, w want, epoch int64) *entry {
 	return &entry{where: where, want: w, epoch: epoch, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
 }
 
-// answered notes the answer to the call that started a command. Of a cancelled call it must be said whether the session
-// had taken it.
+// answered notes the answer to the call that started a command. For a cancelled call, taken says whether the session had
+// taken it.
 func (l *ledger) answered(e *entry, err error, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +194,7 @@ func (l *ledger) ended(e *entry, event messages.ExecEnded) {
 	}
 }
 
-// judge compares an end with what may be.
+// judge compares an end with the allowed ones.
 func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 	status := end.Status
 	switch status.Kind {
@@ -237,7 +237,7 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 	return ""
 }
 
-// asMeant reports that the leader ran to its end and nobody disturbed it.
+// asMeant reports whether the leader ran undisturbed to its end.
 func (e *entry) asMeant() bool {
 	return e.ended > 0 && e.end.Cause == messages.CauseExited && e.end.Status == messages.StatusExited(e.want.codes[0])
 }
@@ -246,7 +246,7 @@ func (l *ledger) complain(e *entry, format string, args ...any) {
 	l.host.faults.add(e.where+" in "+l.client.name, format, args...)
 }
 
-// settle waits until every command that was taken has ended, and complains of those that have not.
+// settle waits until every command that was taken has ended, and complains about those that have not.
 func (l *ledger) settle() {
 	deadline := time.NewTimer(endWait)
 	defer deadline.Stop()
@@ -268,7 +268,7 @@ func (l *ledger) settle() {
 		select {
 		case <-e.endedCh:
 		case <-deadline.C:
-			deadline.Reset(0) // the others have had their time, too
+			deadline.Reset(0) // the others have had their time by now
 			l.mu.Lock()
 			l.complain(e, "no exec_ended came (process %d, outcome %d, %d starts, %d exits, %d closings)",
 				e.process, e.outcome, e.started, e.exited, e.closed)
@@ -287,7 +287,7 @@ func (l *ledger) all() []*entry {
 	return all
 }
 
-// restart forgets what has ended; events of it that still come are complained of.
+// restart forgets commands that have ended. It complains about later events of them.
 func (l *ledger) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,14 +31,14 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // the second signal ends us
+	context.AfterFunc(ctx, stop) // the second signal ends this process
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // arguments are the command line.
 type arguments struct {
 	duration time.Duration
-	commands int // not 0: that many short commands instead of the mix
+	commands int // if not 0, so many short commands instead of the mix
 	seed     uint64
 	parallel int
 	plot     string
@@ -75,7 +75,7 @@ func parse(args []string, out io.Writer) (arguments, error) {
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if !given["seed"] {
-		a.seed = uint64(rand.Uint32()) // short enough to be typed
+		a.seed = uint64(rand.Uint32()) // short enough to type
 	}
 	var err error
 	if a.only, err = regexp.Compile(*only); err != nil {
@@ -129,19 +129,19 @@ func run(ctx context.Context, args []string, out, progress io.Writer) int {
 	return r.exitCode()
 }
 
-// dice are the random numbers of one step: they follow from the seed, the worker and the step.
+// dice returns the random numbers of one step. They follow from the seed, the worker and the step.
 func (a arguments) dice(worker, step int) *rand.Rand {
 	return rand.New(rand.NewPCG(a.seed, uint64(worker)<<40|uint64(step)))
 }
 
-// nonce tells this run's processes from those of any other.
+// nonce distinguishes this run's processes from those of any other.
 func nonce() string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	return fmt.Sprintf("soak-%d-%x", os.Getpid(), b)
 }
 
-// write says what was found; a plot that cannot be written does not hide the table.
+// write writes the results. If the plot cannot be written, the table is shown all the same.
 func (s *soak) write(r *report, out io.Writer) error {
 	show := r.writeTable
 	if s.json {

@@ -17,7 +17,7 @@ const (
 )
 
 // plot draws one panel for each quantity: a line for the samples under load, dots for the quiet points, and a dashed line
-// for what is allowed there.
+// for their limit.
 func (s *series) plot(title string, j *judge) []byte {
 	rows := (int(quantities) + plotColumns - 1) / plotColumns
 	width := plotMargin + plotColumns*(plotWidth+plotMargin)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// wardenName is what the kernel calls a warden.
+// wardenName is the name that the kernel has for a warden.
 const wardenName = "execbus-warden"
 
 // markVariable is in the environment of every command, with this run's nonce.
 const markVariable = "EXECBUS_SOAK"
 
-// initPIDNamespace is the inode number the kernel gives the first pid namespace.
+// initPIDNamespace is the inode number of the first pid namespace.
 const initPIDNamespace = "pid:[4026531836]"
 
 // proc is one line of the kernel's list of processes.
@@ -40,7 +40,7 @@ func readProc(pid int) (proc, error) {
 	if open < 0 || end < open {
 		return proc{}, errors.New("unreadable /proc/PID/stat")
 	}
-	fields := strings.Fields(string(text[end+1:])) // from the third one on, the state
+	fields := strings.Fields(string(text[end+1:])) // the fields from the third one on, the state
 	if len(fields) < 22 {
 		return proc{}, errors.New("/proc/PID/stat is too short")
 	}
@@ -64,7 +64,7 @@ func allProcs() []proc {
 	return all
 }
 
-// childOf is a living child of a process; 0 if there is none.
+// childOf returns a living child of a process, or 0.
 func childOf(pid int) int {
 	for _, p := range allProcs() {
 		if p.ppid == pid && !p.dead() {
@@ -84,12 +84,12 @@ func entries(dir string) []string {
 	return names
 }
 
-// watcher counts what belongs to this run.
+// watcher counts the processes, descriptors and terminals of this run.
 type watcher struct {
 	self       int
 	mark       []byte
-	began      uint64 // when this process did
-	systemWide bool   // all terminals of the kernel can be told apart
+	began      uint64 // when this process began
+	systemWide bool   // all terminals of the kernel can be counted
 }
 
 func newWatcher(nonce string) (*watcher, error) {
@@ -102,7 +102,7 @@ func newWatcher(nonce string) (*watcher, error) {
 		systemWide: os.Geteuid() == 0 && namespace == initPIDNamespace}, nil
 }
 
-// census is what the kernel knows of this run at one moment.
+// census is what the kernel knows about this run at one moment.
 type census struct {
 	host, warden proc // warden.pid is 0 if there is none
 	descendants  []proc
@@ -140,12 +140,12 @@ func (w *watcher) take() census {
 		}
 	}
 	visit(w.self)
-	for _, p := range all { // those that have lost their parents
+	for _, p := range all { // processes that have lost their parents
 		if !ours[p.pid] && p.start >= w.began && w.marked(p.pid) {
 			w.meet(&c, ours, p)
 		}
 	}
-	c.descriptors = int64(len(entries("/proc/self/fd"))) - 1 // the one it is counted with
+	c.descriptors = int64(len(entries("/proc/self/fd"))) - 1 // without the descriptor of the listing
 	if c.warden.pid != 0 {
 		c.wardenFDs = int64(len(entries(fmt.Sprintf("/proc/%d/fd", c.warden.pid))))
 	}
@@ -153,7 +153,7 @@ func (w *watcher) take() census {
 	return c
 }
 
-// meet counts a process that is ours.
+// meet counts a process of this run.
 func (w *watcher) meet(c *census, ours map[int]bool, p proc) {
 	ours[p.pid] = true
 	if p.pid != c.warden.pid && !p.dead() {
@@ -166,7 +166,7 @@ func (w *watcher) marked(pid int) bool {
 	return err == nil && slices.ContainsFunc(bytes.Split(environment, []byte{0}), func(v []byte) bool { return bytes.Equal(v, w.mark) })
 }
 
-// terminals counts those in use by us. Others come and go between two looks, so they are looked at again if they did.
+// terminals counts the terminals that we use. If others came and went meanwhile, it counts again.
 func (w *watcher) terminals(all []proc, ours map[int]bool) (inUse, total int64) {
 	for range maxLooks {
 		total = readNumber("/proc/sys/kernel/pty/nr")
@@ -182,10 +182,11 @@ func (w *watcher) terminals(all []proc, ours map[int]bool) (inUse, total int64) 
 	return inUse, total
 }
 
-// maxLooks bounds the looks at terminals that do not come to rest.
+// maxLooks bounds the attempts to count terminals while they change.
 const maxLooks = 5
 
-// held counts the terminals whose masters or slaves are held: by us, or by all others where the system's can be counted.
+// held counts the terminals whose masters or slaves we hold. If the system's can be counted, it counts those that others
+// hold.
 func (w *watcher) held(all []proc, ours map[int]bool) int64 {
 	found := map[string]bool{} // by index
 	for _, p := range all {

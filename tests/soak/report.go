@@ -50,7 +50,7 @@ type row struct {
 	unit unit
 }
 
-// report is everything a run has found.
+// report is the result of a run.
 type report struct {
 	Title       string           `json:"title"`
 	Seed        uint64           `json:"seed"`
@@ -140,7 +140,7 @@ func (r *report) writeTable(w io.Writer) error {
 	return err
 }
 
-// sentence is the result in one line.
+// sentence returns the result in one line.
 func (r *report) sentence() string {
 	text := "Nothing drifted, and no invariant was broken"
 	if r.Broken > 0 {

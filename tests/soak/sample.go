@@ -38,10 +38,10 @@ const (
 	wardenRSS
 	systemPTYs
 	settling
-	quantities // how many there are
+	quantities // the number of quantities
 )
 
-// heapSlack is what the heap may have grown by.
+// heapSlack is how much the heap may grow, in bytes.
 const heapSlack = 5 << 20
 
 // facts about the quantities.
@@ -66,7 +66,7 @@ var facts = [quantities]struct {
 	settling:          {name: "settling", unit: milliseconds},
 }
 
-// sample is what was counted at one moment.
+// sample has the counts of one moment.
 type sample struct {
 	at     time.Duration // since the start
 	values [quantities]int64
@@ -90,15 +90,15 @@ func (w *watcher) measure(at time.Duration) (sample, census) {
 	return s, c
 }
 
-// keptGoroutines is how many goroutines wait for work in the pool of the actors. They are kept for reuse, up to a bound, and
-// their number depends on how much happened at once.
+// keptGoroutines returns how many goroutines wait for work in the pool of the actors. They are kept for reuse, up to a
+// bound, and their number depends on how much happened at once.
 func keptGoroutines() (kept int) {
 	var text bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a buffer takes everything
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a write to a buffer does not fail
 	count := 0
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Sscanf(line, "%d @ ", &count); err != nil && strings.Contains(line, "/actors/kernel.workers.work+") {
-			kept += count // the innermost frame: it runs nothing
+			kept += count // the innermost frame says that it runs nothing
 		} else if err == nil {
 			continue
 		}
@@ -107,10 +107,10 @@ func keptGoroutines() (kept int) {
 	return kept
 }
 
-// maxSamples bounds a series, so that a long run does not grow by watching itself.
+// maxSamples bounds a series, so that watching itself does not make a long run grow.
 const maxSamples = 4096
 
-// series are samples at equal intervals. When it is full every second one goes and the interval doubles.
+// series has samples at equal intervals. When it is full, every second one is dropped and the interval doubles.
 type series struct {
 	samples []sample
 	stride  int // every stride-th sample is kept
@@ -139,7 +139,7 @@ func (s *series) add(one sample) {
 	s.samples = append(s.samples, one)
 }
 
-// of are the values of one quantity.
+// of returns the values of one quantity.
 func (s *series) of(q quantity) []int64 {
 	values := make([]int64, len(s.samples))
 	for i, one := range s.samples {
@@ -155,7 +155,7 @@ func median(values []int64) int64 {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// quarters are the medians of the first and the last quarter.
+// quarters returns the medians of the first and the last quarter.
 func quarters(values []int64) (early, late int64) {
 	n := (len(values) + 3) / 4
 	return median(values[:n]), median(values[len(values)-n:])

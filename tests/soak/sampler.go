@@ -11,18 +11,18 @@ import (
 
 const (
 	samplePause   = time.Second
-	progressPause = 10 * time.Second // where lines cannot be rewritten
-	slow          = 5 * time.Second  // a step that is worth a mention
+	progressPause = 10 * time.Second // on outputs where lines cannot be rewritten
+	slow          = 5 * time.Second  // a step that takes longer is mentioned
 )
 
-// sampler takes samples every second, shows how things stand, and notices a worker that hangs.
+// sampler takes samples every second, shows the progress, and notices a worker that hangs.
 type sampler struct {
 	soak   *soak
 	hung   chan struct{}
 	ending chan struct{}
 	over   chan struct{}
 
-	mu      sync.Mutex // one look at a time: looking needs descriptors, too
+	mu      sync.Mutex // one look at a time, because a look needs descriptors, too
 	series  series
 	keeping bool
 }
@@ -33,14 +33,14 @@ func startSampler(s *soak) *sampler {
 	return p
 }
 
-// take looks now.
+// take takes a sample now.
 func (p *sampler) take() (sample, census) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.soak.watcher.measure(time.Since(p.soak.out.began))
 }
 
-// keep says whether samples are kept from now on.
+// keep sets whether samples are kept from now on.
 func (p *sampler) keep(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *sampler) watch() {
 	}
 }
 
-// line says how things stand.
+// line describes the progress.
 func (p *sampler) line(one sample) string {
 	what := p.soak.load.progress()
 	if step, age := p.soak.crew.slowest(); age > slow {
@@ -93,8 +93,8 @@ func (p *sampler) line(one sample) string {
 		v[descendants], v[ptys], mebibytes.show(v[heap]), mebibytes.show(v[rss]), mebibytes.show(v[wardenRSS]), broken)
 }
 
-// display is where progress is shown: one line that is rewritten on a terminal, and a line now and then elsewhere. What is
-// written to it stands above the line.
+// display shows the progress: as one line that is rewritten on a terminal, and as a line now and then elsewhere. Text that
+// is written to it appears above the line.
 type display struct {
 	began    time.Time
 	terminal bool

@@ -6,8 +6,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// command is one of very many: it ends at once, with or without output, on a terminal or on pipes. Its result must be
-// complete.
+// command is one of very many commands. It ends at once, with or without output, on a terminal or on pipes. Its result must
+// be complete.
 func (st *step) command() {
 	tty, code := st.coin(), 0
 	f := flood{tty: tty}
@@ -29,6 +29,6 @@ func (st *step) command() {
 		st.fault("%v was answered with %s, want code(%d)", command.Argv, statusOf(result), code)
 	}
 	if j.account.taken != f.total() {
-		j.finish() // the rest came behind the answer
+		j.finish() // the rest came after the answer
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// ofInput are the codes of a write to a process that may be ending.
+// ofInput are the codes for a write to a process that may be ending.
 var ofInput = append([]messages.ErrorCode{messages.ErrStdinClosed, messages.ErrInputNotTaken}, away...)
 
 // talk has a conversation with a program on a terminal, and resizes it.
@@ -50,7 +50,7 @@ func (st *step) talk() {
 	}
 }
 
-// write sends a line and returns what was said since.
+// write sends a line and returns the output since then.
 func (j *job) write(line string, untilTaken bool) []byte {
 	result, err := j.client.session.Write(j.ctx, messages.WriteStdin{Process: j.id, Bytes: []byte(line), UntilTaken: untilTaken})
 	if !j.typed("write", err, ofInput...) {
@@ -83,7 +83,7 @@ func (j *job) awaitOutput(said *[]byte) bool {
 	return false
 }
 
-// asMeant reports whether the process ran to its end and nobody disturbed it.
+// asMeant reports whether the process ran undisturbed to its end.
 func (j *job) asMeant() bool {
 	j.client.ledger.mu.Lock()
 	defer j.client.ledger.mu.Unlock()
@@ -144,7 +144,7 @@ func quick(command messages.ExecCommand) messages.ExecCommand {
 	return command
 }
 
-// terminate ends programs that go at once, that want to tidy up, and that refuse, sometimes twice.
+// terminate ends programs that end at once, that want to tidy up, and that refuse, sometimes twice.
 func (st *step) terminate() {
 	code := st.code()
 	script := []string{

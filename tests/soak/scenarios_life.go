@@ -17,7 +17,7 @@ import (
 // background leaves children behind: plain ones, and daemons that left the session and lost their parents.
 func (st *step) background() {
 	code, count := st.code(), st.between(1, 4)
-	script := "trap '' HUP; " // the kernel sends it when the leader of a terminal exits
+	script := "trap '' HUP; " // when the leader of a terminal exits, the kernel sends it
 	for range count {
 		script += []string{"sleep 30 & ", "(setsid sleep 30 &) ; ", "setsid sleep 30 >/dev/null 2>&1 </dev/null & "}[st.dice.IntN(3)]
 	}
@@ -45,7 +45,7 @@ func (st *step) background() {
 	}
 }
 
-// cancel takes calls back at any moment; the process must not notice, and nothing of its output may be lost.
+// cancel cancels calls at any moment. The process must not notice, and none of its output may be lost.
 func (st *step) cancel() {
 	tty, code := st.coin(), st.code()
 	f, script := st.output(30_000, tty, code)
@@ -97,7 +97,7 @@ func (st *step) kill() {
 	j.finish()
 }
 
-// prune starts more than a session may have.
+// prune starts more processes than a session may have.
 func (st *step) prune() {
 	most := st.between(2, 4)
 	if !st.in(execbus.SessionOptions{MaxProcesses: most, WarnProcesses: most - 1, ProtectedProcesses: 1, NoLoginShell: true}) {
@@ -113,7 +113,7 @@ func (st *step) prune() {
 	}
 }
 
-// guests is how many processes a session lets run above its limit: those whose calls have not been answered, or whose
+// guests is how many processes a session may have above its limit: those whose calls have not been answered, or whose
 // victims are being ended.
 const guests = 8
 
@@ -124,7 +124,7 @@ func (st *step) list() {
 	}
 }
 
-// backToLimit checks that a session in which no call waits has no guests for long.
+// backToLimit checks that a session has guests only briefly if no call waits.
 func (st *step) backToLimit() {
 	for late := time.Now().Add(endWait); st.ctx.Err() == nil; st.pause(5 * time.Millisecond) {
 		living, listed := st.living()
@@ -152,10 +152,10 @@ func (st *step) living() (n int, listed bool) {
 	return n, true
 }
 
-// beyond is a context that outlives the run: what is closed is closed to the end.
+// beyond is a context that outlives the run, so that closing is always completed.
 func (st *step) beyond() context.Context { return context.WithoutCancel(st.ctx) }
 
-// session opens a session, lets several do things in it, and closes it meanwhile.
+// session opens a session. It closes the session while several users do things in it.
 func (st *step) session() {
 	if !st.in(execbus.SessionOptions{MaxProcesses: 16}) {
 		return
@@ -178,7 +178,7 @@ func (st *step) session() {
 	}
 }
 
-// replace closes a shared session, with everything that others do in it.
+// replace closes a shared session, together with everything that other steps do in it.
 func (st *step) replace() {
 	old, err := st.pool.swap(st.slot, execbus.SessionOptions{MaxProcesses: st.between(4, 20), ProtectedProcesses: st.between(1, 4)})
 	if err != nil {
@@ -188,7 +188,7 @@ func (st *step) replace() {
 	old.close(st.beyond())
 }
 
-// executor uses the narrow surface.
+// executor uses an Executor instead of calls.
 func (st *step) executor() {
 	code := st.code()
 	dir, err := os.Getwd()
@@ -220,7 +220,7 @@ func (st *step) executor() {
 	st.client.close(st.beyond())
 }
 
-// mistakes asks for what cannot be, and wants the right refusal.
+// mistakes makes impossible requests, and expects the right refusal.
 func (st *step) mistakes() {
 	j := st.start(sh(false, "sleep 20; exit 22"), want{codes: []int{22}})
 	if j == nil || !j.identify() {

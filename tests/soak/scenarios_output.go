@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// output draws a flood and the script that writes it and then returns the code.
+// output draws a flood, and returns it with the script that writes it and then exits with the code.
 func (st *step) output(most int, tty bool, code int) (flood, string) {
 	f := flood{lines: st.between(0, most), tty: tty}
 	return f, fmt.Sprintf("%s; exit %d", f.script(), code)
@@ -118,7 +118,7 @@ func (st *step) flood() {
 	j.finish()
 }
 
-// remembered reads output again, which takes nothing.
+// remembered reads output again. This takes nothing from other readers.
 func (st *step) remembered(j *job) {
 	read := messages.ReadOutput{Process: j.id, Max: st.between(1, messages.MaxRead)}
 	switch offset, after := int64(st.between(0, 2<<20)), uint64(st.between(0, 300)); st.dice.IntN(3) {
@@ -140,7 +140,7 @@ func (st *step) remembered(j *job) {
 	}
 }
 
-// watch follows a flood with several subscribers: some lossless, some slow, some that go away, some that do not read
+// watch follows a flood with several subscribers. Some are lossless, some slow, some leave early, and some read nothing
 // before the end and so find gaps.
 func (st *step) watch() {
 	tty, code, most := st.coin(), st.code(), 100_000
@@ -164,7 +164,7 @@ func (st *step) watch() {
 	}
 	j := st.start(sh(tty, script), want{codes: []int{code}, output: &f})
 	if j == nil || !j.awaitEnd() {
-		cancel() // perhaps no end comes that the readers could wait for
+		cancel() // the readers may wait for an end that never comes
 	}
 	close(ended)
 	readers.Wait()
@@ -174,9 +174,9 @@ func (st *step) watch() {
 type reader struct {
 	follower
 	lossless bool
-	leave    int             // after so many events; 0: stay to the end
-	slow     time.Duration   // rests now and then
-	stall    <-chan struct{} // reads nothing before; nil: reads at once
+	leave    int             // how many events it reads before it leaves; 0 means that it stays to the end
+	slow     time.Duration   // it pauses now and then for this long
+	stall    <-chan struct{} // it reads nothing before this is closed; nil means that it reads at once
 }
 
 func (st *step) reader(f flood, ended <-chan struct{}) *reader {

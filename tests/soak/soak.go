@@ -17,13 +17,13 @@ import (
 // settleWait is how long the counts may take at a quiet point until they are back.
 const settleWait = 10 * time.Second
 
-// load is what makes execbus work between two quiet points.
+// load keeps execbus busy between two quiet points.
 type load interface {
-	// warm lets everything happen once, before the baseline.
+	// warm lets every scenario happen once, before the baseline.
 	warm(ctx context.Context)
-	// round works for a while. It returns false when the load is over.
+	// round works for a while. It returns false when the load is complete.
 	round(ctx context.Context, n int) bool
-	// progress is part of a line.
+	// progress returns part of a progress line.
 	progress() string
 }
 
@@ -42,14 +42,14 @@ type soak struct {
 	before  sample // before the runtime was started
 
 	interrupted bool
-	hung        bool // a worker does not come back
+	hung        bool // a worker hangs
 }
 
 func newSoak(a arguments, progress io.Writer) (*soak, error) {
 	s := &soak{arguments: a, out: newDisplay(progress)}
 	s.faults = &faults{began: s.out.began, say: s.out}
 	s.judge = &judge{faults: s.faults}
-	if a.plot != "" { // better now than after hours
+	if a.plot != "" { // now rather than after hours
 		if err := os.WriteFile(a.plot, nil, 0o644); err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func newSoak(a arguments, progress io.Writer) (*soak, error) {
 	return s, nil
 }
 
-// wakePoller lets the Go runtime open the descriptors of its poller, so that they are counted from the beginning.
+// wakePoller makes the Go runtime open the descriptors of its poller, so that they are counted from the beginning.
 func wakePoller() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *soak) chooseLoad() load {
 	return &mix{soak: s, scenarios: matching(s.only)}
 }
 
-// title says what run this is.
+// title describes this run.
 func (s *soak) title() string {
 	what := fmt.Sprintf("%v of everything", s.duration)
 	if s.commands > 0 {
@@ -122,7 +122,7 @@ func (s *soak) run(ctx context.Context) {
 	s.sampler.stop()
 }
 
-// quiet lets everything end and compares what is left with the baseline.
+// quiet lets everything end, and compares the counts with the baseline.
 func (s *soak) quiet(ctx context.Context) {
 	if s.hung {
 		return
@@ -143,10 +143,10 @@ func (s *soak) quiet(ctx context.Context) {
 	}
 }
 
-// settlePause lies between two looks at a quiet point.
+// settlePause is the time between two looks at a quiet point.
 const settlePause = 50 * time.Millisecond
 
-// probe runs a command on a terminal and one on pipes, so that there is a warden, and it is no younger than a command.
+// probe runs a command on a terminal and one on pipes. So there is a warden, and it has run a command.
 func (s *soak) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -162,7 +162,7 @@ func (s *soak) probe(ctx context.Context) {
 	s.home.ledger.restart()
 }
 
-// explain says what is behind a drift.
+// explain describes what is behind a drift.
 func (s *soak) explain(drifted []quantity, c census) {
 	for _, q := range drifted {
 		switch q {
@@ -181,7 +181,7 @@ func (s *soak) explain(drifted []quantity, c census) {
 	}
 }
 
-// heapProfile writes what the heap holds to a file and returns its name.
+// heapProfile writes a heap profile to a file and returns its name.
 func heapProfile() string {
 	file, err := os.CreateTemp("", "soak-heap-*.pprof")
 	if err != nil {
@@ -201,7 +201,7 @@ func names(all []proc) string {
 	return text
 }
 
-// targets lists what the descriptors of a process are.
+// targets lists what the descriptors of a process refer to.
 func targets(pid int) []string {
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)
 	var all []string
@@ -214,7 +214,7 @@ func targets(pid int) []string {
 	return all
 }
 
-// end shuts the runtime down, after which everything must be as it was before its start.
+// end shuts the runtime down. After that everything must be as it was before its start.
 func (s *soak) end() {
 	s.host.drain(context.Background(), nil)
 	s.host.shutdown()

@@ -11,14 +11,14 @@ import (
 	"github.com/execbus/execbus"
 )
 
-// scenario is something a step can do.
+// scenario is a thing that a step can do.
 type scenario struct {
 	name   string
 	weight int
 	run    func(st *step)
 }
 
-// scenarios are all of them. Their order is part of what a seed means.
+// scenarios returns all scenarios. A seed means the same choices only while their order stays.
 func scenarios() []scenario {
 	return []scenario{
 		{"short", 20, (*step).short},
@@ -59,7 +59,7 @@ func scenarioNames() string {
 	return strings.Join(names, ", ")
 }
 
-// draw chooses one by weight.
+// draw chooses a scenario by weight.
 func draw(dice *rand.Rand, from []scenario) scenario {
 	sum := 0
 	for _, s := range from {
@@ -74,7 +74,7 @@ func draw(dice *rand.Rand, from []scenario) scenario {
 	panic("unreachable: n is below the sum of all weights")
 }
 
-// step is one thing a worker does.
+// step is one thing that a worker does.
 type step struct {
 	ctx      context.Context
 	host     *host
@@ -108,7 +108,7 @@ func (st *step) millis(low, high int) time.Duration {
 	return time.Duration(st.between(low, high)) * time.Millisecond
 }
 
-// code draws an exit code that no shell gives by itself.
+// code draws an exit code that no shell returns by itself.
 func (st *step) code() int { return st.between(20, 99) }
 
 // pause waits.
@@ -119,7 +119,7 @@ func (st *step) pause(d time.Duration) {
 	}
 }
 
-// in lets the rest of the step happen in a session of its own.
+// in makes the rest of the step happen in a session of its own.
 func (st *step) in(options execbus.SessionOptions) bool {
 	c, err := st.host.session(options)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *pool) get(i int) *client {
 	return c
 }
 
-// swap puts a new session into a slot and returns the old one, with all that others do in it.
+// swap puts a new session into a slot, and returns the old one, in which other steps may still be at work.
 func (p *pool) swap(i int, options execbus.SessionOptions) (*client, error) {
 	c, err := p.host.session(options)
 	if err != nil {
@@ -166,12 +166,12 @@ func (p *pool) swap(i int, options execbus.SessionOptions) (*client, error) {
 	return old, nil
 }
 
-// take makes a step of a worker: its choices follow from the dice alone.
+// take makes a step of a worker. Its choices follow from the dice alone.
 func (p *pool) take(ctx context.Context, dice *rand.Rand, name string, s scenario) *step {
 	slot := dice.IntN(len(p.slots))
 	return &step{ctx: ctx, host: p.host, pool: p, slot: slot, client: p.get(slot), dice: dice, name: name,
 		scenario: s.name, epoch: p.host.epoch.Load()}
 }
 
-// stepName is the name of a worker's step.
+// stepName returns the name of a worker's step.
 func stepName(worker, n int) string { return fmt.Sprintf("w%d.%d", worker, n) }
