@@ -25,6 +25,7 @@ type Bus struct {
 	// change is held while directory is replaced. A message would not do: a subscription must be in the directory when
 	// Subscribe returns, and out of it when Close returns.
 	change sync.Mutex
+	crier  crier
 
 	published atomic.Uint64
 	dropped   atomic.Uint64
@@ -47,6 +48,8 @@ type publication struct {
 	size   int     // the capacity of output's bytes, the weight of other events
 	credit *Credit // of output; may be nil
 
+	woken   int             // readers
+	late    []*Subscription // whose readers the crier has to wake
 	dropped int             // events that were lost to make room for this one
 	overrun []*Subscription // subscriptions that ended because of it
 }
@@ -88,6 +91,9 @@ func (b *Bus) publish(p *publication) {
 	b.published.Add(1)
 	for _, list := range d.candidates(p.from.Session) {
 		p.deliver(list)
+	}
+	if p.late != nil {
+		b.crier.leave(p.late)
 	}
 	if p.dropped > 0 {
 		b.dropped.Add(uint64(p.dropped))

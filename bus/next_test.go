@@ -99,6 +99,7 @@ func TestTryNextDoesNotWait(t *testing.T) {
 // A reader that takes an event without waiting leaves the others to those that wait.
 func TestTryNextPassesTheWakeUpOn(t *testing.T) {
 	s := subscribe(t, newBus(t), Filter{}, SubscribeOptions{})
+	s.waiting = 1
 	for i := range 2 { // an event is published, and a reader that has since returned took the wake-up
 		s.queue.add(&publication{event: notice(1000, i+1), kind: messages.KindExecNotice})
 	}

@@ -81,6 +81,8 @@ type Subscription struct {
 	mu       sync.Mutex
 	queue    queue
 	handling *Credit // held for the event that was returned last
+	waiting  int     // readers in Next that have found nothing
+	late     bool    // the crier will wake one of them
 	err      error   // why no more events come in; nil while open
 
 	ended atomic.Bool   // err is set; read without the lock
@@ -121,9 +123,28 @@ func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 		dropAll(held)
 		return dropped, false
 	}
+	wake := s.waiting > 0 && !s.late
+	if wake && p.woken >= prompt && !s.queue.lossless {
+		wake, s.late = false, true
+		p.late = append(p.late, s)
+	}
 	s.mu.Unlock()
-	s.signal()
+	if wake {
+		p.woken++
+		s.signal()
+	}
 	return dropped, true
+}
+
+// wakeLate is the crier's wake-up.
+func (s *Subscription) wakeLate() {
+	s.mu.Lock()
+	s.late = false
+	wake := s.another()
+	s.mu.Unlock()
+	if wake {
+		s.signal()
+	}
 }
 
 func (s *Subscription) signal() {
@@ -141,20 +162,16 @@ func (s *Subscription) signal() {
 // messages.ErrSlowSubscriber once all queued events of a subscription that fell too far behind have been read. The last two
 // are final.
 func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
-	s.handled()
-	for woken := false; ; {
+	for waited := false; ; waited = true {
 		if ctx.Err() != nil {
-			if woken {
-				s.signal() // it may have been meant for an event that another reader waits for
-			}
+			s.leave(waited)
 			return nil, cancelled(ctx)
 		}
-		if ev, err := s.take(); ev != nil || err != nil {
+		if ev, err := s.take(waited, true); ev != nil || err != nil {
 			return ev, err
 		}
 		select {
 		case <-s.wake:
-			woken = true
 		case <-s.done:
 		case <-ctx.Done():
 		}
@@ -163,8 +180,7 @@ func (s *Subscription) Next(ctx context.Context) (messages.Event, error) {
 
 // TryNext is Next without waiting: it reports false if nothing is queued. A final error also comes with false.
 func (s *Subscription) TryNext() (ev messages.Event, ok bool, err error) {
-	s.handled()
-	ev, err = s.take()
+	ev, err = s.take(false, false)
 	return ev, ev != nil, err
 }
 
@@ -183,26 +199,49 @@ func (s *Subscription) All(ctx context.Context) iter.Seq2[messages.Event, error]
 }
 
 // take returns the next queued event. If none is queued it returns the final error, or nil and no error while the
-// subscription is open.
-func (s *Subscription) take() (messages.Event, error) {
+// subscription is open; then the reader counts as waiting if it will.
+func (s *Subscription) take(waited, willWait bool) (messages.Event, error) {
 	s.mu.Lock()
-	ev, credit := s.queue.take()
-	if ev == nil {
-		defer s.mu.Unlock()
-		return nil, s.err
+	previous := s.handling
+	var ev messages.Event
+	ev, s.handling = s.queue.take()
+	err := s.err
+	if waited {
+		s.waiting--
 	}
-	previous := s.handling // that of a reader that came between handled and here
-	s.handling = credit
-	more := !s.queue.empty()
+	if ev != nil {
+		err = nil
+	} else if err == nil && willWait {
+		s.waiting++
+	}
+	more := s.another()
 	s.mu.Unlock()
 	if previous != nil {
 		previous.drop()
 	}
 	if more {
-		s.signal() // one wake-up may stand for several events, and there may be several readers
+		s.signal()
 	}
-	return ev, nil
+	return ev, err
 }
+
+// leave is for a reader that does not wait any longer.
+func (s *Subscription) leave(waited bool) {
+	s.handled()
+	if !waited {
+		return
+	}
+	s.mu.Lock()
+	s.waiting--
+	more := s.another() // the wake-up that this reader got may have been meant for them
+	s.mu.Unlock()
+	if more {
+		s.signal()
+	}
+}
+
+// another reports whether another reader has to be woken: one wake-up may stand for several events.
+func (s *Subscription) another() bool { return s.waiting > 0 && !s.queue.empty() }
 
 // handled gives back the credit of the event that was returned last.
 func (s *Subscription) handled() {
