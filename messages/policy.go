@@ -101,7 +101,8 @@ type SandboxPolicy struct {
 	WritableRoots       []string `json:"writable_roots,omitempty"`
 	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
 	ExcludeSlashTmp     bool     `json:"exclude_slash_tmp,omitempty"`
-	// ProtectedNames are file names besides .git, .agents and .codex that stay read-only at the top of each writable root.
+	// ProtectedNames are file names besides .git, .agents and .codex that stay read-only at the top of each writable root, unless
+	// WritableRoots names that very file.
 	ProtectedNames []string `json:"protected_names,omitempty"`
 	// DeniedReads are absolute paths that cannot be read, with everything below them.
 	DeniedReads []string `json:"denied_reads,omitempty"`

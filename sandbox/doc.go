@@ -151,9 +151,9 @@
 // means all that confined means, and a view of the machine of its own:
 //
 //   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
-//     in them are read-only, also those that do not exist: see below. Paths that must not be read are covered. Commands are
-//     refused if a file that must not be read did not exist when the policy was set and exists now where no command can
-//     write; set the policy again.
+//     in them are read-only, also those that do not exist (see below), unless the policy names them as roots. Paths that
+//     must not be read are covered. Commands are refused if a file that must not be read did not exist when the policy was
+//     set and exists now where no command can write; set the policy again.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a read-only /proc that shows only its own processes.
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's
 //     stays, read-only.

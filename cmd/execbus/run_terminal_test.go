@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
 )
 
 // seat is a terminal on which execbus runs.
@@ -224,4 +225,66 @@ func TestRunWithoutATerminalAsksNobody(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Kind != "error" || last.Error.Code != messages.ErrRejected {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// The caller's terminal is the command's: its job control, its keys and its modes, at the strongest level here.
+func TestRunGivesAShellItsTerminal(t *testing.T) {
+	s := sit(t, `run -- env PS1='ready> ' bash --norc --noprofile -i`)
+	for _, step := range []struct{ shown, keys string }{
+		{`ready> $`, "bash -c 'trap \"echo con''tinued\" CONT; echo $((40+2)); while :; do read -t 1; done'\r"},
+		{`42\r\n`, "\x1a"},
+		{`Stopped`, "fg\r"},
+		{`continued`, "\x03"},
+		{`ready> $`, "stty -echo; tty </dev/tty | grep -c /dev/; echo writ''ten >/dev/tty\r"},
+		{`1\r\nwritten\r\n`, "exit 7\r"},
+	} {
+		s.expect(step.shown)
+		s.send(step.keys)
+	}
+	s.expect(`ended with 7\.`)
+	s.restored()
+}
+
+func TestRunEndsOnATerminalAsShellsDo(t *testing.T) {
+	for script, want := range map[string]string{
+		`run -- no-such-program`: "127",
+		`run -- "$DIR"`:          "126",
+		`run --sandbox read-only -- sh -c 'echo x >"$DIR/x"'`:  "[12]",
+		`run -- sh -c 'kill -9 $$'`:                            "137",
+		`run -- yes | head -n 1`:                               "0",
+		`run -- sh -c 'echo ready; exec cat' </dev/null | cat`: "0",
+	} {
+		s := sit(t, script)
+		s.expect(`ended with ` + want + `\.`)
+		s.restored()
+	}
+}
+
+func TestRunForwardsSignalsToACommandOnPipes(t *testing.T) {
+	s := sit(t, `trap : INT; run --no-tty -- sh -c 'trap "echo trap''ped; exit 5" INT; echo ready; while :; do sleep 0.05; done'`)
+	s.expect(`ready`)
+	s.send("\x03") // the caller's terminal makes a signal of it
+	s.expect(`trapped`)
+	s.expect(`ended with 5\.`)
+}
+
+func TestRunWarnsAboutAWorkspaceThatIsTheHome(t *testing.T) {
+	s := sit(t, `run -- true; run --cd /tmp -- true; HOME=/elsewhere run -- true; run --sandbox read-only -- true; echo all`)
+	if said := s.expect(`all\r\n`); strings.Count(said, "can write everything below") != 1 {
+		t.Errorf("%q", said)
+	}
+}
+
+// The sentence names what would help, and with it the command works.
+func TestRunNamesWhatWouldAllowACommit(t *testing.T) {
+	if sandbox.Probe().Level != messages.AssuranceIsolated {
+		t.Skip("skipped: nothing can be isolated here")
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	s := sit(t, `cd "$DIR"; git init -q; commit='git -c user.name=n -c user.email=a@b commit -q --allow-empty -m first'
+		run -- $commit; run --writable .git -- $commit; echo again $?; git --no-pager log --format=%s`)
+	s.expect(`the sandbox denied write .*/\.git/.*; this would allow it: write .*/\.git\r\n`)
+	s.expect(`again 0\r\nfirst\r\n`)
 }

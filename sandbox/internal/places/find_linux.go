@@ -116,6 +116,9 @@ func (f *finder) all(c ptyio.Confinement) error {
 		return err
 	}
 	for _, root := range roots {
+		if slices.Contains(f.names, filepath.Base(root.Path)) {
+			continue // the policy names it, so it can be written as a whole
+		}
 		if err := f.protect(root); err != nil {
 			return err
 		}

@@ -107,6 +107,13 @@ func TestRootsAreFollowedOnce(t *testing.T) {
 	}
 }
 
+func TestAProtectedNameThatThePolicyNamesIsARoot(t *testing.T) {
+	dir := tree(t, ".git/hooks/", "sub/.git/")
+	c := workspace(dir)
+	c.Policy.WritableRoots = []string{dir + "/.git"}
+	expect(t, find(t, c), dir, map[string]string{".": "write", ".git": "write", ".agents": "read (missing)", ".codex": "read (missing)", "sub/.git": "read"})
+}
+
 func TestTheSystemsTemporaryDirectoryIsARootUnlessExcluded(t *testing.T) {
 	c := workspace(tree(t))
 	c.Policy.ExcludeSlashTmp = false

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
@@ -23,6 +24,8 @@ func (f *finder) protect(root confine.Place) error {
 		path := filepath.Join(root.Path, name)
 		info, err := os.Lstat(path)
 		switch {
+		case f.isRoot(path):
+			continue
 		case errors.Is(err, fs.ErrNotExist) || placeholder.Is(path):
 			f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
 			continue
@@ -37,6 +40,11 @@ func (f *finder) protect(root confine.Place) error {
 		}
 	}
 	return nil
+}
+
+// isRoot reports whether the policy itself names a path as one that can be written.
+func (f *finder) isRoot(path string) bool {
+	return slices.ContainsFunc(f.found.Plan.Places, func(p confine.Place) bool { return p.Path == path && p.Access == confine.Write })
 }
 
 // keep makes a place read-only.
