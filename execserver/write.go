@@ -79,11 +79,11 @@ func write(c *connection, raw json.RawMessage) (any, later, error) {
 func (p *process) write(params wire.WriteParams) (*outcome, wire.WriteStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if status := p.takesInput(); status != wire.WriteAccepted {
-		return nil, status
-	}
 	if params.WriteID != nil && p.writes.outcomes[*params.WriteID] != nil { // sent again
 		return p.writes.outcomes[*params.WriteID], wire.WriteAccepted
+	}
+	if status := p.takesInput(); status != wire.WriteAccepted {
+		return nil, status
 	}
 	o := &outcome{known: make(chan struct{})}
 	if params.WriteID != nil {
@@ -123,7 +123,11 @@ func (o *outcome) result(exact bool) (any, later, error) {
 	typed, _ := errors.AsType[*messages.Error](o.err)
 	switch {
 	case errors.Is(o.err, messages.ErrStdinClosed), errors.Is(o.err, messages.ErrClosed):
-		return wire.WriteResult{Status: wire.WriteStdinClosed}, nil, nil
+		result := wire.WriteResult{Status: wire.WriteStdinClosed}
+		if exact {
+			result.Taken, result.Error = &o.taken, typed
+		}
+		return result, nil, nil
 	case exact && (o.err == nil || typed != nil):
 		return wire.WriteResult{Status: wire.WriteAccepted, Taken: &o.taken, Error: typed}, nil, nil
 	case o.err == nil:

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -22,21 +24,48 @@ import (
 // patience bounds every wait. Only a failure reaches it.
 const patience = 30 * time.Second
 
-// both runs a test with each of the two spawners.
+// newSpawner makes a spawner of a name.
+func newSpawner(t *testing.T, name string) ptyio.Spawner {
+	t.Helper()
+	spawner, err := sandbox.New(sandbox.Options{Direct: name == "direct"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := spawner.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if name != "remote" {
+		return spawner
+	}
+	server, err := execserver.NewServer(spawner, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	remote, err := client.Local(server, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remote.Close(); err != nil {
+			t.Errorf("Close of the client: %v", err)
+		}
+	})
+	return remote
+}
+
+// isRemote reports whether a spawner of newSpawner has its children on the other side of a connection.
+func isRemote(spawner ptyio.Spawner) bool {
+	_, here := spawner.(ptyio.Prompt)
+	return !here
+}
+
+// both runs a test with each of our own spawners, and with one whose children a server runs.
 func both(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner)) {
-	for _, name := range []string{"direct", "warden"} {
-		t.Run(name, func(t *testing.T) {
-			spawner, err := sandbox.New(sandbox.Options{Direct: name == "direct"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := spawner.Close(); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-			})
-			test(t, spawner)
-		})
+	for _, name := range []string{"direct", "warden", "remote"} {
+		t.Run(name, func(t *testing.T) { test(t, newSpawner(t, name)) })
 	}
 }
 

@@ -6,10 +6,11 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// caught takes the answer to a read of everything from the event on that was due. What the server does not have any more was lost.
+// caught takes the answer to a read of everything from the event on that was due, when the highest number that was known was seen. What
+// the server does not have any more was lost.
 //
 // A read lists only output. The numbers that are missing in it were chunks that have been dropped, the exit or the end.
-func (f *feed) caught(text []byte, due uint64) error {
+func (f *feed) caught(text []byte, due, seen uint64) error {
 	var page wire.ReadResult
 	if err := json.Unmarshal(text, &page); err != nil {
 		return violation("its answer to a read is malformed: %s", err)
@@ -49,7 +50,7 @@ func (f *feed) caught(text []byte, due uint64) error {
 	if page.Failure != nil {
 		f.fail(failed("follow process", "the server has lost it: "+clipped(*page.Failure)))
 	}
-	if f.next == due && (f.behind || len(f.early) > 0) {
+	if f.next == due && seen >= due {
 		return violation("it has sent events behind %d, and its answer to a read does not know of them", due)
 	}
 	return nil
@@ -84,7 +85,7 @@ func (f *feed) tellExit(page *wire.ReadResult) {
 		e.code, e.known = *page.ExitCode, true
 	}
 	f.exited = true
-	f.append(item{kind: exited, exit: e, next: f.next})
+	f.urgent = append(f.urgent, item{kind: exited, exit: e})
 }
 
 // settle goes back to notifications, unless some were not kept that the page does not cover. The lock is held.

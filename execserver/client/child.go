@@ -22,15 +22,23 @@ type child struct {
 	feed    *feed
 	input   input
 
-	credits   chan struct{} // a token for each batch that its receiver holds
+	// credits have a token for each batch that its receiver holds: of the main stream, and of stderr.
+	credits   [2]chan struct{}
 	abandon   sync.Once
 	abandoned chan struct{} // closed when nobody wants its events
 	ended     chan struct{} // closed when its last event was told
 }
 
 func (s *spawner) newChild(id string, launch ptyio.Launch) *child {
-	return &child{spawner: s, id: id, launch: launch, feed: newFeed(s.link.flow()), credits: make(chan struct{}, ptyio.Credits),
-		abandoned: make(chan struct{}), ended: make(chan struct{})}
+	streams := 2
+	if launch.TTY || launch.Merged {
+		streams = 1
+	}
+	c := &child{spawner: s, id: id, launch: launch, feed: newFeed(s.link.flow()), abandoned: make(chan struct{}), ended: make(chan struct{})}
+	for i := range c.credits {
+		c.credits[i] = make(chan struct{}, ptyio.Credits/streams)
+	}
+	return c
 }
 
 // PID is the pid on the server's machine; 0 if the server does not tell it.

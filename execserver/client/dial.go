@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
+	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -49,6 +50,19 @@ func Connect(ctx context.Context, from io.ReadCloser, to io.WriteCloser, options
 	return begin(ctx, once(wire.Lines(from, to, wire.MaxMessage)), options.Name, usualTimes(), usualLimits())
 }
 
+// Local begins a session with a server in this process, over a connection that needs no socket. The server must live longer.
+func Local(server *execserver.Server, options Options) (ptyio.Spawner, error) {
+	return begin(context.Background(), inside(server), options.Name, usualTimes(), usualLimits())
+}
+
+func inside(server *execserver.Server) dialer {
+	return func(context.Context) (wire.Conn, error) {
+		here, there := wire.Pair()
+		go func() { _ = server.ServeConn(context.Background(), there) }() // ends with the connection
+		return here, nil
+	}
+}
+
 // once is a dialer that has one connection.
 func once(conn wire.Conn) dialer {
 	var used atomic.Bool
@@ -77,7 +91,7 @@ func websockets(address string, options Options) dialer {
 	if options.Token != "" {
 		header.Set("Authorization", "Bearer "+options.Token)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment}}
+	client := &http.Client{Transport: cutting{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment}}}
 	return func(ctx context.Context) (wire.Conn, error) {
 		conn, response, err := wire.DialWebsocket(ctx, address, client, header, wire.MaxMessage)
 		if err == nil {

@@ -62,6 +62,7 @@ type feed struct {
 	mu        sync.Mutex
 	next      uint64        // the number of the event that is due
 	queue     []item        // in order
+	urgent    []item        // the exit and what the leader left behind, which need not wait for credit
 	size      int           // bytes in it
 	told      [kinds]uint64 // the number of each event that comes once; 0 if it has not come
 	early     map[uint64]item
@@ -70,6 +71,7 @@ type feed struct {
 	skipped   uint64 // the highest number that was not kept
 	exited    bool   // an exit is in the queue, or was taken from it
 	closed    bool
+	again     bool  // the server must hear again what was told
 	err       error // there will be no more
 }
 
@@ -174,6 +176,10 @@ func (f *feed) add(it item) error {
 	}
 	f.exited = f.exited || it.kind == exited
 	f.closed = f.closed || it.kind == closed
+	if it.kind == exited || it.kind == background {
+		f.urgent = append(f.urgent, it)
+		return nil
+	}
 	f.append(it)
 	if f.size <= maxWaiting && len(f.queue) <= maxWaitingItems {
 		return nil
@@ -230,6 +236,7 @@ func (f *feed) advance() error {
 func (f *feed) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.again = true
 	if !f.closed && !f.flow {
 		f.fallBehind()
 	}
@@ -257,7 +264,17 @@ type state struct {
 	behind bool   // it must read
 	hole   bool   // an event is missing, which may still come
 	due    uint64 // its number
+	seen   uint64 // the highest number of which is known that it exists
 	err    error
+}
+
+// takeUrgent takes what may overtake output.
+func (f *feed) takeUrgent() (urgent []item, again bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	urgent, again = f.urgent, f.again
+	f.urgent, f.again = nil, false
+	return urgent, again
 }
 
 // take takes what is queued, and tells how things stand behind it.
@@ -265,6 +282,10 @@ func (f *feed) take() state {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := state{items: f.queue, behind: f.behind, hole: len(f.early) > 0, due: f.next, err: f.err}
+	s.seen = f.skipped
+	for seq := range f.early {
+		s.seen = max(s.seen, seq)
+	}
 	f.queue, f.size = nil, 0
 	return s
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// wanted are the extensions that the client makes use of. A server of execbus has them all.
-var wanted = []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds}
-
 // connect makes a connection and begins the session on it, or resumes the one there is. Each step has its own bound.
 func (l *link) connect(ctx context.Context) (wire.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, l.times.dial)
@@ -31,7 +28,7 @@ func (l *link) connect(ctx context.Context) (wire.Conn, error) {
 
 // greet initializes a connection. Notifications of a resumed session may come before the answer.
 func (l *link) greet(ctx context.Context, conn wire.Conn) error {
-	params := wire.InitializeParams{ClientName: l.name, Extensions: wanted}
+	params := wire.InitializeParams{ClientName: l.name, Extensions: l.wanted}
 	if l.session != "" {
 		params.ResumeSessionID = &l.session
 	}

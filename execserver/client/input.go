@@ -1,9 +1,10 @@
 package client
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,76 +14,164 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
+// maxUnanswered bounds the writes to one process that the server has and has not answered, so that those to processes that do not
+// read leave room for other requests. Further ones wait here.
+const maxUnanswered = 64
+
 // input counts what is on its way to one process. The order is that of the calls on the connection: the server begins writes in
 // the order in which they arrive, and a write that is sent again after a cut keeps its place and its id.
 type input struct {
-	// mu is held for instants, so that the bounds hold for writes of several goroutines.
-	mu      sync.Mutex
-	pending int // bytes
-	writes  map[*write]struct{}
-	last    uint64 // number of the newest write
-	closed  bool   // the end of the input was asked for
-	over    bool   // the process has ended
+	// mu is held for instants, so that the bounds and the order hold for writes of several goroutines.
+	mu         sync.Mutex
+	pending    int // bytes of all
+	writes     map[*write]struct{}
+	waiting    []*write // those that are not sent
+	unanswered int
+	last       uint64 // number of the newest write
+	closed     bool   // the end of the input was asked for
+	over       bool   // the process has ended
 }
 
-// write is one write on its way.
+// write is one write on its way, or the end of the input.
 type write struct {
-	call   *call
-	size   int
-	expiry *time.Timer // nil without a deadline
-	done   func(taken int, err error)
+	id       string
+	bytes    []byte
+	deadline time.Time // zero: none
+	finish   bool      // it is the end of the input
+	call     *call     // nil while it waits
+	expiry   *time.Timer
+	done     func(taken int, err error)
 }
 
 // slack is how much longer than the server the client waits for the result of a write with a deadline.
 const slack = time.Second
 
-// Write sends the bytes at once; done is called when the server has answered, or a second behind the deadline if it has not.
+// Write sends the bytes at once, unless many wait. done is called when the server has answered, or a second behind the deadline if
+// it has not.
 func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
-	w := &write{size: len(p), done: done}
-	id, err := c.input.admit(w, c.launch)
-	if err != nil {
-		done(0, err)
-		return nil
-	}
-	params := wire.WriteParams{ProcessID: c.id, Chunk: p, WriteID: new(strconv.FormatUint(id, 10))}
-	if c.spawner.link.flow() {
-		params.UntilTaken = true
-	}
-	w.call = &call{again: true, done: func(result []byte, err error) { c.wrote(w, result, err) }}
-	if !deadline.IsZero() {
-		left := max(0, time.Until(deadline))
-		if params.UntilTaken {
-			params.PatienceMs = new(uint64(milliseconds(left)))
-		}
-		w.expiry = time.AfterFunc(left+slack, func() { c.expire(w) })
-	}
-	if err := c.spawner.link.start(w.call, wire.ProcessWrite, params); err != nil {
-		c.input.finish(w, 0, err)
-	}
+	c.submit(&write{bytes: p, deadline: deadline, done: done})
 	return nil
 }
 
-// admit takes a write into the books, and numbers it.
-func (in *input) admit(w *write, launch ptyio.Launch) (id uint64, err error) {
+// CloseStdin is carried in the order of the writes.
+func (c *child) CloseStdin(done func(error)) {
+	if !c.spawner.link.flow() {
+		done(unsupported("close stdin", "the server cannot end a process's input; tell the program to end, or use a server of execbus"))
+		return
+	}
+	c.submit(&write{finish: true, done: func(_ int, err error) { done(err) }})
+}
+
+func (c *child) submit(w *write) {
+	overtaken, err := c.input.admit(w, c.launch)
+	for _, other := range overtaken {
+		c.input.finish(other, 0, errOvertaken)
+	}
+	if err != nil {
+		w.done(0, err)
+		return
+	}
+	if !w.deadline.IsZero() {
+		c.input.arm(w, time.AfterFunc(max(0, time.Until(w.deadline))+slack, func() { c.expire(w) }))
+	}
+	c.flush()
+}
+
+// admit takes a write into the books. A key that a terminal usually turns into a signal does not wait: what waits is given up for
+// it, as the terminal would discard it.
+func (in *input) admit(w *write, launch ptyio.Launch) (overtaken []*write, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.over:
-		return 0, closedError("write")
+		return nil, closedError("write")
 	case !launch.TTY && (!launch.OpenStdin || in.closed):
-		return 0, stdinClosed("write")
-	case in.pending+w.size > ptyio.MaxPendingInput || len(in.writes) >= ptyio.MaxPendingWrites:
-		return 0, &messages.Error{Code: messages.ErrInputFull, Op: "write", Detail: fmt.Sprintf(
-			"%d bytes in %d writes wait already, and %d more are too many; wait until the process reads", in.pending, len(in.writes), w.size)}
+		return nil, stdinClosed("write")
+	case in.pending+len(w.bytes) > ptyio.MaxPendingInput || len(in.writes) >= ptyio.MaxPendingWrites:
+		return nil, inputFull(fmt.Sprintf("%d bytes in %d writes wait already, and %d more are too many; wait until the process reads",
+			in.pending, len(in.writes), len(w.bytes)))
+	}
+	if launch.TTY && len(w.bytes) == 1 && bytes.IndexByte(signalKeys, w.bytes[0]) >= 0 {
+		overtaken, in.waiting = in.waiting, nil
 	}
 	if in.writes == nil {
 		in.writes = map[*write]struct{}{}
 	}
-	in.writes[w] = struct{}{}
-	in.pending += w.size
 	in.last++
-	return in.last, nil
+	w.id = strconv.FormatUint(in.last, 10)
+	in.writes[w] = struct{}{}
+	in.waiting = append(in.waiting, w)
+	in.pending += len(w.bytes)
+	in.closed = in.closed || w.finish
+	return overtaken, nil
 }
+
+// signalKeys are Ctrl-C, Ctrl-\ and Ctrl-Z.
+var signalKeys = []byte{0x03, 0x1c, 0x1a}
+
+// arm sets the timer of a write that may be over already.
+func (in *input) arm(w *write, expiry *time.Timer) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, waits := in.writes[w]; waits {
+		w.expiry = expiry
+	} else {
+		expiry.Stop()
+	}
+}
+
+// flush sends what may be sent. The calls are begun under the lock: so they keep their order.
+func (c *child) flush() {
+	in := &c.input
+	in.mu.Lock()
+	var failed []*write
+	var why error
+	for len(in.waiting) > 0 && (in.unanswered < maxUnanswered || in.isKey(c.launch)) {
+		w := in.waiting[0]
+		in.waiting = in.waiting[1:]
+		if err := c.send(w); err != nil {
+			failed, why = append(failed, w), err
+			continue
+		}
+		in.unanswered++
+	}
+	in.mu.Unlock()
+	if errors.Is(why, errCrowded) {
+		why = inputFull("too many requests wait for an answer of the server; wait until processes read")
+	}
+	for _, w := range failed {
+		in.finish(w, 0, why)
+	}
+}
+
+// isKey reports whether the next write is a key that waits for no others. The lock is held.
+func (in *input) isKey(launch ptyio.Launch) bool {
+	next := in.waiting[0].bytes
+	return launch.TTY && len(next) == 1 && bytes.IndexByte(signalKeys, next[0]) >= 0 && in.unanswered < 2*maxUnanswered
+}
+
+// send begins the call of a write.
+func (c *child) send(w *write) error {
+	link := c.spawner.link
+	if w.finish { // a second one would be another end-of-file character for a terminal; a pipe is closed only once
+		w.call = &call{again: !c.launch.TTY}
+		w.call.done = func(result []byte, err error) { c.finished(w, result, err) }
+		return link.start(w.call, wire.ProcessCloseStdin, wire.CloseStdinParams{ProcessID: c.id})
+	}
+	params := wire.WriteParams{ProcessID: c.id, Chunk: w.bytes, WriteID: &w.id}
+	if link.flow() {
+		left := maxWritePatience
+		if !w.deadline.IsZero() {
+			left = max(0, time.Until(w.deadline))
+		}
+		params.UntilTaken, params.PatienceMs = true, new(uint64(milliseconds(left)))
+	}
+	w.call = &call{again: true, done: func(result []byte, err error) { c.wrote(w, result, err) }}
+	return link.start(w.call, wire.ProcessWrite, params)
+}
+
+// maxWritePatience is that of a write without a deadline.
+const maxWritePatience = 20 * 24 * time.Hour
 
 // finish tells what a write has come to, once.
 func (in *input) finish(w *write, taken int, err error) {
@@ -90,115 +179,79 @@ func (in *input) finish(w *write, taken int, err error) {
 	_, waits := in.writes[w]
 	if waits {
 		delete(in.writes, w)
-		in.pending -= w.size
+		in.pending -= len(w.bytes)
+		in.waiting = slices.DeleteFunc(in.waiting, func(other *write) bool { return other == w })
 	}
+	expiry := w.expiry
 	in.mu.Unlock()
 	if !waits {
 		return
 	}
-	if w.expiry != nil {
-		w.expiry.Stop()
+	if expiry != nil {
+		expiry.Stop()
 	}
 	w.done(taken, err)
 }
 
-// close fails what waits when the process has ended.
+// answered makes room for the writes that wait.
+func (c *child) answered() {
+	c.input.mu.Lock()
+	c.input.unanswered--
+	c.input.mu.Unlock()
+	c.flush()
+}
+
+// close is called when the process has ended. What the server has got it answers, too; the rest fails, and so does what it still owes
+// a moment later.
 func (in *input) close() {
 	in.mu.Lock()
-	in.over = true
-	waiting := make([]*write, 0, len(in.writes))
+	unsent := in.waiting
+	in.over, in.waiting = true, nil
+	owed := make([]*write, 0, len(in.writes))
 	for w := range in.writes {
-		waiting = append(waiting, w)
+		owed = append(owed, w)
 	}
 	in.mu.Unlock()
-	for _, w := range waiting {
+	for _, w := range unsent {
 		in.finish(w, 0, closedError("write"))
 	}
+	if len(owed) == 0 {
+		return
+	}
+	time.AfterFunc(slack, func() {
+		for _, w := range owed {
+			in.finish(w, 0, closedError("write"))
+		}
+	})
 }
 
 // expire gives up a write. The server may have taken some of it.
 func (c *child) expire(w *write) {
-	if c.spawner.link.giveUp(w.call) {
-		c.input.finish(w, 0, &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Like: messages.LikeDeadlineExceeded,
-			Detail: "the server has not answered in time, and it is not known how much the process took; look at its output before you write again"})
+	c.input.mu.Lock()
+	sent := w.call
+	c.input.mu.Unlock()
+	switch {
+	case sent == nil:
+		c.input.finish(w, 0, errNotTaken)
+	case c.spawner.link.giveUp(sent):
+		c.input.finish(w, 0, errNotAnswered)
+		c.answered()
 	}
 }
 
 // wrote takes the server's answer.
 func (c *child) wrote(w *write, text []byte, err error) {
-	taken, err := written(w.size, text, refusal("write", "", err))
+	taken, err := written(len(w.bytes), text, refusal("write", "", err))
 	c.input.finish(w, taken, err)
+	c.answered()
 }
 
-// written is how much of a write was taken.
-func written(size int, text []byte, err error) (int, error) {
-	if err != nil {
-		return 0, err
+// finished takes the answer to the end of the input.
+func (c *child) finished(w *write, text []byte, err error) {
+	_, err = written(0, text, refusal("close stdin", "", err))
+	if w.call.resent && errors.Is(err, messages.ErrStdinClosed) {
+		err = nil // the first has closed it
 	}
-	var result wire.WriteResult
-	if err := json.Unmarshal(text, &result); err != nil {
-		return 0, failed("write", "the server's answer is malformed")
-	}
-	switch result.Status {
-	case wire.WriteAccepted:
-	case wire.WriteUnknownProcess:
-		return 0, closedError("write")
-	case wire.WriteStdinClosed:
-		return 0, stdinClosed("write")
-	case wire.WriteStarting:
-		return 0, &messages.Error{Code: messages.ErrWrongState, Op: "write", Detail: "the process is being started; try again when it runs"}
-	default:
-		return 0, failed("write", "the server's answer is malformed")
-	}
-	taken := size
-	if result.Taken != nil {
-		taken = min(max(0, *result.Taken), size)
-	}
-	if result.Error != nil {
-		return taken, result.Error
-	}
-	if taken < size {
-		return taken, &messages.Error{Code: messages.ErrInputNotTaken, Op: "write",
-			Detail: fmt.Sprintf("the process took %d of %d bytes, and the rest was discarded; write the rest again", taken, size)}
-	}
-	return taken, nil
-}
-
-func stdinClosed(op string) error {
-	return &messages.Error{Code: messages.ErrStdinClosed, Op: op,
-		Detail: "the process has no input, or it was closed; start it with open input or on a terminal"}
-}
-
-// CloseStdin is carried in the order of the writes.
-func (c *child) CloseStdin(done func(error)) {
-	w := &write{done: func(_ int, err error) { done(err) }}
-	if !c.spawner.link.flow() {
-		done(unsupported("close stdin", "the server cannot end a process's input; tell the program to end, or use a server of execbus"))
-		return
-	}
-	if _, err := c.input.admit(w, c.launch); err != nil {
-		done(err)
-		return
-	}
-	if !c.launch.TTY {
-		c.input.shut()
-	}
-	// A second end would be another end-of-file character for a terminal; a pipe is closed only once.
-	w.call = &call{again: !c.launch.TTY, done: func(result []byte, err error) {
-		taken, err := written(0, result, refusal("close stdin", "", err))
-		if w.call.resent && errors.Is(err, messages.ErrStdinClosed) {
-			err = nil
-		}
-		c.input.finish(w, taken, err)
-	}}
-	if err := c.spawner.link.start(w.call, wire.ProcessCloseStdin, wire.CloseStdinParams{ProcessID: c.id}); err != nil {
-		c.input.finish(w, 0, err)
-	}
-}
-
-// shut refuses later writes to a pipe.
-func (in *input) shut() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.closed = true
+	c.input.finish(w, 0, err)
+	c.answered()
 }

@@ -44,7 +44,6 @@ var lies = map[string]struct {
 	"an end without an exit":      {tell: func(p *peer, l *log) { p.close(l, 1) }, says: "has not exited"},
 	"a drain without an exit":     {tell: func(p *peer, l *log) { p.tell(wire.ProcessDrained, wire.DrainedParams{ProcessID: l.id, Seq: 1}) }, says: "has not exited"},
 	"output behind its end":       {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.chunk(l, 3, "x") }, says: "behind the end"},
-	"an event behind the last":    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.end(l, 3); p.gap(l, 4, 5, 1) }, says: "behind its end"},
 	"the last without the end":    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.end(l, 2) }, says: "whose output has not"},
 	"output at the end":           {plain: true, tell: func(p *peer, l *log) { p.close(l, 3); p.chunk(l, 3, "x") }, says: "behind the end"},
 	"output behind a future end":  {plain: true, tell: func(p *peer, l *log) { p.close(l, 3); p.chunk(l, 4, "x") }, says: "behind its end"},

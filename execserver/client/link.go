@@ -30,9 +30,11 @@ func usualTimes() times {
 // link is a session with a server. It outlives its connections: after one has broken, the session is resumed on the next, and
 // what was asked is asked again where that does no harm.
 type link struct {
-	dial  dialer
-	name  string
-	times times
+	dial dialer
+	name string
+	// wanted are the extensions that the client makes use of. A server of execbus has them all.
+	wanted []wire.Extension
+	times  times
 	// heard takes a notification; its error says that the peer breaks the protocol. resumed is called after a connection was
 	// replaced, and lost when there will be no other. None of them may block.
 	heard   func(method string, params []byte) error

@@ -52,6 +52,7 @@ func (c *child) run() {
 // step does what is next, or waits for it. It reports false when the last event was told.
 func (p *pump) step() bool {
 	s := p.feed.take()
+	p.tellUrgent() // it may have come meanwhile, but is never behind the rest
 	for _, it := range s.items {
 		p.awaiting = nothing
 		p.tell(it)
@@ -60,11 +61,13 @@ func (p *pump) step() bool {
 	case p.over:
 		p.acknowledge()
 		return false
+	case len(s.items) > 0: // there may be more by now
+		return true
 	case s.err != nil:
 		p.lose(s.err)
 		return false
 	case s.behind:
-		return p.catchUp(s.due)
+		return p.catchUp(s.due, s.seen)
 	}
 	return p.wait(s)
 }
@@ -89,7 +92,7 @@ func (p *pump) wait(s state) bool {
 	p.awaiting = nothing
 	switch what {
 	case aMissing:
-		return p.catchUp(s.due)
+		return p.catchUp(s.due, s.seen)
 	case aHolder: // at least one process has the output open
 		p.drain()
 		p.launch.Events(ptyio.Background{Count: 1})
@@ -124,10 +127,6 @@ func (p *pump) tell(it item) {
 	case gap:
 		p.offset += it.count
 		p.batch(p.mainStream(), nil)
-	case exited:
-		p.exit(it.exit)
-	case background:
-		p.launch.Events(ptyio.Background{Count: int(it.count)})
 	case drained:
 		p.drain()
 	case closed:
@@ -141,6 +140,23 @@ func (p *pump) tell(it item) {
 	p.last = max(p.last, it.next-1)
 	if p.bytes >= acknowledgeBytes || p.last-p.acked >= acknowledgeEvents {
 		p.acknowledge()
+	}
+}
+
+// tellUrgent hands on what overtakes output. It is acknowledged with what comes behind it. After a cut the server hears what was
+// told: it sends the rest again, which would take ever longer.
+func (p *pump) tellUrgent() {
+	items, again := p.feed.takeUrgent()
+	if again {
+		p.acknowledge()
+	}
+	for _, it := range items {
+		p.awaiting = nothing
+		if it.kind == exited {
+			p.exit(it.exit)
+		} else {
+			p.launch.Events(ptyio.Background{Count: int(it.count)})
+		}
 	}
 }
 
@@ -161,16 +177,25 @@ func (p *pump) output(it item) {
 
 // batch hands on output when there is credit for it.
 func (p *pump) batch(stream messages.Stream, bytes []byte) {
-	select {
-	case <-p.abandoned:
-		return
-	default:
+	credits := p.credits[0]
+	if stream == messages.StreamStderr {
+		credits = p.credits[1]
 	}
-	select {
-	case p.credits <- struct{}{}:
-		at := ptyio.Position{Offset: p.offset}
-		p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() { <-p.credits }))
-	case <-p.abandoned:
+	for {
+		select {
+		case <-p.abandoned:
+			return
+		default:
+		}
+		select {
+		case credits <- struct{}{}:
+			at := ptyio.Position{Offset: p.offset}
+			p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() { <-credits }))
+			return
+		case <-p.feed.wake:
+			p.tellUrgent()
+		case <-p.abandoned:
+		}
 	}
 }
 
@@ -183,7 +208,7 @@ func (p *pump) mainStream() messages.Stream {
 }
 
 // catchUp reads what the process has missed. So that many processes at once do not take much memory, they take turns.
-func (p *pump) catchUp(due uint64) bool {
+func (p *pump) catchUp(due, seen uint64) bool {
 	link := p.spawner.link
 	select {
 	case p.spawner.reading <- struct{}{}:
@@ -198,7 +223,7 @@ func (p *pump) catchUp(due uint64) bool {
 		p.feed.stop(refusal("follow process", "", err))
 		return true
 	}
-	if err := p.feed.caught(page, due); err != nil {
+	if err := p.feed.caught(page, due, seen); err != nil {
 		link.breach(err)
 		p.feed.stop(disconnected(err))
 	}

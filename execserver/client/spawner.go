@@ -54,7 +54,8 @@ type spawner struct {
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
 	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
-	s.link = &link{dial: dial, name: name, times: times, heard: s.heard, resumed: s.resumed, lost: s.lost}
+	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds},
+		heard: s.heard, resumed: s.resumed, lost: s.lost}
 	s.resolver = &resolver{link: s.link}
 	return s
 }

@@ -252,7 +252,7 @@ func TestAnAbandonedProcessIsForgotten(t *testing.T) {
 			for i := range 10 { // more than there are credits
 				p.chunk(l, uint64(i+1), strings.Repeat("x", wire.MaxChunk))
 			}
-			l.await(t, "the credits are out", func() bool { return len(l.hold) == ptyio.Credits })
+			l.await(t, "the credits are out", func() bool { return len(l.hold) == ptyio.Credits/2 })
 			l.Abandon()
 			p.answer(p.expect(wire.ProcessTerminate), wire.TerminateResult{Running: true})
 			if told {

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+)
+
+// cutting makes connections whose end is an error. The websocket library takes an end in the middle of a message for that of the
+// message, and would hand on the half of one that was cut off.
+type cutting struct{ http.RoundTripper }
+
+func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if body, upgraded := response.Body.(io.ReadWriteCloser); upgraded {
+		response.Body = cut{body}
+	}
+	return response, nil
+}
+
+type cut struct{ io.ReadWriteCloser }
+
+func (c cut) Read(p []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
