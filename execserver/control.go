@@ -105,7 +105,7 @@ func closeStdin(c *connection, params wire.CloseStdinParams) (later, error) {
 		if status != wire.WriteAccepted {
 			return wire.WriteResult{Status: status}, nil
 		}
-		return o.wait(ctx)
+		return o.wait(ctx, false)
 	}, nil
 }
 

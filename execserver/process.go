@@ -45,9 +45,11 @@ type process struct {
 	exited   *wire.ExitedParams // process/exited is in the record
 	exitSeq  uint64
 	drained  bool // all output of the leader has come
+	told     bool // process/drained is in the record
 	silent   bool // no more output comes
 	closed   bool // process/closed is in the record
 	tree     *messages.TreeReport
+	over     bool // nothing more happens
 	retired  bool // it is forgotten soon
 }
 
@@ -67,29 +69,41 @@ func (p *process) happened(event ptyio.Event) {
 		p.mark(wire.ProcessBackground, func(seq uint64) any { return wire.BackgroundParams{ProcessID: p.id, Seq: seq, Count: e.Count} })
 	case ptyio.Drained:
 		p.drained = true
-		p.mark(wire.ProcessDrained, func(seq uint64) any { return wire.DrainedParams{ProcessID: p.id, Seq: seq} })
 	case ptyio.Closed:
 		p.drained, p.silent = true, true
 	case ptyio.TreeEnded:
 		p.tree = &e.TreeReport
 	}
-	// Clients without extensions may take the exit for the end of the output: they hear of it behind all that the leader wrote.
-	if p.ending != nil && p.exited == nil && (p.drained || p.session.has(wire.ExtensionEnds)) {
-		p.exit(*p.ending)
-	}
-	if p.exited != nil && p.silent && !p.closed {
-		p.closed = true
-		p.past.addMark(wire.ProcessClosed, func(seq uint64) any { return wire.ClosedParams{ProcessID: p.id, Seq: seq} })
-	}
-	over := p.closed && p.tree != nil
-	if over {
-		p.mark(wire.ProcessEnded, func(seq uint64) any { return wire.EndedParams{ProcessID: p.id, Seq: seq, Tree: *p.tree} })
-	}
+	over := p.settle()
 	p.wake()
 	p.mu.Unlock()
 	if over {
 		p.session.over(p)
 	}
+}
+
+// settle notes what has become true, in the order of the protocol, and reports whether that was the last.
+func (p *process) settle() (over bool) {
+	// Clients without extensions may take the exit for the end of the output: they hear of it behind all that the leader wrote.
+	if p.ending != nil && p.exited == nil && (p.drained || p.session.has(wire.ExtensionEnds)) {
+		p.exit(*p.ending)
+	}
+	if p.exited == nil {
+		return false
+	}
+	if p.drained && !p.told {
+		p.told = true
+		p.mark(wire.ProcessDrained, func(seq uint64) any { return wire.DrainedParams{ProcessID: p.id, Seq: seq} })
+	}
+	if p.silent && !p.closed {
+		p.closed = true
+		p.past.addMark(wire.ProcessClosed, func(seq uint64) any { return wire.ClosedParams{ProcessID: p.id, Seq: seq} })
+	}
+	if over = p.closed && p.tree != nil && !p.over; over {
+		p.over = true
+		p.mark(wire.ProcessEnded, func(seq uint64) any { return wire.EndedParams{ProcessID: p.id, Seq: seq, Tree: *p.tree} })
+	}
+	return over
 }
 
 // output keeps a copy of a batch. The batch itself goes back to the child at once, or, if the client has to catch up first, later.

@@ -199,8 +199,7 @@ func (p *process) acknowledge(seq uint64) {
 func (p *process) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	over := p.closed && p.tree != nil
-	if !over || p.retired || p.session.has(wire.ExtensionFlow) && p.acked.seq < p.past.now.seq {
+	if !p.over || p.retired || p.session.has(wire.ExtensionFlow) && p.acked.seq < p.past.now.seq {
 		return
 	}
 	p.retired = true

@@ -65,7 +65,7 @@ func write(c *connection, raw json.RawMessage) (any, later, error) {
 	case status != wire.WriteAccepted:
 		return wire.WriteResult{Status: status}, nil, nil
 	case params.UntilTaken:
-		return nil, o.wait, nil
+		return nil, func(ctx context.Context) (any, error) { return o.wait(ctx, true) }, nil
 	}
 	select {
 	case <-o.known:
@@ -108,17 +108,18 @@ func (p *process) takesInput() wire.WriteStatus {
 	return wire.WriteAccepted
 }
 
-func (o *outcome) wait(ctx context.Context) (any, error) {
+// wait waits for the outcome.
+func (o *outcome) wait(ctx context.Context, exact bool) (any, error) {
 	select {
 	case <-o.known:
-		result, _, err := o.result(true)
+		result, _, err := o.result(exact)
 		return result, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// result is the answer to a write whose outcome is known.
+// result is the answer to a write whose outcome is known; an exact one says how much was taken.
 func (o *outcome) result(exact bool) (any, later, error) {
 	typed, _ := errors.AsType[*messages.Error](o.err)
 	switch {
