@@ -46,6 +46,7 @@ func (s *Server) newConversation(begun func()) *conversation {
 		Instructions: instructions, Logger: s.options.Logger, SubscribeHandler: c.subscribe, UnsubscribeHandler: c.unsubscribe,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true}},
 	})
+	c.protocol.AddReceivingMiddleware(c.listing)
 	for _, t := range tools.List(s.options.tools()) {
 		destructive, openWorld := t.Destructive, true
 		c.protocol.AddTool(&sdk.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.Input, OutputSchema: t.Output,

@@ -143,6 +143,8 @@ type message struct {
 		} `json:"content"`
 		Structured map[string]any `json:"structuredContent"`
 		IsError    bool           `json:"isError"`
+		Resources  []struct{ URI string }
+		Contents   []struct{ Text string }
 		Meta       map[string]any `json:"_meta"`
 	} `json:"result"`
 }

@@ -37,8 +37,24 @@ type listed struct {
 	all map[messages.ProcessID]bool
 }
 
-// list adds a resource for a process that has outlived the call that started it, and removes the resources of processes that
-// the session has forgotten.
+// listing brings the list up to date before a client gets it: the session forgets ended processes after a while.
+func (c *conversation) listing(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
+		if method == "resources/list" && c.listed.some() {
+			c.list(ctx, 0)
+		}
+		return next(ctx, method, request)
+	}
+}
+
+func (l *listed) some() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all) > 0
+}
+
+// list adds a resource for a process that has outlived the call that started it, if there is one, and removes the resources of
+// processes that the session has forgotten.
 func (c *conversation) list(ctx context.Context, id messages.ProcessID) {
 	o, err := c.open()
 	if err != nil {

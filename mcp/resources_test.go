@@ -3,10 +3,13 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus"
 )
 
 func TestProcessesAreResources(t *testing.T) {
@@ -63,6 +66,58 @@ func TestProcessesAreResources(t *testing.T) {
 				t.Error("the output is forgotten at once")
 			}
 		})
+	}
+}
+
+// Ended processes are resources as long as the session remembers them, and no longer.
+func TestEndedProcessesAreResourcesUntilTheyAreForgotten(t *testing.T) {
+	const records, processes = 64, 70
+	p := dial(t, Options{Session: execbus.SessionOptions{MaxProcesses: 2 * processes}})
+	p.greet("2025-11-25", "{}")
+	var ids []int
+	for i := range processes {
+		p.call(i, "exec_command", fmt.Sprintf(`{"cmd":"echo number %d; exec sleep 60","yield_time_ms":250}`, i))
+	}
+	for range processes {
+		id, running := p.next().Result.Structured["session_id"].(float64)
+		if !running {
+			t.Fatal("it has ended")
+		}
+		ids = append(ids, int(id))
+	}
+	list := func(n int) (uris []string) {
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/list"}`, n)
+		for _, r := range p.answer(fmt.Sprint(n)).Result.Resources {
+			uris = append(uris, r.URI)
+		}
+		return uris
+	}
+	if uris := list(1000); len(uris) != processes {
+		t.Errorf("%d processes are listed, of %d", len(uris), processes)
+	}
+	for i, id := range ids {
+		p.call(2000+i, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id))
+	}
+	for range processes {
+		p.next()
+	}
+	uris := list(1001)
+	if len(uris) != records {
+		t.Errorf("%d ended processes are listed, want %d", len(uris), records)
+	}
+	left := 0
+	for i, id := range ids {
+		uri := fmt.Sprintf("execbus://processes/%d", id)
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/read","params":{"uri":%q}}`, 3000+i, uri)
+		if m := p.answer(fmt.Sprint(3000 + i)); (m.Error == nil) != slices.Contains(uris, uri) {
+			t.Errorf("%s is listed %v and read with %+v", uri, slices.Contains(uris, uri), m)
+		} else if m.Error == nil {
+			left++
+			has(t, m.Result.Contents[0].Text, "number ")
+		}
+	}
+	if left != records {
+		t.Errorf("%d can be read", left)
 	}
 }
 

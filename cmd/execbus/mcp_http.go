@@ -40,7 +40,7 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 	}
 	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead}
 	failed := make(chan error, 1)
-	go func() { failed <- front.Serve(listener) }()
+	go func() { failed <- front.Serve(newBounded(listener)) }()
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

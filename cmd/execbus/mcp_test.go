@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -157,6 +158,51 @@ func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// The server ends within the grace of its processes and a second, also where one ignores SIGTERM. A busy machine may be slow,
+// but not every time.
+func TestMCPEndsSoonAfterItsInput(t *testing.T) {
+	const soon = 500*time.Millisecond + time.Second
+	var took []time.Duration
+	for range 5 {
+		r := launch(t, "mcp", "--no-login-shell")
+		r.sleeper()
+		began := time.Now()
+		if err := r.in.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.wait()
+		if took = append(took, time.Since(began)); took[len(took)-1] <= soon {
+			return
+		}
+	}
+	t.Errorf("it took %v, want %v", took, soon)
+}
+
+// With --detach the processes end by themselves, and the server after them.
+func TestMCPLeavesItsProcessesAloneIfToldTo(t *testing.T) {
+	r := launch(t, "mcp", "--no-login-shell", "--detach")
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.send(hello)
+	r.answer("1")
+	r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"read x < ` + gate + `; echo $x > ` + gate + `.done","yield_time_ms":250}}}`)
+	r.answer("2")
+	if err := r.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(gate, []byte("late\n"), 0); err != nil { // waits for the command, which still reads
+		t.Fatal(err)
+	}
+	if code := r.wait(); code != 0 {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
+	}
+	if done, err := os.ReadFile(gate + ".done"); err != nil || string(done) != "late\n" {
+		t.Errorf("the command has not ended by itself: %q, %v", done, err)
+	}
+}
+
 // With --with-parent the server ends with its parent, although its input is still open; otherwise it does not.
 func TestMCPEndsWithItsParentIfToldTo(t *testing.T) {
 	self, err := os.Executable()
@@ -269,6 +315,45 @@ func TestMCPOverHTTP(t *testing.T) {
 		}
 		if code := r.wait(); code != 0 {
 			t.Errorf("exit code %d, %s", code, r.errors.String())
+		}
+	}
+}
+
+func TestMCPOverHTTPHasSoManyConnections(t *testing.T) {
+	r := launch(t, "mcp", "--http", "127.0.0.1:0", "--no-auth")
+	address := strings.TrimSuffix(strings.TrimPrefix(r.line(), "http://"), "/mcp")
+	served := func(c net.Conn) bool {
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") // a connection that is closed says so below
+		n, _ := c.Read(make([]byte, 8))
+		return n > 0
+	}
+	var all []net.Conn
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+		return c
+	}
+	defer func() {
+		for _, c := range all {
+			_ = c.Close()
+		}
+	}()
+	for i := range maxConnections {
+		if !served(dial()) {
+			t.Fatalf("connection %d is not served", i)
+		}
+	}
+	if served(dial()) {
+		t.Error("one more is served")
+	}
+	_ = all[0].Close()
+	for deadline := time.Now().Add(patience); !served(dial()); {
+		if time.Now().After(deadline) {
+			t.Fatal("there is no room, although one has gone")
 		}
 	}
 }
