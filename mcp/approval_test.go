@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/tests/expect"
 )
 
 // generations are three protocol versions: one with sessions in which a choice has no titles, one with sessions in which it
@@ -73,14 +75,14 @@ func TestThePersonIsAskedInEveryProtocolVersion(t *testing.T) {
 						t.Errorf("%s is no choice of %v", kind, kinds)
 					}
 				}
-				has(t, strings.Join(titles, "\n"), "Run it this once", "do not ask about it again in this session: ")
-				has(t, params.Message, "Run this command?", "sleep 0", "Directory: /tmp", "Reason: ")
+				expect.Contains(t, strings.Join(titles, "\n"), "Run it this once", "do not ask about it again in this session: ")
+				expect.Contains(t, params.Message, "Run this command?", "sleep 0", "Directory: /tmp", "Reason: ")
 				return says("approved_for_session", "")(params)
 			})
 			session := connect(t, untrusted(), client, version)
 			for range 2 { // the second one is not asked about
 				result := call(t, session, "exec_command", map[string]any{"cmd": "sleep 0; echo ran", "workdir": "/tmp"})
-				if has(t, textOf(result), "ran\n"); result.IsError {
+				if expect.Contains(t, textOf(result), "ran\n"); result.IsError {
 					t.Error(textOf(result))
 				}
 			}
@@ -118,7 +120,7 @@ func TestAnswersThatAreNoApprovalReject(t *testing.T) {
 				if !result.IsError || result.Meta[codeKey] != test.code || strings.Contains(textOf(result), "ran\n") {
 					t.Errorf("%v: %s", result.Meta, textOf(result))
 				}
-				has(t, textOf(result), test.says)
+				expect.Contains(t, textOf(result), test.says)
 			})
 		}
 	}
@@ -161,7 +163,7 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 				}()
 			}
 			for range 5 {
-				has(t, <-results, "ran\n")
+				expect.Contains(t, <-results, "ran\n")
 			}
 			if most.Load() != 1 {
 				t.Errorf("%d questions at once", most.Load())
@@ -227,7 +229,7 @@ func TestACommandDoesNotWaitForEverForItsAnswer(t *testing.T) {
 		return p.answer(fmt.Sprint(id))
 	}
 	id := 10
-	eventually(t, "the command is given up", func() bool { id++; return strings.Contains(list(id).text(), "Processes: 0") })
+	expect.Eventually(t, "the command is given up", func() bool { id++; return strings.Contains(list(id).text(), "Processes: 0") })
 	if m := p.reply(2, state, "approved"); !m.Result.IsError || strings.Contains(m.text(), "ran\n") {
 		t.Errorf("an answer that comes too late: %+v", m)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,15 +34,7 @@ func newServer(t *testing.T, options Options) *Server {
 	if options.Session.Dir == "" {
 		options.Session.Dir = t.TempDir()
 	}
-	runtime, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := runtime.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtime := expect.Runtime(t)
 	server, err := NewServer(runtime, options)
 	if err != nil {
 		t.Fatal(err)
@@ -229,23 +222,3 @@ func call(t *testing.T, session *sdk.ClientSession, tool string, arguments map[s
 }
 
 func textOf(result *sdk.CallToolResult) string { return result.Content[0].(*sdk.TextContent).Text }
-
-// has checks that a text contains all parts.
-func has(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q does not contain %q", text, part)
-		}
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, come func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !come(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come about: " + what)
-		}
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/tests/expect"
 )
 
 // bearer adds a token to requests.
@@ -60,7 +62,7 @@ func TestOverHTTP(t *testing.T) {
 				t.Fatal(textOf(result))
 			}
 			result = call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "moin\n\u0004"})
-			has(t, textOf(result), "moin\r\n")
+			expect.Contains(t, textOf(result), "moin\r\n")
 			if result = call(t, session, "list_processes", nil); result.IsError {
 				t.Error(textOf(result))
 			}
@@ -76,8 +78,8 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	call(t, one, "exec_command", map[string]any{"cmd": "echo $$ > " + file + "; exec sleep 60", "yield_time_ms": 250})
 	pid := pidOf(t, file)
-	has(t, textOf(call(t, one, "list_processes", nil)), "Processes: 1")
-	has(t, textOf(call(t, other, "list_processes", nil)), "Processes: 0")
+	expect.Contains(t, textOf(call(t, one, "list_processes", nil)), "Processes: 1")
+	expect.Contains(t, textOf(call(t, other, "list_processes", nil)), "Processes: 0")
 	result := call(t, one, "exec_command", map[string]any{"cmd": "exec sleep 60", "yield_time_ms": 250})
 	id := result.StructuredContent.(map[string]any)["session_id"]
 	waiting := make(chan struct{})
@@ -85,7 +87,7 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 		defer close(waiting)
 		_, _ = one.CallTool(context.Background(), &sdk.CallToolParams{Name: "write_stdin", Arguments: map[string]any{"session_id": id, "no_timeout": true}})
 	}()
-	has(t, textOf(call(t, one, "list_processes", nil)), "Processes: 2")
+	expect.Contains(t, textOf(call(t, one, "list_processes", nil)), "Processes: 2")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, url, nil)
@@ -100,7 +102,7 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	<-waiting
-	eventually(t, "the session is over", func() bool {
+	expect.Eventually(t, "the session is over", func() bool {
 		server.mu.Lock()
 		defer server.mu.Unlock()
 		return len(server.conversations) == 1
@@ -108,7 +110,7 @@ func TestSessionsOverHTTPAreApart(t *testing.T) {
 	if !gone(pid) {
 		t.Error("the process lives")
 	}
-	has(t, textOf(call(t, other, "list_processes", nil)), "Processes: 0")
+	expect.Contains(t, textOf(call(t, other, "list_processes", nil)), "Processes: 0")
 }
 
 // Over HTTP a client of the protocol without sessions cancels a call by ending its request.
@@ -125,7 +127,7 @@ func TestARequestThatEndsCancelsItsCall(t *testing.T) {
 	pid := pidOf(t, file)
 	cancel()
 	<-done
-	eventually(t, "the command ends", func() bool { return gone(pid) })
+	expect.Eventually(t, "the command ends", func() bool { return gone(pid) })
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {

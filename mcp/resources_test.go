@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/tests/expect"
 )
 
 func TestProcessesAreResources(t *testing.T) {
@@ -49,14 +50,14 @@ func TestProcessesAreResources(t *testing.T) {
 				}
 				return read.Contents[0].Text
 			}
-			eventually(t, "the subscriber hears of output", func() bool { // with the new protocol the subscription begins a moment later
+			expect.Eventually(t, "the subscriber hears of output", func() bool { // with the new protocol the subscription begins a moment later
 				call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "hello\n"})
 				return len(updates) > 0
 			})
 			if got := <-updates; got != uri {
 				t.Errorf("an update of %s", got)
 			}
-			eventually(t, "the output is there", func() bool { return strings.Contains(read(), "hello\r\n") })
+			expect.Eventually(t, "the output is there", func() bool { return strings.Contains(read(), "hello\r\n") })
 			for len(updates) > 0 {
 				<-updates
 			}
@@ -113,7 +114,7 @@ func TestEndedProcessesAreResourcesUntilTheyAreForgotten(t *testing.T) {
 			t.Errorf("%s is listed %v and read with %+v", uri, slices.Contains(uris, uri), m)
 		} else if m.Error == nil {
 			left++
-			has(t, m.Result.Contents[0].Text, "number ")
+			expect.Contains(t, m.Result.Contents[0].Text, "number ")
 		}
 	}
 	if left != records {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/execbus/execbus/tests/expect"
 )
 
 func TestAStreamRunsCommands(t *testing.T) {
@@ -17,7 +19,7 @@ func TestAStreamRunsCommands(t *testing.T) {
 	p.greet("2025-06-18", "{}")
 	p.call(1, "exec_command", `{"cmd":"echo hi; exit 3"}`)
 	m := p.answer("1")
-	has(t, m.text(), "Process exited with code 3\n", "Output:\nhi\n")
+	expect.Contains(t, m.text(), "Process exited with code 3\n", "Output:\nhi\n")
 	if m.Result.IsError || m.Result.Structured["exit_code"] != 3.0 || m.Result.Structured["output"] != "hi\n" {
 		t.Errorf("%+v", m)
 	}
@@ -58,7 +60,7 @@ func TestCallsBeginInTheOrderOfTheLines(t *testing.T) {
 		fmt.Fprintf(&want, "<%d>\r\n", i)
 	}
 	try := 2000
-	eventually(t, "everything was written in order", func() bool {
+	expect.Eventually(t, "everything was written in order", func() bool {
 		p.call(try, "read_output", fmt.Sprintf(`{"session_id":%d}`, id))
 		m := p.answer(fmt.Sprint(try))
 		try++
@@ -137,7 +139,7 @@ func TestNothingIsDoneBeforeTheHandshake(t *testing.T) {
 func pidOf(t *testing.T, file string) int {
 	t.Helper()
 	pid := 0
-	eventually(t, "the command runs", func() bool {
+	expect.Eventually(t, "the command runs", func() bool {
 		content, _ := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
 		return strings.HasSuffix(string(content), "\n")
@@ -154,7 +156,7 @@ func TestCancellingAnExecEndsItsCommand(t *testing.T) {
 	p.call(1, "exec_command", fmt.Sprintf(`{"cmd":"echo $$ > %s; exec sleep 60"}`, file))
 	pid := pidOf(t, file)
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
-	eventually(t, "the command ends", func() bool { return gone(pid) })
+	expect.Eventually(t, "the command ends", func() bool { return gone(pid) })
 }
 
 func TestCancellingAPollEndsTheWaitOnly(t *testing.T) {
@@ -232,7 +234,7 @@ func TestAClientThatReadsNothingDoesNotKeepTheServer(t *testing.T) {
 		}
 		t.Error("everything was taken")
 	}()
-	eventually(t, "the answers wait", func() bool { return len(p.lines) == cap(p.lines) })
+	expect.Eventually(t, "the answers wait", func() bool { return len(p.lines) == cap(p.lines) })
 	p.hangUp()
 	<-written
 }
@@ -273,7 +275,7 @@ func TestProgress(t *testing.T) {
 	if token, at, text := progress(); token != "t1" || at != 8 || text != "two\n" {
 		t.Error(token, at, text)
 	}
-	has(t, p.answer("1").text(), "Output:\none\ntwo\n")
+	expect.Contains(t, p.answer("1").text(), "Output:\none\ntwo\n")
 	id := p.start(2, `{"cmd":"stty -echo; echo ready; cat","tty":true,"yield_time_ms":250}`)
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"write_stdin","_meta":{"progressToken":7},"arguments":{"session_id":%d,"chars":"x\n"}}}`, id)
 	for said := ""; !strings.Contains(said, "x\r\n"); { // on a slow machine the command may not have been ready

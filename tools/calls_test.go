@@ -14,6 +14,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -32,7 +33,7 @@ func start(t *testing.T, set *tools.Set, script string, more ...string) int {
 func startReady(t *testing.T, set *tools.Set, script string, more ...string) int {
 	t.Helper()
 	id := start(t, set, script, more...)
-	eventually(t, "it is ready", func() bool {
+	expect.Eventually(t, "it is ready", func() bool {
 		return strings.Contains(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d}`, id)).Text, "ready")
 	})
 	return id
@@ -54,7 +55,7 @@ func TestTheTextAndTheOutcomeAreThoseThatModelsKnow(t *testing.T) {
 	}
 	id := start(t, set, "cat", `"tty":true`)
 	answer = call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"moin\n"}`, id))
-	has(t, answer.Text, "Process running with session ID "+strconv.Itoa(id)+"\n", "Output:\nmoin\r\nmoin\r\n")
+	expect.Contains(t, answer.Text, "Process running with session ID "+strconv.Itoa(id)+"\n", "Output:\nmoin\r\nmoin\r\n")
 	if !answer.Running || int(answer.Process) != id {
 		t.Errorf("%+v", answer)
 	}
@@ -73,7 +74,7 @@ func TestTheOutputForProgramsIsWholeIfTheyWantIt(t *testing.T) {
 	}{{tools.Options{}, "", false}, {tools.Options{WholeOutput: true}, "", true}, {tools.Options{WholeOutput: true}, `,"max_output_tokens":100`, false}} {
 		set, _ := open(t, test.options)
 		answer := call(t, set, "exec_command", fmt.Sprintf(script, test.more))
-		has(t, answer.Text, "Warning: truncated output (original token count: 25000)")
+		expect.Contains(t, answer.Text, "Warning: truncated output (original token count: 25000)")
 		if o := structured[tools.Outcome](t, answer); (len(o.Output) == 100_000) != test.whole {
 			t.Errorf("%+v: %d bytes", test, len(o.Output))
 		}
@@ -95,14 +96,14 @@ func TestCommandsAreRunAsAsked(t *testing.T) {
 		{`{"cmd":"test -t 0 && echo yes","tty":true}`, "yes\r\n"},
 		{`{"cmd":"cat; echo end"}`, "end\n"},
 	} {
-		has(t, structured[tools.Outcome](t, call(t, set, "exec_command", test.arguments)).Output, test.says)
+		expect.Contains(t, structured[tools.Outcome](t, call(t, set, "exec_command", test.arguments)).Output, test.says)
 	}
 }
 
 func TestALoginShellThatIsNotAllowedIsRefused(t *testing.T) {
 	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}})
 	answer := call(t, set, "exec_command", `{"cmd":"true","login":true}`)
-	has(t, answer.Text, "login shell is disabled by config; omit `login` or set it to false.")
+	expect.Contains(t, answer.Text, "login shell is disabled by config; omit `login` or set it to false.")
 	if o := structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"true","login":false}`)); *o.ExitCode != 0 {
 		t.Errorf("%+v", o)
 	}
@@ -123,7 +124,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if answer.Err == nil || test.code != "" && string(answer.Err.Code) != test.code {
 			t.Errorf("%s %s: %+v", test.tool, test.arguments, answer)
 		}
-		has(t, answer.Text, test.says, " failed: ", tools.Advice(string(answer.Err.Code)))
+		expect.Contains(t, answer.Text, test.says, " failed: ", tools.Advice(string(answer.Err.Code)))
 	}
 }
 
@@ -134,7 +135,7 @@ func TestInputIsRefusedWithoutATerminal(t *testing.T) {
 	if answer.Err == nil || answer.Err.Code != messages.ErrStdinClosed {
 		t.Fatalf("%+v", answer)
 	}
-	has(t, answer.Text, "stdin is closed for this session; rerun exec_command with tty=true to keep stdin open")
+	expect.Contains(t, answer.Text, "stdin is closed for this session; rerun exec_command with tty=true to keep stdin open")
 	answer = call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\u0003","yield_time_ms":10000}`, id))
 	if o := structured[tools.Outcome](t, answer); *o.ExitCode != 7 {
 		t.Errorf("%+v", o)
@@ -189,7 +190,7 @@ func TestACommandWhoseCallIsTakenBackIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := set.Begin(ctx, tools.Request{Name: "exec_command", Arguments: json.RawMessage(fmt.Sprintf(`{"cmd":"echo $$ > %s; exec sleep 60"}`, file))})
 	var pid int
-	eventually(t, "the command runs", func() bool {
+	expect.Eventually(t, "the command runs", func() bool {
 		content, _ := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
 		return pid > 0
@@ -215,7 +216,7 @@ func TestAnyOtherCallThatIsTakenBackEndsNothing(t *testing.T) {
 	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.ErrCancelled {
 		t.Errorf("%+v", answer)
 	}
-	eventually(t, "the output is there, and none of it was taken", func() bool {
+	expect.Eventually(t, "the output is there, and none of it was taken", func() bool {
 		return strings.HasSuffix(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"tail":11}`, id)).Text, "still here\n")
 	})
 	if left, err := session.List(t.Context()); err != nil || len(left) != 1 {

@@ -1,15 +1,13 @@
 package tools_test
 
 import (
-	"context"
 	"encoding/json"
-	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -25,15 +23,7 @@ func open(t *testing.T, options ...tools.Options) (*tools.Set, *execbus.Session)
 	if o.Session.Dir == "" {
 		o.Session.Dir = t.TempDir()
 	}
-	runtime, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := runtime.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtime := expect.Runtime(t)
 	session, err := runtime.OpenSession(o.Session)
 	if err != nil {
 		t.Fatal(err)
@@ -58,24 +48,4 @@ func structured[T any](t *testing.T, answer tools.Answer) T {
 		t.Fatalf("the answer is a %T", answer.Structured)
 	}
 	return value
-}
-
-// has looks for parts of a text.
-func has(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q does not contain %q", text, part)
-		}
-	}
-}
-
-// eventually waits for what comes about by itself.
-func eventually(t *testing.T, what string, come func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !come(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come about: " + what)
-		}
-	}
 }

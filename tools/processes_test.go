@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
 
 func TestReadOutput(t *testing.T) {
 	set, _ := open(t)
 	id := start(t, set, "seq 1 2000; echo MARK; exec sleep 60")
-	eventually(t, "all output is there", func() bool {
+	expect.Eventually(t, "all output is there", func() bool {
 		return strings.HasSuffix(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"tail":5}`, id)).Text, "MARK\n")
 	})
 	read := func(arguments string) tools.Reading {
@@ -55,19 +56,19 @@ func TestReadOutput(t *testing.T) {
 func TestReadOutputSaysWhatIsNotKept(t *testing.T) {
 	set, _ := open(t)
 	id := start(t, set, "head -c 4000000 /dev/zero | tr '\\0' x; exec sleep 60")
-	eventually(t, "all output is there", func() bool {
+	expect.Eventually(t, "all output is there", func() bool {
 		return structured[tools.Reading](t, call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"tail":1}`, id))).TotalBytes == 4_000_000
 	})
 	answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000,"length":10}`, id))
 	if r := structured[tools.Reading](t, answer); r.MissedBytes == 0 || r.Offset != 1_000_000+r.MissedBytes || r.Output != "xxxxxxxxxx" {
 		t.Errorf("%+v", r)
 	}
-	has(t, answer.Text, "bytes before them are not kept any more")
+	expect.Contains(t, answer.Text, "bytes before them are not kept any more")
 }
 
 func TestListProcesses(t *testing.T) {
 	set, _ := open(t)
-	has(t, call(t, set, "list_processes", `{}`).Text, "Processes: 0")
+	expect.Contains(t, call(t, set, "list_processes", `{}`).Text, "Processes: 0")
 	id := start(t, set, "exec sleep 60", `"tty":true`)
 	listing := structured[tools.Listing](t, call(t, set, "list_processes", ``))
 	if len(listing.Processes) != 1 || listing.Processes[0].SessionID != id || listing.Processes[0].Command != "exec sleep 60" || !listing.Processes[0].TTY || listing.Processes[0].State != "running" {
@@ -83,7 +84,7 @@ func TestListProcesses(t *testing.T) {
 	if listing = structured[tools.Listing](t, answer); len(listing.Processes) != 1 || *listing.Processes[0].ExitCode != 137 {
 		t.Errorf("%+v", listing)
 	}
-	has(t, answer.Text, fmt.Sprintf("%d was terminated on request (signal 9): exec sleep 60", id))
+	expect.Contains(t, answer.Text, fmt.Sprintf("%d was terminated on request (signal 9): exec sleep 60", id))
 }
 
 func TestTerminateProcessEndsTheTree(t *testing.T) {
@@ -93,7 +94,7 @@ func TestTerminateProcessEndsTheTree(t *testing.T) {
 	if r := structured[tools.Termination](t, answer); r.Background != 2 || *r.ExitCode != 143 || len(r.Survivors) > 0 {
 		t.Errorf("%+v", r)
 	}
-	has(t, answer.Text, "was terminated on request", "Background processes ended with it: 2")
+	expect.Contains(t, answer.Text, "was terminated on request", "Background processes ended with it: 2")
 	if answer := call(t, set, "terminate_process", fmt.Sprintf(`{"session_id":%d}`, id)); answer.Err == nil || answer.Err.Code != messages.ErrProcessEnded {
 		t.Errorf("%+v", answer)
 	}
@@ -103,7 +104,7 @@ func TestSignalsByTheirNames(t *testing.T) {
 	set, _ := open(t)
 	for _, name := range []string{"usr1", "SIGUSR1", "USR1"} {
 		id := startReady(t, set, "trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.02; done")
-		has(t, call(t, set, "send_signal", fmt.Sprintf(`{"session_id":%d,"signal":%q}`, id, name)).Text, "SIGUSR1 was sent to process")
+		expect.Contains(t, call(t, set, "send_signal", fmt.Sprintf(`{"session_id":%d,"signal":%q}`, id, name)).Text, "SIGUSR1 was sent to process")
 		o := structured[tools.Outcome](t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"no_timeout":true}`, id)))
 		if *o.ExitCode != 5 || !strings.Contains(o.Output, "caught\n") {
 			t.Errorf("%s: %+v", name, o)
@@ -114,8 +115,8 @@ func TestSignalsByTheirNames(t *testing.T) {
 func TestResize(t *testing.T) {
 	set, _ := open(t)
 	id := startReady(t, set, "stty -echo; echo ready; while read x; do stty size; done", `"tty":true`)
-	has(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
-	has(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
+	expect.Contains(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
+	expect.Contains(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
 	pipes := start(t, set, "exec sleep 60")
 	if answer := call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, pipes)); answer.Err == nil || answer.Err.Code != messages.ErrNotATerminal {
 		t.Errorf("%+v", answer)
@@ -131,7 +132,7 @@ func TestCallsOnTwoProcessesMakeProgressTogether(t *testing.T) {
 			Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":%q,"yield_time_ms":%d}`, id, chars, yield))})
 	}
 	first, second := write(a, "", 30000), write(b, "1\n", 30000)
-	has(t, second.Answer().Text, "b1") // while the first one waits
+	expect.Contains(t, second.Answer().Text, "b1") // while the first one waits
 	write(a, "2\n", 30000)
-	has(t, first.Answer().Text, "Process running")
+	expect.Contains(t, first.Answer().Text, "Process running")
 }

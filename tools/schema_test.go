@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -71,9 +72,9 @@ func TestSchemaOfExecCommand(t *testing.T) {
 	if !slices.Equal(in.Properties["sandbox_permissions"].Enum, []string{"use_default", "require_escalated", "with_additional_permissions"}) {
 		t.Error(in.Properties["sandbox_permissions"].Enum)
 	}
-	has(t, tool.Description, "64 processes", "1048576 bytes")
-	has(t, in.Properties["yield_time_ms"].Description, "10000", "250", "30000")
-	has(t, in.Properties["max_output_tokens"].Description, "10000", "4 bytes")
+	expect.Contains(t, tool.Description, "64 processes", "1048576 bytes")
+	expect.Contains(t, in.Properties["yield_time_ms"].Description, "10000", "250", "30000")
+	expect.Contains(t, in.Properties["max_output_tokens"].Description, "10000", "4 bytes")
 }
 
 func TestSchemaLeavesOutWhatTheSessionDoesNotAllow(t *testing.T) {
@@ -94,16 +95,16 @@ func TestSchemaOfWriteStdin(t *testing.T) {
 	if got := types(out); !maps.Equal(got, outcome) {
 		t.Errorf("output: %v", got)
 	}
-	has(t, in.Properties["yield_time_ms"].Description, "250", "30000", "5000", "300000")
+	expect.Contains(t, in.Properties["yield_time_ms"].Description, "250", "30000", "5000", "300000")
 }
 
 func TestDescriptionsStateTheLimitsOfTheSession(t *testing.T) {
 	options := tools.Options{Session: execbus.SessionOptions{MaxProcesses: 7, OutputTokens: 123, LongestPoll: time.Minute}}
 	tool, in, _ := describe(t, options, "exec_command")
-	has(t, tool.Description, "7 processes")
-	has(t, in.Properties["max_output_tokens"].Description, "123")
+	expect.Contains(t, tool.Description, "7 processes")
+	expect.Contains(t, in.Properties["max_output_tokens"].Description, "123")
 	_, in, _ = describe(t, options, "write_stdin")
-	has(t, in.Properties["yield_time_ms"].Description, "60000")
+	expect.Contains(t, in.Properties["yield_time_ms"].Description, "60000")
 }
 
 func TestEveryToolAndArgumentIsDescribed(t *testing.T) {

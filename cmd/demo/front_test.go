@@ -19,15 +19,6 @@ func needsProbe(t *testing.T) {
 	}
 }
 
-// stay is sit with a yield so long that no command leaves the front by itself, even on a slow machine.
-func stay(t *testing.T, variables ...string) *seat {
-	t.Helper()
-	s := open(t, 24, 100)
-	s.begin(variables, "-yield", "30s")
-	s.expect("demo> ")
-	return s
-}
-
 func TestTheCommandThatReadsGetsTheLine(t *testing.T) {
 	t.Parallel()
 	needsProbe(t)
@@ -40,8 +31,7 @@ func TestTheCommandThatReadsGetsTheLine(t *testing.T) {
 	s.expect(`\[` + id + `\] exited, code\(0\)`)
 	s.send(":stats\r")
 	s.expect("processes: 0 running, 1 started") // no shell got the line
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	s.restored()
 }
 
@@ -59,8 +49,7 @@ func TestAPasswordIsNotShown(t *testing.T) {
 	s.expect(`demo> stty -echo`) // the newest line in the history
 	s.send("\x03:stats\r")
 	s.expect("processes: 0 running, 1 started")
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	if strings.Contains(s.shown(), "sesame") {
 		t.Error("the password was shown")
 	}
@@ -80,8 +69,7 @@ func TestLinesTypedAheadWait(t *testing.T) {
 	}
 	s.expect(`got <echo for the reader>`)
 	s.expect(`(?m)^then$`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 // A line that was begun as an answer does not become a command when the command has ended.
@@ -100,8 +88,7 @@ func TestAnAnswerIsNoCommand(t *testing.T) {
 	id := s.expect(`\[(\d+)\] exited, signal\(15\)`)[1]
 	s.send(" th''is\r")
 	s.expect(`\[` + id + `\] ended without reading this line`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	if strings.Contains(s.shown(), "\nnot this") {
 		t.Error("the shell got the answer")
 	}
@@ -147,8 +134,7 @@ func TestAProgramThatWantsEachKeyGetsIt(t *testing.T) {
 			s.send("q")
 			s.expect(`0000000   q`)
 			s.expect(`\[` + id + `\] exited, code\(0\)`)
-			s.send(":quit\r")
-			s.ends(0)
+			s.quit()
 			s.restored()
 		})
 	}
@@ -161,23 +147,19 @@ func TestForegroundOfNothing(t *testing.T) {
 	s.expect(`12345 does not run; :ps lists what does`)
 	s.send("\x1a")
 	s.expect(`\^Z: no command is in front`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestASilentCommandIsVisible(t *testing.T) {
 	t.Parallel()
-	s := open(t, 24, 100)
-	s.begin(nil, "-yield", "30s")
-	s.expect("demo> ")
+	s := stay(t)
 	s.send("sleep 100; :\r")
 	id := s.expect(`\[(\d+)\] sleep 100; :, 1s> `)[1]
 	s.expect(`\[` + id + `\] sleep 100; :, 2s> `)
 	s.send(":kill " + id + "\r")
 	s.expect(`terminated by user`)
 	s.expect(`demo> `)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestVimInTmux(t *testing.T) {
@@ -234,8 +216,7 @@ func TestLastingChanges(t *testing.T) {
 	s.send("cd /\rcd -\rpwd\r")
 	s.expect(`in ` + dir + "\n")
 	s.expect(`(?m)^` + dir + `$`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestAProfileTakesAChangeBack(t *testing.T) {
@@ -247,8 +228,7 @@ func TestAProfileTakesAChangeBack(t *testing.T) {
 	s := stay(t, "HOME="+home, "SHELL=/bin/sh")
 	s.send("export WORD=new\r")
 	s.expect(`WORD does not last: the profile of your shell, which each line's shell reads, sets it to always`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestLastingChangesInAFile(t *testing.T) {
@@ -273,8 +253,7 @@ func TestAPastedLoopIsOneCommand(t *testing.T) {
 	s.expect(`(?m)^n <1>$(?s:.*)^n <2>$`)
 	s.send(":stats\r")
 	s.expect("1 started")
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	if end := s.shown(); !strings.Contains(end, pasteOff) {
 		t.Error("the terminal goes on marking what is pasted")
 	}
@@ -305,6 +284,5 @@ func TestTabAndSearch(t *testing.T) {
 	s.expect(`(?m)^two`)
 	s.send("echo\x12\x12\r")
 	s.expect(`(?m)^one`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }

@@ -6,15 +6,6 @@ import (
 	"testing"
 )
 
-// sit starts the interactive demo and waits for its prompt.
-func sit(t *testing.T, variables ...string) *seat {
-	t.Helper()
-	s := open(t, 24, 100)
-	s.begin(variables, "-yield", "500ms")
-	s.expect("demo> ")
-	return s
-}
-
 // untilInterrupted says "begun" and goes on forever. A shell may lose a SIGINT that comes while it reads its profile or
 // starts a program; it then waits for that program. Here no program runs for long.
 const untilInterrupted = "echo be''gun; while :; do sleep 0.1; done"
@@ -44,8 +35,7 @@ func TestInteractive(t *testing.T) {
 	s.expect("there is no :nosuch; :help")
 	s.send(":help\r")
 	s.expect(":resize ID ROWSxCOLS")
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	s.restored()
 }
 
@@ -93,15 +83,12 @@ func TestWindowSizeReachesTheCommands(t *testing.T) {
 	s.expect(`(?m)^30 90`)
 	s.send(":ps\r")
 	s.expect(`\d+\s+running`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestCtrlZSendsTheOneInFrontToTheBackground(t *testing.T) {
 	t.Parallel()
-	s := open(t, 24, 100)
-	s.begin(nil, "-yield", "30s")
-	s.expect("demo> ")
+	s := stay(t)
 	s.send("echo fi''rst; while :; do sleep 0.1; done\r")
 	s.expect("first")
 	s.send("echo se''cond\r")
@@ -113,8 +100,7 @@ func TestCtrlZSendsTheOneInFrontToTheBackground(t *testing.T) {
 	s.send("\x03") // no command is in front, so the one that was started last gets it
 	s.expect(`\^C for \[` + id + `\]`)
 	s.expect(`\[` + id + `\] exited, signal\(2\)`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestCtrlCInterruptsTheCommandAndNotTheDemo(t *testing.T) {
@@ -132,8 +118,7 @@ func TestCtrlCInterruptsTheCommandAndNotTheDemo(t *testing.T) {
 	}
 	s.send("half a line\x03echo the''re\r")
 	s.expect(`(?m)^there`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	s.restored()
 }
 
@@ -148,8 +133,7 @@ func TestHistory(t *testing.T) {
 	s.expect(`(?m)^one`)
 	s.send("\x1b[A\x7f\x7f\x7f\x7f\x7fe''dited\r") // an earlier line, "echo o''ne", is edited
 	s.expect(`(?m)^edited`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }
 
 func TestColours(t *testing.T) {
@@ -159,8 +143,7 @@ func TestColours(t *testing.T) {
 	s.send(say)
 	s.expect(`\x1b\[35mcoloured`)
 	s.expect(`\x1b\[2m\[\d+\] exited`)
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 	if strings.Contains(s.shown(), "\x1b[2J") {
 		t.Error("a command cleared the screen")
 	}
@@ -169,8 +152,7 @@ func TestColours(t *testing.T) {
 		s.send(say)
 		s.expect(`(?m)^coloured`)
 		s.expect(`(?m)^\[\d+\] exited`)
-		s.send(":quit\r")
-		s.ends(0)
+		s.quit()
 		if strings.Contains(strings.NewReplacer(pasteOn, "", pasteOff, "").Replace(s.shown()), "\x1b[") {
 			t.Errorf("colours with %s", variables)
 		}
@@ -218,6 +200,5 @@ func TestLifelineIsNotForCommands(t *testing.T) {
 	if got := s.expect(`(?m)^<(.*)> *(\d+)`); got[1] != "" || len(got[2]) != 1 || got[2] > "4" {
 		t.Errorf("a command has the lifeline %q and %s descriptors", got[1], got[2])
 	}
-	s.send(":quit\r")
-	s.ends(0)
+	s.quit()
 }

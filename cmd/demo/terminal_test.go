@@ -84,6 +84,33 @@ func (s *seat) begin(variables []string, arguments ...string) {
 	}
 }
 
+// sit starts the interactive demo and waits for its prompt.
+func sit(t *testing.T, variables ...string) *seat {
+	t.Helper()
+	return seated(t, "500ms", variables)
+}
+
+// stay is sit with so long a yield that no command leaves the front by itself, however slow the machine is.
+func stay(t *testing.T, variables ...string) *seat {
+	t.Helper()
+	return seated(t, "30s", variables)
+}
+
+func seated(t *testing.T, yield string, variables []string) *seat {
+	t.Helper()
+	s := open(t, 24, 100)
+	s.begin(variables, "-yield", yield)
+	s.expect("demo> ")
+	return s
+}
+
+// quit ends the demo.
+func (s *seat) quit() {
+	s.t.Helper()
+	s.send(":quit\r")
+	s.ends(0)
+}
+
 func (s *seat) send(keys string) {
 	s.t.Helper()
 	if _, err := s.master.WriteString(keys); err != nil {
