@@ -54,6 +54,7 @@ func steps() []step {
 		{"remembered answer", "an answer for the session covers later commands, until it is revoked", showRemembered, 0},
 		{"refusal", "a refused command does not run, and its caller learns why", showRefusal, 0},
 		{"amendment", "an answer becomes a rule in a file, for all commands that begin alike", showAmendment, 0},
+		{"sandbox", "a command in a sandbox writes in its workspace and nowhere else, and has no network", showSandbox, 0},
 		{"denied and retried", "a command that the sandbox stopped runs again without it, if a person agrees", showDenial, 0},
 		{"records", "every process has exactly one recorded end, and no process is left", showRecords, 0},
 	}

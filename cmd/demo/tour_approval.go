@@ -81,6 +81,7 @@ func (o *office) approve(_ context.Context, q messages.Question) (messages.Decis
 type course struct {
 	questions, starts, denials int
 	decisions                  []messages.ToolDecision
+	enforced                   *messages.Enforcement // of the first attempt
 	end                        messages.EndRecord
 }
 
@@ -100,6 +101,7 @@ func (o *office) run(ctx context.Context, t *tour, command messages.ExecCommand)
 			c.decisions = append(c.decisions, e)
 		case messages.ExecStarted:
 			c.starts++
+			c.enforced = e.Enforced
 		case messages.AttemptEnded:
 			c.denials++
 		case messages.ExecEnded:
