@@ -21,7 +21,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// changes are what a host can do to itself while it has a warden. It has a directory for that.
+// changes are the ways in which a host can change itself while it has a warden. It has a directory for them.
 var changes = map[string]func(dir string){
 	"user": func(string) {
 		must(syscall.Setgroups(nil))
@@ -56,7 +56,7 @@ var changes = map[string]func(dir string){
 	"score of the OOM killer": func(string) { must(os.WriteFile("/proc/self/oom_score_adj", []byte("777"), 0)) },
 }
 
-// everywhere makes a system call on each thread, as a host does that means to change itself.
+// everywhere makes a system call on each thread, as a host does to change itself.
 func everywhere(call uintptr, args ...uintptr) {
 	all := append(args, 0, 0, 0, 0, 0)
 	if _, _, errno := syscall.AllThreadsSyscall6(call, all[0], all[1], all[2], all[3], all[4], 0); errno != 0 {
@@ -65,7 +65,7 @@ func everywhere(call uintptr, args ...uintptr) {
 	}
 }
 
-// deny has the kernel refuse system calls to this process and its children, as profiles of containers do.
+// deny makes the kernel refuse system calls to this process and its children, as profiles of containers do.
 func deny(calls ...uint32) {
 	const denied = 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ERRNO
 	const allowed = 0x7fff0000
@@ -123,7 +123,7 @@ func change() {
 	fmt.Println("the first warden has ended")
 }
 
-// asRoot are the words before a host that needs rights; in a user namespace an ordinary user has them.
+// asRoot returns the words that give a host rights on its command line. An ordinary user has them in a user namespace.
 func asRoot(t *testing.T, more ...string) []string {
 	t.Helper()
 	words := append([]string{"unshare", "--mount"}, more...)
@@ -136,7 +136,7 @@ func asRoot(t *testing.T, more ...string) []string {
 	return words
 }
 
-// jail is a directory that can be the root, made by the words of a shell.
+// jail returns shell commands that make a directory which can be the root.
 func jail(dir string) string {
 	words := "set -e; cd " + dir + "; touch here; mkdir tmp; for i in bin lib lib64 usr proc dev etc; do [ ! -e /$i ] || { mkdir $i; mount --rbind /$i $i; }; done; "
 	return words + `exec "$0"`
@@ -196,7 +196,7 @@ func TestCommandsAreAsTheHostIsWhenTheyStart(t *testing.T) {
 	}
 }
 
-// Without Refresh a change of what gives no rights is seen after a second.
+// Without Refresh, a change of state that gives no rights is noticed after a second.
 func TestWhatGivesNoRightsIsReadAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	out, err := changed([]string{self(t)}, "CHANGE=umask", "SCRIPT=umask", "LATER=0027")
@@ -214,7 +214,7 @@ func changed(words []string, env ...string) (string, error) {
 	return string(out), err
 }
 
-// newCgroup makes a cgroup for a host, of whichever version there is.
+// newCgroup makes a control group for a host, of the version that this machine has.
 func newCgroup(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

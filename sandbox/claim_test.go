@@ -29,7 +29,7 @@ func TestWherePidfdsAreDeniedTreesAreEndedAndLessIsClaimed(t *testing.T) {
 	}
 }
 
-// sudoer runs, as an ordinary user, a host of which a command becomes root, behind the given commands.
+// sudoer runs a host, as an ordinary user, after the given commands. A command of the host becomes root.
 func sudoer(t *testing.T, before string) (lines []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

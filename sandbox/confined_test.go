@@ -24,7 +24,7 @@ func workspace(dir string) ptyio.Confinement {
 		Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
 }
 
-// enclose is for a confinement that must be possible; the test is skipped where nothing can be confined.
+// enclose makes an enclosure that must be possible. The test is skipped if nothing can be confined here.
 func enclose(t testing.TB, spawner ptyio.Spawner, c ptyio.Confinement) ptyio.Enclosure {
 	t.Helper()
 	e, err := spawner.Enclose(t.Context(), c)
@@ -86,7 +86,7 @@ func TestAConfinedCommandHasNoRights(t *testing.T) {
 		got := said(t, spawner, e, tty, `grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\t'`)
 		none := strings.Repeat("0", 16)
 		want := "CapInh:" + none + "\nCapPrm:" + none + "\nCapEff:" + none + "\nCapBnd:" + none + "\nCapAmb:" + none + "\nNoNewPrivs:1\nSeccomp:2"
-		if os.Geteuid() != 0 { // only who has the right to empties the bounding set, which is of no use without new privileges
+		if os.Geteuid() != 0 { // emptying the bounding set needs a right; without new privileges the set is of no use anyway
 			line := regexp.MustCompile("CapBnd:.*")
 			got, want = line.ReplaceAllString(got, "CapBnd:"), line.ReplaceAllString(want, "CapBnd:")
 		}
@@ -99,7 +99,7 @@ func TestAConfinedCommandHasNoRights(t *testing.T) {
 	})
 }
 
-// ours is what this process has.
+// ours returns the state of this process.
 func ours(t *testing.T) string {
 	out, err := exec.Command("sh", "-c", `grep -E '^(NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\t'`).Output()
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// crowd is how many numbers a process may have; the kernel keeps the first 300 of them for the first round.
+// crowd is how many process numbers there are. The kernel uses the first 300 of them only in the first round.
 const crowd = 400
 
-// beCrowded is a host in a pid namespace where numbers come again within a moment. Beside its commands it has strangers, which
-// come and go, and of which none may be hit by a signal.
+// beCrowded is a host in a pid namespace in which numbers are used again within a moment. Beside its commands, strangers
+// come and go. No signal may hit a stranger.
 func beCrowded() {
 	if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(crowd)), 0); err != nil {
 		fmt.Println("not here:", err)
@@ -79,7 +79,7 @@ func beCrowded() {
 	fmt.Printf("cycles %d, refused %d, strangers %d, hit %d\n", done.Load(), refused.Load(), strangers.Load(), hit.Load())
 }
 
-// cycle starts a command of which parts die at any moment, while it is signalled and ended.
+// cycle starts a command, and signals and ends it. Parts of the command die at any moment.
 func cycle(spawner ptyio.Spawner) bool {
 	record, grace := newRecorder(), time.Duration(rand.IntN(2))*5*time.Millisecond
 	l := launch(false, "sh", "-c", []string{
@@ -88,7 +88,7 @@ func cycle(spawner ptyio.Spawner) bool {
 		`sleep 0.001 & sleep 0.002 & sleep 1000`,
 		`(setsid sh -c "sleep 0.002 & exit" &); sleep 0.001`,
 	}[rand.IntN(4)])
-	if rand.IntN(4) == 0 { // what ignores SIGTERM gets SIGHUP a second time, when its number may be another's
+	if rand.IntN(4) == 0 { // a process that ignores SIGTERM gets SIGHUP later, when its number may belong to another process
 		l = launch(true, "sh", "-c", `trap "" TERM HUP; sleep 0.01 & sleep 0.012 & sleep 0.015 & wait; exec sleep 1`)
 		grace = 60 * time.Millisecond
 	}

@@ -38,7 +38,8 @@ func newDirect() (ptyio.Spawner, error) {
 
 func newForking() *direct { return &direct{forest: tree.NewForest(), leaks: leaks()} }
 
-// leaks finds the descriptors this process inherited from its own parent without close-on-exec. Go makes none later.
+// leaks finds the descriptors that this process inherited from its own parent without close-on-exec. Go itself opens none
+// like that.
 func leaks() int {
 	highest := 3
 	entries, _ := os.ReadDir("/proc/self/fd")
@@ -148,8 +149,8 @@ func descriptors(files []*os.File) (fds []uintptr) {
 // Resolver implements ptyio.Spawner.
 func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
 
-// unblocked makes the calling thread accept all signals until the returned function is called. A command begins with the
-// mask of this thread, and the host may have been started with signals blocked.
+// unblocked makes the calling thread accept all signals until the returned function is called. A command starts with the
+// signal mask of this thread, and the host may have been started with blocked signals.
 func unblocked() (restore func()) {
 	var before unix.Sigset_t
 	runtime.LockOSThread()
@@ -170,7 +171,7 @@ func (d *direct) Close() error {
 
 type directLeader struct {
 	*tree.Tree
-	enforced *messages.Enforcement // nil where nothing was to be
+	enforced *messages.Enforcement // nil if nothing was to be enforced
 }
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }

@@ -22,7 +22,7 @@ type enclosure struct {
 	confinement ptyio.Confinement
 	found       *places.Found
 	readable    *places.Readable
-	unisolated  string // why nothing is isolated, even if the kernel could; empty if there is no reason
+	unisolated  string // why nothing is isolated although the kernel could; empty if there is no reason
 	enforced    messages.Enforcement
 	refused     error // why it is not enforced
 
@@ -31,15 +31,15 @@ type enclosure struct {
 	mu       sync.Mutex
 	released bool
 	users    int                       // starts under way
-	plain    *os.File                  // the rule set of launches without a terminal, once there has been one
-	spare    *os.File                  // one for the next launch on a terminal, which adds a rule of its own
-	numbers  map[*wardenProcess]uint64 // the numbers by which wardens know it
+	plain    *os.File                  // the rule set for launches without a terminal, once one was made
+	spare    *os.File                  // a rule set for the next launch on a terminal, which adds a rule of its own
+	numbers  map[*wardenProcess]uint64 // the number of its plan in each warden
 }
 
-// needsWarden is why some spawners isolate nothing.
+// needsWarden says why some spawners isolate nothing.
 const needsWarden = "it needs a warden, and commands are started without one"
 
-// lookups bounds the lookups on file systems that do not answer: each takes a thread that cannot be ended.
+// lookups bounds the lookups on file systems that do not answer: each occupies a thread and cannot be ended.
 var lookups = make(chan struct{}, 64)
 
 // Enclose implements ptyio.Spawner.
@@ -59,7 +59,7 @@ func (*direct) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosur
 	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, needsWarden) })
 }
 
-// enclose waits for a lookup until ctx ends; after that its result is released.
+// enclose waits for a lookup until ctx ends. The result of a later answer is released.
 func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclosure, error) {
 	select {
 	case lookups <- struct{}{}:
@@ -68,7 +68,7 @@ func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclos
 	}
 	var e *enclosure
 	var err error
-	done, late := make(chan struct{}), make(chan struct{}, 1) // late has room for the one that comes first
+	done, late := make(chan struct{}), make(chan struct{}, 1) // the first of the two puts a token into late
 	go func() {
 		defer close(done)
 		defer func() { <-lookups }()
@@ -153,7 +153,7 @@ func (e *enclosure) Release() {
 	}
 }
 
-// use keeps open what a start needs, until unuse is called.
+// use keeps the resources of a start open until unuse is called.
 func (e *enclosure) use() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,7 +175,7 @@ func (e *enclosure) unuse() {
 	}
 }
 
-// close is called once, when there is no user any more and there will be none.
+// close is called once, when nothing uses the enclosure and nothing will.
 func (e *enclosure) close() {
 	e.mu.Lock()
 	numbers := maps.Clone(e.numbers) // one that could not be told is forgotten, at any time
@@ -192,7 +192,7 @@ func (e *enclosure) close() {
 	e.found.Close()
 }
 
-// enter returns what a start needs of its enclosure, until done is called. There is a rule set only for a confined start;
+// enter returns the parts of its enclosure that a start needs, until done is called. Only a confined start gets a rule set;
 // an isolated one makes its own, inside.
 func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err error) {
 	e, is := start.Sandbox.(*enclosure)
@@ -227,7 +227,7 @@ func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err er
 	}, nil
 }
 
-// level is how much the warden enforces.
+// level returns how much the warden enforces.
 func (e *enclosure) level() confine.Level {
 	switch {
 	case e == nil || e.enforced.Level == messages.AssuranceNone:
@@ -238,7 +238,7 @@ func (e *enclosure) level() confine.Level {
 	return confine.Confined
 }
 
-// enforces is what is enforced for its commands; nil without an enclosure.
+// enforces returns what is enforced for its commands; nil without an enclosure.
 func (e *enclosure) enforces() *messages.Enforcement {
 	if e == nil {
 		return nil
@@ -246,7 +246,7 @@ func (e *enclosure) enforces() *messages.Enforcement {
 	return &e.enforced
 }
 
-// alone are the steps of a newborn that confines itself without a nursery; none without a rule set.
+// alone returns the steps of a newborn that confines itself without a nursery; none without a rule set.
 func (e *enclosure) alone(rules int) []birth.Step {
 	if rules < 0 {
 		return nil
@@ -254,8 +254,8 @@ func (e *enclosure) alone(rules int) []birth.Step {
 	return confine.Alone(rules, confine.KindOf(&e.found.Plan))
 }
 
-// ruleset is a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse. If own is
-// set, the caller must close it.
+// ruleset returns a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse. If own
+// is set, the caller must close the file.
 func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err error) {
 	if terminal == nil {
 		e.mu.Lock()
@@ -305,7 +305,7 @@ func (e *enclosure) prepare() {
 	e.spare = file
 }
 
-// newRuleset makes a rule set of the paths that everybody can use and those that this plan allows.
+// newRuleset makes a rule set of the paths that every command may use and those that this plan allows.
 func (e *enclosure) newRuleset() (file *os.File, err error) {
 	plan := e.found.Plan
 	rules := slices.Clone(e.readable.Rules)

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// long is a grace that no test waits for; what ends before its end was not killed.
+// long is a grace that no test waits for. A process that ends earlier was not killed.
 const long = 15 * time.Second
 
 func TestATermTrapRunsWhenATreeIsEnded(t *testing.T) {
@@ -97,7 +97,7 @@ func TestASecondEndTreeShortensTheGrace(t *testing.T) {
 		record.awaitOutput(t, "refused")
 		begin := time.Now()
 		child.EndTree(10 * time.Millisecond)
-		child.EndTree(2 * long) // cannot make it longer again
+		child.EndTree(2 * long) // this cannot make the grace longer again
 		record.awaitEnd(t)
 		if took := time.Since(begin); took > long/3 {
 			t.Errorf("took %v", took)
@@ -105,7 +105,7 @@ func TestASecondEndTreeShortensTheGrace(t *testing.T) {
 		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusSignaled(syscall.SIGKILL) {
 			t.Errorf("status %v", status)
 		}
-		child.EndTree(0) // after the end it does nothing
+		child.EndTree(0) // after the end this does nothing
 	})
 }
 
@@ -138,7 +138,7 @@ func TestTheReportCountsTheBackgroundChildrenThatWereEnded(t *testing.T) {
 func TestACometIsCaught(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	token := newToken()
-	// Another tree, so that the comet is told by its mark and not because it is alone.
+	// There is another tree, so that the comet is recognised by its mark and not because it is alone.
 	other, bystander := run(t, spawner, launch(false, "cat"))
 	l := helper(t, false, "comet", "GENERATIONS=1000000", "TOKEN="+token)
 	l.Argv = append(l.Argv, token)
@@ -162,7 +162,7 @@ func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
 		token := newToken()
 		l := helper(t, false, "comet", "GENERATIONS=40", "TOKEN="+token)
 		l.Argv = append(l.Argv, token)
-		l.OnLeaderExit = messages.LeaderExitKeepsTree // it may fly to its end
+		l.OnLeaderExit = messages.LeaderExitKeepsTree // it may run to its end
 		_, record := run(t, spawner, l)
 		record.awaitEnd(t)
 		if left := observe(token); len(left) > 0 {
@@ -172,7 +172,7 @@ func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
 	keep.EndTree(0)
 }
 
-// shed lowers the limits that mark its tree, as anybody can, and leaves a daemon that is up.
+// shed lowers the limits that mark its tree, as any process can, and leaves a running daemon behind.
 func shed(token string) ptyio.Launch {
 	return bash(false, `ulimit -R 1234567; ulimit -x 5
 		(setsid sleep $1 </dev/null >/dev/null 2>&1 &)
@@ -270,10 +270,10 @@ func TestKeptChildrenThatAreIdleCostTheWardenNothing(t *testing.T) {
 	idle(t, false, 1000)
 }
 
-// Here the time of this process counts, which other tests would use as well.
+// This measures the time of the whole process, which includes other tests.
 func TestKeptChildrenThatAreIdleCostTheHostNothing(t *testing.T) { idle(t, true, 100) }
 
-// idle keeps 50 trees that do nothing. The process that keeps them may use that part of the time.
+// idle keeps 50 trees that do nothing. part is the share of the time that the process may use for that.
 func idle(t *testing.T, direct bool, part time.Duration) {
 	t.Helper()
 	spawner := newSpawner(t, sandbox.Options{Direct: direct})
@@ -292,10 +292,10 @@ func idle(t *testing.T, direct bool, part time.Duration) {
 	for _, record := range records {
 		awaitEvent[ptyio.Background](t, record)
 	}
-	time.Sleep(200 * time.Millisecond) // until all have settled
+	time.Sleep(200 * time.Millisecond) // let all of them settle
 	before, begin := cpu(watched), time.Now()
 	time.Sleep(time.Second)
-	// Looking at them ten times a second took a third of a processor. Beside the direct spawner there is this test.
+	// Looking at them ten times a second took a third of a processor. With the direct spawner this process also runs this test.
 	used, passed := cpu(watched)-before, time.Since(begin)
 	t.Logf("50 idle kept trees used %v in %v", used, passed)
 	if used > passed/part {

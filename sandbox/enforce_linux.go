@@ -16,7 +16,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/isolate"
 )
 
-// spawn refuses what cannot be enforced before it looks for the program.
+// spawn refuses a launch that cannot be enforced before it looks for the program.
 func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
 	if _, err := can(launch); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func can(launch ptyio.Launch) (messages.Enforcement, error) {
 	return limitsHeld(e.enforced, launch.Limits)
 }
 
-// enforcement is the strongest possible one, unless that is less than what is accepted.
+// enforcement returns the strongest possible enforcement, or an error if that is less than the least accepted one.
 func (e *enclosure) enforcement() (messages.Enforcement, error) {
 	isolation := e.unisolatable()
 	if isolation == nil {
@@ -60,7 +60,7 @@ func (e *enclosure) enforcement() (messages.Enforcement, error) {
 	return messages.Enforcement{}, e.tooLittle(best, least, because)
 }
 
-// unisolatable is why nothing can be isolated; nil if it can.
+// unisolatable says why nothing can be isolated; nil if it can.
 func (e *enclosure) unisolatable() *messages.Missing {
 	if e.unisolated != "" {
 		return &messages.Missing{What: "isolation", Why: e.unisolated}
@@ -87,7 +87,7 @@ func (e *enclosure) unisolatable() *messages.Missing {
 	return missing
 }
 
-// isolated is full enforcement, except for what this kernel lacks.
+// isolated returns full enforcement, except for the parts that this kernel lacks.
 func (e *enclosure) isolated() messages.Enforcement {
 	kernel := confine.Kernel()
 	r := messages.Enforcement{Level: messages.AssuranceIsolated, LandlockABI: kernel.ABI,
@@ -106,7 +106,7 @@ func (e *enclosure) isolated() messages.Enforcement {
 	return r
 }
 
-// unconfinable is why nothing can be confined; nil if it can.
+// unconfinable says why nothing can be confined; nil if it can.
 func unconfinable() *messages.Missing {
 	kernel := confine.Kernel()
 	if kernel.ABI == 0 {
@@ -122,7 +122,7 @@ func failedStep(what, mechanism, step string, errno unix.Errno) *messages.Missin
 	return &messages.Missing{What: what, Why: fmt.Sprintf("the kernel gives no %s: %s: %s", mechanism, step, errno.Error()), Step: step, Errno: int(errno)}
 }
 
-// confined is the part of the plan that Landlock and seccomp enforce. Isolation says why it is not isolated.
+// confined returns the part of the plan that Landlock and seccomp enforce. isolation says why it is not isolated.
 func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	kernel, plan := confine.Kernel(), e.found.Plan
 	r := messages.Enforcement{Level: messages.AssuranceConfined, LandlockABI: kernel.ABI,
@@ -156,7 +156,7 @@ func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	return r
 }
 
-// The versions of Landlock from which on it can restrict signals and unix sockets.
+// The first versions of Landlock that can restrict signals and unix sockets.
 const (
 	signals     = 6
 	unixSockets = 9
@@ -166,7 +166,7 @@ func needsABI(what string, abi int) messages.Missing {
 	return messages.Missing{What: what, Why: fmt.Sprintf("it needs version %d of Landlock, and the kernel has %d", abi, confine.Kernel().ABI)}
 }
 
-// least is the weakest level that is accepted and, if nobody has chosen it, the reason for it.
+// least returns the weakest level that is accepted. If nobody has chosen it, because gives the reason for it.
 func (e *enclosure) least() (least messages.Assurance, because string) {
 	if least = e.confinement.Least; least != "" {
 		return least, ""
@@ -180,7 +180,7 @@ func (e *enclosure) least() (least messages.Assurance, because string) {
 	return messages.AssuranceConfined, ""
 }
 
-// tooLittle is a refusal: it says what is missing, why, and which level would accept it.
+// tooLittle returns a refusal. It says what is missing, why, and which level would accept it.
 func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assurance, because string) error {
 	detail := fmt.Sprintf("%q has to be enforced as %q", e.confinement.Policy, least)
 	if because != "" {
@@ -201,8 +201,8 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 // networkOff tells programs that they need not try the network.
 const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
 
-// telling is the environment of a launch. It says whether the policy forbids the network, even if the request says
-// otherwise.
+// telling returns the environment of a launch. It tells the command whether the policy forbids the network, even if the
+// request says otherwise.
 func telling(launch ptyio.Launch) []string {
 	e, is := launch.Sandbox.(*enclosure)
 	if !is || e.found.Plan.Network {

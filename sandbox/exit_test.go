@@ -34,11 +34,11 @@ func TestSignalsAreTheKernels(t *testing.T) {
 		syscall.SIGWINCH: true, syscall.SIGSTOP: true, syscall.SIGTSTP: true, syscall.SIGTTIN: true, syscall.SIGTTOU: true}
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		for sig := syscall.Signal(1); sig < 32; sig++ {
-			if harmless[sig] || signal.Ignored(sig) { // by our starter, as nohup does; direct children inherit that
+			if harmless[sig] || signal.Ignored(sig) { // our starter may have ignored it, as nohup does; direct children inherit that
 				continue
 			}
 			l := launch(tty, "sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$; sleep 1000", sig)) // bash ignores SIGQUIT
-			l.Dir = t.TempDir()                                                                    // for a core, if the system writes one nevertheless
+			l.Dir = t.TempDir()                                                                    // for a core file, if the system writes one nevertheless
 			_, record := run(t, spawner, l)
 			exited := awaitEvent[ptyio.Exited](t, record)
 			if exited.Status != messages.StatusSignaled(sig) || exited.Lost != nil {
@@ -110,7 +110,7 @@ func TestALeaderWhoseFirstThreadEndedCanBeEnded(t *testing.T) {
 
 func TestSignalsReachTheirScope(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		// The inner shell has a group of its own; the outer one waits without forking, so that its group is the foreground.
+		// The inner shell has a group of its own. The outer one waits without forking, so its group is in the foreground.
 		child, record := run(t, spawner, bash(tty, `
 			(set -m; bash -c 'trap "echo inner 1" USR1; trap "echo inner 2" USR2; echo up; while :; do sleep 0.02; done' </dev/null &)
 			trap "echo outer 1" USR1; trap "echo outer 2" USR2; echo ready; while :; do read -t 0.02 x; done`))
@@ -176,7 +176,7 @@ func TestATerminalErasesCharactersAndNotBytes(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		spawner := newSpawner(t, sandbox.Options{Direct: direct})
 		child, record := run(t, spawner, bash(true, `read -r line; printf '<%s>' "$line" | od -An -tx1; exit`))
-		child.Write([]byte("a\u00e9\x7fb\n"), time.Time{}, func(int, error) {}) // one erase takes both bytes back
+		child.Write([]byte("a\u00e9\x7fb\n"), time.Time{}, func(int, error) {}) // one erase removes both bytes
 		record.awaitOutput(t, "3c 61 62 3e")
 		record.awaitEnd(t)
 	}

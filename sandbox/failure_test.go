@@ -36,7 +36,7 @@ type failure struct {
 	launch ptyio.Launch
 	code   messages.ErrorCode
 	says   string
-	user   bool // root may do it
+	user   bool // root is allowed to do it
 }
 
 func failures(t *testing.T) []failure {
@@ -158,7 +158,7 @@ func TestExhaustedDescriptorsFailTheSpawnAndNothingElse(t *testing.T) {
 
 func TestOnlyNamedDescriptorsAreInherited(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		l := bash(tty, "exec ls -1 /proc/self/fd") // 3 is the listing itself, or the next free one
+		l := bash(tty, "exec ls -1 /proc/self/fd") // 3 is the directory that ls reads, or the next free number
 		for _, fd := range []int{10, 255} {
 			file, err := os.Open(os.DevNull)
 			if err != nil {
@@ -268,7 +268,8 @@ func TestCloseEndsEverythingAndRefusesMore(t *testing.T) {
 	})
 }
 
-// noneLeftUnlessDirect kills what the direct spawner, as it says, cannot find: daemons that left the session.
+// noneLeftUnlessDirect kills the processes that the direct spawner cannot find, as it documents: daemons that left the
+// session.
 func noneLeftUnlessDirect(t *testing.T, token string, airtight bool) {
 	if airtight {
 		if left := observe(token); len(left) > 0 {

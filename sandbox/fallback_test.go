@@ -19,8 +19,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/refusetest"
 )
 
-// beEmulated is this test binary where the kernel refuses to bear into shared memory, as user-mode emulators do. Its arguments are
-// those of the tests.
+// beEmulated runs this test binary with a kernel that refuses to start children in shared memory, as user-mode emulators do.
+// Its arguments are those of the tests.
 func beEmulated() {
 	if refusetest.Clone(refusetest.EveryThread) != nil {
 		os.Exit(98)
@@ -32,7 +32,7 @@ func beEmulated() {
 
 const emulatedVariable = "EXECBUS_TEST_EMULATED"
 
-// emulated runs a test in a process of its own for which the clone is refused. It returns true in that process.
+// emulated runs a test in a process of its own whose clone is refused. It returns true in that process.
 func emulated(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(emulatedVariable) != "" {
@@ -94,7 +94,7 @@ func counted(t *testing.T, folder string) string {
 	return strconv.Itoa(len(entries))
 }
 
-// below are the children of this process and of its wardens, with what these have open.
+// below lists the children of this process and of its wardens, with their open descriptors.
 func below(t *testing.T) (all string) {
 	t.Helper()
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
@@ -125,7 +125,7 @@ func TestAFailingStepIsNamedWhereTheCloneIsRefused(t *testing.T) {
 		l := launch(tty, program)
 		l.Sandbox, l.Events = e, newRecorder().receive
 		_, err := spawner.Spawn(t.Context(), l)
-		// Only an execve that says ENOENT is told like that.
+		// Only an ENOENT of execve gets this text.
 		if err == nil || !strings.Contains(err.Error(), "its interpreter does not exist") {
 			t.Errorf("%v", err)
 		}

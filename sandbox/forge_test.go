@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// forge sets the limits that the environment says, as far as the kernel lets it, and stays.
+// forge sets the limits that the environment names, as far as the kernel allows it, and stays.
 func forge() {
 	runtime.LockOSThread()
 	if os.Getenv("RIGHTS") == "" {
@@ -27,7 +27,7 @@ func forge() {
 		var none [2]unix.CapUserData
 		must(unix.Capset(&head, &none[0]))
 	}
-	target, _ := strconv.Atoi(os.Getenv("TARGET")) // zero is this process
+	target, _ := strconv.Atoi(os.Getenv("TARGET")) // zero means this process
 	for name, resource := range map[string]int{"TIME": unix.RLIMIT_RTTIME, "LOCKS": unix.RLIMIT_LOCKS} {
 		var limit unix.Rlimit
 		if n, _ := fmt.Sscanf(os.Getenv(name), "%d,%d", &limit.Cur, &limit.Max); n == 2 {
@@ -38,7 +38,7 @@ func forge() {
 	time.Sleep(time.Hour)
 }
 
-// tree is a child that waits, or has a daemon that forges limits after a line of input.
+// tree is a child that waits, or whose daemon forges limits after a line of input.
 type tree struct {
 	child  ptyio.Child
 	record *recorder
@@ -54,7 +54,7 @@ func plant(t *testing.T, spawner ptyio.Spawner) tree {
 	return tree{child, record, token}
 }
 
-// forge has the daemon begin, which is younger than all trees then, and waits until it has forged what it can.
+// forge starts the daemon, which is then younger than all trees, and waits until it has forged what it can.
 func (f tree) forge(t *testing.T, env ...string) {
 	t.Helper()
 	f.child.Write([]byte(strings.Join(env, " ")+"\n"), time.Now().Add(patience), func(int, error) {})
@@ -62,7 +62,7 @@ func (f tree) forge(t *testing.T, env ...string) {
 	eventually(t, "the daemon has lost its parent", func() bool { return f.daemon() != 0 })
 }
 
-// daemon is the pid of the tree's daemon once it has come to the warden; zero if there is none.
+// daemon returns the pid of the tree's daemon once its parent is the warden; zero if there is none.
 func (f tree) daemon() int {
 	for _, p := range observe(f.token) {
 		if parent, _ := look(p.parent); len(p.argv) == 2 && p.argv[1] == f.token && parent.isWarden() {
@@ -78,7 +78,7 @@ func (f tree) end(t *testing.T) messages.TreeReport {
 	return f.record.awaitEnd(t)
 }
 
-// limits are those that mark the tree, as forge reads them.
+// limits returns the limits that mark the tree, in the form that forge reads.
 func (f tree) limits(t *testing.T) (time, locks string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(f.child.PID()) + "/limits")
@@ -107,7 +107,7 @@ func TestAForgedMarkDeceivesNobody(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forge  func(time, locks string) []string // of the younger tree
-		others bool                              // trees that are older, or younger still, may be the daemon's, too
+		others bool                              // older trees, or still younger ones, may be the daemon's, too
 	}{
 		{"that of a younger tree", func(time, locks string) []string { return []string{"TIME=" + time, "LOCKS=" + locks} }, false},
 		{"half of it", func(time, _ string) []string { return []string{"TIME=" + time} }, false},
@@ -148,7 +148,7 @@ func TestAnOlderTreesMarkCannotBeTaken(t *testing.T) {
 	}
 }
 
-// A command may lower the limits of the warden, whose newborns then do not get theirs.
+// A command may lower the limits of the warden. Later newborns then do not get their marks.
 func TestAWardenWithoutItsLimitsClaimsLess(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	first := plant(t, spawner)
@@ -195,7 +195,7 @@ func TestAPrivilegedForgerIsFoundOutByItsAge(t *testing.T) {
 	noneLeft(t, forger.token)
 }
 
-// bootTick is the time in which the kernel tells ages.
+// bootTick returns the unit of time in which the kernel gives ages.
 func bootTick(t *testing.T) int64 {
 	t.Helper()
 	var now unix.Timespec

@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// both runs a test with either spawner, on a terminal and on pipes.
+// both runs a test with each spawner, on a terminal and on pipes.
 func both(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner, tty bool)) {
 	for _, direct := range []bool{false, true} {
 		for _, tty := range []bool{false, true} {
@@ -57,7 +57,7 @@ func newSpawner(t testing.TB, options sandbox.Options) ptyio.Spawner {
 	return spawner
 }
 
-// recorder keeps everything one child reports.
+// recorder keeps every report of one child.
 type recorder struct {
 	mu      sync.Mutex
 	events  []ptyio.Event // without Output
@@ -82,7 +82,7 @@ func (r *recorder) receive(event ptyio.Event) {
 	r.changed = make(chan struct{})
 }
 
-// await waits until the record satisfies a condition, which is called with the lock held.
+// await waits until the record satisfies a condition. It calls the condition with the lock held.
 func (r *recorder) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
@@ -148,7 +148,7 @@ func (r *recorder) has(is func(ptyio.Event) bool) bool {
 	return slices.ContainsFunc(r.events, is)
 }
 
-// awaitEnd waits for the last word on a child and checks that it was said once and in order.
+// awaitEnd waits for the last event of a child, and checks that the events came once and in order.
 func (r *recorder) awaitEnd(t testing.TB) messages.TreeReport {
 	t.Helper()
 	report := awaitEvent[ptyio.TreeEnded](t, r)
@@ -176,7 +176,7 @@ func isExited(event ptyio.Event) bool    { _, is := event.(ptyio.Exited); return
 func isClosed(event ptyio.Event) bool    { _, is := event.(ptyio.Closed); return is }
 func isTreeEnded(event ptyio.Event) bool { _, is := event.(ptyio.TreeEnded); return is }
 
-// hurry lets a program with the race detector exit at once; without it each warden and helper takes a second for that.
+// hurry makes a program with the race detector exit at once. Otherwise each warden and helper would take a second for that.
 const hurry = "GORACE=atexit_sleep_ms=0"
 
 func environment(more ...string) []string {
@@ -191,7 +191,7 @@ func bash(tty bool, script string, arguments ...string) ptyio.Launch {
 	return launch(tty, append([]string{"bash", "-c", script, "bash"}, arguments...)...)
 }
 
-// run spawns a child that must come to life.
+// run spawns a child, and fails the test if that fails.
 func run(t testing.TB, spawner ptyio.Spawner, l ptyio.Launch) (ptyio.Child, *recorder) {
 	t.Helper()
 	record := newRecorder()
@@ -205,7 +205,7 @@ func run(t testing.TB, spawner ptyio.Spawner, l ptyio.Launch) (ptyio.Child, *rec
 	return child, record
 }
 
-// helper is a launch of this test binary in one of the roles of helper_test.go.
+// helper makes a launch of this test binary in one of the roles of helper_test.go.
 func helper(t testing.TB, tty bool, role string, more ...string) ptyio.Launch {
 	t.Helper()
 	l := launch(tty, self(t))

@@ -28,7 +28,7 @@ import (
 
 var full = flag.Bool("full", false, "run every cell of the table of spawn shapes 20 times instead of once")
 
-// roleVariable makes this test binary something else than the tests.
+// roleVariable gives this test binary another role than that of the tests.
 const roleVariable = "EXECBUS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		flag.Parse()
 		name, value, _ := strings.Cut(hurry, "=")
 		must(os.Setenv(name, value))          // for the wardens; this process has read it
-		must(flag.Set("test.parallel", "12")) // what is parallel waits most of the time
+		must(flag.Set("test.parallel", "12")) // parallel tests wait most of the time
 		goleak.VerifyTestMain(m)
 	case "host":
 		beHost()
@@ -124,7 +124,7 @@ func beOnOwnPTY() {
 	_ = command.Wait()
 }
 
-// endFirstThread ends the thread that is the process for ps, and goes on.
+// endFirstThread ends the first thread, which ps shows as the process. Other threads go on.
 func endFirstThread() {
 	begun := make(chan struct{})
 	go func() {
@@ -162,7 +162,7 @@ func fly() {
 	must(err)
 }
 
-// bearSibling bears a child whose parent is ours, in a session of its own, and exits with the end of the input.
+// bearSibling makes a child of our own parent, in a session of its own, and exits when the input ends.
 func bearSibling() {
 	sleep, err := exec.LookPath("sleep")
 	must(err)
@@ -240,7 +240,7 @@ func beLeaky() {
 	}
 }
 
-// beCopied is a host of which a part lives on with its sockets.
+// beCopied is a host that leaves a copy behind, with its sockets.
 func beCopied() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
@@ -272,7 +272,7 @@ func beCopied() {
 	}
 }
 
-// saySpawn spawns a command and says what came of it.
+// saySpawn spawns a command and prints the result.
 func saySpawn() {
 	if os.Getenv("IGNORES") != "" {
 		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN,
@@ -304,7 +304,7 @@ func saySpawn() {
 	must(spawner.Close())
 }
 
-// executeAgain is a host that becomes another one without an end, and spawns in both lives.
+// executeAgain is a host that executes another host without ending its commands. Both spawn.
 func executeAgain() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
@@ -325,7 +325,7 @@ func executeAgain() {
 	}
 }
 
-// untilTheEnd waits for the last word in a process that is no test.
+// untilTheEnd waits for the last event, in a process that is not a test.
 func (r *recorder) untilTheEnd() messages.TreeReport {
 	for !r.has(isTreeEnded) || !r.has(isClosed) {
 		time.Sleep(time.Millisecond)
@@ -336,7 +336,7 @@ func (r *recorder) untilTheEnd() messages.TreeReport {
 	return ended.TreeReport
 }
 
-// beSudoer spawns what becomes root and stays, and then two others.
+// beSudoer spawns a command that becomes root and stays, and then two others.
 func beSudoer() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
@@ -351,7 +351,7 @@ func beSudoer() {
 		fmt.Printf("report: %+v\n", record.untilTheEnd())
 		fmt.Println(time.Since(begin).Milliseconds())
 	}
-	os.Exit(0) // closing would only wait for what cannot be ended
+	os.Exit(0) // Close would wait for a process that cannot be ended
 }
 
 // beSudo is a set-uid program that becomes root and leaves a daemon.

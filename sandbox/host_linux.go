@@ -13,17 +13,17 @@ import (
 // maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
 const maxStarts = 64
 
-// wardens is the spawner: it holds the current warden, and replaces one that has died or that differs from this process.
+// wardens is the spawner. It has the current warden, and replaces one that has died or that differs from this process.
 type wardens struct {
 	options Options
 	starts  chan struct{} // one token for each start under way
 	closing chan struct{} // closed by Close
 	mirror  *mirror
 
-	// mu guards the change from one warden to the next, which every spawn must see as done.
+	// mu guards the change from one warden to the next. A spawn must see a complete change.
 	mu       sync.Mutex
 	current  *wardenProcess
-	fallback ptyio.Starter // where this process cannot be executed again
+	fallback ptyio.Starter // used if this process cannot be executed again
 	all      map[*wardenProcess]struct{}
 	closed   bool
 	living   sync.WaitGroup // wardens that still have something to report
@@ -53,7 +53,7 @@ func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return spawn(ctx, launch, asked{w, w.mirror.begun.Load()})
 }
 
-// asked starts commands for requests that came when this many looks at this process had begun.
+// asked starts commands for requests that were made when this many looks at this process had begun.
 type asked struct {
 	*wardens
 	looks uint64
@@ -94,7 +94,7 @@ func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, erro
 	}
 }
 
-// Ready starts the warden and waits until it has greeted. A program that cannot be executed again needs none.
+// Ready starts the warden and waits until it has greeted. It does nothing if the program cannot be executed again.
 func (w *wardens) Ready(ctx context.Context) error {
 	p, fallback, err := w.warden(w.mirror.begun.Load())
 	if err != nil || fallback != nil {
@@ -110,11 +110,11 @@ func (w *wardens) Ready(ctx context.Context) error {
 	}
 }
 
-// Refresh has the state that commands inherit from this process, other than its rights, read again at the next start.
-// Otherwise it may be a second old.
+// Refresh makes the next start read again the state that commands inherit from this process, other than its rights.
+// Otherwise that state may be a second old.
 func (w *wardens) Refresh() { w.mirror.refresh() }
 
-// warden is the living warden, started if need be, or the starter that is used instead.
+// warden returns the living warden, which it starts if need be, or the starter that is used instead.
 func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +190,7 @@ func (w *wardens) Close() error {
 	return nil
 }
 
-// errForeign is the error of a process whose /proc belongs to another pid namespace: its numbers are those of strangers.
+// errForeign is the error of a process whose /proc belongs to another pid namespace, and so has the numbers of strangers.
 func errForeign() error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "/proc",
 		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely; mount the proc file system in the pid namespace of the host"}

@@ -88,7 +88,7 @@ func TestTheHostsDeathIsSeenByAWardenThatNobodyReads(t *testing.T) {
 	}
 }
 
-// killTogether kills a host and its warden, which does not get to anything.
+// killTogether kills a host and its warden, which has no time to do anything.
 func killTogether(t *testing.T, host *exec.Cmd, token string) {
 	t.Helper()
 	eventually(t, "the daemon is up", func() bool { return shapes[5].up(token) })
@@ -151,7 +151,7 @@ func TestWhatHostAndWardenLeaveByACommonDeathIsEndedByTheNext(t *testing.T) {
 func TestNothingOfALivingHostIsEnded(t *testing.T) {
 	state, token := t.TempDir(), newToken()
 	host := stoppedHost(t, state, token)
-	unlocked := filepath.Join(state, "warden-copy") // as if there were no locks on this file system
+	unlocked := filepath.Join(state, "warden-copy") // this has the effect of a file system without locks
 	text, err := os.ReadFile(entries(t, state)[0])
 	if err == nil {
 		err = os.WriteFile(unlocked, text, 0o600)
@@ -213,7 +213,7 @@ func TestAStateDirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 
 func TestLeadersDieWithTheirWardenByTheKernel(t *testing.T) {
 	token := newToken()
-	host := stoppedHost(t, "", token) // which ends nothing, and holds the leader's input open
+	host := stoppedHost(t, "", token) // it ends nothing, and holds the leader's input open
 	daemon := sleepers(token)[0].pid
 	leaders := func() (left []seenProcess) {
 		for _, p := range observe(token) {
@@ -288,7 +288,8 @@ func TestAWardenKeepsNoDescriptorThatTheHostHasLeaked(t *testing.T) {
 	}
 }
 
-// die starts a host, with a birth that hangs or without, kills it after a while, and returns how long something of it lived on.
+// die starts a host, with a birth that hangs if hanging is set. It kills the host after a while, and returns how long the
+// last of its processes lived on.
 func die(t *testing.T, round int, hanging string, after, limit time.Duration) time.Duration {
 	token := newToken()
 	host := exec.Command(self(t))
@@ -317,7 +318,8 @@ func die(t *testing.T, round int, hanging string, after, limit time.Duration) ti
 	}
 }
 
-// inheritors are the processes with a variable in their environment. A warden and its newborns have that of the host.
+// inheritors returns the processes with a variable in their environment. Wardens and newborns have the environment of the
+// host.
 func inheritors(variable string) (pids []string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {

@@ -51,9 +51,8 @@ func startWarden(options Options) (*wardenProcess, error) {
 	return p, nil
 }
 
-// runtimeSettings replace the settings that the host has for its own heap. One thread of a warden does nearly everything and
-// keeps one of Go's processors while it waits for the kernel. All else shares the other: threads that look for work would take time
-// from the commands.
+// runtimeSettings replace settings that the host has for its own heap. A warden has one processor: it nearly always waits,
+// and threads that look for work would take the processor from the commands that it starts.
 var runtimeSettings = map[string]string{"GOMAXPROCS": "2", "GOGC": "100", "GOMEMLIMIT": "off"}
 
 // exec starts the process. Its directory is "/".
@@ -68,7 +67,7 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 	}
 	defer null.Close()
 	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd(), null.Fd()}
-	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket tells of the host's death
+	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket reports the host's death
 		defer unix.Close(us)
 		files[len(files)-1] = uintptr(us)
 	}
@@ -159,7 +158,7 @@ func codeFile() (path string, inode uint64, known bool) {
 	return "", 0, false
 }
 
-// errNotStarted is the error for a warden that ended, or was killed, before it greeted us.
+// errNotStarted is the error for a warden that ended, or was killed, before it greeted the host.
 func errNotStarted(status messages.ExitStatus, words string) error {
 	detail := "the warden did not start (" + status.String() + ")"
 	if words = strings.TrimSpace(words); words != "" {

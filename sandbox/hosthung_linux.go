@@ -10,31 +10,31 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// A newborn hangs where its program's file system does not answer. The program's file was opened before, but it may have
-// stopped answering since, a script's interpreter may not answer, or a command may have stopped the newborn. So a newborn
-// is killed when so many looks in a row have found it. They are a tending apart, and a cold disk takes less time. If the
-// warden still does not answer, it is treated as if it had died.
+// A newborn hangs if its program's file system does not answer. The host has opened the program's file before, but the file
+// system may have stopped answering since, a script's interpreter may not answer, or a command may have stopped the newborn.
+// So a newborn is killed when so many looks in a row have found it. The looks are one tend apart, and a cold disk takes less
+// time. If the warden still does not answer after that, it is treated as dead.
 const (
 	maxHungLooks = 4
 	maxDeadLooks = 10
 )
 
-// hungFork is a newborn that was found again and again.
+// hungFork is a newborn that several looks have found.
 type hungFork struct {
 	newborn tree.Newborn
 	looks   int
 	killed  int       // pid of the last one that was killed
-	met     time.Time // when one was met last
+	met     time.Time // when a newborn was last found
 }
 
-// tendFork looks at the fork under way. It is called by tend alone.
+// tendFork looks at the birth under way. Only tend calls it.
 func (p *wardenProcess) tendFork() {
 	if !p.waitedFor(p.options.waits().tend) {
 		p.hung.looks = 0
 		return
 	}
 	newborn, found := tree.FindNewborn(p.pid)
-	if !found { // or it runs right now, which says nothing about the next look
+	if !found { // or it is running now, which says nothing about the next look
 		return
 	}
 	if newborn != p.hung.newborn {
@@ -55,15 +55,15 @@ func (p *wardenProcess) tendFork() {
 	}
 }
 
-// forkHangs reports whether the warden does not read our messages for a reason that is being dealt with: tend kills a
-// newborn that hangs, and a warden that hangs nevertheless.
+// forkHangs reports whether the warden does not read requests because a newborn hangs. tend deals with that: it kills the
+// newborn, and then a warden that still hangs.
 func (p *wardenProcess) forkHangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Since(p.hung.met) < p.options.waits().send
 }
 
-// took reports whether a leader that is reported as started is the one that was killed.
+// took reports whether a leader that is reported as started is the killed newborn.
 func (h *hungFork) took(pid int) bool {
 	took := pid == h.killed
 	if took {

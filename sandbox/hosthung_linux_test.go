@@ -17,8 +17,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// killedNewborn is a warden whose newborn of this pid was killed, and one start that it has not answered. What is said to
-// the warden is lost.
+// killedNewborn makes a warden whose newborn with this pid was killed, and one unanswered start. Messages to the warden are
+// lost.
 func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -36,7 +36,7 @@ func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 	return p, p.expect(t, 1)
 }
 
-// expect puts a start into the table whose leader must not report anything.
+// expect adds a start whose leader must not report anything.
 func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
 	l := &wardenLeader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
 		Exited:    func(status messages.ExitStatus, _ error) { t.Errorf("start %d: exited, %v", id, status) },
@@ -66,13 +66,13 @@ func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
 	l.abandoned = true
 	p.say(1, 7)
 	later := p.expect(t, 2)
-	p.say(2, 7) // the pid has come round
+	p.say(2, 7) // the pid is used again
 	if err := <-later.reply; err != nil {
 		t.Error(err)
 	}
 }
 
-// hangingWarden is a bash in the place of a warden. Its subshell has executed nothing, as a newborn, and waits.
+// hangingWarden uses a bash in place of a warden. Its subshell waits without having executed anything, as a newborn does.
 func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 	t.Helper()
 	pidfd := -1
@@ -130,7 +130,7 @@ func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 	p, end := hangingWarden(t)
 	p.hung.newborn, _ = tree.FindNewborn(p.pid)
-	p.hung.looks = maxHungLooks // killed in vain, as one that waits for a disk
+	p.hung.looks = maxHungLooks // it was killed in vain, as a process that waits for a disk
 	for range maxDeadLooks - maxHungLooks {
 		p.tendFork()
 	}
@@ -140,7 +140,7 @@ func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 	}
 }
 
-// A start may have chosen a warden that dies and is replaced before it is asked.
+// A start may have chosen a warden that dies, and is replaced, before the start is sent.
 func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 	p, _ := killedNewborn(t, 7)
 	p.ready = make(chan struct{})

@@ -7,10 +7,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// maxPlans bounds the plans that one warden knows; each has some descriptors there.
+// maxPlans bounds the plans that one warden knows. Each takes some descriptors there.
 const maxPlans = 1024
 
-// number is the warden's number for the plan of an enclosure. A warden that does not know the plan is sent it.
+// number returns the warden's number for the plan of an enclosure. It sends the plan to a warden that does not know it.
 func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error) {
 	select {
 	case p.telling <- struct{}{}: // other starts must not use the number before the plan is on its way
@@ -43,7 +43,7 @@ func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error
 	return n, nil
 }
 
-// knownTo is the warden's number for the plan. Dead wardens are forgotten.
+// knownTo returns the warden's number for the plan. It forgets dead wardens.
 func (e *enclosure) knownTo(p *wardenProcess) (number uint64, known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +56,7 @@ func (e *enclosure) knownTo(p *wardenProcess) (number uint64, known bool) {
 	return number, known
 }
 
-// forgetPlan is for a plan that could not be sent.
+// forgetPlan forgets a plan that could not be sent.
 func (p *wardenProcess) forgetPlan(e *enclosure) {
 	p.onePlanLess()
 	e.mu.Lock()
@@ -70,7 +70,7 @@ func (p *wardenProcess) onePlanLess() {
 	p.plans--
 }
 
-// withdraw tells the warden, behind the starts that wait, that a plan is not needed any more.
+// withdraw tells the warden that a plan is no longer needed. The message comes after the waiting starts.
 func (p *wardenProcess) withdraw(number uint64) {
 	p.onePlanLess()
 	if p.alive() {

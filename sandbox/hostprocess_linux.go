@@ -29,22 +29,22 @@ type wardenProcess struct {
 	marks   tree.Marks    // set before ready
 	entry   *stateEntry   // set before ready; nil without a state directory
 	ready   chan struct{} // closed when the warden has greeted us
-	gone    chan struct{} // closed when the warden is dead and everything about it was reported
+	gone    chan struct{} // closed when the warden is dead and everything about that was reported
 
 	telling chan struct{} // holds a token while a plan is sent
 
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
 	nextID  uint64
-	plans   int // those that the warden knows
+	plans   int // plans that the warden knows
 	leaders map[uint64]*wardenLeader
 	closing bool
 	retired bool // it takes no more starts, and ends with its last tree
 	dead    bool
-	reaped  bool     // or about to be
-	failed  error    // why a warden that is dead never greeted us
+	reaped  bool     // or it is about to be reaped
+	failed  error    // why a dead warden never greeted
 	tended  bool     // it is looked at again and again
-	stops   int      // how often it was found stopped, in a row
+	stops   int      // how many looks in a row found it stopped
 	hung    hungFork // killed and met are guarded; the rest belongs to tend
 }
 
@@ -58,10 +58,10 @@ type wardenLeader struct {
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
 	over    chan struct{} // closed when an abandoned start has left nothing behind
-	// enforced is the enforcement for it; nil where nothing had to be enforced.
+	// enforced is the enforcement for it; nil if nothing had to be enforced.
 	enforced *messages.Enforcement
 	// Guarded by process.mu.
-	abandoned bool // nobody waits for the answer any more, nor for what follows it
+	abandoned bool // no caller waits for the answer any more, or for what follows it
 	exited    bool
 }
 
@@ -71,7 +71,7 @@ func (p *wardenProcess) alive() bool {
 	return !p.dead
 }
 
-// start asks for one leader, within its limits, and waits for the answer.
+// start requests one leader, within its limits, and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
 	bounds, err := bind(&spec)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	l.enforced = enforcedFor(e, spec.Limits)
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil
 	p.mu.Lock()
-	if p.retired { // first: the warden may be dead as well, and is closed when it is idle
+	if p.retired { // this comes first: the warden may be dead as well, because an idle one is closed
 		p.mu.Unlock()
 		return nil, errRetired
 	}
@@ -167,18 +167,18 @@ func (p *wardenProcess) retire() {
 	}
 }
 
-// abandon is for a start whose caller has stopped waiting. A leader that already lives is returned all the same, for its
-// owner to end. One that comes to life later is ended, and abandon waits for that: when the owner has its answer, nothing
-// of this start may live.
+// abandon is for a start whose caller has stopped waiting. If the leader already lives, it is returned, and its owner has to
+// end it. A leader that starts later is ended, and abandon waits for that: when the owner has its answer, nothing of this
+// start may live.
 func (l *wardenLeader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	l.process.mu.Lock()
-	alive := l.pid != 0 && !l.abandoned // a killed newborn has been abandoned before
+	alive := l.pid != 0 && !l.abandoned // a killed newborn was abandoned earlier
 	l.abandoned = !alive
 	l.process.mu.Unlock()
 	if alive {
 		return l, nil
 	}
-	timer := time.NewTimer(l.process.options.waits().close) // a warden that hangs
+	timer := time.NewTimer(l.process.options.waits().close) // the warden may hang
 	defer timer.Stop()
 	select {
 	case <-l.over:
@@ -217,7 +217,7 @@ func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 	return request, files
 }
 
-// forget takes a start off the table, and reports whether it was there.
+// forget removes a start from the table, and reports whether it was there.
 func (p *wardenProcess) forget(l *wardenLeader) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	if reply.Ended != nil || reply.Failed != nil {
 		delete(p.leaders, reply.ID)
 		if p.retired && len(p.leaders) == 0 {
-			go p.close() // which waits for us
+			go p.close() // in a goroutine, because it waits for this one
 		}
 	}
 	if reply.Started != nil {
@@ -100,7 +100,7 @@ func (p *wardenProcess) bury() {
 	left := p.leaders
 	p.leaders = map[uint64]*wardenLeader{}
 	for id, l := range left {
-		if l.pid == 0 || l.abandoned { // a leader of such a tree, if there is one, also carries the mark
+		if l.pid == 0 || l.abandoned { // if such a tree has a leader, the leader also carries the mark
 			delete(left, id)
 		}
 		if l.pid == 0 && !l.abandoned {
@@ -138,7 +138,7 @@ func (p *wardenProcess) greeted() bool {
 // lostOutput is how much of a dead warden's output is reported.
 const lostOutput = 4 << 10
 
-// words is the end of the warden's output.
+// words returns the end of the warden's output.
 func (p *wardenProcess) words() string {
 	defer p.stderr.Close()
 	text := make([]byte, lostOutput)
@@ -146,7 +146,7 @@ func (p *wardenProcess) words() string {
 	return string(text[:n])
 }
 
-// reportLost ends the processes that the warden has left and tells each of its children.
+// reportLost ends the processes that the warden has left behind, and reports the end of each of its children.
 func (p *wardenProcess) reportLost(left map[uint64]*wardenLeader) (total messages.TreeReport) {
 	for _, l := range left {
 		if !l.exited {
@@ -182,7 +182,7 @@ func size(file *os.File) int64 {
 	return info.Size()
 }
 
-// await reaps the warden; if it does not end in time, it is killed.
+// await reaps the warden. If the warden does not end in time, it is killed.
 func (p *wardenProcess) await() messages.ExitStatus {
 	killer := time.AfterFunc(p.options.waits().close, p.kill)
 	status := tree.AwaitExit(p.pidfd)

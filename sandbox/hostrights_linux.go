@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Commands start with the state of this process at that time, which they get from the warden. So a warden that differs from
-// this process takes no further start. The state of the main thread counts, because for the kernel it is the process.
+// Commands start with the current state of this process, which they inherit through the warden. So a warden that differs
+// from this process takes no further start. The state of the main thread counts, because for the kernel it is the process.
 
 // restInterval is how often, at most, the state that gives no rights is read again.
 const restInterval = time.Second
 
-// namespaces are those in /proc/self/ns that a process of several threads, as every Go program is, can change for itself or
-// for its children. The kernel lets none change its user namespace.
+// namespaces are those in /proc/self/ns that a process with several threads, as every Go program is, can change for itself
+// or for its children. The kernel does not let such a process change its user namespace.
 var namespaces = [...]string{"mnt", "net", "pid_for_children", "uts", "ipc", "cgroup"}
 
 // rights is the state that gives rights.
@@ -29,10 +29,10 @@ type rights struct {
 	namespaces  [len(namespaces)]string
 }
 
-// mirror looks at this process. Its files stay open, since it is used at each start.
+// mirror reads the state of this process. Its files stay open, because it is used at each start.
 type mirror struct {
 	begun atomic.Uint64 // the number of looks; changed under mu
-	// mu separates the users of the buffers; a look takes microseconds.
+	// mu separates the users of the buffers. A look takes microseconds.
 	mu     sync.Mutex
 	status int // /proc/self/status, or -1
 	spaces int // /proc/self/ns, or -1
@@ -75,7 +75,7 @@ func (m *mirror) look(before uint64) (now rights, rest string) {
 	return m.now, m.rest
 }
 
-// again looks. Nearly always nothing has changed, and then it allocates no memory.
+// again reads the rights. Nearly always nothing has changed, and then it allocates no memory.
 func (m *mirror) again() {
 	n, _ := unix.Pread(m.status, m.text[:], 0)
 	text := m.text[:max(n, 0)]
@@ -98,7 +98,7 @@ func (m *mirror) again() {
 	}
 }
 
-// lookAtNamespaces reads the links of the namespaces, which identify them, at a third of the cost of a stat of the files.
+// lookAtNamespaces reads the links of the namespaces. They identify the namespaces at a third of the cost of a stat.
 func (m *mirror) lookAtNamespaces() {
 	for i, name := range namespaces {
 		n, _ := unix.Readlinkat(m.spaces, name, m.some[:])
@@ -115,14 +115,14 @@ func canMove(status []byte) bool {
 	return err != nil || permitted&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-// refresh has the rest read at the next look.
+// refresh makes the next look read the rest.
 func (m *mirror) refresh() {
 	m.mu.Lock()
 	m.read = time.Time{}
 	m.mu.Unlock()
 }
 
-// between is the text between a first mark and the next second one.
+// between returns the text between the first from and the next to.
 func between(text []byte, from, to string) []byte {
 	_, rest, found := bytes.Cut(text, []byte(from))
 	if !found {
@@ -132,9 +132,9 @@ func between(text []byte, from, to string) []byte {
 	return part
 }
 
-// readRest is the state that commands inherit and that gives no rights: umask, affinity, limits, cgroup, niceness, OOM
-// score. It must be the same for every thread that reads it. So it leaves out the timer slack, which only an ordinary
-// user's main thread may read.
+// readRest returns the state that commands inherit and that gives no rights: umask, affinity, limits, cgroup, niceness, OOM
+// score. It must be the same for every thread that reads it. So it leaves out the timer slack, which only an ordinary user's
+// main thread may read.
 func readRest(status []byte) string {
 	rest := bytes.Join([][]byte{between(status, "\nUmask:", "\n"), between(status, "\nCpus_allowed:", "\n"),
 		between(status, "\nMems_allowed:", "\n")}, []byte(" "))

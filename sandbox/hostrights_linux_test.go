@@ -32,7 +32,7 @@ func TestALookSeesEachPart(t *testing.T) {
 	}
 }
 
-// A warden is replaced where two looks differ, whichever threads they are made by.
+// A warden is replaced if two looks differ. So the looks of all threads must be equal.
 func TestEveryThreadSeesTheSame(t *testing.T) {
 	m := newMirror()
 	defer m.close()

@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// spawnWith tries to spawn with a warden that is something else.
+// spawnWith tries to spawn with a script in place of a warden.
 func spawnWith(t *testing.T, script string, hello time.Duration) error {
 	t.Helper()
 	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Warden: write(t, 0o755, script)}, soon, hello, patience))
@@ -83,7 +83,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// says runs this test binary as a host that says what came of its first command.
+// says runs this test binary as a host that prints the result of its first command.
 func says(t *testing.T, argv []string, env ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -128,7 +128,7 @@ func TestCommandsDoNotRegainWhatASetUIDHostHasDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	ordinary := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", path}
-	const script = "ARGV=grep Uid /proc/self/status" // a shell would drop by itself what it may
+	const script = "ARGV=grep Uid /proc/self/status" // not in a shell, which would drop its rights by itself
 	if out := says(t, ordinary, script); !strings.Contains(out, `Uid:\t65534\t0\t0\t0`) {
 		t.Skip("set-uid programs do not become root here: ", out)
 	}

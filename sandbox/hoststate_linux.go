@@ -15,14 +15,15 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// A state directory has a file for each warden: who its host is, who it is, and the marks of its trees. The host holds an
-// exclusive lock on the file while it lives; a copy of it that was forked holds it, too, and then nothing is looked for.
+// A state directory has a file for each warden. It names the host, the warden, and the marks of its trees. The host holds an
+// exclusive lock on the file while it lives. A forked copy of the host holds the lock, too, and then nothing is searched
+// for.
 
 const (
 	entryPrefix = "warden-"
-	newPrefix   = ".new-" // until it is locked and complete
+	newPrefix   = ".new-" // the prefix until the file is locked and complete
 	entryFormat = "execbus 1\nboot %s\nspace %s\nhost %d %d\nwarden %d %d\nmarks %d %d %d\n"
-	// maxEntry bounds what is read of an entry.
+	// maxEntry bounds how much of an entry is read.
 	maxEntry = 4 << 10
 )
 
@@ -32,7 +33,7 @@ type stateEntry struct {
 	path string
 }
 
-// life names a process for all times of a boot.
+// life identifies a process within a boot.
 type life struct {
 	pid   int
 	begun uint64
@@ -45,9 +46,9 @@ func (l life) alive() bool {
 
 func (l life) kill() { _ = tree.Kill(l.pid, l.begun) }
 
-// state is what an entry says.
+// state is the content of an entry.
 type state struct {
-	boot, space  string // of which boot and which pid namespace the numbers are
+	boot, space  string // the boot and the pid namespace to which the numbers belong
 	host, warden life
 	marks        tree.Marks
 }
@@ -58,7 +59,7 @@ func here() (boot, space string) {
 	return strings.TrimSpace(string(id)), space
 }
 
-// checkStateDir makes the directory, which nobody else may write to.
+// checkStateDir makes the directory. No other user may have the right to write to it.
 func checkStateDir(dir string) error {
 	refused := func(detail string) error {
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "Options.StateDir", Detail: dir + ": " + detail,
@@ -85,7 +86,8 @@ func ours(info os.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// noteState writes the entry of a warden. Without one, what is left by a common death stays.
+// noteState writes the entry of a warden. Without an entry, nothing ends the processes that are left if host and warden die
+// together.
 func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
 	if dir == "" {
 		return nil
@@ -113,7 +115,7 @@ func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
 	return e
 }
 
-// remove is for a warden of which nothing is left.
+// remove removes the entry of a warden of which nothing is left.
 func (e *stateEntry) remove() {
 	if e != nil {
 		_ = os.Remove(e.path)
@@ -121,7 +123,7 @@ func (e *stateEntry) remove() {
 	}
 }
 
-// recoverState ends what the dead runtimes of a state directory have left.
+// recoverState ends the processes that the dead runtimes of a state directory have left.
 func recoverState(dir string, leave time.Duration, stop <-chan struct{}) (total messages.TreeReport) {
 	paths, _ := filepath.Glob(filepath.Join(escaped(dir), entryPrefix+"*"))
 	for _, path := range paths {
@@ -132,7 +134,7 @@ func recoverState(dir string, leave time.Duration, stop <-chan struct{}) (total 
 	return total
 }
 
-// escaped keeps Glob from reading a directory's name as a pattern.
+// escaped makes Glob take a directory's name literally.
 func escaped(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
@@ -153,7 +155,7 @@ func recoverEntry(path string, leave time.Duration, stop <-chan struct{}) messag
 	s, ok := parseState(string(bytes.TrimRight(text[:n], "\x00")))
 	boot, space := here()
 	switch {
-	case !ok || s.boot != boot: // a power cut; nothing lives
+	case !ok || s.boot != boot: // a power cut, or another boot: nothing lives
 		_ = os.Remove(path)
 	case s.space != space || s.host.alive():
 	case s.leaves(leave, stop):
@@ -172,7 +174,7 @@ func parseState(text string) (s state, ok bool) {
 	return s, err == nil && n == 9
 }
 
-// leaves waits until the warden has ended what it had. One that has not in that time never will, and is killed.
+// leaves waits until the warden has ended its processes. A warden that has not done so in time never will, and is killed.
 func (s state) leaves(most time.Duration, stop <-chan struct{}) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

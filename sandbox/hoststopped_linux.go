@@ -10,11 +10,11 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// A command may stop the warden: both belong to the same user. The kernel continues it for everything that comes from the
-// host, but an exit comes from elsewhere. So it is tended while it has leaders.
+// A command may stop the warden: both belong to the same user. The kernel continues the warden for every message of the
+// host, but not for the exit of a child. So the host tends the warden while it has leaders.
 
-// maxStops is how often in a row the warden may be found stopped. Then a command stops it again and again, and it is
-// treated as if it had died.
+// maxStops is how many looks in a row may find the warden stopped. After that, a command is stopping it again and again, and
+// the warden is treated as dead.
 const maxStops = 5
 
 // tendLater makes sure that the warden is looked at while it has leaders. It is called with p.mu held.
@@ -62,8 +62,8 @@ func hasStopped(pidfd *os.File) (stopped bool) {
 	return stopped
 }
 
-// signal must not hit a stranger, late as a timer may be: where pidfds are refused, nothing is sent once the warden, which
-// pins its number as a zombie, may have been reaped.
+// signal must not hit a stranger, even from a late timer. A dead warden keeps its number until it is reaped. So if pidfds
+// are refused, nothing is sent once it may have been reaped.
 func (p *wardenProcess) signal(sig unix.Signal) {
 	if !tree.Pidfds() {
 		p.mu.Lock()

@@ -59,7 +59,7 @@ func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 		if took := time.Since(begin); !errors.Is(err, messages.ErrCancelled) || took > patience {
 			t.Errorf("%v after %v", err, took)
 		}
-		l.Argv[0], l.Env[0] = "another", "PATH=" // they are ours again
+		l.Argv[0], l.Env[0] = "another", "PATH=" // Spawn no longer uses them
 		giveBack()
 	})
 }
@@ -71,7 +71,7 @@ func TestAForkThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// hangingFork starts something that is not executed, beside a command that ends meanwhile.
+// hangingFork starts a program that the kernel cannot execute yet, beside a command that ends meanwhile.
 func hangingFork(t *testing.T, meanwhile string) {
 	spawner, lost := lossyAndHasty(t)
 	token := newToken()
@@ -114,10 +114,10 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 			l.Events = hanging[i].receive
 			go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
 		}
-		time.Sleep(100 * time.Millisecond) // for the births to hang; sooner the test shows less
-		sleeping.awaitEnd(t)               // which needs looks at all that we have borne
+		time.Sleep(100 * time.Millisecond) // let the births hang; with less time the test shows less
+		sleeping.awaitEnd(t)               // this needs a search of all children
 		_, other := run(t, spawner, launch(tty, "true"))
-		other.awaitEnd(t) // the end of its output, too, whatever is held open
+		other.awaitEnd(t) // its output ends, too, although others may hold it open
 		if len(failed) > 0 {
 			t.Fatalf("the births do not hang any more: %v", <-failed)
 		}
@@ -226,7 +226,7 @@ func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 	_ = host.Process.Kill()
 	begin := time.Now()
 	eventually(t, "the warden ends", func() bool { _, alive := look(warden); return !alive })
-	if took := time.Since(begin); took > patience/4 { // it was the kernel's alarm
+	if took := time.Since(begin); took > patience/4 { // the kernel's alarm did it
 		t.Errorf("it took %v", took)
 	}
 	noneLeft(t, token)
@@ -250,7 +250,7 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 	if took := time.Since(begin); took > patience {
 		t.Errorf("took %v", took)
 	}
-	if err := receive(t, "the start", failed); err == nil { // what was killed before it executed anything may pass for started
+	if err := receive(t, "the start", failed); err == nil { // a newborn that was killed before its execution can pass for started
 		hanging.awaitEnd(t)
 	}
 	record.awaitEnd(t)
@@ -264,7 +264,7 @@ func childrenOf(t *testing.T, pid int) (children []string) {
 		t.Fatal(err)
 	}
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // of a thread that has ended there is none
+		text, _ := os.ReadFile(list) // a thread that has ended has no such file
 		children = append(children, strings.Fields(string(text))...)
 	}
 	return children

@@ -23,7 +23,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// isolating is a spawner and an enclosure under which commands are isolated; the test is skipped where they cannot be.
+// isolating returns a spawner and an enclosure that isolates commands. The test is skipped if that is not possible here.
 func isolating(t testing.TB, c ptyio.Confinement) (ptyio.Spawner, ptyio.Enclosure) {
 	t.Helper()
 	spawner := newSpawner(t, sandbox.Options{})
@@ -40,7 +40,7 @@ func isolatedBoth(t *testing.T, test func(t *testing.T, tty bool)) {
 
 func TestTheStrongestIsUsedAlsoWhereLessWouldDo(t *testing.T) {
 	spawner, _ := isolating(t, workspace(t.TempDir()))
-	e := enclose(t, spawner, workspace(t.TempDir())) // which accepts less
+	e := enclose(t, spawner, workspace(t.TempDir())) // it accepts less
 	l := launch(false, "true")
 	l.Sandbox = e
 	foretold, err := spawner.Can(l)
@@ -52,7 +52,8 @@ func TestTheStrongestIsUsedAlsoWhereLessWouldDo(t *testing.T) {
 	}
 }
 
-// A command that may use one socket may use others where the kernel cannot tell them apart, and then the record says so.
+// A command may use one listed socket. If the kernel cannot tell sockets apart, it can use others as well, and then the
+// record says so.
 func TestSocketsThatAreNotListedAreToldIfTheyCanBeReached(t *testing.T) {
 	dir := t.TempDir()
 	listed, other := filepath.Join(dir, "listed"), filepath.Join(dir, "other")
@@ -184,7 +185,7 @@ func TestJobControlWorksInIsolation(t *testing.T) {
 	}
 }
 
-// observeForeground is the name of the process in the foreground of a child's terminal.
+// observeForeground returns the name of the process in the foreground of a child's terminal.
 func observeForeground(child ptyio.Child) string {
 	text, err := exec.Command("ps", "-o", "stat=,comm=", "--sid", strconv.Itoa(child.PID())).Output()
 	if err != nil {
@@ -218,7 +219,7 @@ func TestTheEndOfAnIsolatedTreeIsAirtight(t *testing.T) {
 	})
 }
 
-// beIsolated is a host whose isolated command has a placeholder, and lives.
+// beIsolated is a running host whose isolated command has a placeholder.
 func beIsolated() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
@@ -241,7 +242,7 @@ func TestAHostsDeathLeavesNothingIsolated(t *testing.T) {
 	isolating(t, workspace(t.TempDir()))
 	for _, test := range []struct {
 		name   string
-		warden bool // it dies, too, and does not get to anything
+		warden bool // the warden dies, too, and has no time to do anything
 	}{{"host", false}, {"host and warden", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			root, token := t.TempDir(), newToken()
@@ -274,7 +275,7 @@ func TestAHostsDeathLeavesNothingIsolated(t *testing.T) {
 	}
 }
 
-// beRefused is a host where the kernel makes no user namespaces. It says what would be enforced.
+// beRefused is a host whose kernel makes no user namespaces. It prints what would be enforced.
 func beRefused() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)

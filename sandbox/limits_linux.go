@@ -15,18 +15,19 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// limitPoll is how often a control group, or a pid namespace, is asked whether it has reached a limit. An answer that takes long is
-// asked for less often, so that it takes no more than a part of the time.
+// limitPoll is how often a control group, or a pid namespace, is asked whether it has reached a limit. If an answer takes
+// long, it is asked less often, so that the answers take only a part of the time.
 const (
 	limitPoll = 20 * time.Millisecond
 	limitPart = 20
 )
 
-// bounds are the limits of one tree that the kernel holds; nil holds none. Limits on bytes and wall time are ptyio's.
+// bounds are the limits of one tree that the kernel enforces; nil enforces none. ptyio enforces limits on bytes and wall
+// time.
 type bounds struct {
 	limits  messages.Limits
-	group   *cgroup.Group // nil for none
-	tasks   int           // what the namespace of an isolated leader may have; zero for no bound
+	group   *cgroup.Group // nil if there is none
+	tasks   int           // how many processes the namespace of an isolated leader may have; zero for no bound
 	reached func(messages.Limit)
 	over    chan struct{}
 }
@@ -69,7 +70,7 @@ func bind(start *ptyio.Start) (*bounds, error) {
 
 func (b *bounds) holds(l cgroup.Limit) bool { return b.group != nil && b.group.Holds(l) }
 
-// join are the files by which the leader becomes a member of its group.
+// join returns the files by which the leader joins its group.
 func (b *bounds) join() []*os.File {
 	if b == nil || b.group == nil {
 		return nil
@@ -77,8 +78,8 @@ func (b *bounds) join() []*os.File {
 	return b.group.Join()
 }
 
-// rlimits are limits that the leader sets for itself and its children inherit. For limits that no group holds, each process
-// may use as much.
+// rlimits returns limits that the leader sets for itself and that its children inherit. If no group enforces a limit, each
+// process may use as much as the limit.
 func (b *bounds) rlimits() (all []tree.Rlimit) {
 	if b == nil {
 		return nil
@@ -99,7 +100,7 @@ func (b *bounds) rlimits() (all []tree.Rlimit) {
 	return all
 }
 
-// most is how many processes and threads the namespace of the leader may have.
+// most returns how many processes and threads the namespace of the leader may have.
 func (b *bounds) most() int {
 	if b == nil {
 		return 0
@@ -107,7 +108,7 @@ func (b *bounds) most() int {
 	return b.tasks
 }
 
-// watch checks until the tree is over whether it has reached a limit. It is called when the leader lives.
+// watch checks, until the tree is over, whether it has reached a limit. It is called when the leader lives.
 func (b *bounds) watch(leader int) {
 	if b == nil || b.group == nil && b.tasks == 0 {
 		return
@@ -142,7 +143,7 @@ func (b *bounds) watch(leader int) {
 	}()
 }
 
-// saw is the limit that has ended a leader with this status.
+// saw returns the limit that ended a leader with this status.
 func (b *bounds) saw(status messages.ExitStatus) messages.Limit {
 	if status == messages.StatusSignaled(unix.SIGXCPU) && b.limits.CPUTime > 0 {
 		return messages.LimitCPUTime
@@ -200,7 +201,7 @@ func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement
 	return e, nil
 }
 
-// enforcedFor is what is enforced for a start; nil where nothing had to be.
+// enforcedFor returns what is enforced for a start; nil if nothing had to be enforced.
 func enforcedFor(e *enclosure, l messages.Limits) *messages.Enforcement {
 	base := e.enforces()
 	if l == (messages.Limits{}) {

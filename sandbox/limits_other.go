@@ -4,7 +4,7 @@ package sandbox
 
 import "github.com/execbus/execbus/messages"
 
-// limitsHeld refuses the limits that the kernel would have to hold; those on bytes and wall time are ptyio's.
+// limitsHeld refuses the limits that the kernel would have to enforce. ptyio enforces those on bytes and wall time.
 func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
 	l.OutputBytes, l.WallTime = 0, 0
 	if set := l.Set(); len(set) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// limited runs a script under limits to its end. A limit that cannot be held here skips the test.
+// limited runs a script under limits to its end. It skips the test if a limit cannot be enforced here.
 func limited(t *testing.T, spawner ptyio.Spawner, tty bool, limits messages.Limits, script string) (ptyio.Exited, *recorder) {
 	t.Helper()
 	l := bash(tty, script)
@@ -33,7 +33,7 @@ func limited(t *testing.T, spawner ptyio.Spawner, tty bool, limits messages.Limi
 	return exited, record
 }
 
-// noGroupsLeft looks whether control groups of this process exist.
+// noGroupsLeft checks that this process has left no control groups.
 func noGroupsLeft(t *testing.T) {
 	t.Helper()
 	found, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/execbus-*-%d-*", os.Getpid()))
@@ -72,7 +72,7 @@ func TestWhatReachesALimitIsEnded(t *testing.T) {
 	}
 }
 
-// perProcess reports whether a limit is only one of each process here, which programs may meet in their own way.
+// perProcess reports whether a limit here is only one of each process. Programs react to such a limit in their own way.
 func perProcess(t *testing.T, spawner ptyio.Spawner, limits messages.Limits) bool {
 	e, err := spawner.Can(ptyio.Launch{Argv: []string{"true"}, Limits: limits})
 	if err == nil && len(e.Missing) > 0 && limits.MemoryBytes > 0 {
@@ -99,7 +99,7 @@ func TestWhatStaysBelowItsLimitsIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A fork bomb is over soon, and does not keep an unrelated process from answering.
+// A fork bomb is ended soon, and an unrelated process answers meanwhile.
 func TestAForkBombUnderALimit(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	if _, err := spawner.Can(ptyio.Launch{Argv: []string{"true"}, Limits: messages.Limits{Processes: 100}}); err != nil {
@@ -140,7 +140,7 @@ func TestALimitThatThereIsNot(t *testing.T) {
 	}
 }
 
-// A limit reached and an end asked for are told apart: who was asked to end it has ended it.
+// The reached limit and the requested end are different causes: the first of them counts.
 func TestTheFirstReasonCounts(t *testing.T) {
 	l := bash(false, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
 	l.Limits.WallTime = time.Hour

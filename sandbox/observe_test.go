@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The observer looks at the kernel's list of processes and at nothing of ours. Processes are told by a token that is part
-// of their command line.
+// The observer uses only the kernel's list of processes, and nothing of ours. It recognises processes by a token on their
+// command line.
 
 func newToken() string { return fmt.Sprintf("100000.%09d", rand.IntN(1e9)) }
 
@@ -66,12 +66,12 @@ func observe(token string) []seenProcess {
 	return found
 }
 
-// sleepers are the living processes that are exactly "sleep token".
+// sleepers returns the living processes that are exactly "sleep token".
 func sleepers(token string) []seenProcess {
 	return slices.DeleteFunc(observe(token), func(p seenProcess) bool { return !slices.Equal(p.argv, []string{"sleep", token}) })
 }
 
-// orphans are those whose parent is a warden.
+// orphans returns those whose parent is a warden.
 func orphans(token string) []seenProcess {
 	return slices.DeleteFunc(sleepers(token), func(p seenProcess) bool {
 		parent, _ := look(p.parent)
@@ -79,7 +79,7 @@ func orphans(token string) []seenProcess {
 	})
 }
 
-// wardenAbove finds the warden a process descends from. A process that is being executed may itself still look like one.
+// wardenAbove finds the warden above a process. A process that is just being executed may itself look like a warden.
 func wardenAbove(pid int) int {
 	for {
 		p, ok := look(pid)
@@ -93,7 +93,7 @@ func wardenAbove(pid int) int {
 	}
 }
 
-// zombies counts the dead children of a process that it has not reaped.
+// children counts the living children of a process, and the dead ones that it has not reaped.
 func children(pid int) (living, dead int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -119,17 +119,17 @@ func descriptors(pid int) []string {
 	var found []string
 	for _, entry := range entries {
 		target, err := os.Readlink(base + "/" + entry.Name())
-		if err == nil && !strings.HasSuffix(target, "/fd") { // the listing itself
+		if err == nil && !strings.HasSuffix(target, "/fd") { // without the descriptor of the listing
 			found = append(found, entry.Name()+" "+target)
 		}
 	}
 	return found
 }
 
-// patience bounds every wait of these tests; only a defect makes them last that long.
+// patience bounds every wait of these tests. Only a defect makes a wait last that long.
 const patience = 20 * time.Second
 
-// eventually polls what only the kernel knows.
+// eventually polls for a condition that only the kernel knows.
 func eventually(t testing.TB, what string, condition func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -2,9 +2,9 @@ package sandbox
 
 import "time"
 
-// patience is how long a host waits for its warden. Tests have less of it.
+// patience is how long a host waits for its warden. Tests use shorter times.
 type patience struct {
-	// hello is how long the initialisers of the host may take in a warden.
+	// hello is how long the warden may take to greet, including the host's initialisers in it.
 	hello time.Duration
 	// close is how long a warden may take to end everything before it is killed: grace, the wait for SIGKILL to work, and
 	// some time for a loaded machine.
@@ -13,13 +13,13 @@ type patience struct {
 	send time.Duration
 	// last is how long the request to end everything may wait behind a message that the warden does not read.
 	last time.Duration
-	// tend is how often a warden with leaders is looked at.
+	// tend is the pause between two looks at a warden with leaders.
 	tend time.Duration
 }
 
 var usual = patience{hello: 10 * time.Second, close: 6 * time.Second, send: 10 * time.Second, last: time.Second, tend: time.Second}
 
-// waits is the patience of a spawner with these options.
+// waits returns the patience of a spawner with these options.
 func (o *Options) waits() *patience {
 	if o.patience != nil {
 		return o.patience

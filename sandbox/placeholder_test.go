@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
-// gitting is a spawner, an enclosure and its empty workspace; the test is skipped without git.
+// gitting returns a spawner, an enclosure and its empty workspace. The test is skipped without git.
 func gitting(t *testing.T) (ptyio.Spawner, ptyio.Enclosure, string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -33,7 +33,7 @@ func outside(dir string, arguments ...string) (string, error) {
 	return string(said), err
 }
 
-// holder is a command that runs until the returned function is called.
+// holder starts a command that runs until the returned function is called.
 func holder(t *testing.T, spawner ptyio.Spawner, e ptyio.Enclosure) (end func()) {
 	t.Helper()
 	l := bash(false, "echo ready; read")
@@ -113,7 +113,7 @@ func TestAPermittedCommandMakesARepository(t *testing.T) {
 	}
 }
 
-// What stands for .git must be nothing to programs that look for a repository: a workspace may lie in one.
+// Programs that look for a repository must not take a placeholder of .git for one: a workspace may be inside a repository.
 func TestProgramsTakeNoPlaceholderForARepository(t *testing.T) {
 	desk := newDesk(t, messages.AssuranceIsolated, "git", "go")
 	top := filepath.Join(desk.dir, "work")
@@ -135,7 +135,7 @@ func TestProgramsTakeNoPlaceholderForARepository(t *testing.T) {
 	if said := desk.does("cd sub && git status --short -uall"); said != status {
 		t.Errorf("inside git says %q", said)
 	}
-	if said := desk.does("cd sub && go build -o ../../home/m . && echo built"); said != "built\n" { // it stamps the commit
+	if said := desk.does("cd sub && go build -o ../../home/m . && echo built"); said != "built\n" { // the build records the commit
 		t.Errorf("inside go says %q", said)
 	}
 	if said, err := outside(sub, "status", "--short", "-uall"); err != nil || said != status {

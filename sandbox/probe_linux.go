@@ -35,7 +35,7 @@ var probed = sync.OnceValue(func() Probed {
 	return p
 })
 
-// probeTasks is what holds a limit for processes where no control group does.
+// probeTasks tries the mechanism that limits processes if no control group does.
 func probeTasks() Mechanism {
 	m := Mechanism{Name: "pid_max of a namespace", Enforces: "a limit for the processes of isolated commands, up to 300 too many", Works: true}
 	if err := isolate.ProbeTasks(); err != nil {

@@ -21,7 +21,7 @@ func TestAPolicyOutlivesThePlaceholdersOfAnother(t *testing.T) {
 	if got := said(t, spawner, first, false, "echo fine"); got != "fine" {
 		t.Fatal(got)
 	}
-	second := enclose(t, spawner, workspace(dir)) // while they are there
+	second := enclose(t, spawner, workspace(dir)) // while the placeholders are there
 	first.Release()
 	eventually(t, "the placeholders are gone", func() bool { return !exists(filepath.Join(dir, ".git")) })
 	if got := said(t, spawner, second, false, "mkdir "+dir+"/.git 2>/dev/null || echo safe"); got != "safe" {

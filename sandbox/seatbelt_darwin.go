@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seatbelt"
 )
 
-// seatbelted is an enclosure by the system's own sandbox.
+// seatbelted is an enclosure that the system's own sandbox enforces.
 type seatbelted struct {
 	confinement ptyio.Confinement
 	looked      *seatbelt.Looked
@@ -59,7 +59,7 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	return limitsHeld(seatbeltEnforces, launch.Limits)
 }
 
-// seatbeltEnforces claims less than the profile says, because the profile has not been tried on macOS.
+// seatbeltEnforces claims less than the profile contains, because the profile has never been tried on macOS.
 var seatbeltEnforces = messages.Enforcement{Level: messages.AssuranceConfined, Mechanisms: []string{"seatbelt"},
 	Missing: []messages.Missing{{What: "proof", Why: "the profile has not been tried on macOS"}}}
 

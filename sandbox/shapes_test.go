@@ -16,12 +16,12 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// shape is one of the ways in which programs start programs. $1 of a script is what it has to sleep for.
+// shape is a way in which programs start programs. $1 of a script is the argument for its sleep.
 type shape struct {
 	name   string
 	script string
-	waits  bool // the leader waits for input and then exits; others have to be killed
-	orphan bool // the sleeper comes to the warden
+	waits  bool // the leader waits for input and then exits; other leaders have to be killed
+	orphan bool // the warden becomes the sleeper's parent
 	role   string
 }
 
@@ -54,10 +54,10 @@ func (s shape) up(token string) bool {
 	return len(sleepers(token)) > 0
 }
 
-// ending is one of the ways in which a tree comes to its end. It returns when it has been set off.
+// ending is a way to end a tree. It returns when the end has begun.
 type ending struct {
 	name string
-	host syscall.Signal // to a host of its own; or, with us as the host:
+	host syscall.Signal // sent to a host of its own; otherwise this process is the host, and:
 	end  func(shape, ptyio.Child)
 }
 
@@ -74,7 +74,7 @@ var endings = []ending{
 	{name: "host SIGKILL", host: syscall.SIGKILL},
 }
 
-// cell is the result of the runs of one shape with one ending.
+// cell has the results of one shape with one ending.
 type cell struct {
 	runs, failed int
 	slowest      time.Duration
@@ -118,7 +118,7 @@ func TestNothingIsLeftOfAnyShapeHoweverItEnds(t *testing.T) {
 	printTable(t, table)
 }
 
-// runCell starts one shape, ends it, and returns how long something of it lived on.
+// runCell starts one shape, ends it, and returns how long the last of its processes lived on.
 func runCell(t *testing.T, spawner ptyio.Spawner, index int, e ending, tty bool) time.Duration {
 	s, token := shapes[index], newToken()
 	if e.host == 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// What a leader makes with CLONE_PARENT is among the children of the thread that bore the leader, as all its leaders are. It has to
-// be found there, and with the leaders of another thread as well as with few.
+// A child that a leader makes with CLONE_PARENT is among the children of the thread that bore the leader. All leaders of
+// that thread are there, too. The warden must find the child there, among few leaders and among those of another thread.
 func TestWhatALeaderGivesItsOwnParentEndsWithIt(t *testing.T) {
 	for _, beside := range []int{0, 80} {
 		t.Run("beside "+strconv.Itoa(beside), func(t *testing.T) {

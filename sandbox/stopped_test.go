@@ -120,11 +120,12 @@ func TestAWardenThatHangsDoesNotHangClose(t *testing.T) {
 	noneLeft(t, token)
 }
 
-// hang keeps every thread of a warden from running until it is killed or let go, as a debugger does: SIGCONT does not help.
+// hang keeps every thread of a warden from running until the warden is killed or letGo is called. It works like a debugger,
+// so SIGCONT does not help.
 func hang(t *testing.T, pid int) (letGo func()) {
 	t.Helper()
 	stopped, enough := make(chan error), make(chan struct{})
-	go onAThreadThatEnds(func() { // the thread is the tracer, and must end for the dead to be buried
+	go onAThreadThatEnds(func() { // the thread is the tracer, and must end before the dead warden can be reaped
 		stopped <- trace(pid)
 		for p, alive := look(pid); alive && p.isWarden(); p, alive = look(pid) {
 			select {
@@ -182,7 +183,7 @@ func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took > time.Second { // the warden would not have read for as long as it hung
+	if took > time.Second { // the warden would otherwise read nothing for as long as it hangs
 		t.Errorf("100 signals took %v to be said", took)
 	}
 	if len(lost) > 0 {
@@ -190,7 +191,7 @@ func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// onAThreadThatEnds calls do on a thread that ends with it, which the main thread never does.
+// onAThreadThatEnds calls do on a thread that ends afterwards. The main thread never ends.
 func onAThreadThatEnds(do func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

@@ -43,10 +43,10 @@ func ungrouped(t *testing.T) bool {
 	return false
 }
 
-// processes bounds what the commands below may have.
+// processes bounds the processes of the commands below.
 var processes = messages.Limits{Processes: 40}
 
-// bounded is a launch under that limit, isolated. It skips the test where the kernel does not hold it.
+// bounded returns an isolated launch under that limit. It skips the test if the kernel does not enforce the limit.
 func bounded(t *testing.T, script string) (ptyio.Spawner, ptyio.Launch) {
 	t.Helper()
 	spawner, e := isolating(t, workspace(t.TempDir()))
@@ -85,7 +85,7 @@ func TestAForkBombInANamespace(t *testing.T) {
 	otherRecord.awaitEnd(t)
 }
 
-// The kernel itself holds the bound, also where nothing looks.
+// The kernel itself enforces the bound, even if nothing watches.
 func TestTheNumbersOfANamespaceAreBounded(t *testing.T) {
 	if !ungrouped(t) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// ice is a freezer of cgroups version 1, which holds SIGKILL back from what it has.
+// ice is a freezer of cgroups version 1. It delays SIGKILL for the processes in it.
 type ice struct{ dir string }
 
 func newIce(t *testing.T) ice {
@@ -98,7 +98,7 @@ func TestWhatTheKernelDoesNotKillIsNamed(t *testing.T) {
 }
 
 func TestTheHostsDeathEndsAllButWhatTheKernelDoesNotKill(t *testing.T) {
-	t.Parallel() // what freezes may be new in /proc/self/cgroup, for which wardens are replaced, and it takes seconds
+	t.Parallel() // a freezer may be new in /proc/self/cgroup, which replaces wardens; and the test takes seconds
 	freezer := newIce(t)
 	state, token := t.TempDir(), newToken()
 	host, _ := startHost(t, "host", "SHAPE=0", "TTY=pipes", "TOKEN="+token, "STATE="+state,

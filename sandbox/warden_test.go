@@ -21,22 +21,22 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// lossy is a spawner whose warden's deaths are received.
+// lossy returns a spawner, and a channel for the deaths of its wardens.
 func lossy(t *testing.T) (ptyio.Spawner, chan sandbox.WardenLost) {
 	t.Helper()
 	lost := make(chan sandbox.WardenLost, 100)
 	return newSpawner(t, sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}), lost
 }
 
-// soon is what an impatient host waits between two looks at its warden; a patient one waits for a second.
+// soon is the pause of an impatient host between two looks at its warden; a patient one waits for a second.
 const soon = 50 * time.Millisecond
 
-// hasty makes options of an impatient host.
+// hasty makes the options of an impatient host.
 func hasty(o sandbox.Options) sandbox.Options {
 	return sandbox.Impatient(o, soon, patience, 40*soon)
 }
 
-// lossyAndHasty is a spawner that says which wardens it has lost, and has little patience with them.
+// lossyAndHasty is lossy with an impatient host.
 func lossyAndHasty(t *testing.T) (ptyio.Spawner, chan sandbox.WardenLost) {
 	t.Helper()
 	lost := make(chan sandbox.WardenLost, 100)
@@ -217,7 +217,7 @@ func TestManyTreesThatEndAtOnceDoNotDrownTheWarden(t *testing.T) {
 	t.Logf("64 trees with 192 daemons ended in %v with %v of the warden's CPU", time.Since(begin), cpu(warden)-before)
 }
 
-// cpu is what a process has used so far, as its scheduler counts.
+// cpu returns the time that a process has used so far, as its scheduler counts it.
 func cpu(pid int) time.Duration {
 	var total time.Duration
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -255,7 +255,7 @@ func BenchmarkSpawnToExit(b *testing.B) {
 	}
 }
 
-// BenchmarkLeaderExitToEvent kills a sleeping leader and waits for the word of it.
+// BenchmarkLeaderExitToEvent kills a sleeping leader and waits for the event.
 func BenchmarkLeaderExitToEvent(b *testing.B) {
 	for _, direct := range []bool{true, false} {
 		b.Run(spawnerName(direct), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// desk is a directory that the commands can write, with their home, caches and temporary files in it.
+// desk is a directory that the commands can write to. It has their home, caches and temporary files.
 type desk struct {
 	t       *testing.T
 	dir     string
@@ -24,7 +24,7 @@ type desk struct {
 	cache   string // of the compiler; empty for none
 }
 
-// desks runs a test where commands are confined, and where they are isolated.
+// desks runs a test with confined commands, and with isolated ones.
 func desks(t *testing.T, test func(t *testing.T, d *desk), programs ...string) {
 	t.Helper()
 	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
@@ -47,7 +47,7 @@ func newDesk(t *testing.T, level messages.Assurance, programs ...string) *desk {
 	}
 	c := workspace(d.dir)
 	c.Least = level
-	if out, err := exec.Command("go", "env", "GOCACHE").Output(); err == nil { // a full one
+	if out, err := exec.Command("go", "env", "GOCACHE").Output(); err == nil { // this cache is full
 		d.cache = strings.TrimSpace(string(out))
 		c.Policy.WritableRoots = []string{d.cache}
 	}
@@ -63,7 +63,7 @@ func (d *desk) launch(tty bool, argv ...string) ptyio.Launch {
 	return l
 }
 
-// does runs a script that must succeed, and returns what it said.
+// does runs a script that must succeed, and returns its output.
 func (d *desk) does(script string) string {
 	d.t.Helper()
 	_, r := run(d.t, d.spawner, d.launch(false, "bash", "-ec", script))
@@ -145,7 +145,7 @@ func TestJobControlWorks(t *testing.T) {
 			r.awaitOutput(t, answer)
 		}
 		r.awaitOutput(t, "ready> ")
-		// What the job says shows that it is in the foreground by then.
+		// The output of the job shows that it is in the foreground.
 		typed("bash -c 'trap \"echo con''tinued\" CONT; trap \"echo inter''rupted; exit\" INT; echo $((40+2)); while :; do read -t 1; done'\n", "42")
 		typed("\x1a", "Stopped")
 		typed("fg\n", "continued")
@@ -160,7 +160,7 @@ func TestJobControlWorks(t *testing.T) {
 	}, "bash", "sleep")
 }
 
-// full runs a full-screen program and types at it. Each pair is what it has to show and what is typed then.
+// full runs a full-screen program and types at it. Each pair is a text that it must show and the keys that are typed then.
 func (d *desk) full(argv []string, dialogue ...string) {
 	d.t.Helper()
 	l := d.launch(true, argv...)
@@ -208,7 +208,7 @@ func TestNpmInstallsALocalPackage(t *testing.T) {
 
 func TestPythonMakesAVirtualEnvironment(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
-		arguments := "" // with pip, where python3 has it
+		arguments := "" // with pip, if python3 has it
 		if err := exec.Command("python3", "-c", "import ensurepip").Run(); err != nil {
 			t.Logf("skipped pip: python3 has no ensurepip: %v", err)
 			arguments = "--without-pip"

@@ -11,15 +11,15 @@ import (
 // Facts are the known facts about a command that has ended in a sandbox.
 type Facts struct {
 	Status messages.ExitStatus
-	// Output is the output on all streams; of a long one the beginning and the end are enough.
+	// Output is the output on all streams. Of a long output the beginning and the end are enough.
 	Output []byte
-	// Dir is its working directory, to which relative paths in the output are relative.
+	// Dir is the command's working directory. Relative paths in the output are relative to it.
 	Dir   string
 	Rules Rules
 }
 
-// Of reports what the sandbox has stopped; nil if it has stopped nothing. It is a pure function, and takes milliseconds for
-// a megabyte of output.
+// Of reports what the sandbox stopped; nil if it stopped nothing. It is a pure function, and takes milliseconds for a
+// megabyte of output.
 func Of(f Facts) *messages.Denial {
 	code, known := f.Status.Code()
 	switch {
@@ -34,13 +34,13 @@ func Of(f Facts) *messages.Denial {
 			best = d
 		}
 	}
-	if best == nil && code == 128+int(syscall.SIGSYS) { // as a shell reports it
+	if best == nil && code == 128+int(syscall.SIGSYS) { // a shell reports it like this
 		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls, FromText: true}
 	}
 	return best
 }
 
-// worth orders denials: certain ones before guesses, and then those that name something before those that do not.
+// worth orders denials: certain ones before guesses, and those that name something before those that do not.
 func worth(d *messages.Denial) int {
 	if d == nil {
 		return 0
@@ -99,7 +99,7 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 			return &messages.Denial{Operation: write.String(), Path: named.path, Rule: rule, Grant: writable(grant),
 				FromText: o == unclear || deep && !readOnly().MatchString(line)}
 		}
-		// A read-only file system where writing is allowed: the path is relative to another directory.
+		// The file system is read-only although writing is allowed: the path is relative to another directory.
 		unsure = unsure || named.relative && readOnly().MatchString(line)
 	}
 	if unsure {
@@ -108,7 +108,7 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 	return nil
 }
 
-// taken is the denial of a protected name that something stands for, or that is a mount. Other names may exist or be in use.
+// taken returns the denial of a protected name that a placeholder or a mount occupies. Other names may exist or be in use.
 func (f Facts) taken(line string) *messages.Denial {
 	if operationOf(line, f.Status) == read {
 		return nil
@@ -121,7 +121,7 @@ func (f Facts) taken(line string) *messages.Denial {
 	return nil
 }
 
-// unconnected is the denial of the network. Access to the network would not help with a socket of another program.
+// unconnected returns the denial of the network. Access to the network would not help with a socket of another program.
 func (f Facts) unconnected(line string) *messages.Denial {
 	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
 	if loopback().MatchString(d.Address) && !refusals().MatchString(line) {
@@ -135,7 +135,7 @@ func (f Facts) unconnected(line string) *messages.Denial {
 
 var loopback = lazily(`^(127\.|localhost|\[?::1)`)
 
-// mentioned is a guess from a line that mentions a sandbox, other than in the name of a file.
+// mentioned guesses from a line that mentions a sandbox, other than in the name of a file.
 func mentioned(line string) *messages.Denial {
 	rest := absolute().ReplaceAllString(quoted().ReplaceAllString(line, " "), " ")
 	if !mentions().MatchString(rest) {

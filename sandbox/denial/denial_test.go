@@ -10,14 +10,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// record is what a real program said when it failed, and what is known of why.
+// record is the output of a real program that failed, and the facts about why.
 type record struct {
 	name   string
 	fields map[string]string
 	output string
 }
 
-// records reads a file of them: "=== command line", fields, "---", output.
+// records reads a file of records: "=== command line", fields, "---", output.
 func records(t *testing.T, file string) []record {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
@@ -144,7 +144,7 @@ func TestRulesOnPaths(t *testing.T) {
 	for _, c := range []struct {
 		line, operation, path, grant string
 	}{
-		{"touch: cannot touch '/etc/x': Permission denied", "", "", ""}, // it may, and so it was the mode
+		{"touch: cannot touch '/etc/x': Permission denied", "", "", ""}, // writing is allowed, so the file's mode refused it
 		{"touch: cannot touch '/ws/.git/x': Permission denied", "write", "/ws/.git/x", "write /ws/.git"},
 		{"touch: cannot touch '/ws/.gitignore': Permission denied", "", "", ""},
 		{"touch: cannot touch '/ws/.git/allowed/x': Permission denied", "", "", ""},
@@ -164,7 +164,7 @@ func TestRulesOnPaths(t *testing.T) {
 			t.Errorf("%s: %+v, grant %v", c.line, *d, d.Grant)
 		}
 	}
-	nested := "touch: cannot touch '/ws/deep/in/.git': Permission denied" // only some are protected
+	nested := "touch: cannot touch '/ws/deep/in/.git': Permission denied" // only some of these names are protected
 	if d := Of(Facts{Status: messages.StatusExited(1), Output: []byte(nested), Dir: "/ws", Rules: rules}); d == nil || !d.FromText || d.Path != "/ws/deep/in/.git" {
 		t.Errorf("%s: %v", nested, d)
 	}
@@ -206,7 +206,7 @@ func TestRulesOfAPolicy(t *testing.T) {
 	}
 }
 
-// What decides may stand anywhere in a flood of lines that prove nothing.
+// The deciding line may be anywhere in a flood of lines that prove nothing.
 func TestALongOutput(t *testing.T) {
 	noise := strings.Repeat("cat: s: Permission denied\n", 20_000)
 	line := "touch: cannot touch '/etc/x': Permission denied\n"

@@ -6,7 +6,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// operation is what the command tried, as a line reports it.
+// operation is what the command tried to do, as a line reports it.
 type operation int
 
 const (
@@ -15,14 +15,14 @@ const (
 	write
 	run
 	network
-	privileged // a system call that is neither about a file nor the network
+	privileged // a system call that concerns neither a file nor the network
 )
 
 func (o operation) String() string {
 	return [...]string{"", "read", "write", "run", "use the network", "a system call"}[o]
 }
 
-// readOnly matches answers that only a write gets.
+// readOnly matches errors that only a write gets.
 var readOnly = lazily(`(?i)read-only file ?system|\bEROFS\b|failed to write file`)
 
 // hints are signs of an operation, the strongest first.
