@@ -51,9 +51,10 @@ func startWarden(options Options) (*wardenProcess, error) {
 	return p, nil
 }
 
-// runtimeSettings replace settings that the host has for its own heap. A warden has one processor: it nearly always waits,
-// and threads that look for work would take the processor from the commands that it starts.
-var runtimeSettings = map[string]string{"GOMAXPROCS": "2", "GOGC": "100", "GOMEMLIMIT": "off"}
+// runtimeSettings replace settings that the host has for its own heap. One thread of a warden does nearly everything and
+// keeps one of Go's processors while it waits for the kernel. All else shares the other: threads that look for work would take time
+// from the commands. Go lets any heap grow to 4 MB before it collects it, at a GOGC of 100; a warden's live heap is a tenth of that.
+var runtimeSettings = map[string]string{"GOMAXPROCS": "2", "GOGC": "25", "GOMEMLIMIT": "off"}
 
 // exec starts the process. Its directory is "/".
 func (p *wardenProcess) exec(greeting, socket *os.File) error {
