@@ -9,13 +9,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
 
-// model is a model that says what a test wants: it starts cat through the tools of execbus, writes to it, and is done.
+// model is a scripted model: it starts a command that becomes cat, writes to it, and is done.
 type model struct {
-	told []string // what the client told it: the outputs of its calls, newest last
+	namespace string   // of the tools that it calls
+	command   string   // the command before it becomes cat
+	told      []string // what the client told it: the outputs of its calls, newest last
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,14 +40,18 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	call := func(name string, arguments any) any {
 		encoded, _ := json.Marshal(arguments) // a map of plain values
-		return map[string]any{"type": "function_call", "call_id": "c" + fmt.Sprint(len(m.told)), "namespace": "mcp__execbus", "name": name, "arguments": string(encoded)}
+		item := map[string]any{"type": "function_call", "call_id": "c" + fmt.Sprint(len(m.told)), "name": name, "arguments": string(encoded)}
+		if m.namespace != "" {
+			item["namespace"] = m.namespace
+		}
+		return item
 	}
 	var item any
 	switch len(m.told) {
 	case 0:
-		item = call("exec_command", map[string]any{"cmd": "echo from execbus $((6*7)); exec cat", "tty": true, "yield_time_ms": 250})
+		item = call("exec_command", map[string]any{"cmd": m.command + "; exec cat", "tty": true, "yield_time_ms": 250})
 	case 1:
-		id := regexp.MustCompile(`session_id\W+(\d+)`).FindStringSubmatch(m.told[0])
+		id := regexp.MustCompile(`(?i)session[_ ]id\W+(\d+)`).FindStringSubmatch(m.told[0])
 		if id == nil {
 			id = []string{"", "0"}
 		}
@@ -63,21 +70,17 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An agent that somebody else has written, in a turn with a model that is a script: npm install -g @openai/codex.
-func TestCodexRunsCommandsThroughMCP(t *testing.T) {
+// turn lets codex, an agent that somebody else has written, have a turn with a scripted model: npm install -g @openai/codex.
+func (m *model) turn(t *testing.T, config string, environment ...string) {
+	t.Helper()
 	codex, err := exec.LookPath("codex")
 	if err != nil {
 		t.Skip("skipped: codex is not installed (npm install -g @openai/codex)")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripted := &model{}
-	front := httptest.NewServer(scripted)
+	front := httptest.NewServer(m)
 	defer front.Close()
 	home := t.TempDir()
-	config := fmt.Sprintf(`model = "scripted"
+	config = fmt.Sprintf(`model = "scripted"
 model_provider = "scripted"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
@@ -87,22 +90,50 @@ base_url = %q
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
-[mcp_servers.execbus]
-command = %q
-args = ["mcp", "--no-login-shell"]
-[mcp_servers.execbus.env]
-%s = "execbus"
-`, front.URL+"/v1", self, roleVariable)
+`, front.URL+"/v1") + config
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), codex, "exec", "--skip-git-repo-check", "run it")
-	c.Dir, c.Env = t.TempDir(), append(os.Environ(), "CODEX_HOME="+home)
+	c.Dir, c.Env = t.TempDir(), append(append(os.Environ(), "CODEX_HOME="+home), environment...)
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "all done") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if len(scripted.told) != 2 || !strings.Contains(scripted.told[0], "from execbus 42") || !strings.Contains(scripted.told[1], `moin\\r\\nmoin`) {
-		t.Errorf("the model was told %q", scripted.told)
+	if len(m.told) != 2 {
+		t.Fatalf("the model was told %q", m.told)
+	}
+}
+
+func TestCodexRunsCommandsThroughMCP(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &model{namespace: "mcp__execbus", command: "echo from execbus $((6*7))"}
+	m.turn(t, fmt.Sprintf(`[mcp_servers.execbus]
+command = %q
+args = ["mcp", "--no-login-shell"]
+[mcp_servers.execbus.env]
+%s = "execbus"
+`, self, roleVariable))
+	if !strings.Contains(m.told[0], "from execbus 42") || !strings.Contains(m.told[1], `moin\\r\\nmoin`) {
+		t.Errorf("the model was told %q", m.told)
+	}
+}
+
+// The agent's own tools run their commands on our server, whose warden is the parent of each.
+func TestCodexRunsCommandsThroughTheExecServer(t *testing.T) {
+	if _, err := exec.LookPath("codex"); err != nil {
+		t.Skip("skipped: codex is not installed (npm install -g @openai/codex)")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("skipped: the parent of a process has no name in /proc here")
+	}
+	server := launch(t, "serve")
+	m := &model{command: "cat /proc/$PPID/comm"}
+	m.turn(t, "[features]\nunified_exec = true\n", "CODEX_EXEC_SERVER_URL="+server.line())
+	if !strings.Contains(m.told[0], `Output:\nexecbus-warden\r\n`) || !strings.Contains(m.told[1], `moin\r\nmoin`) {
+		t.Errorf("the model was told %q", m.told)
 	}
 }
