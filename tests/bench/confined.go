@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"os"
-	"time"
+	"os/exec"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -19,7 +19,11 @@ func confinedCases() []benchCase {
 			}}
 	}
 	isolated := func(name, about string, network bool, limit float64) benchCase {
-		return benchCase{name: name, about: about, metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}},
+		metrics := []metric{{unit: microseconds, judge: atMost, limit: limit}}
+		if bubblewrap() != "" {
+			metrics = append(metrics, metric{name: "bubblewrap", unit: microseconds})
+		}
+		return benchCase{name: name, about: about, metrics: metrics,
 			run: func(ctx context.Context, h *harness) ([]value, error) {
 				return compareConfined(ctx, h, false, sandbox.Options{}, messages.SandboxPolicy{NetworkAccess: network})
 			}}
@@ -32,7 +36,7 @@ func confinedCases() []benchCase {
 	}
 }
 
-// compareConfined alternates between the two ways.
+// compareConfined alternates between the ways.
 func compareConfined(ctx context.Context, h *harness, tty bool, options sandbox.Options, policy messages.SandboxPolicy) ([]value, error) {
 	plain, err := newSpawns(options, tty)
 	if err != nil {
@@ -44,31 +48,70 @@ func compareConfined(ctx context.Context, h *harness, tty bool, options sandbox.
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	confined := *plain
 	least := messages.AssuranceIsolated
 	if options.WithoutNamespaces {
 		least = messages.AssuranceConfined
 	}
-	policy.Type, policy.ExcludeSlashTmp, policy.ExcludeTmpdirEnvVar = messages.SandboxWorkspaceWrite, true, true
-	confined.sandbox, err = plain.spawner.Enclose(ctx, ptyio.Confinement{Dir: dir, Least: least, Policy: policy})
+	confined, err := plain.inside(ctx, dir, least, policy)
 	if err != nil {
 		return nil, err
 	}
 	defer confined.sandbox.Release()
-	if _, _, err := confined.once(ctx); err != nil { // the first one makes what later ones use
-		return nil, wrap("confined", err)
+	ways := []*spawns{plain, confined}
+	if path := bubblewrap(); path != "" && least == messages.AssuranceIsolated {
+		wrapped := *plain
+		wrapped.argv = bubblewrapped(path, dir, policy.NetworkAccess)
+		if _, _, err := wrapped.once(ctx); err != nil {
+			return nil, wrap("bubblewrap", err)
+		}
+		ways = append(ways, &wrapped)
 	}
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var plains, ours []float64
-		for range h.some(200, 40) {
-			for s, into := range map[*spawns]*[]float64{plain: &plains, &confined: &ours} {
-				took, _, err := s.once(ctx)
+		took := make([][]float64, len(ways))
+		for turn := range h.some(200, 40) {
+			for i := range ways {
+				i = (i + turn) % len(ways)
+				t, _, err := ways[i].once(ctx)
 				if err != nil {
 					return nil, nil, err
 				}
-				*into = append(*into, float64(took)/float64(time.Microsecond))
+				took[i] = append(took[i], micros(t))
 			}
 		}
-		return []float64{median(plains)}, []float64{median(ours)}, nil
+		for _, other := range took[1:] {
+			b, o = append(b, median(took[0])), append(o, median(other))
+		}
+		return b, o, nil
 	})
+}
+
+// inside returns the same starts in a sandbox that lets them write in one directory.
+func (s *spawns) inside(ctx context.Context, dir string, least messages.Assurance, policy messages.SandboxPolicy) (*spawns, error) {
+	policy.Type, policy.ExcludeSlashTmp, policy.ExcludeTmpdirEnvVar = messages.SandboxWorkspaceWrite, true, true
+	confined := *s
+	var err error
+	if confined.sandbox, err = s.spawner.Enclose(ctx, ptyio.Confinement{Dir: dir, Least: least, Policy: policy}); err != nil {
+		return nil, err
+	}
+	if _, _, err := confined.once(ctx); err != nil { // the first one makes what later ones use
+		confined.sandbox.Release()
+		return nil, wrap("confined", err)
+	}
+	return &confined, nil
+}
+
+// bubblewrap is the path of that program; empty if it is not installed.
+func bubblewrap() string {
+	path, _ := exec.LookPath("bwrap")
+	return path
+}
+
+// bubblewrapped is a command line that isolates about as much as we do, without Landlock and seccomp.
+func bubblewrapped(path, dir string, network bool) []string {
+	argv := []string{path, "--ro-bind", "/", "/", "--bind", dir, dir, "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid",
+		"--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL", "--die-with-parent"}
+	if !network {
+		argv = append(argv, "--unshare-net")
+	}
+	return append(argv, program)
 }

@@ -29,8 +29,15 @@
 //
 // spawn-pipes-*: the same on pipes. Bare is os/exec with a buffer each for stdout and stderr, Run to its end.
 //
+// spawn-*-confined and spawn-isolated*: spawn-pipes or spawn-pty in a sandbox ("ours"), in turn with the same without one ("bare"),
+// through the same warden. The rows "bubblewrap" are there where bwrap is installed: through the same warden it isolates about as
+// much, without Landlock, filters of system calls and protected names.
+//
 // heap-*: spawn-pty in two processes of their own that hold 50 MiB ("bare") and 2 GiB ("ours") of touched memory in their
-// heaps, with the garbage collector off. The ratio says how much a big host pays.
+// heaps, with the garbage collector off. The ratio says what a big host pays.
+//
+// idle-isolated: ten isolated commands sleep while 1,000 more are started one after the other. Then the kernel says how much
+// memory each of them has for itself, and how much process 1 of its namespaces has, which is ours. It needs root.
 //
 // exec-result: /bin/true on pipes. Bare is that of spawn-pipes-*, with the environment that a command of the session gets.
 // Ours is a call of Session.Exec, to its Result. The row "ended" is the time to the event exec_ended, for which the program

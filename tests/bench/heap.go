@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox"
 )
 
@@ -21,13 +22,14 @@ const (
 
 func heapCases() []benchCase {
 	heap := func(spawner string, m metric) benchCase {
-		return benchCase{name: "heap-" + spawner, about: "spawn-pty-" + spawner + " by hosts of 50 MiB (bare) and of 2 GiB (ours)",
+		return benchCase{name: "heap-" + spawner, about: "spawn-pty, " + spawner + ", by hosts of 50 MiB (bare) and of 2 GiB (ours)",
 			metrics: []metric{m},
 			run:     func(ctx context.Context, h *harness) ([]value, error) { return compareHeaps(ctx, h, spawner) }}
 	}
 	return []benchCase{
 		heap("direct", metric{unit: microseconds}),
 		heap("warden", metric{unit: microseconds, judge: atMost, limit: 1.15}),
+		heap("isolated", metric{unit: microseconds, judge: atMost, limit: 1.15}),
 	}
 }
 
@@ -62,17 +64,28 @@ func compareHeaps(ctx context.Context, h *harness, spawner string) ([]value, err
 }
 
 // holdHeap is the helper: a host with a heap of that size.
-func holdHeap(mebibytes int, direct bool, out io.Writer) error {
+func holdHeap(mebibytes int, way string, out io.Writer) error {
 	ballast := make([]byte, mebibytes<<20)
 	for i := 0; i < len(ballast); i += os.Getpagesize() {
 		ballast[i] = 1
 	}
 	debug.SetGCPercent(-1)
-	s, err := newSpawns(sandbox.Options{Direct: direct}, true)
+	s, err := newSpawns(sandbox.Options{Direct: way == "direct"}, true)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if way == "isolated" {
+		dir, err := os.MkdirTemp("", "bench-heap-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if s, err = s.inside(context.Background(), dir, messages.AssuranceIsolated, messages.SandboxPolicy{}); err != nil {
+			return err
+		}
+		defer s.sandbox.Release()
+	}
 	err = serve(out, func(ctx context.Context, n int) (any, error) {
 		var took []float64
 		for range n {

@@ -113,7 +113,7 @@ func all() []benchCase {
 	cases = append(cases, echoCases()...)
 	cases = append(cases, loadedCases()...)
 	cases = append(cases, floodCases()...)
-	return append(cases, mcpCase(), mcpRestCase(), memoryCase(), shellsCase())
+	return append(cases, mcpCase(), mcpRestCase(), idleCase(), memoryCase(), shellsCase())
 }
 
 func choose(only *regexp.Regexp) []benchCase {

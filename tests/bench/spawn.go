@@ -109,6 +109,7 @@ func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "TERM
 // spawns starts the same program again and again.
 type spawns struct {
 	spawner ptyio.Spawner
+	argv    []string
 	tty     bool
 	sandbox ptyio.Enclosure // nil for none
 }
@@ -119,7 +120,7 @@ func newSpawns(options sandbox.Options, tty bool) (*spawns, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &spawns{spawner: spawner, tty: tty}
+	s := &spawns{spawner: spawner, argv: []string{program}, tty: tty}
 	if _, _, err := s.once(context.Background()); err != nil {
 		s.close()
 		return nil, wrap("ours", err)
@@ -154,7 +155,7 @@ func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error)
 			done <- time.Since(began)
 		}
 	}
-	_, err = s.spawner.Spawn(ctx, ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: s.tty, Sandbox: s.sandbox, Events: events})
+	_, err = s.spawner.Spawn(ctx, ptyio.Launch{Argv: s.argv, Env: environment(), Dir: "/", TTY: s.tty, Sandbox: s.sandbox, Events: events})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -169,7 +170,7 @@ func (s *spawns) once(ctx context.Context) (took, tree time.Duration, err error)
 		}
 	}
 	if status != messages.StatusExited(0) {
-		err = fmt.Errorf("%s ended with %s", program, status)
+		err = fmt.Errorf("%s ended with %s", s.argv[0], status)
 	}
 	return took, tree, err
 }

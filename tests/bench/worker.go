@@ -79,7 +79,7 @@ func work(args []string, out, progress io.Writer) int {
 	case "flood":
 		err = writeFlood(number, os.Stdout)
 	case "heap":
-		err = holdHeap(number, args[2] == "direct", out)
+		err = holdHeap(number, args[2], out)
 	case "first":
 		err = answerFirst(out)
 	case "rest":
