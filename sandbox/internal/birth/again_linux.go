@@ -37,7 +37,7 @@ type report struct {
 	errno uint64
 }
 
-// notBegun is the index before the first step, those that reset signals included.
+// notBegun is the index of all steps before the first one. These reset signals.
 const notBegun = -1 << 32
 
 // script heads the sealed memfd. After it come the positions of the addresses, the descriptors that an execution closes, and
@@ -85,7 +85,7 @@ func (n *Newborn) executeAgain(steps []Step) error {
 		errno, _ := err.(syscall.Errno)
 		return &Error{Step: takingOver, Index: -1, Errno: errno}
 	}
-	n.second, n.patient = a, time.Now() // this takes too long to hold up the scheduler
+	n.second, n.patient = a, time.Now() // a second execution takes too long to hold up the scheduler
 	return nil
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/refusetest"
 )
 
-// refused is a thread whose clones of our kind the kernel refuses, as emulators do; others work. Only what it bears is executed
-// again.
+// refused is a thread for which the kernel refuses clones of our kind, as emulators do, and no others. Only children of this
+// thread are made by a second execution.
 func refused(t *testing.T) *Nursery {
 	t.Helper()
 	was := mayExecuteAgain.Load()
@@ -155,7 +155,7 @@ func TestTenSecondExecutionsLeaveNothing(t *testing.T) {
 	}
 }
 
-// What a second execution is given stays close-on-exec, and all else does not come along.
+// The descriptors that a second execution is given stay close-on-exec, and no others come along.
 func TestASecondExecutionHandsNothingOn(t *testing.T) {
 	n := refused(t)
 	var used, other [2]int
@@ -203,7 +203,7 @@ func TestWithoutLeaveNothingIsExecutedAgain(t *testing.T) {
 	}
 }
 
-// Without a sealed script of ours nothing is taken over: neither is main run, nor anything else.
+// Without a sealed script of ours this program stops: it runs neither main nor anything else.
 func TestOnlyAScriptOfOursIsPerformed(t *testing.T) {
 	forged := func(seals int, words ...uint64) int {
 		var fd int

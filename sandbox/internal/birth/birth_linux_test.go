@@ -24,12 +24,12 @@ const patience = 20 * time.Second
 
 var environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
 
-// shell is the last step.
+// shell makes the last step.
 func shell(script string) Step {
 	return Execve("/bin/sh", []string{"sh", "-c", script}, environment)
 }
 
-// reap waits for the end of a process and says how it ended.
+// reap waits for the end of a process and returns how it ended.
 func reap(t *testing.T, pid, pidfd int) syscall.WaitStatus {
 	t.Helper()
 	var status syscall.WaitStatus
@@ -70,7 +70,7 @@ func output(t *testing.T, steps ...Step) string {
 	return strings.TrimSpace(string(text))
 }
 
-// descriptors lists those of this process.
+// descriptors lists the descriptors of this process.
 func descriptors(t *testing.T) []string {
 	t.Helper()
 	folder, err := os.Open("/proc/self/fd")
@@ -235,7 +235,7 @@ func TestNothingElseIsInherited(t *testing.T) {
 	if !closesRanges() {
 		t.Skip("no close_range here")
 	}
-	if got := output(t, listing); got != "0 1 2" { // 0 is how it lists them
+	if got := output(t, listing); got != "0 1 2" { // 0 is the directory that it lists
 		t.Errorf("descriptors %s", got)
 	}
 	closesRanges = func() bool { return false }

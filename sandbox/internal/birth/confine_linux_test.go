@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuse is a filter that lets every call but one through, which fails with EPERM. It does not look at the architecture: this
-// is a test.
+// refuse makes a filter that lets one call fail with EPERM and allows every other. It is for tests, so it does not look at
+// the architecture.
 func refuse(call uint32) []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
@@ -36,7 +36,7 @@ func status(t *testing.T, field string) string {
 	return strings.TrimSpace(line)
 }
 
-// onOneThread sees to it that what is looked at afterwards is the thread that gave birth.
+// onOneThread makes sure that the test looks at the thread that gave birth.
 func onOneThread(t *testing.T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)

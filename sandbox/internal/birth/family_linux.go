@@ -30,7 +30,7 @@ type Family struct {
 	Report int
 }
 
-// Record is what is written to Family.Report: the wait status of the command.
+// Record is the message in Family.Report: the wait status of the command.
 type Record struct {
 	PID    uint64 // in the namespace
 	Status uint64 // as wait4 gives it

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped makes the user visible that this process is.
+// mapped returns steps that make this process's user visible in a user namespace.
 func mapped() (steps []Step) {
 	uid, gid := os.Geteuid(), os.Getegid()
 	for _, file := range []struct{ name, text string }{
@@ -28,7 +28,7 @@ func mapped() (steps []Step) {
 	return steps
 }
 
-// family starts one that writes to a pipe, and reads what is written and what is reported.
+// family starts a family that writes to a pipe. It returns the ends for its output and its reports.
 func family(t *testing.T, f Family) (n *Newborn, output, reports *os.File, err error) {
 	t.Helper()
 	output, out, err := os.Pipe()

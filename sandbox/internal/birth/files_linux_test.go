@@ -12,13 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// table is a process's descriptors: what each is, and whether it is closed by an execution.
+// table is the descriptors of a process: the file of each, and whether an execution closes it.
 type table map[int]struct {
 	what  int
 	close bool
 }
 
-// follow does what the kernel would do.
+// follow does to the table what the kernel would do.
 func (all table) follow(t *rapid.T, steps []Step) {
 	for _, s := range steps {
 		arg := func(i int) int { return int(s.call.args[i].(number)) }
@@ -90,7 +90,7 @@ func TestDescriptorsChangePlaces(t *testing.T) {
 		defer read.Close()
 		defer write.Close()
 	}
-	// The highest of them is n, and fds has the three in a circle at the numbers of their neighbours.
+	// n is the highest of the three descriptors. fds puts each of them at the number of its neighbour, in a circle.
 	place := func(i int) int { return int(pipes[i%3].write.Fd()) }
 	fds := slices.Repeat([]int{-1}, place(2)+1)
 	script := ""

@@ -44,7 +44,7 @@ func receive(t *testing.T, from <-chan error) error {
 	}
 }
 
-// collect has the garbage collector stop everything, which it cannot as long as one place in the scheduler is held.
+// collect makes the garbage collector stop everything. It cannot do that while a thread keeps its place in the scheduler.
 func collect(t *testing.T) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -186,7 +186,7 @@ func TestBirthsBesideTheGarbageCollector(t *testing.T) {
 	for range threads {
 		all.Go(func() {
 			for range births / threads {
-				garbage := make([]byte, 64<<10) // where a slab that is freed too early would be overwritten
+				garbage := make([]byte, 64<<10) // it would overwrite a slab that is freed too early
 				pid, pidfd, err := Start([]Step{Setsid(), Chdir("/"), Execve("/bin/true", []string{"true", string(garbage[:0])}, environment)})
 				if err != nil {
 					t.Error(err)

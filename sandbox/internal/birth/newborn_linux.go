@@ -18,10 +18,10 @@ type Newborn struct {
 	steps  made
 	slab   *slab   // nil after syscall.ForkExec
 	second *second // of a second execution; Release clears it
-	// family is set where this is the first process of one; Release clears it.
+	// family is set if this is the first process of a family. Release clears it.
 	family *relatives
 	pin    runtime.Pinner
-	// Until then a wait keeps its place in the scheduler.
+	// Until this time a wait keeps its place in the scheduler.
 	patient time.Time
 }
 
@@ -48,8 +48,7 @@ func Start(steps []Step) (pid, pidfd int, err error) {
 	return n.PID, n.PIDFD, nil
 }
 
-// Begin starts a process on this thread, which is what its parent-death signal refers to. Wait and
-// Release must follow.
+// Begin starts a process on this thread. A parent-death signal refers to this thread. Wait and Release must follow.
 func Begin(steps []Step) (*Newborn, error) {
 	if len(steps) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nursery is a thread whose newborns inherit what it has: a newborn inherits a system call filter at no cost, while installing
-// one would take it as long as everything else together. The thread lives until the process ends. It must never be in a
-// Landlock domain: its newborns share its memory until they execute, and a process in the same domain could reach it.
+// Nursery is a thread whose state newborns inherit. A newborn inherits a system call filter at no cost; installing one would
+// take as long as everything else together. The thread lives until the process ends. It must never be in a Landlock domain:
+// its newborns share its memory until they execute, and a process in the same domain could reach it.
 type Nursery struct {
 	work   chan func()
 	secret [2]uint32
@@ -25,7 +25,7 @@ func NewNursery(prepare func(secret [2]uint32) error) (*Nursery, error) {
 	n := &Nursery{work: make(chan func()), secret: [2]uint32{binary.LittleEndian.Uint32(random[:]) | 1, binary.LittleEndian.Uint32(random[4:])}}
 	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the preparation cannot be undone, so an idle thread has to end
+		runtime.LockOSThread() // the preparation cannot be undone, so the thread must never be used for anything else
 		if err := prepare(n.secret); err != nil {
 			ready <- err
 			return

@@ -18,12 +18,12 @@ type call struct {
 	want   uint64 // for mustBe
 	// numbered says that the arguments, all numbers, are part of the call's title.
 	numbered bool
-	// result is where the result is kept; nil if nobody needs it.
+	// result is where the result is kept; nil if no step needs it.
 	result *Memory
 	index  int
 }
 
-// title is the name of a step and, where one alone says little, its arguments.
+// title returns the name of a step, with its arguments if the name alone says little.
 func (s Step) title() string {
 	title := s.Name
 	if s.call.numbered {
@@ -50,18 +50,18 @@ const (
 // want, the address for the result, and a bit for each argument that is the address of the value to pass.
 type header struct {
 	block uint64 // all signals
-	mask  uint64 // those that were blocked before
+	mask  uint64 // the signals that were blocked before
 	flags uint64 // for clone3 the address of its arguments
 	stack uint64 // for clone3 their size
 	at    uint64 // the address of the current step
 	errno uint64
 	pidfd uint64
 	alive uint64          // the kernel clears the first half when the newborn no longer needs the slab
-	wake  uint64          // a word that a failing step also clears and wakes waiters of; zero: the kernel does
+	wake  uint64          // a word that a failing step also clears, to wake waiters; zero if the kernel does that
 	none  uint64          // the results that nobody needs
 	birth uint64          // the call: clone or clone3
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
-	room  [stackSize]byte // the stack, which nobody uses: the loop makes system calls only
+	room  [stackSize]byte // the stack; nothing uses it, because the loop only makes system calls
 }
 
 const (
@@ -201,8 +201,8 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
 }
 
-// lay makes the slab of a birth, in which the newborn gives these signals their default actions. With clone3 the kernel does
-// that for handled signals.
+// lay makes the slab of a birth. In its steps the newborn gives these signals their default actions. With clone3 the kernel
+// does that for handled signals.
 func lay(m made, signals []uint64, clone3 bool) *slab {
 	words := make([]uint64, slabSize(m, signals)/wordSize)
 	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
@@ -271,7 +271,7 @@ func sizeOf(steps []Step, known map[*Memory]int) int {
 	return size
 }
 
-// lay lays out steps, and says where they begin.
+// lay lays out steps, and returns where they begin.
 func (s *slab) lay(steps []Step) (at uint64) {
 	first := s.free / wordSize
 	at, _ = s.take(len(steps) * stepSize)

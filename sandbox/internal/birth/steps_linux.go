@@ -65,8 +65,8 @@ func Try(s Step) Step {
 
 func limitName(resource int) string { return "limit " + strconv.Itoa(resource) }
 
-// DeathSignal has the process get a signal when the thread that begins it ends. It must come after Credentials, which reset it.
-// It fails if the parent is gone already.
+// DeathSignal makes the process get a signal when the thread that begins it ends. It must come after Credentials, which
+// resets it. It fails if the parent has already ended.
 func DeathSignal(signal syscall.Signal) []Step {
 	parent := System("parent-death signal: parent", unix.SYS_GETPPID)
 	parent.call.rule, parent.call.want = mustBe, uint64(syscall.Getpid())

@@ -13,7 +13,7 @@ func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) 
 	m := made{steps: append(slices.Clone(steps), exit), last: len(steps)}
 	s := lay(m, allSignals, false)
 	h := s.header()
-	h.flags = unix.CLONE_VM | unix.CLONE_FILES | uint64(namespaces) // no exit signal: nobody else is told
+	h.flags = unix.CLONE_VM | unix.CLONE_FILES | uint64(namespaces) // no exit signal: no other code must see its end
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
 	pid, errno := bear(h)

@@ -20,7 +20,7 @@ const mounts = `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=75
 
 const own = "8:pids:/x\n4:memory:/outer/inner\n2:cpu,cpuacct:/\n1:name=systemd:/\n0::/user/session\n"
 
-// groups are directories that look like groups.
+// groups makes directories that look like groups.
 func groups(t *testing.T, dirs ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -41,7 +41,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestWhereGroupsOfVersion1AreMade(t *testing.T) {
-	root := groups(t, "cpuacct", "memory/inner", "pids") // we are in a group of pids that is not there
+	root := groups(t, "cpuacct", "memory/inner", "pids") // this process is in a group of pids that does not exist
 	p := separate(fmt.Sprintf(mounts, root), own)
 	if p.unified || len(p.dirs) != 2 || p.dirs[cpuacct] != root+"/cpuacct" || p.dirs[memory] != root+"/memory/inner" {
 		t.Errorf("%+v", p)
@@ -70,7 +70,7 @@ func TestWhereGroupsOfVersion2AreMade(t *testing.T) {
 	}
 }
 
-// hereOrSkip is a directory in which groups can be made.
+// hereOrSkip returns a directory in which groups can be made.
 func hereOrSkip(t *testing.T) string {
 	t.Helper()
 	for _, dir := range found().all() {
@@ -88,7 +88,7 @@ func TestGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	}
 	names := map[string]bool{ // whether it stays
 		fmt.Sprintf("execbus-%s-%d-1-1", numbers(), dead.ProcessState.Pid()): false,
-		fmt.Sprintf("execbus-%s-%d-1-1", numbers(), os.Getpid()):             false, // an earlier process of our number
+		fmt.Sprintf("execbus-%s-%d-1-1", numbers(), os.Getpid()):             false, // an earlier process with our pid
 		mine() + "77":               true,
 		"execbus-4711-1-1-1":        true, // of another namespace
 		"execbus-something-of-else": true,

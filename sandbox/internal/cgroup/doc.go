@@ -1,12 +1,12 @@
-// Package cgroup bounds what a tree of processes may use, with the kernel's control groups.
+// Package cgroup bounds the resources of a tree of processes with the kernel's control groups.
 //
 //	group, err := cgroup.Make(cgroup.Limits{Processes: 64, Memory: 1 << 30})
 //	... each newborn writes "0" to the files of group.Join() ...
 //	reached, which := group.Reached()
 //	group.Remove()
 //
-// A group of version 2 is made where one is delegated: beside this process, or below it where controllers are already
-// handed down. Otherwise groups of version 1 are made below those that this process is in, one for each controller, where
+// If a group of version 2 is delegated to this process, a group is made beside the process's own, or below it if it already
+// hands controllers down. Otherwise groups of version 1 are made below those of this process, one for each controller, where
 // permitted. Existing groups are not changed, and this process is not moved.
 //
 // The name of a group says which host made it, so that the next host can remove the groups of a dead one.

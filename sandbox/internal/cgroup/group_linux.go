@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what a group may use; zero is no bound.
+// Limits bound a group; zero is no bound.
 type Limits struct {
 	Processes int // threads count as well
 	Memory    int64
@@ -95,14 +95,14 @@ func (g *Group) make() error {
 	}
 	most := strconv.FormatInt(g.limits.Memory, 10)
 	if g.unified {
-		_ = g.set(memory, "memory.swap.max", "0") // there may be none
+		_ = g.set(memory, "memory.swap.max", "0") // the group may have no such file
 		_ = g.set(memory, "memory.oom.group", "1")
 		return g.set(memory, "memory.max", most)
 	}
 	if err := g.set(memory, "memory.limit_in_bytes", most); err != nil {
 		return err
 	}
-	_ = g.set(memory, "memory.memsw.limit_in_bytes", most) // only where swap is counted
+	_ = g.set(memory, "memory.memsw.limit_in_bytes", most) // the file exists only if swap is counted
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (g *Group) Holds(l Limit) bool {
 	return there
 }
 
-// Join are the files to which a newborn writes "0" to become a member. The group keeps them.
+// Join returns the files to which a newborn writes "0" to become a member. The group keeps them open.
 func (g *Group) Join() []*os.File { return g.join }
 
 // Reached is the limit that the kernel has enforced, or whose count has been reached.
@@ -144,7 +144,7 @@ func (g *Group) outOfMemory() bool {
 	return g.count(memory, "memory.oom_control", "oom_kill") > 0
 }
 
-// used is the CPU time of all members, dead ones included.
+// used returns the CPU time of all members, including dead ones.
 func (g *Group) used() time.Duration {
 	if g.unified {
 		return time.Duration(g.count(cpuacct, "cpu.stat", "usage_usec")) * time.Microsecond
@@ -166,10 +166,10 @@ func (g *Group) count(controller, file, name string) int64 {
 	return 0
 }
 
-// removeWait is how long dead members may stay in a group; after that its directory stays for the next host to remove.
+// removeWait is how long dead members may stay in a group. After that the directory stays, and the next host removes it.
 const removeWait = 2 * time.Second
 
-// Remove kills the members that are left and removes the group. It may be called twice.
+// Remove kills the remaining members and removes the group. It may be called twice.
 func (g *Group) Remove() {
 	for _, file := range g.join {
 		_ = file.Close()

@@ -51,7 +51,7 @@ func (p place) all() []string {
 	return dirs
 }
 
-// mount is a line of mountinfo that is about control groups.
+// mount is a line of mountinfo for control groups.
 type mount struct {
 	root, point, kind string
 	options           []string
@@ -69,7 +69,7 @@ func mountsOf(mountinfo string) (all []mount) {
 	return all
 }
 
-// below is the path of a group inside of a mount.
+// below returns the path of a group inside a mount.
 func (m mount) below(group string) string {
 	relative, err := filepath.Rel(m.root, group)
 	if err != nil || relative == ".." || strings.HasPrefix(relative, "../") {
@@ -78,7 +78,7 @@ func (m mount) below(group string) string {
 	return filepath.Join(m.point, relative)
 }
 
-// groupsOf are the groups that this process is in, by controller; that of version 2 has no name.
+// groupsOf returns the groups of this process, by controller. The group of version 2 has no name.
 func groupsOf(own string) map[string]string {
 	groups := map[string]string{}
 	for line := range strings.Lines(own) {
@@ -92,8 +92,8 @@ func groupsOf(own string) map[string]string {
 	return groups
 }
 
-// unified finds a group of version 2 that hands its controllers down and in which we may make others: our own, or its
-// parent.
+// unified finds a group of version 2 that hands its controllers down, and in which this process may make others: its own
+// group, or the parent of that.
 func unified(mountinfo, own string) place {
 	p := place{unified: true, dirs: map[string]string{}}
 	group, in := groupsOf(own)[""]
@@ -134,7 +134,7 @@ func separate(mountinfo, own string) place {
 	return p
 }
 
-// mayMake reports whether we may make a group in a directory, and move processes out of it.
+// mayMake reports whether this process may make a group in a directory, and move processes out of it.
 func mayMake(dir string) bool {
 	return unix.Access(dir, unix.W_OK) == nil && unix.Access(dir+"/cgroup.procs", unix.W_OK) == nil
 }

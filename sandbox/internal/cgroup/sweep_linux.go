@@ -14,19 +14,19 @@ import (
 // prefix begins the names of all our groups. The pid namespace, the pid and the start of the host follow, and a number.
 const prefix = "execbus-"
 
-// mine is the beginning of the names of this process's groups.
+// mine returns the beginning of the names of this process's groups.
 func mine() string {
 	begun, _ := tree.Begun(os.Getpid())
 	return fmt.Sprintf("%s%s-%d-%d-", prefix, numbers(), os.Getpid(), begun)
 }
 
-// numbers names the pid namespace, without which a pid means nothing.
+// numbers names the pid namespace. A pid means nothing without it.
 func numbers() string {
 	link, _ := os.Readlink("/proc/self/ns/pid")
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// sweep removes the groups of hosts that are dead. A process that still lives in one has outlived its warden and is killed.
+// sweep removes the groups of dead hosts. A process that still lives in one has outlived its warden, and is killed.
 func sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

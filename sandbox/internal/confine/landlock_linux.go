@@ -10,7 +10,7 @@ import (
 // newestABI is the latest version of Landlock that is known here. Newer kernels support it, too.
 const newestABI = 10
 
-// signalErratum is set by kernels with a fix: before it, a signal between two threads of one process could be refused.
+// signalErratum is set by kernels with a fix: without it, a signal between two threads of one process can be refused.
 const signalErratum = 1 << (2 - 1)
 
 // Landlock describes the kernel's support for Landlock.
@@ -44,7 +44,7 @@ const (
 	allFiles = readAll | writeFile | changeDirectory
 )
 
-// handled is what a rule set of this ABI denies where no rule allows it.
+// handled returns what a rule set of this ABI denies where no rule allows it.
 func handled(abi int, network bool) (attr ruleset, size uintptr) {
 	attr.files = allFiles
 	for _, since := range []struct {
@@ -89,19 +89,19 @@ type Allowed struct {
 	Rights Rights
 }
 
-// Rights are a set of rights that a rule can give.
+// Rights are the rights that a rule can give.
 type Rights uint64
 
-// The sets. One that is for directories goes with a directory only.
+// Sets of rights. A set for directories is for directories only.
 const (
 	List          Rights = unix.LANDLOCK_ACCESS_FS_READ_DIR
 	ReadFile      Rights = readFile
 	ReadDirectory Rights = readAll
-	// UseDevice is to read, to write and to control a device.
+	// UseDevice allows reading, writing and controlling a device.
 	UseDevice      Rights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	WriteFile      Rights = readFile | writeFile
 	WriteDirectory Rights = allFiles
-	// Connect is to a unix socket.
+	// Connect allows connecting to a unix socket.
 	Connect Rights = unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 )
 
@@ -126,7 +126,7 @@ func Ruleset(abi int, network bool, rules []Allowed) (fd int, err error) {
 // Allow adds a rule with those of its rights that the rule set handles. It leaves out rights that the kernel does not know.
 func Allow(ruleset int, rule Allowed) error {
 	attr, _ := handled(Kernel().ABI, false)
-	var beneath struct { // which is packed, and so ends after 12 bytes
+	var beneath struct { // the kernel's struct is packed, so it ends after 12 bytes
 		rights uint64
 		parent int32
 		_      int32

@@ -11,12 +11,12 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// kernels are what a rule set may ask of each version, as the kernel's documentation has it.
+// kernels says what a rule set may contain for each version, according to the kernel's documentation.
 var kernels = []struct {
 	abi     int
 	files   uint64 // the number of rights to files
 	size    uintptr
-	offline uint64 // rights to the network that are taken when it is off
+	offline uint64 // rights to the network that a rule set takes away when it is off
 	scoped  uint64
 }{
 	{1, 1<<13 - 1, 8, 0, 0}, {2, 1<<14 - 1, 8, 0, 0}, {3, 1<<15 - 1, 8, 0, 0}, {4, 1<<15 - 1, 16, 3, 0}, {5, 1<<16 - 1, 16, 3, 0},

@@ -10,7 +10,7 @@ const (
 	Isolated
 )
 
-// Access is what may be done with a place and all below it.
+// Access is what a command may do with a place and everything below it.
 type Access int
 
 // The accesses. A more specific place overrides a less specific one.

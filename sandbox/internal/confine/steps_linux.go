@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// KindOf is the filter for a plan that is enforced as Confined.
+// KindOf returns the filter for a plan that is enforced as Confined.
 func KindOf(p *Plan) seccomp.Kind {
 	abi := Kernel().ABI
 	k := seccomp.Kind{Unix: abi >= resolveUnix, Root: os.Geteuid() == 0, Metadata: !p.Writes(), Truncate: abi < truncate, Shared: true}

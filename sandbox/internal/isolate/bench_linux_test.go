@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// BenchmarkStart is from the start to the end of /bin/true.
+// BenchmarkStart measures from the start to the end of /bin/true.
 func BenchmarkStart(b *testing.B) {
 	shared := network(b)
 	plan := &confine.Plan{Places: []confine.Place{place(b, b.TempDir(), confine.Write)}}

@@ -10,7 +10,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// deny covers a place that must not be read. If other places lie in it, the cover has names for these, which cannot be listed.
+// deny covers a place that must not be read. If other places are inside it, the cover has a name for each of them, and
+// cannot be listed.
 func (s *space) deny(place confine.Place) {
 	what := "denied " + place.Path
 	inside := s.inside(place)
@@ -42,7 +43,7 @@ func (s *space) deny(place confine.Place) {
 	s.attach(what, cover, s.open(what, place.Path).Word(0), "")
 }
 
-// inside returns the places that were taken from inside of another one, the less specific first.
+// inside returns the places that were taken from inside another one, the less specific ones first.
 func (s *space) inside(place confine.Place) (inside []confine.Place) {
 	for _, p := range s.plan.Places {
 		if s.taken[p.Path] != nil && p.Path != place.Path && within(p.Path, place.Path) {

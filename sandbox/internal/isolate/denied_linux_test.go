@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// What may be read or written inside of a denied directory can be; nothing else there can even be listed.
+// Exceptions inside a denied directory can be read or written. Nothing else in it can even be listed.
 func TestExceptionsInsideOfWhatMustNotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"key": "hidden", "open/key": "open", "open/shut/key": "shut", "deep/er/file": "deep", "deep/secret": "hidden", "work/old": "work"} {

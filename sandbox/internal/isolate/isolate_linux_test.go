@@ -21,7 +21,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// place is a path as a plan finds it.
+// place makes a path of a plan.
 func place(t testing.TB, path string, access confine.Access) confine.Place {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(path)
@@ -35,7 +35,7 @@ func place(t testing.TB, path string, access confine.Access) confine.Place {
 	return confine.Place{Path: path, Access: access, Device: stat.Dev, Inode: stat.Ino, Directory: stat.Mode&unix.S_IFMT == unix.S_IFDIR, File: -1}
 }
 
-// isolated is a command that runs.
+// isolated is a running command.
 type isolated struct {
 	*birth.Newborn
 	output, reports *os.File
@@ -76,7 +76,7 @@ func start(t testing.TB, plan *confine.Plan, network *Network, script string) (*
 	return &isolated{n, output, reports}, nil
 }
 
-// end waits until the command has ended, and ends what it has left.
+// end waits until the command has ended, and ends the processes that it left behind.
 func (i *isolated) end(t testing.TB) (output string, status syscall.WaitStatus) {
 	t.Helper()
 	var record birth.Record
@@ -96,7 +96,7 @@ func (i *isolated) end(t testing.TB) (output string, status syscall.WaitStatus) 
 	return strings.TrimSpace(string(text)), syscall.WaitStatus(record.Status)
 }
 
-// run runs a shell, and skips the test where there are no namespaces.
+// run runs a shell. It skips the test if there are no namespaces.
 func run(t testing.TB, plan *confine.Plan, script string) (output string, status syscall.WaitStatus) {
 	t.Helper()
 	i, err := start(t, plan, network(t), script)
@@ -106,7 +106,7 @@ func run(t testing.TB, plan *confine.Plan, script string) (output string, status
 	return i.end(t)
 }
 
-// network is one of this test's own.
+// network makes a network for this test.
 func network(t testing.TB) *Network {
 	t.Helper()
 	n, err := NewNetwork()
@@ -302,7 +302,7 @@ func TestTheEndOfTheFirstProcessIsTheEndOfAll(t *testing.T) {
 	}
 	i.Reap()
 	_ = unix.Close(i.PIDFD)
-	if rest, err := io.ReadAll(i.output); err != nil || len(bytes.TrimSpace(rest)) > 0 { // nobody holds it
+	if rest, err := io.ReadAll(i.output); err != nil || len(bytes.TrimSpace(rest)) > 0 { // no process holds it open
 		t.Errorf("%q, %v", rest, err)
 	}
 }

@@ -23,7 +23,7 @@ const (
 // open finds a path without following symbolic links.
 func (b *builder) open(what, path string) (fd *birth.Memory) { return b.openWith(what, path, 0) }
 
-// openItself does the same, but if the path itself is a link it finds that.
+// openItself does the same, but if the path itself is a link it opens the link.
 func (b *builder) openItself(what, path string) (fd *birth.Memory) {
 	return b.openWith(what, path, unix.O_NOFOLLOW)
 }
@@ -43,7 +43,7 @@ func (b *builder) clone(what string, from birth.Operand, path string) (tree *bir
 	return tree
 }
 
-// attach mounts a tree on a path below a descriptor; an empty path is the descriptor itself.
+// attach mounts a tree on a path below a descriptor; an empty path means the descriptor itself.
 func (b *builder) attach(what string, tree *birth.Memory, at birth.Operand, path string) {
 	b.add(attached(what, tree, at, path))
 }
@@ -77,12 +77,12 @@ func (b *builder) fresh(kind string, attributes int, options ...string) (tree *b
 	return tree
 }
 
-// directory makes one in a tree.
+// directory makes a directory in a tree.
 func (b *builder) directory(tree *birth.Memory, name string, mode int) {
 	b.add(birth.Call("mkdir "+name, unix.SYS_MKDIRAT, tree.Word(0), birth.Text(name), birth.Number(mode)))
 }
 
-// file makes an empty one in a tree.
+// file makes an empty file in a tree.
 func (b *builder) file(tree *birth.Memory, name string, mode int) {
 	b.add(birth.Call("make "+name, unix.SYS_MKNODAT, tree.Word(0), birth.Text(name), birth.Number(unix.S_IFREG|mode), birth.Number(0)))
 }
@@ -91,7 +91,7 @@ func (b *builder) link(tree *birth.Memory, name, to string) {
 	b.add(birth.Call("link "+name, unix.SYS_SYMLINKAT, birth.Text(to), tree.Word(0), birth.Text(name)))
 }
 
-// check fails with EAGAIN if a tree is not the one that the plan has found.
+// check makes the birth fail with EAGAIN if a tree is not the one that the plan found.
 func (b *builder) check(what string, tree *birth.Memory, place confine.Place) {
 	var zero unix.Statx_t
 	stat := birth.NewMemory(make([]uint64, unsafe.Sizeof(zero)/8)...)

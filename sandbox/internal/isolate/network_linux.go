@@ -31,7 +31,8 @@ func NewNetwork() (*Network, error) {
 	return &Network{int(words[0]), int(words[1])}, nil
 }
 
-// join returns the steps that enter it. The user namespace comes first, because it gives the right to enter the other.
+// join returns the steps that enter the network. The user namespace comes first, because it gives the right to enter the
+// other.
 func (n *Network) join() []birth.Step {
 	return []birth.Step{
 		birth.System("enter the network's user namespace", unix.SYS_SETNS, uintptr(n.user), unix.CLONE_NEWUSER),

@@ -12,11 +12,11 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
-// Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created there.
-// Each of our processes holds a shared lock on the directories of its placeholders; the kernel releases it if the process dies. The
-// process that releases the last lock removes the placeholders. If one is left behind after all, the next process that needs it
-// takes it over. What is not as we make it is somebody else's, and stays. Its methods must not be called at the same time, and
-// may block for as long as the file systems do.
+// Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created
+// there. Each of our processes holds a shared lock on the directories of its placeholders; the kernel releases it if the
+// process dies. The process that releases the last lock removes the placeholders. If one is left behind after all, the next
+// process that needs it takes it over. A file that does not look like one of our placeholders stays. The methods must not be
+// called at the same time, and may block for as long as the file systems do.
 type Placeholders struct {
 	paths map[string]identity
 	locks map[string]*os.File // by directory
@@ -74,7 +74,7 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	switch {
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
 		now, err = seen(place, &stat)
-	case place.Access == confine.Read && !isTop(plan, place): // a nested repository; one that is made later is not protected
+	case place.Access == confine.Read && !isTop(plan, place): // a nested repository that has gone; one that is made later is not protected
 		return place, false, nil
 	case Writable(plan, filepath.Dir(place.Path)):
 		now, err = p.hold(place)
@@ -100,7 +100,8 @@ func seen(place confine.Place, stat *unix.Stat_t) (confine.Place, error) {
 	return place, nil
 }
 
-// hold makes sure that something exists at a place, and says what. If no command can create anything there, nothing need exist.
+// hold makes sure that something exists at a place, and returns the place as it then is. If no command can create anything
+// there, nothing need exist.
 func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	dir := filepath.Dir(place.Path)
 	var stat unix.Stat_t
@@ -131,7 +132,8 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 	return seen(place, &stat)
 }
 
-// kindOf says what stands for a place. Covers of what must not be read are not put on links.
+// kindOf returns the kind of placeholder for a place. A link cannot be covered, so a place that must not be read gets
+// another kind.
 func kindOf(place confine.Place) placeholder.Kind {
 	if place.Access == confine.Read && filepath.Base(place.Path) == ".git" {
 		return placeholder.Link
@@ -142,8 +144,8 @@ func kindOf(place confine.Place) placeholder.Kind {
 // OpCreate is the Op of an *os.PathError that says that a name cannot be created while other commands run.
 const OpCreate = "create"
 
-// free removes a placeholder where a command may create the name. If other commands rely on it, it fails with EBUSY: whatever is
-// created there would not be protected from those.
+// free removes a placeholder where a command may create the name. If other commands rely on the placeholder, it fails with
+// EBUSY: they would have access to the file that this command creates.
 func free(path string) error {
 	if !placeholder.Is(path) {
 		return nil
@@ -159,8 +161,8 @@ func free(path string) error {
 	return os.Remove(path)
 }
 
-// closed reports whether this user can neither create anything in a directory nor get the right to: it is another user's, or on
-// a read-only file system. A command has no more rights than we have.
+// closed reports whether this user can neither create anything in a directory nor get the right to: another user owns it, or
+// it is on a read-only file system. A command has no more rights than this process.
 func closed(dir string) bool {
 	var stat unix.Stat_t
 	switch unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS) {
@@ -172,7 +174,8 @@ func closed(dir string) bool {
 	return false
 }
 
-// Bounds of the wait for an exclusive lock. One of our processes holds it only briefly, to release; a stranger may hold it for ever.
+// Bounds of the wait for an exclusive lock. Our own processes hold one only briefly, to release a lock; a stranger may hold
+// it forever.
 const (
 	lockTries = 100
 	lockPause = 10 * time.Millisecond
@@ -196,7 +199,7 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Release gives up the locks, and removes the placeholders in directories that no other process has locked.
+// Release releases the locks, and removes the placeholders in directories that no other process has locked.
 func (p *Placeholders) Release() {
 	for dir, lock := range p.locks {
 		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// missing is a plan with a writable directory that has no .git.
+// missing makes a plan with a writable directory that has no .git.
 func missing(t *testing.T) (plan *confine.Plan, git string) {
 	t.Helper()
 	root := place(t, t.TempDir(), confine.Write)
@@ -65,13 +65,13 @@ func TestTheLastOneRemovesAPlaceholder(t *testing.T) {
 
 func TestALeftPlaceholderIsTakenOver(t *testing.T) {
 	plan, git := missing(t)
-	for _, lock := range hold(t, plan).locks { // as the kernel does for who dies
+	for _, lock := range hold(t, plan).locks { // the kernel does this for a process that dies
 		_ = lock.Close()
 	}
 	if !there(git) {
 		t.Fatal("there is none")
 	}
-	plan.Places[1] = confine.Place{Path: git, Access: confine.Read, File: -1} // as the next one finds it
+	plan.Places[1] = confine.Place{Path: git, Access: confine.Read, File: -1} // the next command finds it like this
 	next := hold(t, plan)
 	output, _ := run(t, plan, "cd "+filepath.Dir(git)+" && rm -f .git || echo safe")
 	if output[len(output)-4:] != "safe" {
@@ -141,7 +141,7 @@ func TestNothingStandsWhereNobodyCanCreateAnything(t *testing.T) {
 	}
 }
 
-// Its owner can open a directory again.
+// The owner of a directory can make it writable again, so a placeholder is needed even if it is not writable now.
 func TestADirectoryThatIsOnlyShutForNowNeedsAPlaceholder(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can create files in every directory")

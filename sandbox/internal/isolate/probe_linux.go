@@ -13,8 +13,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// Probe isolates a command that does nothing, with a network of its own, once, and says which step failed: a *birth.Error. A kernel
-// may refuse any of them, and some systems let the first ones pass.
+// Probe isolates a command that does nothing, with a network of its own, once. Its error is a *birth.Error with the step
+// that failed. A kernel may refuse any step, and on some systems only the later ones fail.
 var Probe = sync.OnceValue(func() error { return probe(true, Launch{}) })
 
 // ProbeShared does the same for a command on the host's network.

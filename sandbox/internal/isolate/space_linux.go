@@ -29,7 +29,7 @@ type space struct {
 	blank    *birth.Memory            // a file system with the sources of covers
 	dev, shm *birth.Memory
 	proc     *birth.Memory
-	ownProc  bool // and nothing else
+	ownProc  bool // only that
 	tasks    int  // zero is no bound
 	fastened map[string]bool
 }
@@ -167,8 +167,8 @@ func (s *space) places() {
 			s.fasten(filepath.Dir(place.Path))
 		}
 		switch {
-		case place.Path == "/": // the root was not made read-only
-		case place.Missing(): // Hold has seen to it that it can be created, or that something protects it
+		case place.Path == "/": // here the root was not made read-only
+		case place.Missing(): // Hold has made sure that it may be created, or that something protects it
 		case s.taken[place.Path] != nil:
 			what := "mount " + place.Path
 			s.attach(what, s.taken[place.Path], s.open(what, place.Path).Word(0), "")
@@ -210,7 +210,7 @@ func (s *space) fasten(dir string) {
 // Writable reports whether a path can be written under a plan.
 func Writable(plan *confine.Plan, path string) bool { return access(plan, path) == confine.Write }
 
-// access returns what may be done with a path: what its most specific place says.
+// access returns what a command may do with a path, according to the most specific place.
 func access(plan *confine.Plan, path string) confine.Access {
 	access, best := confine.Read, -1
 	for _, place := range plan.Places {

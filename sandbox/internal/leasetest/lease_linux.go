@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leased makes a copy of a program that nobody can open until giveBack is called or the test ends. It skips the test if the file
-// system has no leases.
+// Leased makes a copy of a program that no process can open until giveBack is called or the test ends. It skips the test if
+// the file system has no leases.
 func Leased(t testing.TB, program string) (path string, giveBack func()) {
 	t.Helper()
 	bytes, err := os.ReadFile(program)

@@ -30,7 +30,7 @@ type Found struct {
 	given []given
 }
 
-// given is a path as it was given, and what it led to: nothing for a denied path that does not exist.
+// given is a path as it was given, and the file that it led to: none for a denied path that does not exist.
 type given struct {
 	path, real string
 	led        identity
@@ -90,10 +90,10 @@ func (f *Found) Close() {
 	}
 }
 
-// finder collects what is found.
+// finder collects the places.
 type finder struct {
 	found  Found
-	names  []string // that are protected
+	names  []string // names that are protected
 	bounds Bounds
 }
 
@@ -267,7 +267,7 @@ func refused(path, detail string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "confine", Subject: path, Detail: detail}
 }
 
-// reason is the innermost cause.
+// reason returns the innermost cause.
 func reason(err error) string {
 	if typed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = typed.Err

@@ -13,7 +13,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// tree makes directories (with a slash at the end), files with a text behind "=", and symbolic links behind "->".
+// tree makes directories (with a slash at the end), files (with a text after "="), and symbolic links (with a target after
+// "->").
 func tree(t *testing.T, entries ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -40,7 +41,7 @@ func tree(t *testing.T, entries ...string) string {
 	return dir
 }
 
-// workspace is workspace-write in a directory and nowhere else.
+// workspace makes a policy that allows writing in one directory only.
 func workspace(dir string) ptyio.Confinement {
 	return ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true}}
 }
@@ -55,7 +56,7 @@ func find(t *testing.T, c ptyio.Confinement) *Found {
 	return found
 }
 
-// accesses are what a plan says, by the path below dir.
+// accesses returns the accesses of a plan, by the path below dir.
 func accesses(f *Found, dir string) map[string]string {
 	all := map[string]string{}
 	for _, p := range f.Plan.Places {
@@ -132,7 +133,7 @@ func TestRootsThatCannotBeFoundAreRefused(t *testing.T) {
 		}
 	}
 	c := workspace(dir)
-	c.TempDir = dir + "/missing" // the host's own need not exist
+	c.TempDir = dir + "/missing" // the host's directory for temporary files need not exist
 	find(t, c)
 }
 

@@ -17,7 +17,7 @@ type Bounds struct {
 	Time    time.Duration // for all directories together
 }
 
-// DefaultBounds are so small that nobody notices the search.
+// DefaultBounds are so small that a person does not notice the search.
 var DefaultBounds = Bounds{Depth: 4, Entries: 20_000, Time: 250 * time.Millisecond}
 
 // maxNested bounds the repositories that are protected.
@@ -50,7 +50,7 @@ func (f *finder) nested(roots []confine.Place) {
 		for len(queue) > 0 && !s.stopped {
 			next := queue[0]
 			queue = queue[1:]
-			if next.depth > 0 && seen[next.dir] { // a root of its own
+			if next.depth > 0 && seen[next.dir] { // it is a root itself
 				continue
 			}
 			seen[next.dir] = true
@@ -110,7 +110,7 @@ func (s *search) protects(name string) bool {
 func (s *search) repository(path string, entry os.DirEntry) {
 	info, err := entry.Info()
 	switch {
-	case err != nil || placeholder.Is(path): // of a session whose directory this is
+	case err != nil || placeholder.Is(path): // it belongs to a session in this directory
 	case info.Mode()&os.ModeSymlink != 0:
 		s.gap(path, "it is a symbolic link, which cannot be protected")
 	default:

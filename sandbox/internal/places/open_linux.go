@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is what a path led to.
+// identity identifies the file that a path led to.
 type identity struct{ device, inode uint64 }
 
 func identify(info os.FileInfo) identity {
@@ -18,7 +18,7 @@ func identify(info os.FileInfo) identity {
 	return identity{}
 }
 
-// opened is what a path leads to.
+// opened is the file that a path leads to.
 type opened struct {
 	path string // absolute, without symbolic links
 	identity

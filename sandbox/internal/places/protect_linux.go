@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
-// maxGitFile bounds how much is read of a .git file.
+// maxGitFile bounds how much of a .git file is read.
 const maxGitFile = 4 << 10
 
 // protect adds the protected names at the top of a directory, whether they exist or not.
@@ -54,7 +54,8 @@ func (f *finder) keep(path string, info fs.FileInfo) {
 		Directory: info.IsDir(), File: -1})
 }
 
-// linked protects the repository that a .git file names, and the repository that this work tree belongs to, if they are writable.
+// linked protects the repository that a .git file names, and the repository to which this work tree belongs, if they are
+// writable.
 func (f *finder) linked(file string) {
 	dir := f.follow(file, "gitdir:")
 	if dir == "" {
@@ -98,7 +99,7 @@ func (f *finder) keepWritable(dir string) {
 	}
 }
 
-// access is what the most specific place found so far says about a path.
+// access returns what the most specific place found so far says about a path.
 func (f *finder) access(path string) confine.Access { return access(f.found.Plan.Places, path) }
 
 func access(places []confine.Place, path string) confine.Access {

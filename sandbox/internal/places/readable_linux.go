@@ -15,22 +15,22 @@ import (
 type Readable struct {
 	Rules []confine.Allowed
 
-	entries int // so many of the rules are for entries at the top, behind the one for the list of them; the others are for devices
+	entries int // the number of rules for entries at the top; they come after the rule for the list of entries, and the rest are for devices
 	key     unix.Stat_t
 	users   int
 }
 
-// devices are those that commands may use, and how.
+// devices are the devices that commands may use, with the rights to them.
 var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confine.UseDevice, "full": confine.UseDevice, "tty": confine.UseDevice,
 	"random": confine.ReadFile, "urandom": confine.ReadFile}
 
-// mu guards the newest Readable, which all enclosures share, and the counts of users, which come and go in any goroutine.
+// mu guards the newest Readable, which all enclosures share, and its count of users, which change in any goroutine.
 var (
 	mu     sync.Mutex
 	newest *Readable
 )
 
-// Everything opens all that commands can use, or shares what is already open. Release must follow.
+// Everything opens everything that all commands can use, or shares what is already open. Release must follow.
 func Everything() (*Readable, error) {
 	var now unix.Stat_t
 	if err := unix.Stat("/", &now); err != nil {
@@ -77,7 +77,7 @@ func (r *Readable) open() error {
 	}
 	for _, entry := range entries {
 		if entry.Name() != "dev" && entry.Type()&os.ModeSymlink == 0 {
-			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // a command cannot read what we cannot open
+			_ = r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory) // a command cannot read a file that this process cannot open
 		}
 	}
 	r.entries = len(r.Rules) - 1
@@ -87,8 +87,8 @@ func (r *Readable) open() error {
 	return nil
 }
 
-// Writable are rules that stand for one that makes the root of the file system writable, which would open all devices: each entry
-// at the top can be written, and the devices cannot.
+// Writable returns rules for a policy that makes the root of the file system writable. A single rule for the root would open
+// all devices. With these rules each entry at the top can be written, and the devices cannot.
 func (r *Readable) Writable() (rules []confine.Allowed) {
 	for _, rule := range r.Rules[1 : 1+r.entries] {
 		rights := confine.WriteFile

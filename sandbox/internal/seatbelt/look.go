@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// protected are names that stay as they are at the top of each root, whether they exist or not.
+// protected are names that a command cannot change at the top of each root, whether they exist or not.
 var protected = []string{".git", ".agents", ".codex"}
 
 // Looked holds the places that the paths of a confinement lead to. It does not change.
@@ -137,7 +137,7 @@ func pointed(path string) []string {
 	return []string{resolved(dir)}
 }
 
-// Check returns an error if a root is no longer what it was.
+// Check returns an error if a path now leads to another root.
 func (l *Looked) Check() error {
 	for _, s := range l.seen {
 		info, err := os.Lstat(s.path)

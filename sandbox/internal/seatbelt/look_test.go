@@ -47,7 +47,7 @@ func TestWherePathsLead(t *testing.T) {
 	if want := []string{dir + "/real", dir + "/real/sub", dir + "/temp", dir + "/real/.git"}; !slices.Equal(paths, want) {
 		t.Errorf("roots: %v", paths)
 	}
-	// What is protected of a root below another one is protected in both.
+	// A protected path of a root that is below another root is protected in both.
 	for _, path := range []string{"/real/.git", "/real/.idea", "/real/sub/.git", "/real/sub/.codex", "/real/wt"} {
 		if !slices.Contains(l.Write[0].Protected, dir+path) {
 			t.Errorf("%s is not protected: %v", path, l.Write[0].Protected)

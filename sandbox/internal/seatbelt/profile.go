@@ -77,7 +77,7 @@ func (w *writer) below(name, path string) string {
 	return fmt.Sprintf("(literal %s) (subpath %s)", parameter, parameter)
 }
 
-// roots lets files be written below them.
+// roots allows writing to files below the roots.
 func (w *writer) roots(roots []Root) {
 	for i, root := range roots {
 		name := fmt.Sprintf("ROOT_%d", i)
@@ -89,7 +89,7 @@ func (w *writer) roots(roots []Root) {
 	}
 }
 
-// sockets lets unix sockets be reached below the roots and where the rules name them.
+// sockets allows unix sockets below the roots and those that the rules name.
 func (w *writer) sockets(rules Rules) {
 	for i := range rules.Write {
 		below := fmt.Sprintf("(subpath (param \"ROOT_%d\"))", i)

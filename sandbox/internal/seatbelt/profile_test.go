@@ -69,7 +69,7 @@ func TestNothingIsAllowedThatIsNotAskedFor(t *testing.T) {
 	}
 }
 
-// A directory can have any name. What it is called must not become part of the text.
+// A directory can have any name. Its name must not become part of the text.
 func TestNamesAreNotText(t *testing.T) {
 	evil := `/src")) (allow default) ; "` + "\n"
 	p := Write(Rules{Write: []Root{{Path: evil, Protected: []string{evil + "/.git"}}}, Unreadable: []string{evil}, Sockets: []string{evil}})
@@ -84,7 +84,7 @@ func TestNamesAreNotText(t *testing.T) {
 	}
 }
 
-// What is denied comes after what is allowed: the last rule counts.
+// Denials come after permissions: the last matching rule counts.
 func TestDenialsComeLast(t *testing.T) {
 	p := Write(Rules{Write: workspace.Write, Unreadable: workspace.Unreadable, Network: true})
 	if allowed, denied := strings.LastIndex(p.Text, "(allow"), strings.Index(p.Text, "(deny file-read*"); denied < allowed {

@@ -21,8 +21,8 @@ const farthest = 255
 
 type code = []unix.SockFilter
 
-// Filter compiles the rules of a kind. It takes some ten microseconds: keep what it returns. On other architectures than amd64
-// and arm64 there is no filter, and it returns nil.
+// Filter compiles the rules of a kind. It takes some ten microseconds, so keep the result. For architectures other than
+// amd64 and arm64 there is no filter, and it returns nil.
 func Filter(k Kind) []unix.SockFilter { return compile(Rules(k)) }
 
 func compile(rules []Rule) code {
@@ -34,7 +34,7 @@ func compile(rules []Rule) code {
 	}, search(spans(rules)))
 }
 
-// span is a stretch of numbers that are treated alike, up to the next one.
+// span is a range of system call numbers with the same rules. It ends where the next one begins.
 type span struct {
 	first uint32
 	leaf  code
@@ -56,7 +56,7 @@ func spans(rules []Rule) []span {
 	return follow(all, span{firstMissing, code{failure(unix.ENOSYS)}})
 }
 
-// follow adds a span, which may replace the last one or be more of it.
+// follow adds a span. It may replace the last one, or extend it.
 func follow(all []span, next span) []span {
 	if all[len(all)-1].first == next.first {
 		all = all[:len(all)-1]
@@ -67,7 +67,7 @@ func follow(all []span, next span) []span {
 	return append(all, next)
 }
 
-// search is the tree over the spans, with the number in the accumulator.
+// search compiles the tree over the spans. The number is in the accumulator.
 func search(all []span) code {
 	if len(all) == 1 {
 		return all[0].leaf
@@ -82,7 +82,7 @@ func search(all []span) code {
 	return slices.Concat(code{jump(unix.BPF_JGE, all[middle].first, 0, 1), far}, low, high)
 }
 
-// leaf is the code of one call. A rule without conditions ends it.
+// leaf compiles the rules of one call. A rule without conditions ends them.
 func leaf(rules []Rule) (body code) {
 	for _, rule := range rules {
 		body = append(body, test(rule)...)
@@ -93,7 +93,7 @@ func leaf(rules []Rule) (body code) {
 	return append(body, allowed()...)
 }
 
-// test returns the errno if all conditions hold, and otherwise goes on after itself.
+// test compiles one rule: it returns the errno if all conditions hold, and otherwise goes on after itself.
 func test(rule Rule) (body code) {
 	var misses []int // the jumps that leave the rule
 	for _, c := range rule.When {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is what a filter is asked about.
+// call is the input of a filter.
 type call struct {
 	architecture, number uint32
 	args                 [6]uint64
@@ -24,7 +24,7 @@ func native(number uint32, args ...uint64) call {
 	return c
 }
 
-// machine interprets a compiled filter. It reads words with the high byte first, so they are given to it that way.
+// machine interprets a compiled filter. A filter's words have the high byte first here, and so does its input.
 func machine(t testing.TB, filter []unix.SockFilter) func(call) uint32 {
 	t.Helper()
 	program := make([]bpf.Instruction, len(filter))
@@ -54,7 +54,7 @@ func machine(t testing.TB, filter []unix.SockFilter) func(call) uint32 {
 	}
 }
 
-// meant is what the rules say, read without a compiler.
+// meant returns what the rules say, without a compiler.
 func meant(rules []Rule, c call) uint32 {
 	if c.architecture != architecture {
 		return unix.SECCOMP_RET_KILL_PROCESS
@@ -82,7 +82,7 @@ func (when Condition) holds(c call) bool {
 	return (uint32(arg)&mask == when.Want) != when.Not
 }
 
-// fit sets the argument so that the condition holds, or that it does not.
+// fit sets the argument so that the condition holds, or does not hold.
 func (when Condition) fit(c *call, holds bool) {
 	arg := &c.args[when.Arg]
 	switch {
@@ -106,10 +106,10 @@ func (when Condition) bits() uint32 {
 	return when.Mask
 }
 
-// matching is a call that a rule is about: all its conditions hold, but for one if that is in the list.
+// matching makes a call for which all conditions of a rule hold, except the one with number but.
 func matching(rule Rule, but int) call {
 	c := native(rule.Call)
-	for range 8 { // several conditions may be about one argument
+	for range 8 { // several conditions may concern the same argument
 		for i, when := range rule.When {
 			when.fit(&c, i != but)
 		}
@@ -117,7 +117,7 @@ func matching(rule Rule, but int) call {
 	return c
 }
 
-// kinds is every kind there is.
+// kinds returns all kinds.
 func kinds() (all []Kind) {
 	for bits := range 3 << 5 {
 		all = append(all, Kind{Network: Network(bits >> 5), Unix: bits&1 != 0, Root: bits&2 != 0, Metadata: bits&4 != 0, Truncate: bits&8 != 0,
@@ -188,7 +188,7 @@ func TestAFilterIsSmall(t *testing.T) {
 	}
 }
 
-// depth is how many instructions one call can run through. Jumps go forward only.
+// depth returns how many instructions one call can run through. Jumps only go forward.
 func depth(filter []unix.SockFilter) int {
 	most := make([]int, len(filter)+1)
 	for i := len(filter) - 1; i >= 0; i-- {

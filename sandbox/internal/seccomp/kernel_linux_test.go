@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// callAll makes a call for each rule of the kind, and says what came of it. None of them gets past the filter.
+// callAll makes a call for each rule of the kind, and prints the results. The filter stops all of them.
 func callAll(kind Kind) {
 	rules := Rules(kind)
 	for _, rule := range rules {
@@ -59,7 +59,7 @@ func callAll(kind Kind) {
 	fmt.Printf("done, %d rules, pair: %v\n", len(rules), err)
 }
 
-// callX86 makes getpid by the door for 32-bit programs.
+// callX86 makes getpid as a 32-bit program does.
 func callX86() {
 	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestACallOfAnotherArchitectureKills(t *testing.T) {
 	}
 }
 
-// linear is the same list as one comparison after the other, for the benchmark.
+// linear compiles the same list as one comparison after the other, for the benchmark.
 func linear(rules []Rule) (filter []unix.SockFilter) {
 	filter = slices.Clone(compile(nil)[:4])
 	for _, s := range spans(rules) {
@@ -135,7 +135,7 @@ func linear(rules []Rule) (filter []unix.SockFilter) {
 	return append(filter, allowed()...)
 }
 
-// BenchmarkFilter is what a filter costs at a start, and how many instructions a call meets at most.
+// BenchmarkFilter measures what a filter costs at a start, and how many instructions a call runs through at most.
 func BenchmarkFilter(b *testing.B) {
 	rules := Rules(Kind{Root: true})
 	for _, variant := range []struct {

@@ -16,18 +16,18 @@ const (
 // Kind chooses a filter. Equal kinds have equal filters.
 type Kind struct {
 	Network Network
-	// Unix allows unix sockets. Without it there are connected stream pairs only: a datagram socket sends to any name.
+	// Unix allows unix sockets. Without it only connected stream pairs are allowed: a datagram socket can send to any name.
 	Unix bool
-	// Root refuses set-user-id and set-group-id files: those of uid 0 would give its rights to everybody.
+	// Root refuses to make set-user-id and set-group-id files: those of uid 0 would give everyone its rights.
 	Root bool
 	// Metadata refuses changes of the mode, owner, times and attributes of files, for which Landlock has no rights.
 	Metadata bool
 	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.
 	Truncate bool
-	// Shared refuses what reaches over to others where the command shares the host's namespaces: System V IPC, POSIX message
-	// queues, and the flags of files, for which Landlock has no right.
+	// Shared refuses access to what other processes use, for a command that shares the host's namespaces: System V IPC, POSIX
+	// message queues, and the flags of files, for which Landlock has no right.
 	Shared bool
-	// Secret, if it is not zero, is shown by one of our own newborns when it sets the limits that mark its tree: as the
-	// fifth and sixth argument of prlimit64, which takes four. No other process may set them.
+	// Secret, if it is not zero, is a password of our own newborns. A newborn passes it as the fifth and sixth argument of
+	// prlimit64, which takes four, when it sets the limits that mark its tree. No other process may set them.
 	Secret [2]uint32
 }

@@ -16,7 +16,7 @@ type Rule struct {
 	Errno unix.Errno
 }
 
-// Condition is about one argument. The filter looks only at the lower 32 bits where the kernel does.
+// Condition is about one argument. Like the kernel, the filter looks only at the lower 32 bits of most arguments.
 type Condition struct {
 	Arg  int
 	Mask uint32 // of the lower half; zero for all of it
@@ -35,7 +35,7 @@ func maskedNot(arg int, mask, want uint32) Condition {
 func anyOf(arg int, bits uint32) Condition { return maskedNot(arg, bits, 0) }
 func pointer(arg int) Condition            { return Condition{Arg: arg, Pointer: true} }
 
-// Rules is the list of calls that a kind denies. Of the rules of one call the first that holds decides.
+// Rules returns the calls that a kind denies. Of several rules for one call the first that holds decides.
 func Rules(k Kind) []Rule {
 	rules := slices.Concat(always, alwaysHere, marks(k), sockets(k))
 	if k.Root {
@@ -84,7 +84,7 @@ var always = []Rule{
 	deny("setpriority of a group or user", unix.SYS_SETPRIORITY, isNot(0, unix.PRIO_PROCESS)),
 	deny("ioprio_set of another", unix.SYS_IOPRIO_SET, isNot(1, 0)),
 	deny("ioprio_set of a group or user", unix.SYS_IOPRIO_SET, isNot(0, 1)), // IOPRIO_WHO_PROCESS
-	// Doors beside the filter, and large surfaces of the kernel.
+	// Ways around the filter, and large parts of the kernel.
 	deny("io_uring_setup", unix.SYS_IO_URING_SETUP),
 	deny("io_uring_enter", unix.SYS_IO_URING_ENTER),
 	deny("io_uring_register", unix.SYS_IO_URING_REGISTER),
@@ -99,7 +99,7 @@ var always = []Rule{
 	deny("add_key", unix.SYS_ADD_KEY),
 	deny("request_key", unix.SYS_REQUEST_KEY),
 	deny("keyctl", unix.SYS_KEYCTL),
-	// Mounts, and files past them.
+	// Mounts, and ways to open files without going through them.
 	deny("mount", unix.SYS_MOUNT),
 	deny("umount2", unix.SYS_UMOUNT2),
 	deny("move_mount", unix.SYS_MOVE_MOUNT),
@@ -142,7 +142,7 @@ var always = []Rule{
 	deny("ioctl TIOCLINUX", unix.SYS_IOCTL, is(1, unix.TIOCLINUX)),
 }
 
-// marks protects the limits that mark trees against changes by any process that does not show the secret.
+// marks protects the limits that mark trees. Only a process that shows the secret may change them.
 func marks(k Kind) (rules []Rule) {
 	for _, limit := range []struct {
 		name   string
@@ -160,7 +160,7 @@ func marks(k Kind) (rules []Rule) {
 	return rules
 }
 
-// sockets are the rules that depend on the network.
+// sockets returns the rules that depend on the network.
 func sockets(k Kind) []Rule {
 	var families []uint32
 	if k.Network != Off {
@@ -188,7 +188,7 @@ func sockets(k Kind) []Rule {
 
 const setIDs = unix.S_ISUID | unix.S_ISGID
 
-// creates are the flags with which open looks at its mode. O_TMPFILE is two bits, of which one is O_DIRECTORY.
+// creates are the flags with which open uses its mode. O_TMPFILE has two bits, one of which is O_DIRECTORY.
 const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 var setID = []Rule{
@@ -217,8 +217,8 @@ var metadata = []Rule{
 	deny("removexattrat", unix.SYS_REMOVEXATTRAT),
 }
 
-// shared is what reaches over to others where nothing but Landlock and this filter stands between: whatever is named by a key or a
-// number alone belongs to the whole user.
+// shared denies ways to other processes of the user that Landlock does not restrict: objects with a key or a number belong
+// to the whole user.
 var shared = []Rule{
 	deny("shmget", unix.SYS_SHMGET),
 	deny("shmat", unix.SYS_SHMAT),
@@ -241,7 +241,7 @@ var shared = []Rule{
 	deny("ioctl FS_IOC_SETVERSION", unix.SYS_IOCTL, is(1, 0x40087602)),
 }
 
-// truncation: a file that is opened for reading with O_TRUNC is truncated, too.
+// truncation denies truncating: a file that is opened for reading with O_TRUNC is truncated, too.
 var truncation = []Rule{
 	deny("truncate", unix.SYS_TRUNCATE),
 	deny("openat for reading with O_TRUNC", unix.SYS_OPENAT, masked(2, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC)),

@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_AARCH64
 
-// firstMissing is where the search tree ends: there are no numbers beyond.
+// firstMissing is where the search tree ends. There are no numbers beyond it.
 const firstMissing = 0x40000000
 
-// arm64 has none of the calls that newer ones have replaced.
+// arm64 has none of the calls that were replaced by newer ones.
 var alwaysHere, setIDHere, metadataHere, truncationHere []Rule

@@ -79,7 +79,7 @@ func (f *Forest) newTree() *Tree {
 		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
 }
 
-// enter puts a tree whose leader is being born on the table.
+// enter adds a tree whose leader is being born to the table.
 func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	t.spec, t.pid, t.fd, t.newborn = spec, newborn.PID, newborn.PIDFD, newborn
 	f.mu.Lock()
@@ -88,7 +88,7 @@ func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	f.mu.Unlock()
 }
 
-// steps is the launch of a leader.
+// steps returns the launch of a leader.
 func (s Spec) steps() []birth.Step {
 	files := make([]int, len(s.Files))
 	for i, fd := range s.Files {
@@ -112,7 +112,7 @@ func (s Spec) steps() []birth.Step {
 	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
 }
 
-// Prompt waits until the leader has executed its program or failed to, but not longer than that.
+// Prompt waits until the leader has executed its program or failed to, but at most this long.
 func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
 
 // Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree.
@@ -144,7 +144,7 @@ func (t *Tree) Executed() error {
 	return nil
 }
 
-// reap removes a leader that is dead. One that was killed before it executed anything is not waited for without WALL.
+// reap removes a dead leader. Without WALL, a wait does not find one that was killed before it executed anything.
 func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
 
 // endUnborn kills the newborns that have not executed their programs yet, and names those that do not die.
@@ -153,7 +153,7 @@ func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	var unborn []*Tree
 	for t := range f.unborn {
 		unborn = append(unborn, t)
-		_ = t.newborn.Kill() // its descriptor is open as long as it is in the table
+		_ = t.newborn.Kill() // its descriptor stays open as long as it is in the table
 	}
 	f.mu.Unlock()
 	timer := time.NewTimer(time.Until(until))

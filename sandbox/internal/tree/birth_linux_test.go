@@ -84,7 +84,7 @@ func TestABirthThatWillNotDieIsNamed(t *testing.T) {
 	program, giveBack := leasetest.Leased(t, "/bin/true")
 	hanging := beginHanging(t, f, program, said)
 	if left := f.endUnborn(time.Now()); len(left) != 1 || left[0].PID != hanging.PID() || left[0].Why == "" {
-		t.Errorf("%+v", left) // nobody has asked for its end
+		t.Errorf("%+v", left) // its end was not requested
 	}
 	giveBack()
 	_ = hanging.Executed()

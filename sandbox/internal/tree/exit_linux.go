@@ -21,7 +21,7 @@ const (
 	cldDumped = 3
 )
 
-// AwaitExit parks on the poller, without a thread, until the process of the pidfd has exited, and leaves it a zombie.
+// AwaitExit waits on the poller, without a thread, until the process of the pidfd has exited, and leaves it a zombie.
 func AwaitExit(pidfd *os.File) Status {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {
@@ -38,7 +38,8 @@ func AwaitExit(pidfd *os.File) Status {
 	return status
 }
 
-// exited is how the process of a pidfd has exited, if it has. An unknown way is the zero Status. The process stays a zombie.
+// exited returns how the process of a pidfd has exited, if it has. The Status is zero if that is not known. The process
+// stays a zombie.
 func exited(fd int) (status Status, over bool) {
 	var info childInfo
 	for {
@@ -58,8 +59,8 @@ func exited(fd int) (status Status, over bool) {
 	}
 }
 
-// AwaitEnd parks until the process of the pidfd, which need not be a child, has ended, or the file was closed or its
-// deadline is over; only the first is true.
+// AwaitEnd waits until the process of the pidfd, which need not be a child, has ended. It returns false if the file was
+// closed or its deadline is over before that.
 func AwaitEnd(pidfd *os.File) (ended bool) {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {

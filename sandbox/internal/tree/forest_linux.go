@@ -13,10 +13,10 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// Forest is the set of trees one process has started. It is safe for concurrent use.
+// Forest is the set of trees that one process has started. It is safe for concurrent use.
 //
-// It holds locks because the fork, the table of leaders and the reaping of orphans must agree at every instant: a child
-// that the kernel already knows and the table does not would be taken for an orphan.
+// It has locks because the fork, the table of leaders and the reaping of orphans must agree at every instant: a child that
+// the kernel already knows and the table does not would be taken for an orphan.
 type Forest struct {
 	subreaper bool
 	marker    *Marker // nil where orphans do not come to us
@@ -30,23 +30,24 @@ type Forest struct {
 	broods map[int]*brood     // of the first thread and of those that bear, by thread
 	trees  map[int]*Tree      // by the leader's pid
 	unborn map[*Tree]struct{} // those whose leader may not have executed its program
-	unsaid map[*Tree]struct{} // of the others, those whose last word has not been said; they leave the table a moment before
-	// survivors are the pids of processes that an ended tree could not end and has named; where they come to us, we reap them.
+	unsaid map[*Tree]struct{} // the other trees, until their last report; they leave the table just before it
+	// survivors are the pids of processes that an ended tree has named because it could not end them. Those that become our
+	// children are reaped.
 	survivors map[int]struct{}
 
 	scans shared[[]process] // of all processes
 
-	// concluding is held while a tree that seems empty checks whether strays are now its own, and leaves the table.
+	// concluding is held while a tree that seems empty checks whether strays have become its own, and leaves the table.
 	concluding sync.Mutex
 }
 
-// orphan is a process that came to a subreaper from one of its trees. A dead one has just been reaped: it is in one list
-// only, and its own children may have come too late for that list.
+// orphan is a process of one of our trees that has become a child of this subreaper. A dead one has just been reaped: it is
+// in one list only, and its own children may have come too late for that list.
 type orphan struct {
 	process
-	trees    []*Tree // those of ours that it may belong to
-	certain  bool    // it belongs to the only one; otherwise it is a stray
-	survivor bool    // of a tree that has ended and named it
+	trees    []*Tree // the trees to which it may belong
+	certain  bool    // it belongs to the only one of trees; otherwise it is a stray
+	survivor bool    // an ended tree has named it
 }
 
 // may reports whether it may belong to a tree.
@@ -62,7 +63,7 @@ func (o orphan) stray(t *Tree) bool {
 	return !o.certain && !o.survivor && o.pid != 0 && !o.dead() && o.may(t)
 }
 
-// marked is what an orphan's limits said when it was first met. Later they can only say less.
+// marked is what an orphan's limits said when it was first found. Later limits can only say less.
 type marked struct {
 	start uint64
 	read  bool
@@ -94,7 +95,7 @@ func (f *Forest) adopt(thread int) {
 	f.broods = map[int]*brood{thread: f.first}
 }
 
-// Marks is the range of the marks this forest gives.
+// Marks returns the range of the marks that this forest gives.
 func (f *Forest) Marks() Marks {
 	if f.marker == nil {
 		return Marks{}
@@ -122,8 +123,8 @@ type Spec struct {
 	Exited  func(Status)
 	Left    func(count int) // between the two, with the number of processes that outlive the leader, if there are any
 	Ended   func(Report)
-	// Over, if not nil, is called instead of Exited and Ended where a short look shows that nothing is left to end. It is
-	// for a subreaper; elsewhere a look takes long.
+	// Over, if not nil, is called instead of Exited and Ended if a short look shows that nothing is left to end. It is for a
+	// subreaper; elsewhere a look takes long.
 	Over func(Status, Report)
 }
 
@@ -137,7 +138,7 @@ func (f *Forest) Leaders(thread int) int {
 	return 0
 }
 
-// Trees is a snapshot of the trees that have not ended.
+// Trees returns the trees that have not ended.
 func (f *Forest) Trees() []*Tree {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +251,7 @@ func (f *Forest) place(b *brood, p process, s span) orphan {
 	return o
 }
 
-// forgetSurvivors forgets those that do not exist any more. One that is our child exists until a walk reaps it.
+// forgetSurvivors forgets processes that no longer exist. One that is our child exists until a walk reaps it.
 func (f *Forest) forgetSurvivors() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +262,7 @@ func (f *Forest) forgetSurvivors() {
 	}
 }
 
-// signalGroup signals the leader's group, unless the tree has been forgotten, when its number may be another process's.
+// signalGroup signals the leader's group, unless the tree has left the table: its number may then be another process's.
 func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,8 +272,8 @@ func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	return syscall.Kill(-t.pid, sig)
 }
 
-// forget takes a tree whose last member is gone off the table and reaps its leader, in this order and between two walks, so
-// that the pid is never free while the table names it.
+// forget removes a tree whose last member is gone from the table and reaps its leader, in this order and between two walks.
+// So the pid is never free while the table names it.
 func (f *Forest) forget(t *Tree) {
 	t.brood.undisturbed(func() {
 		f.mu.Lock()
@@ -283,8 +284,8 @@ func (f *Forest) forget(t *Tree) {
 	})
 }
 
-// EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left
-// below a subreaper. It returns what would not die.
+// EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left below
+// a subreaper. It returns the processes that did not die.
 func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	f.forking.Lock()
 	f.closed = true

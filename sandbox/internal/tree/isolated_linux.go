@@ -12,14 +12,14 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// soon is how long the first process of a tree has, after the leader's exit, to find that nothing else is left and to end.
-// After that the tree counts as one that has left something.
+// soon is how long process 1 of a tree has, after the leader's exit, to find that nothing else is left and to end. After
+// that the tree counts as one with background children.
 const soon = 20 * time.Millisecond
 
 // isolated belongs to a tree whose root is process 1 of a pid namespace. No process leaves the namespace, and all of them
 // die with process 1.
 type isolated struct {
-	reports *os.File // what that process writes
+	reports *os.File // reports of process 1
 	leader  int      // the command's pid; zero if it was gone before we saw it
 }
 
@@ -110,7 +110,7 @@ func (t *Tree) watchIsolated() {
 	t.End(t.spec.Grace)
 }
 
-// others are the members except process 1, which belongs to no command.
+// others returns the members except process 1, which belongs to no command.
 func (t *Tree) others() (others []process) {
 	for _, p := range t.members() {
 		if t.isolated == nil || p.pid != t.pid {
@@ -139,7 +139,7 @@ func (t *Tree) killFirst(until time.Time) []Survivor {
 	return nil
 }
 
-// close closes what a tree of this kind holds until its end.
+// close closes the resources that an isolated tree holds until its end.
 func (t *Tree) close() {
 	if t.isolated == nil {
 		return

@@ -14,14 +14,14 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
-// last are the last words of a tree.
+// last has the last reports of a tree.
 type last struct {
 	status Status
 	left   int
 	report Report
 }
 
-// startIsolated starts a shell in namespaces. It says what it writes when it has written something.
+// startIsolated starts a shell in namespaces, and returns when the shell has written something.
 func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-chan last) {
 	t.Helper()
 	runtime.LockOSThread() // whose end would be that of the command

@@ -3,7 +3,7 @@ package tree
 import "time"
 
 // keep waits until the last background child is gone or the tree is being ended. It waits for the death of one member after
-// the other, so that an idle tree costs nothing.
+// the other, so an idle tree costs nothing.
 func (t *Tree) keep() {
 	for {
 		found := t.members()
@@ -16,7 +16,7 @@ func (t *Tree) keep() {
 	}
 }
 
-// oldest is the member that is likely to live longest; busy ones come and go.
+// oldest returns the member that is likely to live longest; busy ones come and go.
 func oldest(members []process) (p process) {
 	for i, m := range members {
 		if i == 0 || m.start < p.start {
@@ -26,8 +26,8 @@ func oldest(members []process) (p process) {
 	return p
 }
 
-// awaitDeath waits until a process is dead, and at least for keptPoll. It returns false when the tree is being ended. Where
-// a process cannot be waited for, it waits for keptPoll only.
+// awaitDeath waits until a process is dead, and at least for keptPoll. It returns false when the tree is being ended. If it
+// cannot wait for a process, it waits for keptPoll only.
 func (t *Tree) awaitDeath(p process) bool {
 	dead := make(chan struct{})
 	file := open(p)
@@ -39,7 +39,7 @@ func (t *Tree) awaitDeath(p process) bool {
 			AwaitEnd(file)
 			_ = file.Close()
 		}()
-		defer func() { _ = file.SetReadDeadline(time.Unix(1, 0)) }() // which ends the wait
+		defer func() { _ = file.SetReadDeadline(time.Unix(1, 0)) }() // this ends the wait
 	}
 	rested := make(chan struct{})
 	pause := time.AfterFunc(keptPoll, func() { close(rested) })

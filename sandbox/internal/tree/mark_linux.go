@@ -32,8 +32,8 @@ const (
 	nestedMask = 1<<nestedBits - 1
 )
 
-// Marks are those of one warden: the limits that a tree with the number zero would have. Wardens that run beside each other
-// inside one tree of a third share them; they are told apart by the soft limits, which each sets to a nonce of its own.
+// Marks are the marks of one warden: the limits of a tree with the number zero. Wardens that run beside each other inside
+// one tree of a third share them. They differ in the soft limits, which each sets to a nonce of its own.
 type Marks struct{ Time, Locks, Nonce uint64 }
 
 // none reports whether there are no marks.
@@ -47,7 +47,7 @@ func (m Marks) stride() uint64 {
 	return 1
 }
 
-// most is the highest number of a tree.
+// most returns the highest number of a tree.
 func (m Marks) most() uint64 {
 	if m.stride() == 1 {
 		return 1<<nestedBits - 3
@@ -55,8 +55,8 @@ func (m Marks) most() uint64 {
 	return 1<<treeBits - 1
 }
 
-// steps give a newborn the limits of a tree. They fail if somebody has lowered ours; then the newborn's limits are at least
-// as low, and give no other tree's number.
+// steps returns the steps that give a newborn the limits of a tree. They fail if somebody has lowered ours. The newborn's
+// limits are then at least as low, and give no other tree's number.
 func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
@@ -65,7 +65,7 @@ func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 	}
 }
 
-// span is what the limits of a process say of its tree: a number from first to last, both included.
+// span is what the limits of a process say about its tree: a number from first to last, both included.
 type span struct{ first, last Mark }
 
 // anywhere is the span of limits that no warden here has given: they were raised by a process with the right to do so, or
@@ -76,7 +76,7 @@ func (s span) certain() bool { return s.first == s.last }
 
 func (s span) has(m Mark) bool { return s.first <= m && m <= s.last }
 
-// span is the span of a process with these limits, which may run inside a tree that is nested in ours.
+// span returns the span of a process with these limits. The process may run inside a tree that is nested in ours.
 func (m Marks) span(l limits) span {
 	stride := m.stride()
 	if m.none() || l.time.hard > m.Time || l.locks.hard > m.Locks+m.most()*stride {
@@ -101,7 +101,7 @@ func (m Marks) gave(l limits) bool {
 			l.locks.soft == m.Nonce && l.locks.hard <= m.Locks+reach && l.locks.hard >= m.Locks-room)
 }
 
-// Marker hands out the marks of one warden. It is used from one goroutine.
+// Marker gives the marks of one warden. It is used from one goroutine.
 type Marker struct {
 	all  Marks
 	last Mark
@@ -135,7 +135,7 @@ func newMarker(now limits, time, locks, nonce uint64) *Marker {
 	case outer(now.time.hard) && outer(now.locks.hard):
 		m.Time, m.Locks = now.time.hard-1, now.locks.hard-nestedMask
 	default:
-		// An administrator's real limit, or a tree that is nested already: everything we start keeps it.
+		// This is an administrator's real limit, or a tree that is already nested. Everything that this process starts keeps it.
 		return &Marker{}
 	}
 	return &Marker{all: m}
@@ -151,10 +151,10 @@ func outer(hard uint64) bool {
 	return hard >= 2*smallest && hard <= math.MaxInt64 && hard&nestedMask == nestedMask
 }
 
-// Marks are the marks that Next hands out.
+// Marks returns the marks that Next gives.
 func (m *Marker) Marks() Marks { return m.all }
 
-// Next is the mark of a new tree. It is zero when the marks are used up, or where there are none; orphans of a tree without
+// Next returns the mark of a new tree. It is zero if the marks are used up, or if there are none. Orphans of a tree without
 // a mark become strays.
 func (m *Marker) Next() Mark {
 	if m.all.none() || uint64(m.last) == m.all.most() {
@@ -175,7 +175,7 @@ func (m *Marker) steps(tree Mark, secret [2]uint32) []birth.Step {
 // pair is a limit, soft and hard.
 type pair struct{ soft, hard uint64 }
 
-// limits are the two that marks consist of.
+// limits are the two limits of which marks consist.
 type limits struct{ time, locks pair }
 
 // limitsOf reads the limits of a process. The file is readable even if the process belongs to another user.
@@ -188,7 +188,7 @@ func limitsOf(pid int) (l limits, err error) {
 	return limits{time: limitIn(text, "\nMax realtime timeout"), locks: limitIn(text, "\nMax file locks")}, nil
 }
 
-// limitIn finds a limit in the text. One that is not there is none.
+// limitIn finds a limit in the text. A missing line means no limit.
 func limitIn(text []byte, title string) pair {
 	_, rest, _ := bytes.Cut(text, []byte(title))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))

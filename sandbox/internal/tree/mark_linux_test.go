@@ -11,24 +11,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// unlimited are the limits of a process that is in no tree.
+// unlimited returns the limits of a process that is in no tree.
 func unlimited() limits {
 	none := pair{unix.RLIM_INFINITY, unix.RLIM_INFINITY}
 	return limits{none, none}
 }
 
-// of are the limits that a newborn of a tree gets.
+// of returns the limits that a newborn of a tree gets.
 func of(m Marks, tree Mark) limits {
 	n := uint64(tree) * m.stride()
 	return limits{pair{m.Nonce, m.Time - n}, pair{m.Nonce, m.Locks + n}}
 }
 
-// lowered are limits that a process without rights can give itself or another.
+// lowered returns limits that a process without rights can give itself or another.
 func lowered(l limits, time, locks uint64) limits {
 	return limits{pair{min(l.time.soft, time), min(l.time.hard, time)}, pair{min(l.locks.soft, locks), min(l.locks.hard, locks)}}
 }
 
-// marks are those of a warden that is in no tree, and of one that is in the seventh of it.
+// marks returns the marks of a warden that is in no tree, and of one that is in that warden's seventh tree.
 func marks() (alone, nested Marks) {
 	alone = newMarker(unlimited(), 1<<63+5, 77, 5).Marks()
 	return alone, newMarker(of(alone, 7), 0, 0, 6).Marks()

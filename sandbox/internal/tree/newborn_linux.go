@@ -26,7 +26,8 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 	children, _ := childrenOf(parent)               // of all its threads
 	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
 		if isFirst(pid) {
-			// It never executes anything. When it has borne its command it waits; before, it can hang, but not be killed inside.
+			// Process 1 never executes anything. When it has borne its command it waits. Before that it can hang, but only inside the
+			// kernel, where it cannot be killed.
 			if p, err := readProcess(pid); err == nil && p.state == 'D' {
 				return Newborn{p.pid, p.start}, true
 			}
@@ -43,8 +44,8 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 	return Newborn{}, false
 }
 
-// isAgain reports whether a process makes the steps of a newborn by a second execution. A command can call itself that: it is
-// killed then if it hangs while a start does.
+// isAgain reports whether a process makes the steps of a newborn by a second execution. A command can take that name; it is
+// then killed if it hangs while a start hangs.
 func isAgain(pid int) bool {
 	var room [64]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/cmdline", room[:])
@@ -67,8 +68,8 @@ func isFirst(pid int) bool {
 // Kill kills exactly this newborn.
 func (n Newborn) Kill() error { return Kill(n.PID, n.start) }
 
-// layout is where a process has its program, its stack, its arguments and its environment, and how long these are. It is
-// equal in two processes only if neither has executed anything since one bore the other.
+// layout returns where a process has its program, its stack, its arguments and its environment, and how long these are. It
+// is equal in two processes only if neither has executed anything since one bore the other.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
@@ -84,7 +85,7 @@ func layout(pid int) (at [5]uint64, err error) {
 			return at, errMalformed
 		}
 	}
-	if at[1] == 0 { // we may not see it
+	if at[1] == 0 { // this process may not see it
 		return at, unix.EPERM
 	}
 	return at, nil

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc/PID/stat says of one process.
+// process is the content of /proc/PID/stat.
 type process struct {
 	pid, ppid, pgrp, session int
 	start                    uint64 // clock ticks after boot: with the pid it identifies the process
@@ -26,7 +26,7 @@ func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.th
 
 func (p process) stopped() bool { return p.state == 'T' }
 
-// identity tells a process from a later one with the same pid.
+// identity distinguishes a process from a later one with the same pid.
 type identity struct {
 	pid   int
 	start uint64
@@ -37,7 +37,7 @@ func (p process) identity() identity { return identity{p.pid, p.start} }
 // ticks is how many clock ticks /proc counts in a second (USER_HZ); it is the same on every architecture Go knows.
 const ticks = 100
 
-// bootTicks is the time as process.start counts it.
+// bootTicks returns the time in the unit of process.start.
 func bootTicks() uint64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -109,7 +109,7 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
-// exists reports whether there is a process of this number, even if it is hidden from us.
+// exists reports whether there is a process with this number, even if /proc hides it.
 func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
 
 // hiddenProcess stands for a process about which nothing can be known.
@@ -118,8 +118,8 @@ func hiddenProcess(pid int) process { return process{pid: pid, name: "?", state:
 // gone reports whether an error from /proc means that the process does not exist any more.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
-// childrenOf lists the pids of pid's children, zombies included. The kernel may skip one while a sibling is being
-// reaped; nobody but us reaps our own. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
+// childrenOf lists the pids of pid's children, zombies included. The kernel may skip one while a sibling is being reaped;
+// only this process reaps its own. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
 func childrenOf(pid int) ([]int, error) {
 	base := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(base)
@@ -237,7 +237,7 @@ func Begun(pid int) (uint64, error) {
 // Kill kills the process with this pid only if it began at this time.
 func Kill(pid int, begun uint64) error { return send(process{pid: pid, start: begun}, unix.SIGKILL) }
 
-// Foreign reports that /proc is missing or belongs to another pid namespace, where its numbers are those of strangers.
+// Foreign reports that /proc is missing, or belongs to another pid namespace and so has the numbers of strangers.
 func Foreign() bool {
 	self, err := os.Readlink("/proc/self")
 	return err != nil || self != strconv.Itoa(os.Getpid())

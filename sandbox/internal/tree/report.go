@@ -1,13 +1,13 @@
 package tree
 
-// Status is how the kernel reported the end of a leader. This package and what the warden imports besides it do not know
+// Status says how a leader ended, as the kernel reported it. This package and the warden's other imports do not import
 // package messages, whose imports would be initialised in every warden.
 type Status struct {
 	Kind   StatusKind
 	Number int // the exit code or the signal
 }
 
-// StatusKind tells how a leader ended.
+// StatusKind says in which way a leader ended.
 type StatusKind int
 
 // The kinds.
@@ -17,7 +17,7 @@ const (
 	Signaled                   // the leader was killed by signal Number
 )
 
-// Report says what became of a leader's descendants, like messages.TreeReport.
+// Report says how a leader's descendants ended, like messages.TreeReport.
 type Report struct {
 	Ended     int
 	Survivors []Survivor

@@ -18,7 +18,7 @@ var Pidfds = sync.OnceValue(func() bool {
 	return unix.PidfdSendSignal(fd, 0, nil, 0) == nil
 })
 
-// send delivers sig to exactly the process p was read from. It returns unix.ESRCH if that one is gone.
+// send delivers sig to exactly the process from which p was read. It returns unix.ESRCH if that process is gone.
 func send(p process, sig unix.Signal) error {
 	if p.hidden {
 		return unix.EPERM
@@ -38,7 +38,7 @@ func send(p process, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// open returns a pidfd of exactly the process p was read from, to wait for its end; nil if there is none.
+// open returns a pidfd of exactly the process from which p was read, to wait for its end; nil if there is none.
 func open(p process) *os.File {
 	if p.hidden || !Pidfds() {
 		return nil
@@ -55,9 +55,9 @@ func open(p process) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// sendByNumber is for a kernel that refuses pidfds. The number of a leader and of an orphan is pinned until we reap them;
-// that of any other could pass to a stranger between the look and the signal, within a moment and after a round through
-// all numbers. Reports claim less then.
+// sendByNumber is for a kernel that refuses pidfds. A leader and an orphan keep their numbers until this process reaps them.
+// Any other number could pass to a stranger between the look and the signal, if all numbers are used within that moment.
+// Reports claim less then.
 func sendByNumber(p process, sig unix.Signal) error {
 	now, err := readProcess(p.pid)
 	if err != nil || now.start != p.start {

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// shared is a look at something that changes by itself. Callers share one that began after all of them had asked: when
-// many trees end at once, each would otherwise look at what belongs to all.
+// shared is a look at something that changes by itself. Callers share a look that began after all of them had asked: when
+// many trees end at once, each would otherwise make the same look.
 type shared[T any] struct {
 	begun atomic.Uint64 // changed under mu
 	mu    sync.Mutex
 	last  T
 }
 
-// look returns what fresh finds now, or what it found for somebody else since this call began.
+// look returns what fresh finds now, or what it has found for another caller since this call began.
 func (s *shared[T]) look(fresh func() T) T {
 	before := s.begun.Load()
 	s.mu.Lock()
@@ -25,7 +25,7 @@ func (s *shared[T]) look(fresh func() T) T {
 	return s.last
 }
 
-// try returns what fresh finds now, unless somebody is looking.
+// try returns what fresh finds now, unless another caller is looking.
 func (s *shared[T]) try(fresh func() T) (found T, looked bool) {
 	if !s.mu.TryLock() {
 		return found, false
@@ -36,7 +36,7 @@ func (s *shared[T]) try(fresh func() T) (found T, looked bool) {
 	return s.last, true
 }
 
-// between calls do while nobody looks.
+// between calls do while no caller is looking.
 func (s *shared[T]) between(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,7 +69,7 @@ func adopt(t *testing.T) (*Forest, *exec.Cmd) {
 
 func TestTheEndOfAForestKillsWhatIsLeftBelowIt(t *testing.T) {
 	f, orphan := adopt(t)
-	f.survivors[orphan.Process.Pid] = struct{}{} // so that it is no tree's and is not killed before
+	f.survivors[orphan.Process.Pid] = struct{}{} // so it belongs to no tree, and is not killed earlier
 	if left := f.EndAll(0); len(left) > 0 {
 		t.Error(left)
 	}

@@ -16,9 +16,9 @@ const (
 	// settle is how long background children have after the leader's exit to finish by themselves, so that the tail of a
 	// pipeline or a process substitution can still write what it read.
 	settle = 50 * time.Millisecond
-	// askAgain is how long after the first SIGHUP the second comes.
+	// askAgain is the time between the first SIGHUP and the second one.
 	askAgain = 50 * time.Millisecond
-	// firstWait and longestWait are the times between two looks for what is left of a tree.
+	// firstWait and longestWait bound the time between two looks at the rest of a tree.
 	firstWait   = time.Millisecond
 	longestWait = 10 * time.Millisecond
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
@@ -26,7 +26,7 @@ const (
 	killWait = 3 * time.Second
 	// keptPoll is how often, at most, a kept tree is checked for its end.
 	keptPoll = 100 * time.Millisecond
-	// maxPasses bounds one freezing; a tree that forks faster than it is walked is killed as far as it is known and then
+	// maxPasses bounds one freezing. A tree that forks faster than it can be walked is killed as far as it is known, and then
 	// walked again, until killWait is over.
 	maxPasses = 32
 )
@@ -36,21 +36,21 @@ type Tree struct {
 	forest *Forest
 	spec   Spec
 	pid    int
-	fd     int      // the leader's pidfd, until it is Watch that waits for it
+	fd     int      // the leader's pidfd, until Watch takes it over
 	pidfd  *os.File // of Watch
-	// newborn is the leader until it has executed its program; then nil. forest.mu guards the change.
+	// newborn is the leader until it has executed its program; after that it is nil. forest.mu guards the change.
 	newborn  *birth.Newborn
 	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	brood    *brood // of the thread that bore the leader; nil where orphans do not come to us
 	mark     Mark
-	isolated *isolated // nil where the leader is the root; otherwise that is process 1 of a namespace, which pid and pidfd are
-	// roots lists the members that no living member has for a child, and reports whether none died while it did.
+	isolated *isolated // nil if the leader is the root; otherwise the root is process 1 of a namespace, to which pid and pidfd belong
+	// roots lists the members that are not children of living members. settled says that none died meanwhile.
 	roots func() ([]process, bool)
 
 	exited  chan struct{} // closed when the leader is a zombie
-	counted chan struct{} // closed when Exited was called, and Left, if it had to be: Ended must come after them
+	counted chan struct{} // closed when Exited was called, and Left if it had to be: Ended must come after them
 	done    chan struct{}
 	shorter chan struct{} // the grace was shortened
 
@@ -58,11 +58,11 @@ type Tree struct {
 	begun bool
 	until time.Time             // the end of the grace
 	seen  map[identity]struct{} // members met since the ending began
-	// unsure says that a member could not be seen, or that the search did not come to rest.
+	// unsure says that a member could not be seen, or that the search did not settle.
 	unsure bool
 }
 
-// Mark is what the processes of the tree have inherited; zero in a forest that gives none.
+// Mark returns the mark that the processes of the tree have inherited; zero in a forest that gives none.
 func (t *Tree) Mark() Mark { return t.mark }
 
 // PID is the leader's pid. It stays the leader's until just before Ended or Over is called.
@@ -169,8 +169,8 @@ func (t *Tree) sure() bool {
 	return !t.unsure
 }
 
-// conclude takes the tree off the forest's table, unless strays are now its own because no other tree is left. Without the
-// lock two trees that end at once could both leave a stray to the other.
+// conclude removes the tree from the forest's table, unless strays have become its own because no other tree is left.
+// Without the lock, two trees that end at once could each leave a stray to the other.
 func (t *Tree) conclude(strays *[]Survivor, anyway bool) bool {
 	t.forest.concluding.Lock()
 	defer t.forest.concluding.Unlock()
@@ -219,9 +219,9 @@ func (t *Tree) ask() (asked []process) {
 	return asked
 }
 
-// hangUp sends SIGHUP, under a terminal, to those that ignore SIGTERM, as an interactive shell does. Others do not get it:
-// it must not cut short a SIGTERM trap, nor be what a program is reported to have died of. It is done twice: bash loses a
-// signal that comes just before it waits for input, and its line editor has a handler for an instant before it sees that
+// hangUp sends SIGHUP, under a terminal, to members that ignore SIGTERM, as an interactive shell does. Other members do not
+// get it: it must not interrupt a SIGTERM trap, nor be the reported cause of a program's death. It is sent twice: bash loses
+// a signal that comes just before it waits for input, and its line editor has a handler for an instant before it sees that
 // the shell ignores SIGTERM.
 func (t *Tree) hangUp(members []process) {
 	if !t.spec.TTY {
@@ -234,7 +234,7 @@ func (t *Tree) hangUp(members []process) {
 	}
 }
 
-// kill freezes and kills until nothing is left, and names what is left when the time is over.
+// kill freezes and kills until nothing is left. When the time is over, it names the processes that are left.
 func (t *Tree) kill(until time.Time) []Survivor {
 	if t.isolated != nil {
 		return t.killFirst(until)
@@ -261,7 +261,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// freeze stops members until a walk finds none that runs, so that none can fork unseen.
+// freeze stops members until a walk finds none that runs. So none can fork unseen.
 func (t *Tree) freeze() (refused map[identity]error) {
 	frozen := map[identity]bool{}
 	refused = map[identity]error{}
@@ -283,8 +283,8 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-// giveUp names the processes that are left, so that no later tree is blamed for them, and claims nothing if they cannot be
-// known.
+// giveUp names the processes that are left, so that no later tree is blamed for them. If they cannot be known, the report
+// claims nothing.
 func (t *Tree) giveUp(refused map[identity]error) []Survivor {
 	named := t.survivors(refused)
 	t.forest.mu.Lock()
@@ -318,8 +318,9 @@ func (t *Tree) awaitEmpty(until time.Time) {
 	}
 }
 
-// pause waits until it makes sense to look again whether the tree is deserted, and returns how long the next pause may be. It
-// does not wait longer than a shortened grace allows. Nobody tells us when a descendant ends, but of the leader the kernel does.
+// pause waits until it makes sense to look again whether the tree is deserted, and returns how long the next pause may be.
+// It does not wait longer than a shortened grace allows. The kernel reports the end of the leader, but not that of other
+// members.
 func (t *Tree) pause(wait time.Duration, until time.Time) (next time.Duration) {
 	var exited <-chan struct{}
 	if t.led() {

@@ -8,13 +8,13 @@ import (
 
 const patience = 20 * time.Second
 
-// report is one of a leader's last words.
+// report is one of a leader's reports.
 type report struct {
 	what   string
 	status Status
 }
 
-// startReader starts a leader that exits with the end of its input. What it reports goes where the caller says.
+// startReader starts a leader that exits when its input ends. say gets its reports.
 func startReader(t *testing.T, f *Forest, say func(report)) (leader *Tree, exit func()) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -67,7 +67,7 @@ func TestALoneLeaderIsReportedOnce(t *testing.T) {
 func TestAnExitIsReportedWhileALookTakesLong(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
 	leader, exit := startReader(t, f, func(r report) { said <- r })
-	f.concluding.Lock() // as a look does
+	f.concluding.Lock() // a look holds it, too
 	exit()
 	go leader.Watch()
 	expect(t, said, report{"exited", Status{Exited, 3}})
@@ -154,7 +154,7 @@ func TestAFrozenTreeStands(t *testing.T) {
 	}
 }
 
-// walked is a tree of which the walks find what the test says, one after the other.
+// walked makes a tree. Its walks find what the test says, one after the other.
 func walked(f *Forest, walks ...func() ([]process, bool)) *Tree {
 	t := &Tree{forest: f}
 	t.roots = func() ([]process, bool) {

@@ -56,8 +56,8 @@ func (t *Tree) walk() (found []process, settled bool) {
 	return found, settled && steady
 }
 
-// led reports whether the leader lives and nothing has to be learnt about the others meanwhile. Where orphans do not come to
-// us, what we have seen before they lost their parents is how we know them.
+// led reports whether the leader lives and nothing has to be learnt about the other members meanwhile. If orphans do not
+// become our children, we recognise only those that we saw before they lost their parents.
 func (t *Tree) led() bool { return t.forest.subreaper && t.pid != 0 && !t.leaderDead() }
 
 // deserted reports whether no member lives.
@@ -91,7 +91,7 @@ func (t *Tree) leaderDead() bool {
 	}
 }
 
-// orphans are those of the forest's orphans that this tree has to end.
+// orphans returns those of the forest's orphans that this tree has to end.
 func (t *Tree) orphans() ([]process, bool) {
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
@@ -125,7 +125,7 @@ func (t *Tree) knows(p process) bool {
 	return known
 }
 
-// remember notes the members that the ending has met, to count them and to recognise them without their parents.
+// remember notes the members that the ending has found, to count them and to recognise them without their parents.
 func (t *Tree) remember(members []process) {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
@@ -137,14 +137,13 @@ func (t *Tree) remember(members []process) {
 	}
 	for _, p := range members {
 		t.unsure = t.unsure || p.hidden
-		if p.start >= t.earliest { // an older stray is now this tree's to end, but is not its own
+		if p.start >= t.earliest { // an older stray has to be ended with this tree, but does not belong to it
 			t.seen[p.identity()] = struct{}{}
 		}
 	}
 }
 
-// strays are orphans that this tree may have begotten, and others as well. It reports whether one of them has no other tree
-// left.
+// strays returns orphans that may belong to this tree or to others. It reports whether one of them has no other tree left.
 func (t *Tree) strays() (named []Survivor, fallen bool) {
 	for _, o := range t.forest.orphansNear(t) {
 		if o.stray(t) {
@@ -157,11 +156,11 @@ func (t *Tree) strays() (named []Survivor, fallen bool) {
 	return named, fallen
 }
 
-// EndMarked finds, in the whole system, the processes that carry a mark of a warden that is gone, and kills them. It
-// reports for each of the given trees, and for all others together under zero. It cannot find a process that has changed
-// both of its limits.
+// EndMarked finds, in the whole system, the processes that carry a mark of a dead warden, and kills them. It reports for
+// each of the given trees, and for all others together under zero. It cannot find a process that has changed both of its
+// limits.
 func EndMarked(all Marks, trees []Mark) map[Mark]Report {
-	if ours, err := limitsOf(os.Getpid()); err == nil && all.gave(ours) { // we are one of them
+	if ours, err := limitsOf(os.Getpid()); err == nil && all.gave(ours) { // this process carries such a mark, too
 		return nil
 	}
 	owners := map[identity]Mark{}

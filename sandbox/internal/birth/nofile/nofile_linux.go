@@ -2,7 +2,7 @@
 
 package nofile
 
-// First is what the process began with; zero if the kernel would not say.
+// First is the limit that the process began with; zero if the kernel did not return it.
 var First = read()
 
 func read() (first Limit) {
@@ -12,7 +12,7 @@ func read() (first Limit) {
 	return first
 }
 
-// get returns what prlimit64 does.
+// get returns the result of prlimit64.
 //
 //go:noescape
 func get(limit *Limit) int

@@ -2,5 +2,5 @@
 
 package nofile
 
-// First is zero: nobody asks for it here.
+// First is zero: nothing uses it here.
 var First Limit
