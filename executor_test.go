@@ -89,12 +89,9 @@ func (f far) Write(input []byte, deadline time.Time, done func(int, error)) func
 	return nil
 }
 
-// everywhere runs a test with an executor on the spawners of this machine and on one that stands for another.
+// everywhere runs a test with an executor on the spawners of this machine and on a server.
 func everywhere(t *testing.T, test func(t *testing.T, executor execbus.Executor)) {
-	farAway := func() *execbus.Runtime {
-		return newRuntime(t, execbus.Options{Spawner: &remote{Spawner: newSpawner(t, true)}})
-	}
-	for name, runtime := range map[string]func() *execbus.Runtime{"warden": onWarden, "direct": onDirect, "remote": farAway} {
+	for name, runtime := range map[string]func() *execbus.Runtime{"warden": onWarden, "direct": onDirect, "remote": onRemote} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, sessionOn(t, runtime(), execbus.SessionOptions{}).Executor())

@@ -18,6 +18,8 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -41,13 +43,19 @@ type tidy struct{ *testing.M }
 
 func (m tidy) Run() int {
 	code := m.M.Run()
-	for _, shared := range []func() *execbus.Runtime{onWarden, onDirect} {
+	for _, shared := range []func() *execbus.Runtime{onRemote, onWarden, onDirect} {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if err := shared().Shutdown(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 		cancel()
+	}
+	server, machine := otherMachine()
+	server.Close()
+	if err := machine.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	if left := leftovers(); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "left behind by the tests:\n%s\n", strings.Join(left, "\n"))
@@ -124,6 +132,15 @@ var (
 		spawner := must(sandbox.New(sandbox.Options{Direct: true}))
 		return must(execbus.Start(execbus.Options{Spawner: spawner}))
 	})
+	// otherMachine is a server, with the spawner of its processes, and onRemote runs them there.
+	otherMachine = sync.OnceValues(func() (*execserver.Server, ptyio.Spawner) {
+		spawner := must(sandbox.New(sandbox.Options{Direct: true}))
+		return must(execserver.NewServer(spawner, execserver.Options{})), spawner
+	})
+	onRemote = sync.OnceValue(func() *execbus.Runtime {
+		server, _ := otherMachine()
+		return must(execbus.Start(execbus.Options{Spawner: must(client.Local(server, client.Options{}))}))
+	})
 )
 
 // newSession opens a session that is closed in the end.
@@ -144,9 +161,9 @@ func sessionOn(t testing.TB, rt *execbus.Runtime, options execbus.SessionOptions
 	return session
 }
 
-// both runs a test with a session on either spawner.
+// both runs a test with a session on either spawner, and on one whose children a server runs.
 func both(t *testing.T, test func(t *testing.T, session *execbus.Session)) {
-	for name, shared := range map[string]func() *execbus.Runtime{"warden": onWarden, "direct": onDirect} {
+	for name, shared := range map[string]func() *execbus.Runtime{"warden": onWarden, "direct": onDirect, "remote": onRemote} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, sessionOn(t, shared(), execbus.SessionOptions{}))

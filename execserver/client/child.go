@@ -100,11 +100,7 @@ func (c *child) terminate(grace time.Duration) {
 	if c.spawner.link.flow() {
 		params.GraceMs = new(milliseconds(grace))
 	}
-	end := &call{again: true, cleaning: true, done: func(_ []byte, err error) {
-		if err != nil {
-			c.feed.stop(refusal("end process", "", err))
-		}
-	}}
+	end := &call{again: true, cleaning: true, done: func([]byte, error) {}}
 	if err := c.spawner.link.start(end, wire.ProcessTerminate, params); err != nil {
 		c.feed.stop(err)
 	}

@@ -25,6 +25,9 @@ func (p *pump) exit(e exit) {
 		told.Denial = &messages.Denial{FromText: true} // the server may have it from the output
 	}
 	p.launch.Events(told)
+	if !p.feed.flow && p.launch.OnLeaderExit != messages.LeaderExitKeepsTree { // such a server keeps what the leader left behind
+		p.terminate(ptyio.DefaultGrace)
+	}
 }
 
 // drain says that the leader's output is complete.

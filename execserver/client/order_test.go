@@ -69,6 +69,7 @@ func TestABackgroundProcessThatHoldsTheOutputIsNoticed(t *testing.T) {
 	p := newPeer(t)
 	l := p.start(p.connect(), ptyio.Launch{})
 	p.exit(l, 1, 0)
+	p.answer(p.expect(wire.ProcessTerminate), wire.TerminateResult{}) // nobody else ends what the leader left behind
 	l.await(t, "the drain", func() bool { return len(l.events) == 4 })
 	if got := l.names(); got != "Spawned Exited Drained Background" {
 		t.Error(got)
@@ -244,8 +245,7 @@ func TestWhatAReadTells(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t)
-			s := p.connect()
-			l := p.start(s, ptyio.Launch{})
+			l := p.start(p.connect(), ptyio.Launch{})
 			p.chunk(l, 1, "a")
 			l.awaitText(t, "a")
 			_ = p.Close()
@@ -253,7 +253,6 @@ func TestWhatAReadTells(t *testing.T) {
 			p.page(l, 1, test.page)
 			if test.then != nil {
 				l.awaitText(t, test.text)
-				p.round(s)
 				test.then(p, l)
 			}
 			exited, _ := l.ended(t)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -74,7 +75,7 @@ func extend(params *wire.StartParams, launch ptyio.Launch) {
 	if launch.TTY {
 		params.Size = new(wireSize(launch.Size))
 	}
-	params.Merged, params.OnLeaderExit = launch.Merged, launch.OnLeaderExit
+	params.Merged, params.OnLeaderExit = launch.Merged, cmp.Or(launch.OnLeaderExit, messages.LeaderExitEndsTree)
 	if launch.Grace != nil {
 		params.GraceMs = new(milliseconds(*launch.Grace))
 	}
