@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// listening is a real server with the platform's own spawner, at an address.
+func listening(t *testing.T, address string) *execserver.Listener {
+	t.Helper()
+	machine, err := sandbox.New(sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := execserver.NewServer(machine, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := server.Listen(address, execserver.ListenOptions{Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- listener.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		server.Close()
+		if err := errors.Join(within(t, "the end of the server", served), machine.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return listener
+}
+
+// sessionAt opens a session whose commands run on a server.
+func sessionAt(t *testing.T, address string, options execbus.SessionOptions) *execbus.Session {
+	t.Helper()
+	remote, err := Dial(t.Context(), address, Options{Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := execbus.Start(execbus.Options{Spawner: remote})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := runtime.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	session, err := runtime.OpenSession(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+func exec(t *testing.T, session *execbus.Session, command messages.ExecCommand) (*messages.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	command.Yield = new(messages.MaxYield)
+	return session.Exec(ctx, command)
+}
+
+func TestASandboxIsEnforcedOnTheServer(t *testing.T) {
+	for _, kind := range []string{"websocket", "unix socket"} {
+		t.Run(kind, func(t *testing.T) {
+			address := execserver.DefaultListen
+			if kind != "websocket" {
+				address = "unix://" + filepath.Join(t.TempDir(), "socket")
+			}
+			dir, outside := t.TempDir(), t.TempDir()
+			session := sessionAt(t, listening(t, address).URL(), execbus.SessionOptions{Dir: dir, LeastAssurance: messages.AssuranceConfined,
+				Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever},
+				Sandbox:  &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}})
+			events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer events.Close()
+			result, err := exec(t, session, messages.ExecCommand{Script: "echo in > in; echo out > " + outside + "/out"})
+			if errors.Is(err, messages.ErrUnsupported) {
+				t.Skipf("there is no sandbox here: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, in := os.Stat(dir + "/in")
+			_, out := os.Stat(outside + "/out")
+			if in != nil || out == nil || result.Status == messages.StatusExited(0) {
+				t.Errorf("in: %v, out: %v, %+v", in, out, result)
+			}
+			event, err := events.Next(t.Context())
+			if started, is := event.(messages.ExecStarted); err != nil || !is || started.Enforced == nil || !started.Enforced.Level.AtLeast(messages.AssuranceConfined) {
+				t.Errorf("%+v, %v", event, err)
+			}
+		})
+	}
+}
+
+func TestWhoIsNotLetIn(t *testing.T) {
+	listener := listening(t, execserver.DefaultListen)
+	address := listener.URL()
+	for token, says := range map[string]string{"": "401", "wrong": "401"} {
+		if _, err := Dial(t.Context(), address, Options{Token: token}); !errors.Is(err, messages.ErrRuntimeFailure) || !strings.Contains(err.Error(), says) {
+			t.Errorf("with the token %q: %v", token, err)
+		}
+	}
+}
+
+// The plan is made from what the server's machine has.
+func TestAProgramThatTheServerDoesNotHave(t *testing.T) {
+	session := sessionAt(t, listening(t, execserver.DefaultListen).URL(), execbus.SessionOptions{Dir: "/",
+		Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	if _, err := exec(t, session, messages.ExecCommand{Argv: []string{"no-such-program-anywhere"}}); !errors.Is(err, messages.ErrNoSuchProgram) && !errors.Is(err, messages.ErrRejected) {
+		t.Error(err)
+	}
+	if result, err := exec(t, session, messages.ExecCommand{Argv: []string{"ls", "/"}}); err != nil || result.Status != messages.StatusExited(0) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
