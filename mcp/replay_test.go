@@ -26,6 +26,9 @@ var changing = []struct {
 	{regexp.MustCompile(`"pid":\d+`), `"pid":<pid>`},
 }
 
+// stateOf matches the state that a question has in the protocol without sessions.
+var stateOf = regexp.MustCompile(`"requestState":"([^"]+)"`)
+
 // A conversation is a file. Lines that begin with "> " are sent, and those with "< " are the server's answers. A line that
 // has an id is answered before the next one is sent.
 func TestConversationsReplay(t *testing.T) {
@@ -45,6 +48,7 @@ func replay(t *testing.T, file string) {
 	}
 	p := dial(t, Options{Session: execbus.SessionOptions{Dir: "/", DeterministicIDs: true}, Version: "test"})
 	var now strings.Builder
+	state := "" // of the last question, which nobody can guess
 	for line := range strings.Lines(string(content)) {
 		request, sent := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "> ")
 		if !sent {
@@ -54,13 +58,17 @@ func replay(t *testing.T, file string) {
 			continue
 		}
 		now.WriteString(line)
-		p.send("%s", request)
+		p.send("%s", strings.ReplaceAll(request, "<state>", state))
 		if !strings.Contains(request, `"id":`) && strings.Contains(request, `"method":"notifications/`) {
 			continue
 		}
 		answer := p.line()
 		for strings.Contains(answer, "notifications/resources/list_changed") { // it may come at any time
 			answer = p.line()
+		}
+		if asked := stateOf.FindStringSubmatch(answer); asked != nil {
+			state = asked[1]
+			answer = strings.ReplaceAll(answer, state, "<state>")
 		}
 		for _, c := range changing {
 			answer = c.pattern.ReplaceAllString(answer, c.same)
