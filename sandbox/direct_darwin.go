@@ -64,7 +64,8 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	if err != nil {
 		return nil, err
 	}
-	l := &groupLeader{pid: pid, confined: start.Sandbox != nil, exited: make(chan struct{}), ended: make(chan struct{})}
+	confined, _ := start.Sandbox.(*seatbelted)
+	l := &groupLeader{pid: pid, confined: confined, exited: make(chan struct{}), ended: make(chan struct{})}
 	d.trees[l] = struct{}{}
 	go d.watch(l, start)
 	return l, nil
@@ -119,7 +120,7 @@ func (d *direct) Close() error {
 
 type groupLeader struct {
 	pid           int
-	confined      bool
+	confined      *seatbelted // nil for none
 	exited, ended chan struct{}
 	killer        sync.Once
 }
@@ -161,9 +162,9 @@ func (*direct) Prompt() {}
 
 // Enforced implements ptyio.Leader.
 func (l *groupLeader) Enforced() *messages.Enforcement {
-	if !l.confined {
+	if l.confined == nil {
 		return nil
 	}
-	enforced := seatbeltEnforces
+	enforced := l.confined.enforces()
 	return &enforced
 }

@@ -3,29 +3,28 @@ package sandbox
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/places"
 	"github.com/execbus/execbus/sandbox/internal/seatbelt"
 )
 
 // seatbelted is an enclosure that the system's own sandbox enforces.
 type seatbelted struct {
 	confinement ptyio.Confinement
-	looked      *seatbelt.Looked
+	found       *places.Found
 }
 
 // Enclose implements ptyio.Spawner.
 func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return enclose(c)
-}
-
-func enclose(c ptyio.Confinement) (ptyio.Enclosure, error) {
-	looked, err := seatbelt.Look(c)
+	c.Policy = c.Policy.Clone()
+	found, err := places.Find(c, places.DefaultBounds)
 	if err != nil {
 		return nil, err
 	}
-	return &seatbelted{c, looked}, nil
+	return &seatbelted{c, found}, nil
 }
 
 // Confinement implements ptyio.Enclosure.
@@ -34,12 +33,24 @@ func (s *seatbelted) Confinement() ptyio.Confinement { return s.confinement }
 // Widen implements ptyio.Enclosure.
 func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
 	c := s.confinement
+	more = more.Clone()
 	c.Additional, c.AdditionalDir = &more, dir
-	return enclose(c)
+	found, err := s.found.Widen(more, dir, c.Policy.ProtectedNames)
+	if err != nil {
+		return nil, err
+	}
+	return &seatbelted{c, found}, nil
+}
+
+// enforces is what is enforced for its commands.
+func (s *seatbelted) enforces() messages.Enforcement {
+	enforced := seatbeltEnforces
+	enforced.Missing = slices.Concat(enforced.Missing, s.found.Gaps)
+	return enforced
 }
 
 // Check implements ptyio.Enclosure.
-func (s *seatbelted) Check() error { return s.looked.Check() }
+func (s *seatbelted) Check() error { return s.found.Check() }
 
 // Release implements ptyio.Enclosure: nothing is held.
 func (*seatbelted) Release() {}
@@ -56,7 +67,11 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
 			", and the sandbox here is not known to do that; accept confined")
 	}
-	return limitsHeld(seatbeltEnforces, launch.Limits)
+	own, ok := launch.Sandbox.(*seatbelted)
+	if !ok {
+		return messages.Enforcement{}, madeElsewhere()
+	}
+	return limitsHeld(own.enforces(), launch.Limits)
 }
 
 // seatbeltEnforces claims less than the profile contains, because the profile has never been tried on macOS.
@@ -67,6 +82,10 @@ func unsupported(subject, detail string) error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: detail}
 }
 
+func madeElsewhere() error {
+	return unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
+}
+
 // fasten puts a start under the sandbox of its launch.
 func fasten(start ptyio.Start) (ptyio.Start, error) {
 	if start.Sandbox == nil {
@@ -74,9 +93,9 @@ func fasten(start ptyio.Start) (ptyio.Start, error) {
 	}
 	own, ok := start.Sandbox.(*seatbelted)
 	if !ok {
-		return start, unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
+		return start, madeElsewhere()
 	}
-	start.Argv = seatbelt.Write(own.looked.Rules).Argv(start.Program, start.Argv[1:]...)
+	start.Argv = seatbelt.Write(seatbelt.RulesOf(&own.found.Plan)).Argv(start.Program, start.Argv[1:]...)
 	start.Program = seatbelt.Program
 	return start, nil
 }

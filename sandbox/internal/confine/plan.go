@@ -1,5 +1,7 @@
 package confine
 
+import "strings"
+
 // Level is how much of a plan is enforced. A stronger one is greater.
 type Level int
 
@@ -51,4 +53,31 @@ func (p *Plan) Writes() bool {
 		}
 	}
 	return false
+}
+
+// Access returns what may be done with a path: what its most specific place says.
+func (p *Plan) Access(path string) Access { return AccessAmong(p.Places, path) }
+
+// AccessAmong returns what the most specific of some places says about a path.
+func AccessAmong(places []Place, path string) Access {
+	access, best := Read, -1
+	for _, place := range places {
+		if d := Depth(place.Path); Within(path, place.Path) && d >= best {
+			access, best = place.Access, d
+		}
+	}
+	return access
+}
+
+// Depth is the number of names in a clean path.
+func Depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
+}
+
+// Within reports whether a clean path is a directory or lies below it.
+func Within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }

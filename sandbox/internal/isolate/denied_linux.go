@@ -46,10 +46,10 @@ func (s *space) deny(place confine.Place) {
 // inside returns the places that were taken from inside another one, the less specific ones first.
 func (s *space) inside(place confine.Place) (inside []confine.Place) {
 	for _, p := range s.plan.Places {
-		if s.taken[p.Path] != nil && p.Path != place.Path && within(p.Path, place.Path) {
+		if s.taken[p.Path] != nil && p.Path != place.Path && confine.Within(p.Path, place.Path) {
 			inside = append(inside, p)
 		}
 	}
-	slices.SortStableFunc(inside, func(a, b confine.Place) int { return depth(a.Path) - depth(b.Path) })
+	slices.SortStableFunc(inside, func(a, b confine.Place) int { return confine.Depth(a.Path) - confine.Depth(b.Path) })
 	return inside
 }

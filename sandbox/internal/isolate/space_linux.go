@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -65,7 +64,7 @@ func (s *space) take() {
 	s.taken = map[string]*birth.Memory{}
 	for _, place := range s.plan.Places {
 		what, attributes := "writable "+place.Path, uint64(harmless)
-		if place.Access == confine.Read && access(s.plan, filepath.Dir(place.Path)) == confine.Nothing {
+		if place.Access == confine.Read && s.plan.Access(filepath.Dir(place.Path)) == confine.Nothing {
 			what, attributes = "readable "+place.Path, readOnly|harmless
 		} else if place.Access != confine.Write {
 			continue
@@ -161,7 +160,7 @@ func (s *space) devices(nodes map[string]*birth.Memory) {
 // places mounts the places of the plan, in its order.
 func (s *space) places() {
 	places := slices.Clone(s.plan.Places)
-	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
+	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
 	for _, place := range places {
 		if place.Access != confine.Write {
 			s.fasten(filepath.Dir(place.Path))
@@ -208,29 +207,7 @@ func (s *space) fasten(dir string) {
 }
 
 // Writable reports whether a path can be written under a plan.
-func Writable(plan *confine.Plan, path string) bool { return access(plan, path) == confine.Write }
-
-// access returns what a command may do with a path, according to the most specific place.
-func access(plan *confine.Plan, path string) confine.Access {
-	access, best := confine.Read, -1
-	for _, place := range plan.Places {
-		if within(path, place.Path) && depth(place.Path) >= best {
-			access, best = place.Access, depth(place.Path)
-		}
-	}
-	return access
-}
-
-func within(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
-}
-
-func depth(path string) int {
-	if path == "/" {
-		return 0
-	}
-	return strings.Count(path, "/")
-}
+func Writable(plan *confine.Plan, path string) bool { return plan.Access(path) == confine.Write }
 
 // covered is a path with what covers it.
 type covered struct{ path, blank string }

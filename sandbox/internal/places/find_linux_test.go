@@ -115,10 +115,19 @@ func TestAProtectedNameThatThePolicyNamesIsARoot(t *testing.T) {
 	expect(t, find(t, c), dir, map[string]string{".": "write", ".git": "write", ".agents": "read (missing)", ".codex": "read (missing)", "sub/.git": "read"})
 }
 
+func TestWhatMustNotBeReadAndIsMissingIsDeniedWhereItWouldBe(t *testing.T) {
+	dir := tree(t, "real/", "link->real")
+	c := workspace(dir + "/real")
+	c.Policy.DeniedReads = []string{dir + "/link/sub/secret"}
+	if got := accesses(find(t, c), dir)["real/sub/secret"]; got != "nothing (missing)" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTheSystemsTemporaryDirectoryIsARootUnlessExcluded(t *testing.T) {
 	c := workspace(tree(t))
 	c.Policy.ExcludeSlashTmp = false
-	if f := find(t, c); access(f.Plan.Places, "/tmp") != confine.Write {
+	if f := find(t, c); confine.AccessAmong(f.Plan.Places, "/tmp") != confine.Write {
 		t.Error("/tmp cannot be written")
 	}
 }
@@ -223,7 +232,7 @@ func TestTheMoreSpecificPlaceCounts(t *testing.T) {
 	expect(t, f, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "read (missing)", "work/.codex": "read (missing)",
 		"work/secret": "nothing", "work/secret/public": "read", "missing": "nothing (missing)", "file": "write", "work/sub/.git": "read"})
 	for i, p := range f.Plan.Places[1:] {
-		if depth(p.Path) < depth(f.Plan.Places[i].Path) {
+		if confine.Depth(p.Path) < confine.Depth(f.Plan.Places[i].Path) {
 			t.Errorf("%s comes behind %s", p.Path, f.Plan.Places[i].Path)
 		}
 	}

@@ -4,26 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
 // Program is the system's own sandbox-exec, whatever PATH says.
 const Program = "/usr/bin/sandbox-exec"
-
-// Rules are a policy with its paths looked up. All are absolute, clean, and as the kernel sees them: /private/tmp, not /tmp.
-type Rules struct {
-	Write []Root
-	// Unreadable paths, and everything below them, can be neither read nor written.
-	Unreadable []string
-	Network    bool
-	// Sockets are unix sockets outside the roots that commands can connect to.
-	Sockets []string
-}
-
-// Root can be written, except for the protected paths below it. Those that do not exist cannot be created.
-type Root struct {
-	Path      string
-	Protected []string
-}
 
 // Profile is the input of sandbox-exec.
 type Profile struct {
@@ -52,9 +38,7 @@ func Write(rules Rules) Profile {
 	if rules.Network {
 		w.text.WriteString(network)
 	}
-	for i, path := range rules.Unreadable {
-		w.line("(deny file-read* file-write* %s)", w.below(fmt.Sprintf("UNREADABLE_%d", i), path))
-	}
+	w.reading(rules.Reading)
 	return Profile{Text: w.text.String(), Parameters: w.parameters}
 }
 
@@ -86,6 +70,20 @@ func (w *writer) roots(roots []Root) {
 			clauses = append(clauses, fmt.Sprintf("(require-not (require-any %s))", w.below(fmt.Sprintf("%s_PROTECTED_%d", name, j), path)))
 		}
 		w.line("(allow file-write* (require-all %s))", strings.Join(clauses, " "))
+	}
+}
+
+// reading denies to read, and to write, what must not be read, and allows the exceptions.
+func (w *writer) reading(places []confine.Place) {
+	for i, place := range places {
+		switch place.Access {
+		case confine.Nothing:
+			w.line("(deny file-read* file-write* %s)", w.below(fmt.Sprintf("UNREADABLE_%d", i), place.Path))
+		case confine.Read:
+			w.line("(allow file-read* %s)", w.below(fmt.Sprintf("READABLE_%d", i), place.Path))
+		case confine.Write:
+			w.line("(allow file-read* file-write* %s)", w.below(fmt.Sprintf("READABLE_%d", i), place.Path))
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
 var workspace = Rules{
@@ -11,8 +13,9 @@ var workspace = Rules{
 		{Path: "/Users/ann/src", Protected: []string{"/Users/ann/src/.git", "/Users/ann/src/.codex"}},
 		{Path: "/private/tmp"},
 	},
-	Unreadable: []string{"/Users/ann/.ssh"},
-	Sockets:    []string{"/private/var/run/agent.sock"},
+	Reading: []confine.Place{{Path: "/Users/ann/.ssh", Access: confine.Nothing}, {Path: "/Users/ann/.ssh/known_hosts", Access: confine.Read},
+		{Path: "/Users/ann/.ssh/new", Access: confine.Write}},
+	Sockets: []string{"/private/var/run/agent.sock"},
 }
 
 func TestTheTextAndItsParameters(t *testing.T) {
@@ -28,13 +31,15 @@ func TestTheTextAndItsParameters(t *testing.T) {
 (allow network-bind network-inbound (local unix-socket (subpath (param "ROOT_1"))))
 (allow network-outbound (remote unix-socket (literal (param "SOCKET_0"))))
 (deny file-read* file-write* (literal (param "UNREADABLE_0")) (subpath (param "UNREADABLE_0")))
+(allow file-read* (literal (param "READABLE_1")) (subpath (param "READABLE_1")))
+(allow file-read* file-write* (literal (param "READABLE_2")) (subpath (param "READABLE_2")))
 `
 	if p.Text != want {
 		t.Errorf("the text is\n%s\nwant\n%s", p.Text, want)
 	}
 	parameters := []Parameter{{"ROOT_0", "/Users/ann/src"}, {"ROOT_0_PROTECTED_0", "/Users/ann/src/.git"},
 		{"ROOT_0_PROTECTED_1", "/Users/ann/src/.codex"}, {"ROOT_1", "/private/tmp"}, {"SOCKET_0", "/private/var/run/agent.sock"},
-		{"UNREADABLE_0", "/Users/ann/.ssh"}}
+		{"UNREADABLE_0", "/Users/ann/.ssh"}, {"READABLE_1", "/Users/ann/.ssh/known_hosts"}, {"READABLE_2", "/Users/ann/.ssh/new"}}
 	if !slices.Equal(p.Parameters, parameters) {
 		t.Errorf("the parameters are %v", p.Parameters)
 	}
@@ -72,7 +77,7 @@ func TestNothingIsAllowedThatIsNotAskedFor(t *testing.T) {
 // A directory can have any name. Its name must not become part of the text.
 func TestNamesAreNotText(t *testing.T) {
 	evil := `/src")) (allow default) ; "` + "\n"
-	p := Write(Rules{Write: []Root{{Path: evil, Protected: []string{evil + "/.git"}}}, Unreadable: []string{evil}, Sockets: []string{evil}})
+	p := Write(Rules{Write: []Root{{Path: evil, Protected: []string{evil + "/.git"}}}, Reading: []confine.Place{{Path: evil}}, Sockets: []string{evil}})
 	if strings.Contains(p.Text, "allow default") || strings.Contains(p.Text, "/src") {
 		t.Error(p.Text)
 	}
@@ -86,7 +91,7 @@ func TestNamesAreNotText(t *testing.T) {
 
 // Denials come after permissions: the last matching rule counts.
 func TestDenialsComeLast(t *testing.T) {
-	p := Write(Rules{Write: workspace.Write, Unreadable: workspace.Unreadable, Network: true})
+	p := Write(Rules{Write: workspace.Write, Reading: workspace.Reading[:1], Network: true})
 	if allowed, denied := strings.LastIndex(p.Text, "(allow"), strings.Index(p.Text, "(deny file-read*"); denied < allowed {
 		t.Error(p.Text)
 	}

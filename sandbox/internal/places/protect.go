@@ -99,15 +99,7 @@ func (f *finder) keepWritable(dir string) {
 	}
 }
 
-// access returns what the most specific place found so far says about a path.
-func (f *finder) access(path string) confine.Access { return access(f.found.Plan.Places, path) }
-
-func access(places []confine.Place, path string) confine.Access {
-	access, best := confine.Read, -1
-	for _, p := range places {
-		if d := depth(p.Path); within(path, p.Path) && d >= best {
-			access, best = p.Access, d
-		}
-	}
-	return access
+// access is what the most specific place found so far says about a path.
+func (f *finder) access(path string) confine.Access {
+	return confine.AccessAmong(f.found.Plan.Places, path)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -39,7 +38,7 @@ type given struct {
 // Protects names the first protected place inside a writable one; empty if there is none.
 func (f *Found) Protects() string {
 	for i, p := range f.Plan.Places {
-		if p.Access == confine.Read && p.Inode != 0 && access(f.Plan.Places[:i], p.Path) == confine.Write {
+		if p.Access == confine.Read && p.Inode != 0 && confine.AccessAmong(f.Plan.Places[:i], p.Path) == confine.Write {
 			return p.Path
 		}
 	}
@@ -180,7 +179,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 	}
 	f.found.given = append(f.found.given, given{path, opened.path, opened.identity})
 	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
-		return p.Path == opened.path && p.Access == access && p.File >= 0
+		return p.Path == opened.path && p.Access == access && !p.Missing()
 	}); i >= 0 {
 		opened.close()
 		return f.found.Plan.Places[i], true, nil
@@ -201,7 +200,7 @@ func (f *finder) deny(path string) error {
 		_, _, err = f.open(path, confine.Nothing)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if we may not reach it now, no command may later
-		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: filepath.Clean(path), Access: confine.Nothing, File: -1})
+		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: resolved(path), Access: confine.Nothing, File: -1})
 		f.found.given = append(f.found.given, given{path: path}) // nothing covers it in a directory that cannot be written, so Check has to look
 		return nil
 	}
@@ -209,6 +208,18 @@ func (f *finder) deny(path string) error {
 		return refused(path, reason(err)+"; it must not be read, but cannot be found")
 	}
 	return nil
+}
+
+// resolved follows the symbolic links of the part of a path that exists.
+func resolved(path string) string {
+	path = filepath.Clean(path)
+	if full, err := filepath.EvalSymlinks(path); err == nil {
+		return full
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(resolved(parent), filepath.Base(path))
+	}
+	return path
 }
 
 // socket adds a unix socket that stays within reach. A socket that does not exist now will not be reachable.
@@ -247,20 +258,8 @@ func (f *finder) sort() {
 			kept = append(kept, p)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b confine.Place) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
+	slices.SortStableFunc(kept, func(a, b confine.Place) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
 	f.found.Plan.Places = kept
-}
-
-func depth(path string) int {
-	if path == "/" {
-		return 0
-	}
-	return strings.Count(path, "/")
-}
-
-// within reports whether a clean path is a directory or lies below it.
-func within(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 func refused(path, detail string) error {

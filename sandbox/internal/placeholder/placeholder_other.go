@@ -1,0 +1,6 @@
+//go:build !linux
+
+package placeholder
+
+// Is reports whether there is one at a path. Only Linux needs placeholders.
+func Is(string) bool { return false }

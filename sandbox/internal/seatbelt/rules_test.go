@@ -1,0 +1,29 @@
+package seatbelt
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+func TestRulesOfAPlan(t *testing.T) {
+	plan := &confine.Plan{Network: true, Sockets: []confine.Place{{Path: "/run/s"}}, Places: []confine.Place{
+		{Path: "/ws", Access: confine.Write},
+		{Path: "/ws/.git", Access: confine.Write}, // granted
+		{Path: "/ws/.codex", Access: confine.Read},
+		{Path: "/ws/secret", Access: confine.Nothing},
+		{Path: "/ws/sub", Access: confine.Write},
+		{Path: "/ws/secret/public", Access: confine.Read},
+		{Path: "/ws/secret/work", Access: confine.Write},
+		{Path: "/ws/sub/.git", Access: confine.Read},
+	}}
+	want := Rules{Network: true, Sockets: []string{"/run/s"},
+		Write: []Root{{"/ws", []string{"/ws/.codex", "/ws/secret/public", "/ws/sub/.git"}}, {"/ws/.git", nil}, {"/ws/sub", []string{"/ws/sub/.git"}},
+			{"/ws/secret/work", nil}},
+		Reading: []confine.Place{plan.Places[3], plan.Places[5], plan.Places[6]},
+	}
+	if got := RulesOf(plan); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
