@@ -92,7 +92,7 @@ func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
 	if dir == "" {
 		return nil
 	}
-	file, err := os.CreateTemp(dir, newPrefix)
+	file, err := os.CreateTemp(dir, fmt.Sprintf("%s%d-", newPrefix, os.Getpid()))
 	if err != nil {
 		return nil
 	}
@@ -125,6 +125,13 @@ func (e *stateEntry) remove() {
 
 // recoverState ends the processes that the dead runtimes of a state directory have left.
 func recoverState(dir string, leave time.Duration, stop <-chan struct{}) (total messages.TreeReport) {
+	begun, _ := filepath.Glob(filepath.Join(escaped(dir), newPrefix+"*"))
+	for _, path := range begun { // a host died while it wrote
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(path), newPrefix+"%d-", &pid); err == nil && unix.Kill(pid, 0) == unix.ESRCH {
+			_ = os.Remove(path)
+		}
+	}
 	paths, _ := filepath.Glob(filepath.Join(escaped(dir), entryPrefix+"*"))
 	for _, path := range paths {
 		report := recoverEntry(path, leave, stop)

@@ -266,6 +266,7 @@ func TestAttacksWithoutNamespaces(t *testing.T) {
 	if os.Getenv(levelVariable) != "" {
 		t.Skip("this is that test")
 	}
+	t.Parallel() // it is in a process of its own
 	if level, _ := best(t, host(t)); level != messages.AssuranceIsolated {
 		t.Skipf("skipped: namespaces are not to be had anyway, so the other test has done it")
 	}

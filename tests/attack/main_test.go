@@ -13,12 +13,15 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // The roles of this binary when it is executed again. They are its first argument.
 const (
 	roleAct  = "attack-act"  // makes one attempt; the others are its name and its places
 	roleStop = "attack-stop" // stops all that a process bears
+	roleHost = "attack-host" // has commands, and is killed
 	roleFill = "attack-fill" // holds some memory
 	roleCage = "attack-cage" // runs tests where no namespace can be made
 )
@@ -32,6 +35,8 @@ func TestMain(m *testing.M) {
 			holdMemory()
 		case roleStop:
 			stopAll(os.Args[2])
+		case roleHost:
+			beHost(messages.Assurance(os.Args[2]), os.Args[3], os.Args[4], os.Args[5], os.Args[6])
 		case roleCage:
 			encage(os.Args[2:])
 		}

@@ -31,8 +31,9 @@ type cell struct {
 	idle     *time.Timer // calls tidy; nil until there has been a user
 	lingers  bool        // there may be placeholders although there are no users
 
-	work sync.Mutex // guards held; kept while file systems are asked, which may not answer
+	work sync.Mutex // guards the fields below; kept while file systems are asked, which may not answer
 	held *isolate.Placeholders
+	over bool // no command will begin any more
 }
 
 // enter counts a command that needs the placeholders, until leave. It makes them, or looks at them again, and returns the plan
@@ -43,6 +44,9 @@ func (c *cell) enter(plan confine.Plan) (confine.Plan, error) {
 	c.mu.Unlock()
 	c.work.Lock()
 	defer c.work.Unlock()
+	if c.over {
+		return plan, unix.ECANCELED
+	}
 	if c.held != nil {
 		return c.held.Look(plan)
 	}
@@ -87,6 +91,17 @@ func (c *cell) tidy() {
 	c.lingers = c.lingers && needed
 	c.mu.Unlock()
 	if !needed && c.held != nil {
+		c.held.Release()
+		c.held = nil
+	}
+}
+
+// end removes the placeholders although starts that wait may count as users: none of them will come to anything.
+func (c *cell) end() {
+	c.work.Lock()
+	defer c.work.Unlock()
+	c.over = true
+	if c.held != nil {
 		c.held.Release()
 		c.held = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type rooms struct {
 	plans     map[uint64]*registered
 	nurseries map[seccomp.Kind]*birth.Nursery
 	filters   map[seccomp.Kind][]unix.SockFilter // of isolated commands
+	leaving   sync.WaitGroup                     // cells of withdrawn plans that are being tidied
 }
 
 // registered is a plan with its descriptors.
@@ -57,7 +59,7 @@ func (r *rooms) idle(dirs []string) (cells []*cell) {
 
 func (r *rooms) withdraw(id uint64) {
 	if p := r.plans[id]; p != nil {
-		go p.cell.forsake() // a file system may not answer
+		r.leaving.Go(p.cell.forsake) // a file system may not answer
 		if p.cell.network != nil {
 			p.cell.network.Close()
 		}
@@ -113,9 +115,11 @@ func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
 	return filter
 }
 
-// close removes everything that is kept for commands. It is called when all commands have ended.
+// close removes everything that is kept for commands. It is called when all commands have ended. Where a file system does not
+// answer it waits until somebody kills the process: see the alarm and sandbox.patience.
 func (r *rooms) close() {
 	for _, p := range r.plans {
-		p.cell.forsake()
+		p.cell.end()
 	}
+	r.leaving.Wait()
 }

@@ -1,0 +1,268 @@
+//go:build linux
+
+package attack
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+var soak = flag.Bool("soak", false, "let 30 hosts die in each way at each level instead of 3")
+
+// ofHosts are commands of a host that dies. $1 is what they sleep for, by which they are found.
+var ofHosts = []string{
+	`(setsid sleep $1 </dev/null >/dev/null 2>&1 &); sleep $1; true`,
+	`trap "" TERM HUP; sleep $1 & sleep $1; true`,
+	`(sleep $1 &); kill -STOP $$`,
+}
+
+// runtimeAt is a runtime whose commands get one level.
+func runtimeAt(level messages.Assurance, state string) (*execbus.Runtime, error) {
+	spawner, err := sandbox.New(sandbox.Options{StateDir: state, WithoutNamespaces: level == messages.AssuranceConfined})
+	if err != nil {
+		return nil, err
+	}
+	return execbus.Start(execbus.Options{Spawner: spawner})
+}
+
+// sessionAt is a session in a directory at a level. Its commands have a control group, where there can be one.
+func sessionAt(rt *execbus.Runtime, level messages.Assurance, dir string) (*execbus.Session, error) {
+	options := execbus.SessionOptions{Dir: dir, LeastAssurance: level, Limits: messages.Limits{MemoryBytes: 1 << 30}}
+	if level != messages.AssuranceNone {
+		options.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}
+	}
+	return rt.OpenSession(options)
+}
+
+// beHost starts commands, one of them with a program that cannot be opened if there is such, and waits to be killed.
+func beHost(level messages.Assurance, dir, state, token, hanging string) {
+	rt, err := runtimeAt(level, state)
+	check(err)
+	session, err := sessionAt(rt, level, dir)
+	check(err)
+	for i, script := range ofHosts {
+		_, err := session.Start(context.Background(), messages.ExecCommand{Argv: []string{"bash", "-c", script, "bash", token}, TTY: i%2 == 0})
+		check(err)
+	}
+	if hanging != "" {
+		go func() {
+			_, _ = session.Start(context.Background(), messages.ExecCommand{Argv: []string{hanging, token}})
+		}()
+	}
+	fmt.Println("up")
+	select {}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Println("BROKEN", err)
+		os.Exit(1)
+	}
+}
+
+// death is a way in which a host dies.
+type death struct {
+	name    string
+	both    bool // with its warden, which does not get to anything
+	hanging bool // while the fork of a command does not come to its end
+}
+
+// Whatever way a host dies in, and at any moment: nothing of it is left, at the latest when the next one has begun.
+func TestHostsThatDie(t *testing.T) {
+	rounds := 3
+	if *soak {
+		rounds = 30
+	}
+	for _, level := range []messages.Assurance{messages.AssuranceNone, messages.AssuranceConfined, messages.AssuranceIsolated} {
+		for _, way := range []death{{name: "host"}, {name: "host and warden", both: true}, {name: "host while a fork hangs", hanging: true}} {
+			t.Run(string(level)+"/"+way.name, func(t *testing.T) {
+				t.Parallel() // it waits most of the time
+				if level != messages.AssuranceNone && !sandbox.Probe().Level.AtLeast(level) {
+					t.Skipf("skipped: there is no more than %s here", sandbox.Probe().Level)
+				}
+				for range rounds {
+					dies(t, level, way)
+				}
+			})
+		}
+	}
+}
+
+func dies(t *testing.T, level messages.Assurance, way death) {
+	t.Helper()
+	dir, state, token := t.TempDir(), t.TempDir(), fmt.Sprintf("100000.%09d", rand.IntN(1e9))
+	hanging, waited := "", func() bool { return true }
+	if way.hanging {
+		hanging, waited = unreachable(t)
+	}
+	self, err := os.Executable()
+	must(t, err)
+	host := exec.Command(self, roleHost, string(level), dir, state, token, hanging)
+	host.Env, host.Stderr = append(os.Environ(), "GORACE=atexit_sleep_ms=0"), os.Stderr
+	out, err := host.StdoutPipe()
+	must(t, err)
+	must(t, host.Start())
+	said := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		lines.Scan()
+		said <- lines.Text()
+	}()
+	if rand.IntN(3) > 0 { // at any other time it dies while it begins
+		if first := <-said; first != "up" {
+			t.Errorf("the host says %s", first)
+		}
+		within(t, "the fork hangs", func() (missing []string) {
+			if !waited() {
+				missing = []string{hanging}
+			}
+			return missing
+		})
+	}
+	time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // any moment is a good one
+	_ = host.Process.Signal(unix.SIGSTOP)
+	family := descendants(host.Process.Pid)
+	if way.both {
+		for _, warden := range childrenOf(strconv.Itoa(host.Process.Pid)) {
+			pid, _ := strconv.Atoi(warden)
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	if !way.both {
+		within(t, "all of the host's processes end", func() []string { return left(family, token) })
+	}
+	next(t, level, dir, state)
+	within(t, "all of the host's processes end", func() []string { return left(family, token) })
+	within(t, "its placeholders go", func() []string { return namesIn(dir) })
+	within(t, "its control groups go", func() []string {
+		found, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/execbus-*-%d-*", host.Process.Pid))
+		return found
+	})
+}
+
+// next is another host with the same directories, which runs one command and lives until what the first one has noted is done.
+func next(t *testing.T, level messages.Assurance, dir, state string) {
+	t.Helper()
+	notes := namesIn(state)
+	rt, err := runtimeAt(level, state)
+	must(t, err)
+	session, err := sessionAt(rt, level, dir)
+	must(t, err)
+	if result, err := session.Exec(t.Context(), messages.ExecCommand{Argv: []string{"echo", "fine"}}); err != nil || string(result.Output) != "fine\n" {
+		t.Errorf("the next host's command: %+v, %v", result, err)
+	}
+	within(t, "the notes of the dead host go", func() []string {
+		return slices.DeleteFunc(namesIn(state), func(name string) bool { return !slices.Contains(notes, name) })
+	})
+	must(t, rt.Shutdown(context.Background()))
+	if notes := namesIn(state); len(notes) > 0 {
+		t.Errorf("the next host has left the notes %v", notes)
+	}
+}
+
+// unreachable is a script whose interpreter cannot be opened until the test ends. Waited reports whether somebody tries.
+func unreachable(t *testing.T) (script string, waited func() bool) {
+	t.Helper()
+	var interpreter string
+	interpreter, script = filepath.Join(t.TempDir(), "sh"), filepath.Join(t.TempDir(), "script")
+	must(t, os.WriteFile(interpreter, []byte("#!/bin/sh\n"), 0o755))
+	must(t, os.WriteFile(script, []byte("#!"+interpreter+"\n"), 0o755))
+	file, err := os.Open(interpreter)
+	must(t, err)
+	t.Cleanup(func() { _ = file.Close() }) // this ends the lease
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("skipped: no leases here: %v", err)
+	}
+	return script, func() bool {
+		kind, err := unix.FcntlInt(file.Fd(), unix.F_GETLEASE, 0)
+		return err == nil && kind != unix.F_WRLCK // it is being taken away
+	}
+}
+
+// process tells one from a later one of the same number.
+type process struct {
+	pid   int
+	start string
+}
+
+func startOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return ""
+	}
+	return fields[19]
+}
+
+// descendants are all processes that a process has borne, at any remove.
+func descendants(pid int) (all []process) {
+	for _, child := range childrenOf(strconv.Itoa(pid)) {
+		number, _ := strconv.Atoi(child)
+		all = append(append(all, process{number, startOf(number)}), descendants(number)...)
+	}
+	return all
+}
+
+// left are those of the processes that live, and all others with the token.
+func left(family []process, token string) (alive []string) {
+	for _, p := range family {
+		if p.start != "" && startOf(p.pid) == p.start {
+			alive = append(alive, strconv.Itoa(p.pid))
+		}
+	}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		line, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		if err == nil && strings.Contains(string(line), token) && startOf(pid) != "" && !slices.Contains(alive, entry.Name()) {
+			alive = append(alive, entry.Name())
+		}
+	}
+	return alive
+}
+
+func namesIn(dir string) (names []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return []string{err.Error()}
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// within waits until nothing is left.
+func within(t *testing.T, what string, remains func() []string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		left := remains()
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never happened: %s; left are %v", what, left)
+		}
+	}
+}
