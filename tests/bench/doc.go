@@ -65,6 +65,12 @@
 // mcp-rest: the same server, a second after it has run one command, and a second after it has started 60 processes that wait
 // on terminals. Its warden is not counted. One run is made for every third pair asked for.
 //
+// remote-*: "execbus serve", which is built for the purpose, with a client of package execserver/client in this process.
+// remote-exec-* is a call of Session.Exec for /bin/true in a runtime that runs its commands there, in turn with a runtime that
+// runs them here ("bare"). remote-echo-* and remote-flood are the rows echo and flood for a child there, in turn with a child
+// of a warden here ("bare"); "cpu" is that of this process only. The limits of the first two are for the difference of the
+// medians. remote-rest is the server's own memory, as in mcp-rest.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits. It goes to the supervisor and from there to the
 // process, and the answer comes straight back. The limit is for the median.
 //

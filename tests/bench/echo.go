@@ -151,7 +151,13 @@ func openChildEcho(ctx context.Context) (echoer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newChildEcho(ctx, spawner)
+}
+
+// newChildEcho opens an echo whose end closes the spawner.
+func newChildEcho(ctx context.Context, spawner ptyio.Spawner) (echoer, error) {
 	e := &childEcho{spawner: spawner, back: make(chan error, 2), timer: time.NewTimer(eventPatience)}
+	var err error
 	e.child, err = spawner.Spawn(ctx, ptyio.Launch{Argv: echoArgv, Env: environment(), Dir: "/", TTY: true, Events: e.event})
 	if err == nil {
 		err = e.await(ctx)

@@ -113,7 +113,9 @@ func all() []benchCase {
 	cases = append(cases, echoCases()...)
 	cases = append(cases, loadedCases()...)
 	cases = append(cases, floodCases()...)
-	return append(cases, mcpCase(), mcpRestCase(), idleCase(), memoryCase(), shellsCase())
+	cases = append(cases, mcpCase(), mcpRestCase())
+	cases = append(cases, remoteCases()...)
+	return append(cases, idleCase(), memoryCase(), shellsCase())
 }
 
 func choose(only *regexp.Regexp) []benchCase {
