@@ -29,7 +29,9 @@ var connected = map[string]func(t *testing.T) (Conn, Conn){
 	"pair":      func(*testing.T) (Conn, Conn) { return Pair() },
 }
 
-func websockets(t *testing.T) (Conn, Conn) {
+func websockets(t *testing.T) (Conn, Conn) { return websocketsOf(t, limit) }
+
+func websocketsOf(t testing.TB, limit int) (Conn, Conn) {
 	accepted := make(chan Conn, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := Accept(w, r, limit)

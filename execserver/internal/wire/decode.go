@@ -32,13 +32,18 @@ type rules struct {
 // decode reads a value that is valid JSON into what a pointer points to. The path names the value.
 func decode(raw []byte, into any, path string, may rules) error {
 	target := reflect.ValueOf(into).Elem()
-	_, custom := into.(json.Unmarshaler)
+	custom, itself := into.(json.Unmarshaler)
 	switch {
 	case may.null && string(raw) == "null":
 		return nil
 	case string(raw) == "null":
 		return fmt.Errorf("%s is null", path)
-	case custom || target.Kind() != reflect.Struct && target.Kind() != reflect.Pointer:
+	case itself: // json.Unmarshal would look at every byte two times more
+		if err := custom.UnmarshalJSON(raw); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	case target.Kind() != reflect.Struct && target.Kind() != reflect.Pointer:
 		return decodeValue(raw, into, path)
 	case target.Kind() == reflect.Pointer:
 		fresh := reflect.New(target.Type().Elem())

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,19 +141,32 @@ func (s *scanner) string() ([]byte, error) {
 	if !s.take('"') {
 		return nil, s.unexpected()
 	}
-	end := bytes.IndexByte(s.text[s.at:], '"')
-	plain := end >= 0
-	for _, c := range s.text[s.at : s.at+max(end, 0)] {
-		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	if end := bytes.IndexByte(s.text[s.at:], '"'); end >= 0 && plain(s.text[s.at:s.at+end]) {
 		s.at += end + 1
 		return s.text[begin:s.at], nil
 	}
 	return s.oddString(begin)
+}
+
+// plain reports whether text is printable ASCII without a backslash, as base64 is. It looks at eight bytes at a time: floods are
+// such text.
+func plain(text []byte) bool {
+	const ones = 0x0101010101010101
+	if bytes.IndexByte(text, '\\') >= 0 {
+		return false
+	}
+	for ; len(text) >= 8; text = text[8:] {
+		eight := binary.LittleEndian.Uint64(text)
+		if (eight|eight-' '*ones)&(0x80*ones) != 0 { // a byte from 128 on, or one that borrows because it is below the space
+			return false
+		}
+	}
+	for _, c := range text {
+		if c < ' ' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // oddString is string for one with escapes, with characters that are not ASCII, or without an end.

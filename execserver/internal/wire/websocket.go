@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 // what it would cost. The kernel's delay of small packets is off, too, as Go does it for every TCP connection.
 type socket struct {
 	conn *websocket.Conn
+	last int // bytes of the message that was read last: the next one is often as large
 }
 
 // Accept makes a Conn of a request whose sender has been authenticated.
@@ -33,13 +35,22 @@ func DialWebsocket(ctx context.Context, url string, client *http.Client, header 
 	return newSocket(conn, limit), response, nil
 }
 
+// keptSize bounds the buffer that a message begins with.
+const keptSize = 128 << 10
+
 func newSocket(conn *websocket.Conn, limit int) Conn {
 	conn.SetReadLimit(int64(limit))
 	return &socket{conn: conn}
 }
 
 func (s *socket) Read(ctx context.Context) ([]byte, error) {
-	_, message, err := s.conn.Read(ctx)
+	_, from, err := s.conn.Reader(ctx)
+	var message []byte
+	if err == nil {
+		buffer := bytes.NewBuffer(make([]byte, 0, min(s.last+bytes.MinRead, keptSize)))
+		_, err = buffer.ReadFrom(from)
+		message, s.last = buffer.Bytes(), buffer.Len()
+	}
 	switch {
 	case err == nil:
 		return message, nil
