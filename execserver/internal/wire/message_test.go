@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestMessagesAreToldApart(t *testing.T) {
@@ -93,5 +94,21 @@ func TestWhatIsAppendedIsParsed(t *testing.T) {
 	}
 	if _, err := AppendRequest(nil, NumberID(1), "m", func() {}); err == nil {
 		t.Error("a function was encoded")
+	}
+}
+
+func TestEveryByteOfAStringIsLookedAt(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				text := []byte(strings.Repeat("x", length))
+				text[at] = byte(c)
+				quoted := `{"method":"m","params":"` + string(text) + `"}`
+				_, err := Parse([]byte(quoted))
+				if want := json.Valid([]byte(quoted)) && utf8.Valid(text); (err == nil) != want {
+					t.Fatalf("byte %d at %d of %d: got %v", c, at, length, err)
+				}
+			}
+		}
 	}
 }

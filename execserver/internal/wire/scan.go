@@ -157,7 +157,7 @@ func plain(text []byte) bool {
 	}
 	for ; len(text) >= 8; text = text[8:] {
 		eight := binary.LittleEndian.Uint64(text)
-		if (eight|eight-' '*ones)&(0x80*ones) != 0 { // a byte from 128 on, or one that borrows because it is below the space
+		if (eight|(eight-' '*ones))&(0x80*ones) != 0 { // a byte from 128 on, or one that borrows because it is below the space
 			return false
 		}
 	}
