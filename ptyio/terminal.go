@@ -11,10 +11,26 @@ import (
 )
 
 // openPTY opens a terminal. Its master waits on Go's poller.
+func openPTY(size messages.Size) (master, slave *os.File, err error) {
+	if master, slave, err = openPair(); err != nil {
+		return nil, nil, err
+	}
+	if err = setSize(master, size); err == nil {
+		err = takeUTF8(master)
+	}
+	if err != nil {
+		_ = slave.Close()
+		_ = master.Close()
+		return nil, nil, err
+	}
+	return master, slave, nil
+}
+
+// openByName opens the child's side by its name.
 //
 // creack/pty calls Fd, which puts the master into blocking mode for good: every waiting read would cost a thread, and Close
 // would not wake it. So the master is duplicated, and the duplicate is wrapped again.
-func openPTY(size messages.Size) (master, slave *os.File, err error) {
+func openByName() (master, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -22,23 +38,13 @@ func openPTY(size messages.Size) (master, slave *os.File, err error) {
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	_ = blocking.Close()
 	if err == nil {
-		err = syscall.SetNonblock(fd, true)
-		master = os.NewFile(uintptr(fd), "pty")
-	}
-	if err == nil {
-		err = setSize(master, size)
-	}
-	if err == nil {
-		err = takeUTF8(master)
-	}
-	if err != nil {
-		_ = slave.Close()
-		if master != nil {
-			_ = master.Close()
+		if err = syscall.SetNonblock(fd, true); err == nil {
+			return os.NewFile(uintptr(fd), "pty"), slave, nil
 		}
-		return nil, nil, err
+		_ = unix.Close(fd)
 	}
-	return master, slave, nil
+	_ = slave.Close()
+	return nil, nil, err
 }
 
 // control runs an ioctl without taking the descriptor off the poller. Its only error of its own is os.ErrClosed; callers

@@ -1,6 +1,11 @@
 package ptyio
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	getTermios = unix.TCGETS
@@ -24,6 +29,30 @@ func unreadInput(master int) (n int) {
 		n, _ = unix.IoctlGetInt(peer, unix.TIOCINQ)
 	})
 	return n
+}
+
+// openPair opens both sides of a terminal, the master for Go's poller and the child's side for blocking use. Opening that side by
+// its name takes three times as many system calls.
+func openPair() (master, slave *os.File, err error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+	}
+	locked := int32(0)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSPTLCK, uintptr(unsafe.Pointer(&locked)))
+	peer := uintptr(0)
+	if errno == 0 {
+		peer, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	}
+	switch errno {
+	case 0:
+		return os.NewFile(uintptr(fd), "pty"), os.NewFile(peer, "tty"), nil
+	case unix.EINVAL, unix.ENOTTY, unix.ENOSYS: // an emulator that does not know it
+		_ = unix.Close(fd)
+		return openByName()
+	}
+	_ = unix.Close(fd)
+	return nil, nil, os.NewSyscallError("ioctl", errno)
 }
 
 // onPeer opens the child's side of a terminal for do. The terminal does not become our controlling terminal. On a kernel
