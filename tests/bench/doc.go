@@ -25,7 +25,9 @@
 // spawn-pty-*: /bin/true on a PTY. Bare is creack/pty: pty.Start, Read until the end, Close, Wait. Ours is from the call of
 // Spawn to the last of Exited, Drained and Closed. So both end when the status is known and the output is complete. Ours
 // then still makes sure that nothing of the tree is left. The wait for TreeEnded lies between the turns; the row "tree" has
-// the time from Spawn to it.
+// the time from Spawn to it. The row "p99" compares the slowest hundredth of each way.
+//
+// spawn-64-*: 64 of these at once, in goroutines, to the last of them.
 //
 // spawn-pipes-*: the same on pipes. Bare is os/exec with a buffer each for stdout and stderr, Run to its end.
 //

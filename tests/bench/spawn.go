@@ -24,22 +24,25 @@ const program = "/bin/true"
 const eventPatience = 30 * time.Second
 
 func spawnCases() []benchCase {
-	spawn := func(name, about string, direct, tty bool, limit float64) benchCase {
+	spawn := func(name, about string, direct, tty bool, limit float64, slowest judge) benchCase {
 		bare := bareOnPipes
 		if tty {
 			bare = bareOnPTY
 		}
 		return benchCase{name: name, about: about,
-			metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}, {name: "tree", unit: microseconds}},
+			metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}, {name: "p99", unit: microseconds, judge: slowest, limit: 1.5},
+				{name: "tree", unit: microseconds}},
 			run: func(ctx context.Context, h *harness) ([]value, error) {
 				return compareSpawns(ctx, h, bare, sandbox.Options{Direct: direct}, tty)
 			}}
 	}
 	return []benchCase{
-		spawn("spawn-pty-direct", "/bin/true on a PTY, forked by the host", true, true, 1.25),
-		spawn("spawn-pty-warden", "/bin/true on a PTY, forked by the warden", false, true, 1.45),
-		spawn("spawn-pipes-direct", "/bin/true on pipes, forked by the host", true, false, 1.4),
-		spawn("spawn-pipes-warden", "/bin/true on pipes, forked by the warden", false, false, 1.4),
+		spawn("spawn-pty-direct", "/bin/true on a PTY, forked by the host", true, true, 1.25, atMost),
+		spawn("spawn-pty-warden", "/bin/true on a PTY, forked by the warden", false, true, 1.4, inform),
+		spawn("spawn-pipes-direct", "/bin/true on pipes, forked by the host", true, false, 1.4, inform),
+		spawn("spawn-pipes-warden", "/bin/true on pipes, forked by the warden", false, false, 1.4, inform),
+		spawnsAtOnce("spawn-64-direct", "64 times /bin/true on a PTY at once, forked by the host", true, 1.2),
+		spawnsAtOnce("spawn-64-warden", "64 times /bin/true on a PTY at once, forked by the warden", false, 1.15),
 	}
 }
 
@@ -53,10 +56,14 @@ func compareSpawns(ctx context.Context, h *harness, bare func() (time.Duration, 
 	if _, err := bare(); err != nil {
 		return nil, wrap("bare", err)
 	}
-	iterations := h.some(200, 40)
+	return compareWays(ctx, h, h.some(200, 40), bare, s.once)
+}
+
+func compareWays(ctx context.Context, h *harness, turns int, bare func() (time.Duration, error),
+	once func(context.Context) (took, tree time.Duration, err error)) ([]value, error) {
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
 		var bares, ours, trees []float64
-		for range iterations {
+		for range turns {
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
@@ -65,14 +72,53 @@ func compareSpawns(ctx context.Context, h *harness, bare func() (time.Duration, 
 				return nil, nil, wrap("bare", err)
 			}
 			bares = append(bares, micros(took))
-			took, tree, err := s.once(ctx)
+			took, tree, err := once(ctx)
 			if err != nil {
 				return nil, nil, wrap("ours", err)
 			}
 			ours, trees = append(ours, micros(took)), append(trees, micros(tree))
 		}
-		return []float64{median(bares), median(bares)}, []float64{median(ours), median(trees)}, nil
+		return []float64{median(bares), quantile(bares, 0.99), median(bares)}, []float64{median(ours), quantile(ours, 0.99), median(trees)}, nil
 	})
+}
+
+// spawnsAtOnce compares as many spawns at once as a session may have commands, to the last of them.
+func spawnsAtOnce(name, about string, direct bool, limit float64) benchCase {
+	return benchCase{name: name, about: about,
+		metrics: []metric{{unit: microseconds, judge: atMost, limit: limit}, {name: "p99", unit: microseconds}, {name: "trees", unit: microseconds}},
+		run: func(ctx context.Context, h *harness) ([]value, error) {
+			s, err := newSpawns(sandbox.Options{Direct: direct}, true)
+			if err != nil {
+				return nil, err
+			}
+			defer s.close()
+			bare := func() (time.Duration, error) {
+				began := time.Now()
+				err := together(manyExecs, func() error {
+					_, err := bareOnPTY()
+					return err
+				})
+				return time.Since(began), err
+			}
+			return compareWays(ctx, h, h.some(15, 5), bare, s.many)
+		}}
+}
+
+// many is so many spawns at once. It returns the time to the last of what once returns.
+func (s *spawns) many(ctx context.Context) (took, trees time.Duration, err error) {
+	var last atomic.Int64
+	began := time.Now()
+	err = together(manyExecs, func() error {
+		at := time.Since(began)
+		took, _, err := s.once(ctx)
+		for end := int64(at + took); ; {
+			before := last.Load()
+			if before >= end || last.CompareAndSwap(before, end) {
+				return err
+			}
+		}
+	})
+	return time.Duration(last.Load()), time.Since(began), err
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
