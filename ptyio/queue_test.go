@@ -117,9 +117,11 @@ func TestAHostWithoutDescriptorsIsToldSoAndKeepsWhatItHad(t *testing.T) {
 			if typed, ok := errors.AsType[*messages.Error](err); !ok || typed.Code != messages.ErrSpawnFailed || !strings.Contains(typed.Detail, "raise its limit") {
 				t.Errorf("room for %d: %v", room, err)
 			}
-			if now := countDescriptors(t); now != before {
+			now := countDescriptors(t)
+			if now > before {
 				t.Fatalf("room for %d: %d descriptors before, %d after", room, before, now)
 			}
+			before = now // an earlier test's may have been closed meanwhile
 		}
 	}
 }
