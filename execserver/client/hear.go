@@ -17,12 +17,14 @@ func known(stream messages.Stream) bool {
 func (s *spawner) heard(method string, params []byte) error {
 	switch method {
 	case wire.ProcessOutput:
-		return hear(s, method, params, func(m *wire.OutputParams) (string, item, error) {
-			if !known(m.Stream) || len(m.Chunk) == 0 {
-				return "", item{}, violation("a chunk of %d bytes belongs to the stream %.40q", len(m.Chunk), m.Stream)
-			}
-			return m.ProcessID, item{stream: m.Stream, bytes: m.Chunk, seq: m.Seq, next: m.Seq + 1}, nil
-		})
+		m, err := wire.DecodeOutput(params)
+		if err != nil {
+			return violation("a notification of it, %s, is malformed: %s", method, err)
+		}
+		if !known(m.Stream) || len(m.Chunk) == 0 {
+			return violation("a chunk of %d bytes belongs to the stream %.40q", len(m.Chunk), m.Stream)
+		}
+		return s.put(m.ProcessID, item{stream: m.Stream, bytes: m.Chunk, seq: m.Seq, next: m.Seq + 1})
 	case wire.ProcessGap:
 		return hear(s, method, params, func(m *wire.GapParams) (string, item, error) {
 			if m.Bytes > maxLost {
@@ -69,6 +71,10 @@ func hear[T any](s *spawner, method string, params []byte, read func(*T) (string
 	if err != nil {
 		return err
 	}
+	return s.put(id, it)
+}
+
+func (s *spawner) put(id string, it item) error {
 	if c := s.find(id); c != nil {
 		return c.feed.put(it)
 	}
