@@ -84,6 +84,9 @@
 // other starts nor Go's garbage collector wait for it. The host kills a newborn of a warden after at most five seconds for
 // each such start, and the start fails. With the direct spawner it hangs for as long as the file system does.
 //
+// An isolated start first looks at the protected names. It fails after 10 s if their file system does not answer, and so do
+// those behind it under the same policy.
+//
 // Requests to a warden wait in a queue. It holds at most 8 MiB of starts with 256 descriptors; further starts wait for
 // room, and are refused when nothing has moved for 10 s. It also holds 8,192 signals, equal ones counted once. There is
 // always room for the end of a tree.

@@ -102,6 +102,9 @@ func (e *enclosure) isolated() messages.Enforcement {
 	if len(e.found.Plan.Sockets) > 0 && kernel.ABI < unixSockets { // a filter cannot tell one from another
 		r.Missing = append(r.Missing, needsABI("protection of unix sockets that are not listed", unixSockets))
 	}
+	if len(e.found.Plan.Sockets) > 0 && e.found.Plan.Network && kernel.ABI < abstracts {
+		r.Missing = append(r.Missing, needsABI("protection of abstract unix sockets", abstracts))
+	}
 	r.Missing = append(r.Missing, e.found.Gaps...)
 	return r
 }
@@ -156,9 +159,10 @@ func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	return r
 }
 
-// The first versions of Landlock that can restrict signals and unix sockets.
+// The first versions of Landlock that can restrict signals, abstract unix sockets and those with a path.
 const (
 	signals     = 6
+	abstracts   = 6
 	unixSockets = 9
 )
 

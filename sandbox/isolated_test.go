@@ -89,6 +89,30 @@ func TestSocketsThatAreNotListedAreToldIfTheyCanBeReached(t *testing.T) {
 	}
 }
 
+func TestAbstractSocketsAreToldWhereLandlockDoesNotKeepThem(t *testing.T) {
+	listed := filepath.Join(t.TempDir(), "listed")
+	listener, err := net.Listen("unix", listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	for _, test := range []struct {
+		abi           int
+		network, told bool
+	}{{5, true, true}, {5, false, false}, {6, true, false}} {
+		c := workspace(t.TempDir())
+		c.Policy.Sockets, c.Policy.NetworkAccess = []string{listed}, test.network
+		isolating(t, c) // or skip
+		restore := sandbox.WithLandlock(test.abi)
+		_, e := isolating(t, c)
+		enforced, err := newSpawner(t, sandbox.Options{}).Can(ptyio.Launch{Sandbox: e})
+		restore()
+		if err != nil || strings.Contains(enforced.String(), "abstract") != test.told {
+			t.Errorf("with version %d of Landlock, and the network %v, the record says %v, %v", test.abi, test.network, enforced, err)
+		}
+	}
+}
+
 func TestAnIsolatedCommandCannotChangeWhatIsProtected(t *testing.T) {
 	isolatedBoth(t, func(t *testing.T, tty bool) {
 		dir := t.TempDir()

@@ -31,19 +31,50 @@ type cell struct {
 	idle     *time.Timer // calls tidy; nil until there has been a user
 	lingers  bool        // there may be placeholders although there are no users
 
-	work sync.Mutex // guards the fields below; kept while file systems are asked, which may not answer
+	work chan struct{} // holds one value while file systems are asked, which may not answer; this guards the fields below
 	held *isolate.Placeholders
 	over bool // no command will begin any more
 }
 
-// enter counts a command that needs the placeholders, until leave. It makes them, or looks at them again, and returns the plan
-// with what it has found.
-func (c *cell) enter(plan confine.Plan) (confine.Plan, error) {
+func newCell() *cell { return &cell{work: make(chan struct{}, 1)} }
+
+// enterWait is how long the file systems of protected names may take before a start fails.
+const enterWait = 10 * time.Second
+
+// enter counts a command that needs the placeholders, until leave, also after an error. It makes them, or looks at them again, and
+// returns the plan with what it has found. If that takes too long, it fails with ETIMEDOUT. Then one goroutine of the cell goes on
+// waiting for the file system, and the starts behind it wait no longer than this.
+func (c *cell) enter(plan confine.Plan, most time.Duration) (confine.Plan, error) {
 	c.mu.Lock()
 	c.users++
 	c.mu.Unlock()
-	c.work.Lock()
-	defer c.work.Unlock()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case c.work <- struct{}{}:
+	case <-late.C:
+		return plan, unix.ETIMEDOUT
+	}
+	type found struct {
+		plan confine.Plan
+		err  error
+	}
+	looked := make(chan found, 1)
+	go func() {
+		plan, err := c.look(plan)
+		<-c.work
+		looked <- found{plan, err}
+	}()
+	select {
+	case f := <-looked:
+		return f.plan, f.err
+	case <-late.C:
+		return plan, unix.ETIMEDOUT
+	}
+}
+
+// look makes the placeholders or looks at them again. It is called with work taken.
+func (c *cell) look(plan confine.Plan) (confine.Plan, error) {
 	if c.over {
 		return plan, unix.ECANCELED
 	}
@@ -84,8 +115,8 @@ func (c *cell) forsake() {
 
 // tidy removes the placeholders if nobody needs them.
 func (c *cell) tidy() {
-	c.work.Lock()
-	defer c.work.Unlock()
+	c.work <- struct{}{}
+	defer func() { <-c.work }()
 	c.mu.Lock()
 	needed := c.users > 0
 	c.lingers = c.lingers && needed
@@ -98,8 +129,8 @@ func (c *cell) tidy() {
 
 // end removes the placeholders although starts that wait may count as users: none of them will come to anything.
 func (c *cell) end() {
-	c.work.Lock()
-	defer c.work.Unlock()
+	c.work <- struct{}{}
+	defer func() { <-c.work }()
 	c.over = true
 	if c.held != nil {
 		c.held.Release()
@@ -148,7 +179,7 @@ func (w *warden) isolate(s start) {
 	case s.plan == nil:
 		s.leave = p.cell.leave
 		go func() {
-			plan, err := p.cell.enter(p.plan)
+			plan, err := p.cell.enter(p.plan, enterWait)
 			s.plan, s.failed = &plan, err
 			w.proceed(s)
 		}()

@@ -30,7 +30,7 @@ type registered struct {
 	plan    confine.Plan
 	files   []int
 	creates []string // the directories of protected names that its commands may create
-	cell    cell
+	cell    *cell
 }
 
 // register takes over a plan. The host bounds their number: see package wire.
@@ -38,7 +38,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	p := &registered{plan: plan, files: files}
+	p := &registered{plan: plan, files: files, cell: newCell()}
 	for _, place := range plan.Places {
 		if place.Access == confine.Write && place.Missing() {
 			p.creates = append(p.creates, filepath.Dir(place.Path))
@@ -51,7 +51,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 func (r *rooms) idle(dirs []string) (cells []*cell) {
 	for _, p := range r.plans {
 		if p.cell.idles() && slices.ContainsFunc(dirs, func(dir string) bool { return isolate.Writable(&p.plan, dir) }) {
-			cells = append(cells, &p.cell)
+			cells = append(cells, p.cell)
 		}
 	}
 	return cells
