@@ -16,7 +16,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 			t.Errorf("the help does not name %q:\n%s", c.name, out)
 		}
 		help, errors, code := program(t, append(strings.Fields(c.name), "--help")...)
-		if code != 0 || errors != "" || !strings.Contains(help, "execbus "+c.name) || !strings.Contains(help, "Example") {
+		if code != 0 || errors != "" || !strings.Contains(help, "execbus "+c.name) || !strings.Contains(help, "\nExample") || !strings.Contains(help, "\nExit codes") {
 			t.Errorf("%s --help: exit code %d, %q, %s", c.name, code, errors, help)
 		}
 	}

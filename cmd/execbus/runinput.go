@@ -26,7 +26,7 @@ func environment() map[string]string {
 
 // follow passes input, signals and the size of the caller's window on until the returned function is called.
 func (o *order) follow(process *execbus.Process) (stop func()) {
-	if o.terminal != nil && o.terminal.whole && o.command().TTY {
+	if o.terminal != nil && o.command().TTY {
 		o.terminal.pass()
 	}
 	go o.feed(process)

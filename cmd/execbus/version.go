@@ -12,6 +12,8 @@ const versionUsage = `Usage:
 
 Prints one line: the version, the commit if it is known, and what it was built with and for.
 
+Exit codes: 0, or 2 for wrong usage.
+
 Example:
   $ execbus version
   execbus (devel) go1.26.8 linux/amd64

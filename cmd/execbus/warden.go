@@ -15,6 +15,8 @@ Prints the path of this program. A host that cannot be executed again, or whose 
 Options.Warden: then this program becomes the process from which the host's commands descend. Both must have been built with the same
 version of execbus.
 
+Exit codes: 0, 1 if the path is not known, 2 for wrong usage.
+
 Example:
   $ execbus warden
   /usr/local/bin/execbus
