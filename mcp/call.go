@@ -57,7 +57,7 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 		return nil, err
 	}
 	r := &running{session: o.session, cancel: func() {}, id: messages.CallID("mcp-" + uuid.NewString()), process: tools.ProcessOf(request.Params.Arguments)}
-	if request.Params.Name == "exec_command" && canAsk(request.ClientCapabilities()) {
+	if request.Params.Name == tools.ExecCommand && canAsk(request.ClientCapabilities()) {
 		r.questions, err = o.session.Events(execbus.Watch{Name: "approvals", Calls: []messages.CallID{r.id},
 			Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
 		if err != nil {
@@ -100,7 +100,7 @@ func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest,
 	}
 	defer r.end()
 	answer := r.call.Answer()
-	if answer.Running && request.Params.Name == "exec_command" {
+	if answer.Running && request.Params.Name == tools.ExecCommand {
 		c.list(ctx, answer.Process)
 	}
 	return result(answer), nil

@@ -11,10 +11,6 @@ import (
 	"github.com/execbus/execbus/tools"
 )
 
-// instructions tell a model what the server is for.
-const instructions = "Runs commands. exec_command starts one and answers with its output, or with a session ID while it still runs; " +
-	"write_stdin then writes to it or waits for more. End what is not needed any more with terminate_process."
-
 // maxCalls bounds the calls of one conversation that have no answer yet.
 const maxCalls = 256
 
@@ -43,7 +39,7 @@ func (s *Server) newConversation(begun func()) *conversation {
 	c := &conversation{server: s, begun: begun, slots: make(chan struct{}, maxCalls), ended: make(chan struct{})}
 	c.open = sync.OnceValues(c.start)
 	c.protocol = sdk.NewServer(&sdk.Implementation{Name: "execbus", Title: "execbus", Version: s.options.Version}, &sdk.ServerOptions{
-		Instructions: instructions, Logger: s.options.Logger, SubscribeHandler: c.subscribe, UnsubscribeHandler: c.unsubscribe,
+		Instructions: tools.Instructions, Logger: s.options.Logger, SubscribeHandler: c.subscribe, UnsubscribeHandler: c.unsubscribe,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true}},
 	})
 	c.protocol.AddReceivingMiddleware(c.listing)

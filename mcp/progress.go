@@ -10,6 +10,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 // Bounds of one progress notification, and the pause after it.
@@ -26,9 +27,9 @@ func (r *running) outputOf(request *sdk.CallToolRequest) (*bus.Subscription, err
 	}
 	watch := execbus.Watch{Name: "progress", Kinds: []messages.EventKind{messages.KindOutputDelta}}
 	switch {
-	case request.Params.Name == "exec_command":
+	case request.Params.Name == tools.ExecCommand:
 		watch.Calls = []messages.CallID{r.id}
-	case request.Params.Name == "write_stdin" && r.process != 0:
+	case request.Params.Name == tools.WriteStdin && r.process != 0:
 		watch.Processes = []messages.ProcessID{r.process}
 	default:
 		return nil, nil

@@ -47,7 +47,7 @@ func execCommand(options Options) tool {
 		parameter{name: argPrefixRule, kind: texts, about: `The beginning of the command that may be allowed from now on, such as ["git", "pull"].`},
 		parameter{name: argAdditionalPermissions, kind: permissions, about: "Only with sandbox_permissions=with_additional_permissions: what the command needs."},
 	)
-	return tool{Tool: Tool{Name: "exec_command", Title: "Run a command", Destructive: true, Description: fmt.Sprintf(
+	return tool{Tool: Tool{Name: ExecCommand, Title: "Run a command", Destructive: true, Description: fmt.Sprintf(
 		"Runs a command and returns its output, or a session ID for write_stdin if it still runs after yield_time_ms. "+
 			"At most %d processes live at once: one more ends the least recently used. "+
 			"Output that nobody has read is kept up to %d bytes, its first and last half; read_output has more of it.",
@@ -85,11 +85,11 @@ func additional(a arguments) *messages.AdditionalPermissions {
 func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Answer {
 	switch {
 	case a.text(argCmd) == "":
-		return misread(wrong("exec_command", argCmd, "it is empty; say what to run"))
+		return misread(wrong(ExecCommand, argCmd, "it is empty; say what to run"))
 	case a.flag(argLogin) && s.options.Session.NoLoginShell:
-		return misread(wrong("exec_command", argLogin, "login shell is disabled by config; omit `login` or set it to false"))
+		return misread(wrong(ExecCommand, argLogin, "login shell is disabled by config; omit `login` or set it to false"))
 	case a.has(argJustification) && !a.has(argSandboxPermissions):
-		return misread(wrong("exec_command", argJustification, "`justification` requires an explicit `sandbox_permissions`; "+
+		return misread(wrong(ExecCommand, argJustification, "`justification` requires an explicit `sandbox_permissions`; "+
 			"set it to `require_escalated`, or omit the justification"))
 	}
 	result, err := s.session.Exec(ctx, command(call, a))

@@ -9,6 +9,16 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
+// The tools that start a process, and that go on with one.
+const (
+	ExecCommand = "exec_command"
+	WriteStdin  = "write_stdin"
+)
+
+// Instructions tell a model what the tools together are for.
+const Instructions = "Runs commands. " + ExecCommand + " starts one and answers with its output, or with a session ID while it still runs; " +
+	WriteStdin + " then writes to it or waits for more. End what is not needed any more with terminate_process."
+
 // Tool describes one tool to a model.
 type Tool struct {
 	Name        string

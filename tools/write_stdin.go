@@ -17,7 +17,7 @@ const (
 
 func writeStdin(options Options) tool {
 	longest := max(cmp.Or(options.Session.LongestPoll, messages.DefaultMaxPoll), messages.MinPoll)
-	return tool{Tool: Tool{Name: "write_stdin", Title: "Write to a process, or wait for it", Destructive: true,
+	return tool{Tool: Tool{Name: WriteStdin, Title: "Write to a process, or wait for it", Destructive: true,
 		Description: "Writes to a running process and returns what it has said since the last answer; with empty chars it only waits. " +
 			"A process that was started without tty takes no input but \"\\u0003\", which interrupts it."},
 		parameters: []parameter{
@@ -36,15 +36,15 @@ func runWrite(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answe
 	if a.flag(argNoTimeout) {
 		switch {
 		case a.text(argChars) != "":
-			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires empty `chars`; write first, and then wait"))
+			return misread(wrong(WriteStdin, argNoTimeout, "`no_timeout=true` requires empty `chars`; write first, and then wait"))
 		case a.has(argYield):
-			return misread(wrong("write_stdin", argNoTimeout, "`no_timeout=true` requires `yield_time_ms` to be omitted; leave one of them out"))
+			return misread(wrong(WriteStdin, argNoTimeout, "`no_timeout=true` requires `yield_time_ms` to be omitted; leave one of them out"))
 		}
 	}
 	result, err := s.session.Write(ctx, messages.WriteStdin{Process: a.process(), Bytes: []byte(a.text(argChars)),
 		Yield: optional[time.Duration](a, argYield), MaxOutputTokens: optional[int](a, argMaxTokens), NoTimeout: a.flag(argNoTimeout)})
 	if err != nil {
-		return failure("write_stdin", err)
+		return failure(WriteStdin, err)
 	}
 	return s.outcome(result, a.has(argMaxTokens))
 }

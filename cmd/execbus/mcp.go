@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/mcp"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tools"
 )
 
 func mcpUsage() string {
@@ -17,8 +19,8 @@ func mcpUsage() string {
   execbus mcp [SETTING]...                 serve one client of the Model Context Protocol on standard input and output
   execbus mcp --http ADDRESS [SETTING]...  serve clients over streamable HTTP
 
-The tools are exec_command, write_stdin, read_output, list_processes, terminate_process, send_signal and resize. A command
-that needs an approval is asked about through the client, if it can ask; otherwise it is rejected.
+The tools are ` + toolNames() + `.
+A command that needs an approval is asked about through the client, if it can ask; otherwise it is rejected.
 
 ` + settingsHelp("mcp") + `
 Exit codes: 0 when the client has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong usage or settings.
@@ -30,6 +32,14 @@ Examples:
   EXECBUS_SANDBOX=workspace-write execbus mcp
   claude mcp add execbus -- execbus mcp --approval untrusted
 `
+}
+
+func toolNames() string {
+	var names []string
+	for _, t := range tools.List(tools.Options{}) {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // serveMCP runs "mcp".
