@@ -29,7 +29,7 @@ type seat struct {
 	text   string      // what was shown and not expected yet
 }
 
-// sit runs a program with a terminal of its own. "$EXECBUS" is "execbus run" in a script.
+// sit runs a script on a terminal of its own. In it run is "execbus run" in the directory $DIR, and free the same without a sandbox.
 func sit(t *testing.T, script string) *seat {
 	t.Helper()
 	self, err := os.Executable()
@@ -46,7 +46,7 @@ func sit(t *testing.T, script string) *seat {
 	}
 	s.resize(24, 80)
 	dir := t.TempDir()
-	s.c = exec.Command("sh", "-c", `run() { "$SELF" run --cd "$DIR" --sandbox danger-full-access --assurance none "$@"; }; `+script+`; echo "ended with $?."; cat`)
+	s.c = exec.Command("sh", "-c", `run() { "$SELF" run --cd "$DIR" --assurance none "$@"; }; free() { run --sandbox danger-full-access "$@"; }; `+script+`; echo "ended with $?."; cat`)
 	s.c.Env = append(os.Environ(), roleVariable+"=execbus", "HOME="+dir, "SELF="+self, "DIR="+dir)
 	s.c.Stdin, s.c.Stdout, s.c.Stderr = slave, slave, slave
 	s.c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -117,7 +117,7 @@ func (s *seat) restored() {
 }
 
 func TestRunPassesTheTerminalOn(t *testing.T) {
-	s := sit(t, `run -- sh -c 'stty size; until [ "$(stty size)" = "30 90" ]; do sleep 0.02; done; echo resized; exec cat'`)
+	s := sit(t, `free -- sh -c 'stty size; until [ "$(stty size)" = "30 90" ]; do sleep 0.02; done; echo resized; exec cat'`)
 	s.expect(`24 80\r\n`)
 	s.resize(30, 90)
 	s.expect(`resized\r\n`)
@@ -130,13 +130,13 @@ func TestRunPassesTheTerminalOn(t *testing.T) {
 
 func TestRunOnATerminalOrOnPipes(t *testing.T) {
 	for script, want := range map[string]string{
-		`run -- test -t 0 -a -t 1`:                 "0",
-		`run --no-tty -- test -t 0 -o -t 1`:        "1",
-		`run -- test -t 1 | cat; run -- true`:      "0",
-		`echo x | run -- test -t 0`:                "1",
-		`echo x | run --tty -- test -t 0 -a -t 1`:  "0",
-		`EXECBUS_TTY=false run -- test -t 0`:       "1",
-		`EXECBUS_TTY=false run --tty -- test -t 0`: "0",
+		`free -- test -t 0 -a -t 1`:                 "0",
+		`free --no-tty -- test -t 0 -o -t 1`:        "1",
+		`free -- test -t 1 | cat; free -- true`:     "0",
+		`echo x | free -- test -t 0`:                "1",
+		`echo x | free --tty -- test -t 0 -a -t 1`:  "0",
+		`EXECBUS_TTY=false free -- test -t 0`:       "1",
+		`EXECBUS_TTY=false free --tty -- test -t 0`: "0",
 	} {
 		s := sit(t, script)
 		s.expect(`ended with ` + want + `\.`)
