@@ -28,7 +28,7 @@ func TestACallTellsWhenItHasBegun(t *testing.T) {
 	}
 	cancel()
 	if err := <-answered; err == nil {
-		t.Error("a call that was taken back has a result")
+		t.Error("a cancelled call has a result")
 	}
 	if _, err := session.List(execbus.WithBegun(ctx, func() { t.Error("a refused call has begun") })); err == nil {
 		t.Error("a context that has ended starts something")

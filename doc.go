@@ -98,7 +98,7 @@
 // A question goes to SessionOptions.Approver, and to every subscriber that names messages.KindApprovalRequested and answers
 // with [Session.Decide]; the first answer counts. If there is neither, or the last of them goes, the command is rejected at once.
 // A session puts one question at a time; [Session.Questions] lists those that are open. The clocks of yields and of a run's
-// timeout stop while a question is open. A question waits for ever unless SessionOptions.ApprovalDeadline is set.
+// timeout stop while a question is open. A question waits forever unless SessionOptions.ApprovalDeadline is set.
 //
 //	approved                        the command runs, this once
 //	approved_for_session            equal commands run, too, without a question; see Session.Grants and Session.Revoke

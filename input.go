@@ -14,7 +14,7 @@ const (
 	writePiece = 64 << 10
 	// writeWait is how long a Write waits before it tries again when the writes of other callers have filled the queue.
 	writeWait = 5 * time.Millisecond
-	// writePatience is for ever.
+	// writePatience is unlimited.
 	writePatience = 100 * 365 * 24 * time.Hour
 )
 

@@ -60,7 +60,7 @@ type SessionOptions struct {
 	// Approver answers questions. A subscriber that names messages.KindApprovalRequested in its Watch.Kinds may answer them, too,
 	// with Session.Decide; the first answer counts. If there is neither, a command that needs an answer is rejected at once.
 	Approver Approver
-	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means for ever. After that OnDeadline
+	// ApprovalDeadline is how long a question waits for an answer once it is put; zero means forever. After that OnDeadline
 	// is the answer: denied (the default; reported as messages.DecisionTimedOut), abort or approved.
 	ApprovalDeadline time.Duration
 	OnDeadline       messages.DecisionKind

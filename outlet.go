@@ -15,7 +15,7 @@ const outletRest = 2 * time.Millisecond
 
 // outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
 // order. Submitting never waits: a call that finds the queue full is dropped, and after a panic all are. Code that
-// blocks for ever keeps that one goroutine.
+// blocks forever keeps that one goroutine.
 type outlet struct {
 	queue  chan func()
 	closed chan struct{} // no more calls are taken; those in the queue are still made

@@ -198,7 +198,7 @@ func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 }
 
 // Wait waits for the leader's exit. Any number of callers may wait. The process is in use meanwhile: it is not ended to make
-// room for another. A handle from [Session.Start] knows the exit for ever; one from [Session.Process] gets an error when the
+// room for another. A handle from [Session.Start] knows the exit forever; one from [Session.Process] gets an error when the
 // session has forgotten the process.
 func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	if p.exit != nil && p.exit.isKnown() {

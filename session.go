@@ -15,7 +15,7 @@ import (
 
 // Session is one conversation of the host. Its methods are safe for concurrent use.
 //
-// When its context ends, a waiting call is taken back and nothing else: the process lives on and no output is lost. Such a call
+// When its context ends, a waiting call is cancelled and nothing else: the process lives on and no output is lost. Such a call
 // returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled and whose
 // Subject is the process. A call whose context has already ended starts nothing; a call that ends something still does so.
 //
@@ -82,7 +82,7 @@ func cancelled(ctx context.Context) error {
 	return &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())}
 }
 
-// plain turns the error of a context into ours, says why a call was taken back, and replaces an actor's own "closed" by over.
+// plain turns the error of a context into ours, says why a call was cancelled, and replaces an actor's own "closed" by over.
 func plain(ctx context.Context, err error, asked *kernel.PID, over error) error {
 	if err == nil {
 		return nil
@@ -105,7 +105,7 @@ func plain(ctx context.Context, err error, asked *kernel.PID, over error) error 
 
 // Exec runs a command, if the command may run, and waits for its end or its yield time, whichever comes first. After the yield time
 // the process lives on and the result names it. An error means that the command never ran, or, if it matches messages.ErrCancelled,
-// that the call was taken back: if the process already ran it lives on, and the error's Subject is its id.
+// that the call was cancelled: if the process already ran it lives on, and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
 	return begin[*messages.Result](ctx, s, command.Clone())
 }

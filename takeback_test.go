@@ -135,8 +135,8 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// A process that only calls which were taken back concerned is in nobody's way.
-func TestACallThatWasTakenBackUsesNothing(t *testing.T) {
+// A process is no longer in use when the calls that concern it are cancelled.
+func TestACancelledCallUsesNothing(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{MaxProcesses: 1, ProtectedProcesses: -1})
 	id := launch(t, session, bash(echoes))
@@ -171,7 +171,7 @@ func begins(t *testing.T) (ctx context.Context, begun chan struct{}, cancel func
 	return noticed{parent, sync.OnceFunc(func() { close(begun) })}, begun, cancel
 }
 
-// Of writes that are taken back the one whose bytes are out goes on, and one that waits for its turn sends nothing.
+// Cancelled writes: the one whose bytes are out goes on, and one that waits for its turn sends nothing.
 func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})

@@ -99,7 +99,7 @@ func TestTenThousandWaits(t *testing.T) {
 	since := time.Now()
 	cancel()
 	gone.Wait()
-	t.Logf("%d waits were taken back in %v", waits/2, time.Since(since))
+	t.Logf("%d waits were cancelled in %v", waits/2, time.Since(since))
 	if ids := listed(t, session); len(ids) != 4 {
 		t.Fatalf("the processes are %v", ids)
 	}

@@ -95,7 +95,7 @@ func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
 		s.list() // the supervisor has passed it on
 		goOn <- struct{}{}
 		_, err := call.reply()
-		wantError(t, "taken back", err, messages.ErrCancelled)
+		wantError(t, "cancelled", err, messages.ErrCancelled)
 		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseAborted {
 			t.Errorf("ended as %+v", end.EndRecord)
 		}

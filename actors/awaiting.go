@@ -68,7 +68,7 @@ func (p *process) refused(v verdict) {
 	p.close(record, v.refusal)
 }
 
-// aborted ends a command that would need a question, because the call that asked for it was taken back.
+// aborted ends a command that would need a question, because the call that asked for it was cancelled.
 func (p *process) aborted() {
 	failure := abandonedError(p.id)
 	record := &messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}

@@ -19,7 +19,7 @@ import (
 )
 
 // bubble is a runtime whose children are imagined and whose time is: a wait costs nothing, and "nothing happens any more" is
-// a fact. What blocks for ever is released at the end; any other goroutine that is left fails the test.
+// a fact. What blocks forever is released at the end; any other goroutine that is left fails the test.
 type bubble struct {
 	*host
 	machine *fiction

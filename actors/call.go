@@ -182,7 +182,7 @@ func (p *process) releaseCall(c *call) {
 	}
 }
 
-// cancel takes a call back: it is answered, and has taken nothing.
+// cancel cancels a call: it is answered, and has taken nothing.
 func (p *process) cancel(id callID) {
 	c := p.find(id)
 	if c == nil {

@@ -11,7 +11,7 @@ import (
 type calls struct {
 	last  callID
 	table map[callID]*openCall
-	// byAsker finds the calls of an asker that takes them back. A caller has one at a time; an actor of ours may have
+	// byAsker finds the calls of an asker that cancels them. A caller has one at a time; an actor of ours may have
 	// several.
 	byAsker map[string][]callID
 }
@@ -78,7 +78,7 @@ func (v *supervisor) reply(id callID, answer any) {
 	}
 }
 
-// cancel takes back the calls of one asker. They are answered at once.
+// cancel cancels the calls of one asker. They are answered at once.
 func (v *supervisor) cancel(m CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
 		switch c := v.calls.table[id]; {

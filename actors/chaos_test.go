@@ -15,7 +15,7 @@ import (
 )
 
 // Ten thousand lives among actors that crash and host code that fails in every way, alone and two at once: each ends once,
-// each call is answered, and nothing is left but the goroutines that block for ever.
+// each call is answered, and nothing is left but the goroutines that block forever.
 func TestManyLivesAmongCrashes(t *testing.T) {
 	const each, sessions = 20, 5 // lives of a session, sessions of a runtime
 	for n := range max(share(10_000)/(each*sessions), 1) {
@@ -225,5 +225,5 @@ func (c *chaos) finish(all []*talk) {
 			c.t.Errorf("left: %+v, and %d goroutines block", got, c.machine.hangs())
 		}
 	}
-	c.t.Logf("%d crashes, %d children, %d goroutines block for ever, ends: %v", c.crashed, len(c.machine.all()), c.machine.hangs(), causes)
+	c.t.Logf("%d crashes, %d children, %d goroutines block forever, ends: %v", c.crashed, len(c.machine.all()), c.machine.hangs(), causes)
 }

@@ -69,7 +69,7 @@ func (v *supervisor) consult(m consult) {
 	v.ctx.Send(v.asking.actor, m)
 }
 
-// withdraw takes a question back. A verdict comes nevertheless.
+// withdraw withdraws a question. A verdict comes nevertheless.
 func (v *supervisor) withdraw(id messages.ProcessID) {
 	if e := v.entries[id]; e != nil && e.consulting {
 		v.withdrawAsked(e)

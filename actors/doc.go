@@ -22,7 +22,7 @@
 //
 // # Calls
 //
-// Every call is an entry in the supervisor's table: who asked, which process it concerns, how it is taken back. A process
+// Every call is an entry in the supervisor's table: who asked, which process it concerns, how it is cancelled. A process
 // with an open call is in use. Inside the process each call has its own clock and answers at its yield, whatever else waits;
 // the first to answer takes the output that nobody has. Only a waiting write first waits for the waiting writes before it.
 // A question holds the clock of the call that is asked about, and no other. A poll:

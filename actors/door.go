@@ -4,7 +4,7 @@ import "github.com/execbus/execbus/messages"
 
 // Requests beside those of package messages: those without arguments, and those about the calls themselves.
 type (
-	// CancelWait takes a waiting call back. The call is then answered once: with its result if that was decided already, or
+	// CancelWait cancels a waiting call. The call is then answered once: with its result if that was decided already, or
 	// with an error of messages.ErrCancelled, and then nothing was taken. The process does not notice.
 	CancelWait struct {
 		Waiter string // the name of the actor that waits for the answer
@@ -15,7 +15,7 @@ type (
 	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when they have ended; it
 	// does not wait for later ones.
 	TerminateAll struct{ By messages.TerminatedBy }
-	// EndOwner ends all processes that an owner has when it comes, and takes its waiting calls back. It is answered with Done
+	// EndOwner ends all processes that an owner has when it comes, and cancels its waiting calls. It is answered with Done
 	// when they have ended. An empty owner has none.
 	EndOwner struct{ Owner string }
 	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with

@@ -32,7 +32,7 @@ func (v *supervisor) finish(e *entry, m ended) {
 	v.ctx.Send(e.actor, retire{})
 }
 
-// tooLate takes a request back from a process that has ended. It is answered from the record, which does not exist yet
+// tooLate takes over a request to a process that has ended. It is answered from the record, which does not exist yet
 // where the last message is held back.
 func (v *supervisor) tooLate(m request) {
 	if c := v.calls.table[m.call]; c != nil && c.entry.last != nil && c.entry.consulting {
@@ -109,7 +109,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 }
 
 // sweep is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
-// where commands keep coming it would wait for ever.
+// where commands keep coming it would wait forever.
 type sweep struct {
 	call callID
 	left map[*entry]bool

@@ -39,7 +39,7 @@ import (
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
-	hanging  int           // goroutines that block for ever
+	hanging  int           // goroutines that block forever
 	spawning int           // calls of Spawn under way
 	release  chan struct{} // closed at the end, so that they do not
 }
@@ -69,7 +69,7 @@ func (f *fiction) count(what *int, change int) {
 	*what += change
 }
 
-// hangs is how many goroutines block for ever.
+// hangs is how many goroutines block forever.
 func (f *fiction) hangs() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

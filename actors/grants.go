@@ -68,7 +68,7 @@ func (q *question) remembers(kind messages.DecisionKind) string {
 	return ""
 }
 
-// forget takes a grant back; nil stands for no grant.
+// forget revokes a grant; nil stands for no grant.
 func (g *grants) forget(old *grant) {
 	if old == nil || g.keys[old.key] != old {
 		return

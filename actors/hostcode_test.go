@@ -54,7 +54,7 @@ func TestAnApproverThatNeverReturnsIsLeftAlone(t *testing.T) {
 		first.cancel()
 		synctest.Wait()
 		if !first.answered(0) {
-			t.Error("the one that was taken back is not answered")
+			t.Error("the cancelled call is not answered")
 		}
 		time.Sleep(soon.Approver - time.Millisecond)
 		if second.answered(0) {

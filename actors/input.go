@@ -188,7 +188,7 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	}})
 }
 
-// nextWrite sends the writes behind one whose call has its answer. A write that was taken back sends nothing.
+// nextWrite sends the writes behind one whose call has its answer. A cancelled write sends nothing.
 func (p *process) nextWrite(c *call) {
 	in := &p.input
 	if in.turn == c {

@@ -104,7 +104,7 @@ func (p *process) feed(stream messages.Stream, delta []byte, credit *bus.Credit)
 }
 
 // holdBack keeps the credit of a batch whose last bytes wait for the end of their character, and makes sure that they do
-// not wait for ever. A batch that is held as a whole neither prolongs the wait nor keeps a credit of its own.
+// not wait forever. A batch that is held as a whole neither prolongs the wait nor keeps a credit of its own.
 func (p *process) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit) bool {
 	if p.output.splitters[stream].Pending() == 0 || p.output.held[stream] != nil && !emitted {
 		return false

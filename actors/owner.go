@@ -16,7 +16,7 @@ func (v *supervisor) endOwner(owner string) {
 	v.letOwnedGo(owner)
 }
 
-// letOwnedGo takes back the calls that wait for processes of an owner.
+// letOwnedGo cancels the calls that wait for processes of an owner.
 func (v *supervisor) letOwnedGo(owner string) {
 	for _, e := range v.entries {
 		if owner != "" && e.info.Owner == owner {
@@ -25,7 +25,7 @@ func (v *supervisor) letOwnedGo(owner string) {
 	}
 }
 
-// letCallsGo takes back the calls that wait, except that of a run, which ends with its command. A command that has not
+// letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not
 // begun, and that needs a question, is given up with them.
 func (p *process) letCallsGo() {
 	begun := p.attempt != nil

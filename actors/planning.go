@@ -14,7 +14,7 @@ import (
 
 // planning is the state in which the plan for a command is made.
 type planning struct {
-	unwanted bool // the call that asked for the command was taken back
+	unwanted bool // the call that asked for the command was cancelled
 }
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }

@@ -55,7 +55,7 @@ type state interface {
 	receive(p *process, message any) bool
 	// terminate begins the end of the process.
 	terminate(p *process, m messages.Terminate)
-	// unasked is told that the call which asked for the command was taken back.
+	// unasked is called when the call that asked for the command was cancelled.
 	unasked(p *process)
 }
 

@@ -31,7 +31,7 @@ type (
 		caller
 		message any
 	}
-	// cancelCall takes a call back. It is answered, unless it has been.
+	// cancelCall cancels a call. The call is answered, unless it has been.
 	cancelCall struct{ call callID }
 	// slot answers wantSlot; refused says why there is none.
 	slot struct{ refused *messages.Error }
@@ -40,7 +40,7 @@ type (
 	// pause and resume hold and release the clocks of all calls.
 	pause  struct{}
 	resume struct{}
-	// letCallsGo takes back the calls that wait. What runs goes on.
+	// letCallsGo cancels the waiting calls. Running processes go on.
 	letCallsGo struct{}
 	// retire says that no message will be routed to this process any more.
 	retire struct{}
@@ -180,7 +180,7 @@ type (
 		id  messages.ProcessID
 		err *messages.Error
 	}
-	// withdrawSlot takes back a takeSlot that has not been answered.
+	// withdrawSlot withdraws a takeSlot that has not been answered.
 	withdrawSlot struct{ id messages.ProcessID }
 	// giveSlot comes as a request, because the sender names the session whose slot it was; it is not answered.
 	giveSlot struct{}

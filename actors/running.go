@@ -193,7 +193,7 @@ func (s *running) verdict(p *process, v verdict) {
 }
 
 // clear commits to another attempt. The timeout of a run goes on at once, because the output of the attempt before may wait
-// for its reader for ever.
+// for its reader forever.
 func (s *running) clear(p *process) {
 	p.armRun()
 	s.step(p)
@@ -237,7 +237,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 	}
 }
 
-// unasked makes the denial the result if somebody is asked about another attempt for the call that was taken back.
+// unasked makes the denial the result if a question about another attempt is open for the cancelled call.
 func (s *running) unasked(p *process) {
 	if s.stage == asking {
 		p.ctx.Send(p.supervisor, withdraw{p.id})

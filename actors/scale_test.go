@@ -63,7 +63,7 @@ func TestTenThousandWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		left := 0
-		for i, call := range calls { // each ninth is taken back
+		for i, call := range calls { // every ninth call is cancelled
 			if i%9 == 0 {
 				call.cancel()
 			} else if kind := kinds[i%len(kinds)]; kind.For == nil && len(kind.Processes) > 1 {
@@ -86,7 +86,7 @@ func TestTenThousandWaits(t *testing.T) {
 		for i, call := range calls {
 			if i%9 == 0 && kinds[i%len(kinds)].For == nil {
 				_, err := answerIs(t, call)
-				wantError(t, "a wait that was taken back", err, messages.ErrCancelled)
+				wantError(t, "a cancelled wait", err, messages.ErrCancelled)
 			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.For != nil || len(kind.Processes) == 1) != call.answered(0) {
 				t.Fatalf("wait %d: answered %t", i, call.answered(0))
 			}

@@ -22,7 +22,7 @@ const (
 	maxFilesAtOnce = 16       // operations of the server that go on at the same time
 )
 
-// using does something with files, which file systems may make wait for ever, in a goroutine of its own that is left alone if the
+// using does something with files, which file systems may make wait forever, in a goroutine of its own that is left alone if the
 // connection ends.
 func using(c *connection, do func() (any, error)) (later, error) {
 	return func(ctx context.Context) (any, error) {

@@ -19,7 +19,7 @@ const (
 	DecisionDenied             DecisionKind = "denied"                        // the command is rejected; the model goes on
 	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
 	// DecisionAborted rejects the command and stops the turn: the owner's other open questions are rejected with it, and the owner's
-	// waiting calls are taken back, so that no further question of the turn is put. Running commands go on.
+	// waiting calls are cancelled, so that no further question of the turn is put. Running commands go on.
 	DecisionAborted DecisionKind = "abort"
 )
 

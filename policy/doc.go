@@ -141,6 +141,6 @@
 // That safe means without effect: git status, for one, runs programs that the repository configures. Safe commands run in
 // the sandbox, too. Files under /proc and /sys are not safe to read, but a symbolic link may lead there.
 //
-// That a plan holds for ever: rules, grants and policies change. Make a new one for each command, and for each that waits
+// That a plan holds forever: rules, grants and policies change. Make a new one for each command, and for each that waits
 // after an answer was given.
 package policy

@@ -31,8 +31,8 @@
 //
 // # What you must not assume
 //
-// That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was taken back.
+// That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was cancelled.
 //
-// That a command goes on when its call is taken back: the command of an exec_command is ended, because no answer has named it yet.
+// That a command goes on when its call is cancelled: the command of an exec_command is ended, because no answer has named it yet.
 // A process that an answer has named goes on.
 package tools

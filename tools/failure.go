@@ -23,7 +23,7 @@ var advice = map[messages.ErrorCode]string{
 	messages.ErrUnsupported:      "This cannot be done here; find another way.",
 	messages.ErrLimitReached:     "End a process that is not needed any more with terminate_process, then call again.",
 	messages.ErrSlowSubscriber:   "Nothing is lost; read_output has the output.",
-	messages.ErrCancelled:        "The call was taken back and took no output; call again to go on waiting.",
+	messages.ErrCancelled:        "The call was cancelled and took no output; call again to go on waiting.",
 	messages.ErrClosed:           "The session is over, and no command can be run in it.",
 	messages.ErrWardenLost:       "The processes that it kept have ended; run the command again if that is safe.",
 	messages.ErrRuntimeFailure:   "This is a failure of the tool and not of the command; try once more, then tell the user.",

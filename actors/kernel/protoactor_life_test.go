@@ -97,7 +97,7 @@ func TestLibraryPanicInStoppingWithAStopDirectiveNeverEnds(t *testing.T) {
 		lib.Root.Stop(pid)
 		synctest.Wait()
 		if _, registered := lib.ProcessRegistry.GetLocal(pid.Id); !registered {
-			t.Error("the actor ended, used to stay half alive for ever")
+			t.Error("the actor ended, used to stay half alive forever")
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestLibraryBoundedMailboxBlocksTheSender(t *testing.T) {
 	select {
 	case <-sent:
 		t.Error("the sender was not blocked")
-	case <-time.After(20 * time.Millisecond): // it spins meanwhile; an actor sending to itself would do so for ever
+	case <-time.After(20 * time.Millisecond): // it spins meanwhile; an actor sending to itself would do so forever
 	}
 	close(gate)
 	for range 20 {

@@ -39,7 +39,7 @@ func verbs() []verb {
 		{"cd", "DIR", "run later commands in DIR", changeDir},
 		{"policy", "", "show the policies: approval, sandbox, rule files", showPolicy},
 		{"grants", "", "list what you allowed for this session", listGrants},
-		{"revoke", "GRANT", "take that back: you will be asked again about the next such command", revokeGrant},
+		{"revoke", "GRANT", "revoke it: you will be asked again about the next such command", revokeGrant},
 		{"events", "", "show all events, or stop showing them", toggleEvents},
 		{"stats", "", "show counters", showStats},
 		{"help", "", "this list", showHelp},

@@ -46,7 +46,7 @@ func (p *poll) hear() {
 	_, _ = unix.Read(p.bell, count[:])
 }
 
-// wait returns those that are ready. A negative time is for ever.
+// wait returns those that are ready. A negative time is unlimited.
 func (p *poll) wait(most time.Duration) []unix.EpollEvent {
 	if most >= 0 && !p.coarse {
 		timeout := unix.NsecToTimespec(int64(most))

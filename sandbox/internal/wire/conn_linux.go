@@ -57,7 +57,7 @@ type batch struct {
 }
 
 // NewConn takes over a connected stream socket. The connection breaks if the other side reads nothing of a message for this
-// long, unless bear returns true: then it waits on. Zero waits for ever.
+// long, unless bear returns true: then it waits on. Zero waits forever.
 func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
@@ -75,7 +75,7 @@ func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 
 // NewThreadConn takes over a connected stream socket that is in blocking mode. It does without Go's poller, so that what arrives
 // wakes the thread that receives and no other: Receive calls await, which returns when the socket can be read, or an error for
-// Receive to return. Sends wait for ever, and each keeps its thread.
+// Receive to return. Sends wait forever, and each keeps its thread.
 func NewThreadConn(fd int, await func() error) (*Conn, error) {
 	socket := os.NewFile(uintptr(fd), "socket")
 	raw, err := socket.SyscallConn()
