@@ -10,9 +10,9 @@ import (
 
 // Approver answers questions about commands on a person's behalf.
 type Approver interface {
-	// Approve answers one question. It is called in a goroutine of its own, for one question of a session at a time, and
-	// must return when ctx ends: somebody else has then answered the question, or it was withdrawn. An
-	// error, a panic or an invalid answer rejects the command, unless a subscriber may still answer.
+	// Approve answers one question. It is called in a goroutine of its own, for one question of a session at a time. It must
+	// return when ctx ends: the question was then answered elsewhere, or withdrawn. An error, a panic or an invalid answer
+	// rejects the command, unless a subscriber may still answer.
 	Approve(ctx context.Context, question messages.Question) (messages.Decision, error)
 }
 

@@ -5,14 +5,14 @@ import "context"
 // begunKey is the key under which WithBegun keeps its function in a context.
 type begunKey struct{}
 
-// WithBegun returns a context for one call of a session. The call runs begun as soon as it has its place among the other calls:
-// a second call that is made after that takes effect after the first, however long each of them waits. A call that is refused
+// WithBegun returns a context for one call of a session. The call runs begun as soon as it has its place in the order of
+// calls: a call that is made after that takes effect after this one, however long each of them waits. A call that is refused
 // earlier does not run begun. Use it to keep an order of calls without waiting for their answers. begun must return at once.
 func WithBegun(ctx context.Context, begun func()) context.Context {
 	return context.WithValue(ctx, begunKey{}, begun)
 }
 
-// begun says that the call of a context has its place.
+// begun says that the call of a context has its place in the order.
 func begun(ctx context.Context) {
 	if told, ok := ctx.Value(begunKey{}).(func()); ok {
 		told()

@@ -153,7 +153,7 @@
 // [Session.Events] opens a subscription: subscribe before Exec to miss nothing. Each process publishes, in this order,
 // ToolDecision, ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
-// one that was refused as malformed has no events. TerminalInteraction tells of each input, and TerminalResized of each new size
+// one that was refused as malformed has no events. TerminalInteraction reports each input, and TerminalResized each new size
 // of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
@@ -183,7 +183,7 @@
 // may ignore SIGCHLD and wait for any child. Without one, which package sandbox explains, it must do neither, or exit statuses get
 // lost: [Process.Wait] then returns an error.
 //
-// With Options.StateDir a warden notes what to look for if it and the host are killed together. The next runtime with the
+// With Options.StateDir a warden records what to look for if it and the host are killed together. The next runtime with the
 // same directory looks for those processes in the background and ends them, while it already starts commands. Start does not wait
 // for that; Shutdown does.
 //
@@ -224,7 +224,7 @@
 //
 // # Executors
 //
-// [Session.Executor] is a narrower door, for callers with their own notion of sessions: exact environments, output as it
+// [Session.Executor] is a narrower interface, for callers with their own notion of sessions: exact environments, output as it
 // comes, no yields. It gives a [Process], and works the same wherever the runtime's Spawner runs its processes. A process that a
 // caller waits for is in use; any other may be ended to make room, like every process of a session.
 //

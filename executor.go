@@ -9,10 +9,10 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// SandboxKind is how a SpawnRequest wants its process confined.
+// SandboxKind says how a SpawnRequest wants its process confined.
 type SandboxKind string
 
-// The kinds of sandbox a request can name. An executor supports SandboxNone.
+// The kinds of sandbox that a request can name. An executor supports SandboxNone.
 const (
 	SandboxNone                   SandboxKind = "none"
 	SandboxMacOSSeatbelt          SandboxKind = "macosSeatbelt"
@@ -24,7 +24,7 @@ const (
 type SpawnRequest struct {
 	// ProcessID is the caller's own name for the process.
 	ProcessID string
-	// Argv is the program and its arguments; Argv0, if not empty, is what it sees as its own name.
+	// Argv is the program and its arguments. Argv0, if not empty, is the name that the program gets as its own.
 	Argv  []string
 	Argv0 string
 	// Dir is the working directory; it must be absolute.
@@ -43,7 +43,8 @@ type SpawnRequest struct {
 // local and a remote machine share. The runtime's Spawner decides where the processes run.
 type Executor struct{ session *Session }
 
-// Executor is the session's executor. Its processes are the session's: they count against its limits and end with it.
+// Executor returns the session's executor. Its processes belong to the session: they count against its limits and end with
+// it.
 func (s *Session) Executor() Executor { return Executor{s} }
 
 // Spawn starts a process and returns when its program runs. If ctx ends earlier, nothing is left behind. The process's Call is

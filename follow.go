@@ -58,7 +58,7 @@ func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Eve
 	}
 }
 
-// gapOf is the forgotten output between an offset, just behind chunk seq, and the first chunk of a page.
+// gapOf returns the gap for the forgotten output between an offset, just after chunk seq, and the first chunk of a page.
 func gapOf(origin messages.Origin, at int64, seq uint64, page *messages.OutputPage) messages.Gap {
 	next := page.LastSeq + 1
 	if len(page.Chunks) > 0 {

@@ -23,7 +23,8 @@ func (p patience) withDefaults() patience {
 	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
 }
 
-// guarded calls code of the host in a goroutine of its own and stops waiting for it when ctx ends. A panic is an error.
+// guarded calls code of the host in a goroutine of its own, and stops waiting for it when ctx ends. It turns a panic into an
+// error.
 func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -49,7 +50,7 @@ func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T
 	}
 }
 
-// asked is guarded with a bound in time; a failure is an error about subject.
+// asked is guarded with a bound in time. A failure becomes an error about subject.
 func asked[T any](patience time.Duration, op, subject string, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -79,7 +80,7 @@ func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
 	})
 }
 
-// environment is the environment that commands start from on the machine of a spawner's children.
+// environment returns the environment from which commands start on the machine of a spawner's children.
 func environment(patience time.Duration, spawner ptyio.Spawner) ([]string, error) {
 	return asked(patience, "open session", "environment", func(ctx context.Context) ([]string, error) {
 		return spawner.Resolver().Environment(ctx)
@@ -99,7 +100,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 	return err
 }
 
-// closeSpawner waits for the end of a spawner. A panic is an error.
+// closeSpawner waits for the end of a spawner. It turns a panic into an error.
 func closeSpawner(spawner ptyio.Spawner) error {
 	_, err := guarded(context.Background(), func(context.Context) (struct{}, error) { return struct{}{}, spawner.Close() })
 	if _, ours := errors.AsType[*messages.Error](err); err == nil || ours {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// levelAge is hostLevel.age: a change of the host's level is noticed within that time.
+// levelAge is the value of hostLevel.age: a change of the host's level is noticed within that time.
 const levelAge = time.Second
 
-// hostLog is a handler in front of the host's, every method of which is called in an outlet.
+// hostLog is a handler in front of the host's. An outlet makes all calls of the host's handler.
 type hostLog struct {
 	out   *outlet
 	level *hostLevel
@@ -42,14 +42,14 @@ func (h hostLog) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs is the host's, when the first record comes.
+// WithAttrs calls the method of the host's handler when the first record comes.
 func (h hostLog) WithAttrs(attributes []slog.Attr) slog.Handler {
 	parent := h.host
 	h.host = &hostHandler{make: func() slog.Handler { return parent.get().WithAttrs(attributes) }}
 	return h
 }
 
-// WithGroup is the host's, when the first record comes.
+// WithGroup calls the method of the host's handler when the first record comes.
 func (h hostLog) WithGroup(name string) slog.Handler {
 	parent := h.host
 	h.host = &hostHandler{make: func() slog.Handler { return parent.get().WithGroup(name) }}
@@ -73,7 +73,7 @@ func (h *hostHandler) get() slog.Handler {
 type hostLevel struct {
 	out *outlet
 	age time.Duration // how long an answer of the host counts
-	// Callers that log look at these, in any goroutine and without waiting.
+	// Callers that log read these, in any goroutine and without waiting.
 	asked atomic.Int64 // when, in Unix nanoseconds
 	least atomic.Int64
 }

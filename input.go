@@ -14,18 +14,19 @@ const (
 	writePiece = 64 << 10
 	// writeWait is how long a Write waits before it tries again when the writes of other callers have filled the queue.
 	writeWait = 5 * time.Millisecond
-	// writePatience is unlimited.
+	// writePatience stands for no bound.
 	writePatience = 100 * 365 * 24 * time.Hour
 )
 
 var _ io.Writer = (*Process)(nil)
 
-// Write sends input, of any length, and returns when the process's terminal or pipe has taken it: an io.Writer, for io.Copy. It
-// blocks as long as the process does not read; the end of the process ends it, too. If not all bytes were taken, n is the number
-// that were, and the error says why. [Session.Write] has a context, a bound for the wait, and an answer with output.
+// Write sends input, of any length, and returns when the process's terminal or pipe has taken it. It implements io.Writer,
+// for io.Copy. It blocks as long as the process does not read, and returns when the process ends. If not all bytes were
+// taken, n is the number of bytes that were, and the error says why. [Session.Write] has a context, a bound for the wait,
+// and an answer with output.
 //
-// A Write of at most 64 KiB stays in one piece; longer ones of several callers may be interleaved. A terminal in line mode takes
-// no line of more than 4,095 bytes: messages.ErrLineTooLong.
+// A Write of at most 64 KiB stays in one piece; longer ones of several callers may be interleaved. A terminal in line mode
+// takes no line of more than 4,095 bytes: the error is messages.ErrLineTooLong.
 func (p *Process) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		piece := b[n:min(n+writePiece, len(b))]

@@ -42,7 +42,7 @@ type SessionOptions struct {
 	// then up to 8 commands are above the limit. If there is no such process, the command is refused.
 	MaxProcesses       int
 	ProtectedProcesses int // zero means DefaultSessionProtectedProcesses, negative none
-	// OnLeaderExit says what becomes of background children where a command does not say; the zero value ends them.
+	// OnLeaderExit says what happens to background children if the command does not say it; the zero value ends them.
 	OnLeaderExit messages.OnLeaderExit
 	// WarnProcesses is the number of processes from which each new one publishes a ProcessWarning; zero means
 	// DefaultSessionWarnProcesses.

@@ -13,15 +13,15 @@ const outletQueue = 1024
 // each command would cost more than the counting.
 const outletRest = 2 * time.Millisecond
 
-// outlet runs one kind of the host's code that nobody waits for, its logger or its instruments, in one goroutine and in
-// order. Submitting never waits: a call that finds the queue full is dropped, and after a panic all are. Code that
+// outlet runs one kind of the host's code whose result is not needed, its logger or its instruments, in one goroutine and in
+// order. Submitting never waits: a call that finds the queue full is dropped, and after a panic all calls are. Code that
 // blocks forever keeps that one goroutine.
 type outlet struct {
 	queue  chan func()
 	closed chan struct{} // no more calls are taken; those in the queue are still made
 	ended  chan struct{} // the goroutine is gone
 
-	// Atomics, because these are only counted and looked at: a message would need a queue that is never full.
+	// These are atomics because they are only counted and read: a message would need a queue that is never full.
 	broken  atomic.Bool
 	dropped atomic.Uint64
 }
@@ -79,7 +79,7 @@ func (o *outlet) run() {
 	}
 }
 
-// finish makes the calls that are left.
+// finish makes the remaining calls.
 func (o *outlet) finish() {
 	for {
 		select {
@@ -91,7 +91,7 @@ func (o *outlet) finish() {
 	}
 }
 
-// drop counts the calls that are left as dropped.
+// drop counts the remaining calls as dropped.
 func (o *outlet) drop() {
 	o.broken.Store(true)
 	o.finish()

@@ -25,7 +25,7 @@ type Process struct {
 	exit    *exitNote // nil: the handle asks the session
 }
 
-// exitNote is how the leader exited, for callers that ask after the session has forgotten the process.
+// exitNote says how the leader exited, for callers that ask after the session has forgotten the process.
 type exitNote struct {
 	settle sync.Once
 	known  chan struct{} // closed when status and err are known
@@ -59,19 +59,19 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	return p, nil
 }
 
-// takeBack ends a process whose caller was cancelled before it learnt the id. It does not wait for the end.
+// takeBack ends a process whose caller was cancelled before it got the id. It does not wait for the end.
 func (s *Session) takeBack(err error) {
 	typed, ok := errors.AsType[*messages.Error](err)
 	if !ok || typed.Code != messages.ErrCancelled {
 		return
 	}
-	if id, err := strconv.Atoi(typed.Subject); err == nil { // otherwise no process began
+	if id, err := strconv.Atoi(typed.Subject); err == nil { // if not, no process began
 		terminate := messages.Terminate{Process: messages.ProcessID(id), By: messages.TerminatedByUser, Grace: new(time.Duration)}
 		s.runtime.system.Send(s.supervisor, terminate)
 	}
 }
 
-// born is the leader's pid, which was published before the start was answered.
+// born returns the leader's pid, which was published before the start was answered.
 func (p *Process) born(events *bus.Subscription) int {
 	for {
 		event, ok, err := events.TryNext()
@@ -84,7 +84,7 @@ func (p *Process) born(events *bus.Subscription) int {
 	}
 }
 
-// watch learns the exit. It does not count as a wait: a handle alone does not keep a process in use.
+// watch waits for the exit. It does not count as a wait: a handle alone does not keep a process in use.
 func (p *Process) watch(events *bus.Subscription) {
 	defer events.Close()
 	for event, err := range events.All(context.Background()) {
@@ -213,7 +213,7 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	case err == nil:
 		p.exit.settled(p.id, exits[0].Status, nil)
 	}
-	select { // any other error means that the process is forgotten, so its exit is known or about to be
+	select { // any other error means that the process is forgotten, so its exit is known or soon will be
 	case <-p.exit.known:
 		return p.exit.status, p.exit.err
 	case <-ctx.Done():

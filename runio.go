@@ -11,8 +11,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Streams are what [Session.RunStreams] connects a command with. A nil Stdin is an empty input. A nil Stdout or Stderr drops that
-// output, of which the result still keeps the beginning. Both may be the same writer: one goroutine writes to them.
+// Streams are the input and the outputs of a command for [Session.RunStreams]. A nil Stdin is an empty input. A nil Stdout
+// or Stderr drops that output; the result still keeps its beginning. Both may be the same writer: one goroutine writes to
+// them.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -82,7 +83,7 @@ func (s *Session) carry(events *bus.Subscription, streams Streams, cancel func()
 	return failed
 }
 
-// feed copies an input and ends it. That an ended process takes no more is not an error of its run.
+// feed copies an input and ends it. It is no error if the process has ended and takes no more.
 func (s *Session) feed(process messages.ProcessID, input io.Reader) {
 	p := &Process{session: s, id: process}
 	_, _ = io.Copy(p, input)

@@ -24,11 +24,11 @@ type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
 	supervisor *kernel.PID
-	// over says that no event comes any more. It is an atomic because callers read it without a message to anybody.
+	// over says that no further event will come. It is an atomic because callers read it without sending a message.
 	over atomic.Bool
 }
 
-// ended ends the subscriptions to the session. It is called by an actor.
+// ended ends the subscriptions to the session. An actor calls it.
 func (s *Session) ended() {
 	s.over.Store(true)
 	s.runtime.around.Bus.CloseSession(s.id)
@@ -44,7 +44,7 @@ var (
 		Hint: "call Start"}
 )
 
-// begin is ask for requests that must not be sent when the context has already ended.
+// begin is like ask, for requests that must not be sent when the context has already ended.
 func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	if ctx.Err() != nil {
 		var none T
@@ -53,8 +53,8 @@ func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return ask[T](ctx, s, message)
 }
 
-// ask sends a request, which must share no memory with the caller's, and waits for its one answer. A context that ends takes
-// the call back, and that answers it, too: with its result if that was decided already, and otherwise with ErrCancelled.
+// ask sends a request, which must share no memory with the caller's, and waits for its one answer. If the context ends, the
+// call is cancelled, and that answers it: with its result if that was decided already, and otherwise with ErrCancelled.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	var none T
 	system := s.runtime.system
@@ -116,8 +116,8 @@ func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messag
 	return begin[*messages.RunResult](ctx, s, command.Clone())
 }
 
-// Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. A context
-// that ends does not take back input that was sent; a write that waited for its turn sends nothing. With UntilTaken, if not all
+// Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. If ctx
+// ends, input that was sent stays sent, but a write that waited for its turn sends nothing. With UntilTaken, if not all
 // bytes were taken, Write returns an error beside the result, which says how many were.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
 	result, err := begin[*messages.Result](ctx, s, input.Clone())

@@ -128,14 +128,14 @@ type RevokeGrant struct {
 	Grant GrantID `json:"grant"`
 }
 
-// DecisionSource says what decided about a command.
+// DecisionSource names the source of a decision about a command.
 type DecisionSource string
 
 // The sources.
 const (
 	DecidedByRule     DecisionSource = "rule"     // a rule file
-	DecidedByCache    DecisionSource = "cache"    // what a person approved for the session
-	DecidedByPolicy   DecisionSource = "policy"   // the session's policies and what is known of the command
+	DecidedByCache    DecisionSource = "cache"    // an answer of a person for the session
+	DecidedByPolicy   DecisionSource = "policy"   // the session's policies and the known facts about the command
 	DecidedByPerson   DecisionSource = "user"     // a person or an Approver
 	DecidedByDeadline DecisionSource = "deadline" // nobody answered in time
 	DecidedByAbsence  DecisionSource = "absence"  // nobody is there to answer

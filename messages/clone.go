@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A clone shares no memory with its original. A receiver of a request keeps a clone, because the sender may go on to use
-// the lists, maps and pointers in the request.
+// A clone shares no memory with its original. A receiver of a request keeps a clone, because the sender may go on using the
+// lists, maps and pointers in the request.
 
 // pointed returns a pointer to a copy of *p; nil stays nil.
 func pointed[T any](p *T) *T {

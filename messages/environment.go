@@ -11,14 +11,15 @@ const (
 )
 
 // EnvironmentPolicy says how a child's environment is built from the host's. Names are compared without regard to case;
-// patterns are globs with * and ?. Whatever is inherited, a command gets these variables, unless Set has them or Exact is true:
+// patterns are globs with * and ?. In place of inherited values, a command gets these variables, unless Set has them or
+// Exact is true:
 //
 //	TERM=dumb  NO_COLOR=1  COLORTERM=                     no colours, and nothing for a screen
 //	PAGER=cat  GIT_PAGER=cat  GH_PAGER=cat                no program waits for a key
 //	LANG=C.UTF-8  LC_CTYPE=C.UTF-8  LC_ALL=C.UTF-8        UTF-8
 //	EXECBUS=1                                             a program can see that it runs under execbus
 //
-// A terminal that a person looks at wants more: Set: map[string]string{"TERM": "xterm-256color"}.
+// For a terminal that a person looks at, use a real type: Set: map[string]string{"TERM": "xterm-256color"}.
 type EnvironmentPolicy struct {
 	Inherit Inherit `json:"inherit,omitempty"`
 	// DropSecrets removes inherited names that match *KEY*, *SECRET* or *TOKEN*.

@@ -17,7 +17,7 @@ type ExecCommand struct {
 	Owner string `json:"owner,omitempty"`
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of the environment.
 	Argv []string `json:"argv,omitempty"`
-	// Argv0, if not empty, is what the program sees as its own name.
+	// Argv0, if not empty, is the name that the program gets as its own.
 	Argv0 string `json:"argv0,omitempty"`
 	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
 	// makes it a login shell (-lc instead of -c); nil means a login shell if the session allows one.
@@ -28,15 +28,15 @@ type ExecCommand struct {
 	Dir string `json:"dir,omitempty"`
 	// Environment says how the child's environment is built; nil means the session's policy.
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
-	// TTY runs the command on a terminal of this Size; otherwise it runs on pipes, with stdout and stderr told apart.
+	// TTY runs the command on a terminal of this Size; otherwise it runs on pipes, with stdout and stderr separate.
 	TTY  bool `json:"tty,omitempty"`
 	Size Size `json:"size"`
 	// OpenStdin gives a command on pipes an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
 	// Merged gives a command on pipes one pipe for stdout and stderr: its output comes in the order in which it was written,
-	// all of it as stdout. On a terminal that is so anyway.
+	// all of it as stdout. On a terminal there is only one stream anyway.
 	Merged bool `json:"merged,omitempty"`
-	// OnLeaderExit says what becomes of background children; the zero value ends them.
+	// OnLeaderExit says what happens to background children; the zero value ends them.
 	OnLeaderExit OnLeaderExit `json:"onLeaderExit,omitempty"`
 	// Grace is the time between SIGTERM and SIGKILL when the tree is ended; nil means 500 ms, and zero means SIGKILL at once.
 	Grace *time.Duration `json:"graceNs,omitempty"`
@@ -64,7 +64,7 @@ const (
 	DefaultWriteYield = 250 * time.Millisecond
 )
 
-// DefaultOutputTokens bounds the text of a result where the caller does not.
+// DefaultOutputTokens bounds the text of a result if the caller does not.
 const DefaultOutputTokens = 10_000
 
 // Result answers a call that waited for output.

@@ -2,8 +2,8 @@ package messages
 
 import "time"
 
-// RunCommand asks for one command to be run to its end, with stdout and stderr apart. It is answered once,
-// with a *RunResult, or with an *Error if the command could not be run. Background children are ended with the command.
+// RunCommand asks for one command to be run to its end, with stdout and stderr separate. It is answered once, with a
+// *RunResult, or with an *Error if the command could not be run. Background children are ended with the command.
 type RunCommand struct {
 	CommandPolicy
 	Call        CallID             `json:"call,omitempty"`

@@ -49,7 +49,7 @@ type Survivor struct {
 	Why  string `json:"why"`
 }
 
-// TreeReport says what happened to a leader's descendants.
+// TreeReport says how a leader's descendants ended.
 type TreeReport struct {
 	// Ended counts the descendants (the leader not included) that were still alive when the ending began or appeared
 	// during it, and are gone now.

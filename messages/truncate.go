@@ -16,8 +16,8 @@ func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / Byt
 // OriginalTokens estimates the tokens of all output since the last answer, dropped output included.
 func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r.Omitted) }
 
-// OutputText is the output for a model, cut to MaxOutputTokens or MaxOutputBytes. Every broken character becomes one U+FFFD. If bytes were dropped an OmissionMarker
-// stands in their place, or in front of the output if cutting removes that place.
+// OutputText is the output for a model, cut to MaxOutputTokens or MaxOutputBytes. Every broken character becomes one U+FFFD.
+// If bytes were dropped, an OmissionMarker stands in their place, or in front of the output if cutting removes that place.
 func (r *Result) OutputText() string {
 	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)
 	if r.Omitted == 0 {
