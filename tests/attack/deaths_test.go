@@ -117,7 +117,7 @@ func dies(t *testing.T, level messages.Assurance, way death) {
 	self, err := os.Executable()
 	must(t, err)
 	host := exec.Command(self, roleHost, string(level), dir, state, token, hanging)
-	host.Env, host.Stderr = append(os.Environ(), "GORACE=atexit_sleep_ms=0"), os.Stderr
+	host.Stderr = os.Stderr
 	out, err := host.StdoutPipe()
 	must(t, err)
 	must(t, host.Start())
