@@ -91,7 +91,7 @@ func websockets(address string, options Options) dialer {
 	if options.Token != "" {
 		header.Set("Authorization", "Bearer "+options.Token)
 	}
-	client := &http.Client{Transport: cutting{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment}}}
+	client := &http.Client{Transport: cutting{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}}
 	return func(ctx context.Context) (wire.Conn, error) {
 		conn, response, err := wire.DialWebsocket(ctx, address, client, header, wire.MaxMessage)
 		if err == nil {

@@ -63,7 +63,7 @@ func FuzzServer(f *testing.F) {
 			if i == 1 {
 				c.feed.resume()
 			}
-			s.running.Go(c.run)
+			go c.run()
 		}
 		for line := range bytes.SplitSeq(text, []byte("\n")) {
 			if there.Write(context.Background(), line) != nil {

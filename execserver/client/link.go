@@ -217,11 +217,7 @@ func (l *link) fail(err error) {
 }
 
 // breach ends the session because of what the server has said.
-func (l *link) breach(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut(err)
-}
+func (l *link) breach(err error) { l.end(err) }
 
 // close ends the session from this side and waits until nothing of it is left.
 func (l *link) close() {

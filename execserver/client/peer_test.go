@@ -65,13 +65,18 @@ func (p *peer) connect() *spawner {
 
 func (p *peer) connectIn(times times, limits limits) *spawner {
 	p.t.Helper()
+	return p.connectOver(p.dial, times, limits)
+}
+
+func (p *peer) connectOver(dial dialer, times times, limits limits) *spawner {
+	p.t.Helper()
 	type result struct {
 		spawner ptyio.Spawner
 		err     error
 	}
 	came := make(chan result, 1)
 	go func() {
-		s, err := begin(context.Background(), p.dial, "", times, limits)
+		s, err := begin(context.Background(), dial, "", times, limits)
 		came <- result{s, err}
 	}()
 	p.accept()

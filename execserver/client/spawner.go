@@ -26,14 +26,13 @@ const maxReading = 8
 type limits struct {
 	hole  time.Duration // an event that others have overtaken, before it is read
 	drain time.Duration // output, after the leader's exit
-	tree  time.Duration // the end of the tree, after that of the output
 	end   time.Duration // any sign, after a process was abandoned
 	close time.Duration // the ends of all, after the spawner was closed
 	start time.Duration // a start whose answer was lost
 }
 
 func usualLimits() limits {
-	return limits{hole: 10 * time.Millisecond, drain: 4 * ptyio.DrainWait, tree: 30 * time.Second, end: 10 * time.Second, close: 10 * time.Second,
+	return limits{hole: 10 * time.Millisecond, drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
 		start: 10 * time.Second}
 }
 
@@ -49,7 +48,7 @@ type spawner struct {
 	mu       sync.Mutex
 	children map[string]*child
 	closed   bool
-	running  sync.WaitGroup // the pumps
+	running  sync.WaitGroup // the children; none is added after closed was set
 }
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
@@ -98,7 +97,7 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	}
 	c.pid = result.PID
 	launch.Events(ptyio.Spawned{Child: c, Enforced: result.Enforced})
-	s.running.Go(c.run)
+	go c.run()
 	return c, nil
 }
 
@@ -110,7 +109,7 @@ func (c *child) withdraw() {
 		}
 	}
 	c.Abandon()
-	c.spawner.running.Go(c.run)
+	go c.run()
 }
 
 // exists reports whether a start failed because the process was started before.
@@ -159,13 +158,16 @@ func (s *spawner) register(c *child) error {
 			Detail: fmt.Sprintf("%d processes run on the server already; end some", maxChildren)}
 	}
 	s.children[c.id] = c
+	s.running.Add(1)
 	return nil
 }
 
+// forget is called once for each child that was registered.
 func (s *spawner) forget(c *child) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.children, c.id)
+	s.running.Done()
 }
 
 // all lists the processes.
