@@ -2,7 +2,11 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +15,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
 
@@ -130,5 +135,56 @@ func TestAProgramThatTheServerDoesNotHave(t *testing.T) {
 	}
 	if result, err := exec(t, session, messages.ExecCommand{Argv: []string{"ls", "/"}}); err != nil || result.Status != messages.StatusExited(0) {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestAnEncryptedWay(t *testing.T) {
+	web := httptest.NewTLSServer(newServer(t).Handler("secret"))
+	t.Cleanup(web.Close)
+	address := "wss://" + web.Listener.Addr().String()
+	if _, err := Dial(t.Context(), address, Options{Token: "secret"}); !errors.Is(err, messages.ErrRuntimeFailure) {
+		t.Errorf("a certificate that nobody has vouched for: %v", err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(web.Certificate())
+	remote, err := Dial(t.Context(), address, Options{Token: "secret", TLS: &tls.Config{RootCAs: trusted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := remote.Resolver().IsDir(t.Context(), "/"); err != nil || !is {
+		t.Errorf("%v, %v", is, err)
+	}
+	if err := remote.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Streams cannot be made again: their end is that of the session.
+func TestStreams(t *testing.T) {
+	server := newServer(t)
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	served := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { served <- server.ServeStream(ctx, in, out) }()
+	remote, err := Connect(t.Context(), fromServer, toServer, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLog()
+	if _, err = remote.Spawn(t.Context(), ptyio.Launch{Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}, Env: []string{"PATH=/bin:/usr/bin"}, Dir: "/", Events: l.receive}); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitText(t, "up\n")
+	stop()
+	if err := within(t, "the end of the server's side", served); err != nil {
+		t.Error(err)
+	}
+	_, _ = in.Close(), out.Close()
+	if exited, tree := l.ended(t); exited.Lost == nil || len(tree.Survivors) != 1 {
+		t.Errorf("%+v, %+v", exited, tree)
+	}
+	if err := remote.Close(); err != nil {
+		t.Error(err)
 	}
 }
