@@ -27,7 +27,7 @@ const patience = 30 * time.Second
 // newSpawner makes a spawner of a name.
 func newSpawner(t *testing.T, name string) ptyio.Spawner {
 	t.Helper()
-	spawner, err := sandbox.New(sandbox.Options{Direct: name == "direct"})
+	spawner, err := sandbox.New(sandbox.Options{Direct: name != "warden"})
 	if err != nil {
 		t.Fatal(err)
 	}
