@@ -180,7 +180,7 @@ func (c *connection) initialize(raw json.RawMessage) (any, error) {
 
 // supported are those of the wanted extensions that there are.
 func supported(wanted []wire.Extension) (found []wire.Extension) {
-	for _, extension := range []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds} {
+	for _, extension := range []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw} {
 		for _, name := range wanted {
 			if name == extension {
 				found = append(found, extension)

@@ -56,6 +56,7 @@
 //	gaps   no process waits: process/gap says what was dropped
 //	flow   nothing is dropped: a process waits while its client has not acknowledged 768 KiB, also while nobody is connected
 //	ends   notifications about background children, and about the end of the tree
+//	raw    output as raw bytes in binary frames of a websocket, which is much cheaper than JSON
 //
 // # Who is let in
 //

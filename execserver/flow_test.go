@@ -250,3 +250,19 @@ func TestAClientWithEndsHearsEverything(t *testing.T) {
 		t.Errorf("the numbers are %v", seqs)
 	}
 }
+
+func TestOutputCanBeRaw(t *testing.T) {
+	everyTransport(t, Options{}, func(t *testing.T, c *client) {
+		c.open("", wire.ExtensionRaw)
+		if text, _ := c.result(shell("p", "printf '\\000\\377\\n{}'")); text != "\x00\xff\n{}" {
+			t.Errorf("got %q", text)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, m := range c.got {
+			if m.Method == wire.ProcessOutput && (m.Params[0] == 0) != c.conn.Binary() {
+				t.Errorf("got %q", m.Params)
+			}
+		}
+	})
+}

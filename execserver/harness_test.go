@@ -249,6 +249,9 @@ type numbered struct {
 }
 
 func paramsOf(m wire.Message) (n numbered) {
+	if raw, err := wire.DecodeOutput(m.Params); err == nil {
+		return numbered{ProcessID: raw.ProcessID, Seq: raw.Seq, Stream: raw.Stream, Chunk: raw.Chunk}
+	}
 	_ = json.Unmarshal(m.Params, &n)
 	return n
 }

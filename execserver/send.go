@@ -105,6 +105,9 @@ func (c *connection) sendOne(p *process) error {
 	if next.method != "" {
 		return c.notify(next.method, next.params)
 	}
+	if p.session.has(wire.ExtensionRaw) && c.wire.Binary() {
+		return c.write(func(to []byte) []byte { return wire.AppendRawOutput(to, p.id, next.seq, next.stream, next.bytes) })
+	}
 	return c.write(func(to []byte) []byte { return wire.AppendOutput(to, p.id, next.seq, next.stream, next.bytes) })
 }
 

@@ -141,4 +141,5 @@ func (r *recorder) Write(_ context.Context, text []byte) error {
 	return nil
 }
 func (r *recorder) Ping(context.Context) error { return nil }
+func (r *recorder) Binary() bool               { return false }
 func (r *recorder) Close() error               { return nil }

@@ -53,7 +53,7 @@ type spawner struct {
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
 	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
-	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds},
+	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw},
 		heard: s.heard, resumed: s.resumed, lost: s.lost}
 	s.resolver = &resolver{link: s.link}
 	return s

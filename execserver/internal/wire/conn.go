@@ -16,6 +16,8 @@ type Conn interface {
 	// Ping waits until the other side answers, which needs a Read meanwhile. Where the transport has no such thing it returns
 	// at once.
 	Ping(ctx context.Context) error
+	// Binary reports whether messages may be any bytes.
+	Binary() bool
 	// Close ends Read and Write. It may be called more than once, by any goroutine.
 	Close() error
 }

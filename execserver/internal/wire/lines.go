@@ -59,6 +59,8 @@ func (l *lines) Write(ctx context.Context, message []byte) error {
 	return err
 }
 
+func (l *lines) Binary() bool { return false }
+
 func (l *lines) Ping(context.Context) error { return nil }
 
 func (l *lines) Close() error {

@@ -52,8 +52,12 @@ type Message struct {
 	Fault  *Fault          // of a failure
 }
 
-// Parse reads a message. Its error says what is wrong with the text, for a sentence about "the message".
+// Parse reads a message. Raw output becomes a process/output whose Params are for DecodeOutput only. Its error says what is wrong with the text, for a sentence about "the message".
 func Parse(text []byte) (Message, error) {
+	if len(text) > 0 && text[0] == rawMark {
+		_, err := decodeRaw(text)
+		return Message{Kind: Notification, Method: ProcessOutput, Params: text}, err
+	}
 	list, err := members(text)
 	if err != nil {
 		return Message{}, err

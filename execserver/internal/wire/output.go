@@ -5,9 +5,12 @@ import (
 	"strconv"
 )
 
-// DecodeOutput reads the parameters of process/output, which were valid JSON in a message. Floods are made of them, so it does
+// DecodeOutput reads the parameters of process/output, which were valid JSON in a message, or are raw output. Floods are made of them, so it does
 // without reflection, and looks at each byte of the chunk no more often than it must.
 func DecodeOutput(raw []byte) (OutputParams, error) {
+	if len(raw) > 0 && raw[0] == rawMark {
+		return decodeRaw(raw)
+	}
 	var m OutputParams
 	list, err := members(raw)
 	if err != nil {

@@ -62,6 +62,8 @@ func (h *half) give(ctx context.Context) error {
 	return ctx.Err()
 }
 
+func (h *half) Binary() bool { return true }
+
 func (h *half) Ping(context.Context) error {
 	select {
 	case <-h.ended:

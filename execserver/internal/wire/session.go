@@ -20,6 +20,8 @@ const (
 	ExtensionFlow Extension = "flow"
 	// ExtensionEnds: there are all notifications that a ptyio.Child needs; see ExitedParams and those behind it.
 	ExtensionEnds Extension = "ends"
+	// ExtensionRaw: where the transport carries any bytes, process/output comes as raw output instead of JSON with base64.
+	ExtensionRaw Extension = "raw"
 )
 
 // InitializeParams are those of initialize.

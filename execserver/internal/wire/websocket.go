@@ -65,8 +65,14 @@ func (s *socket) Read(ctx context.Context) ([]byte, error) {
 }
 
 func (s *socket) Write(ctx context.Context, message []byte) error {
-	return s.conn.Write(ctx, websocket.MessageText, message)
+	kind := websocket.MessageText
+	if len(message) > 0 && message[0] == rawMark {
+		kind = websocket.MessageBinary
+	}
+	return s.conn.Write(ctx, kind, message)
 }
+
+func (s *socket) Binary() bool { return true }
 
 func (s *socket) Ping(ctx context.Context) error { return s.conn.Ping(ctx) }
 
