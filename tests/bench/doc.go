@@ -49,6 +49,8 @@
 //
 // exec-beside: exec-result in a runtime in which another session has so many interactive shells ("ours"), in turn with a
 // runtime that has none ("bare"). With -quick it is a tenth of them.
+// exec-beside-direct is exec-result where the host forks, beside as many shells of the same runtime ("ours"), in turn with os/exec
+// ("bare").
 //
 // exec-watched: exec-result with so many subscribers of everything, each with a goroutine that reads ("ours"), in turn with
 // a runtime that has one ("bare").

@@ -54,7 +54,7 @@ type audience struct {
 }
 
 func newAudience(ctx context.Context, count int) (*audience, error) {
-	c, err := newCrowd(ctx, 0)
+	c, err := newCrowd(ctx, 0, false)
 	if err != nil {
 		return nil, err
 	}

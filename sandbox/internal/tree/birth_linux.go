@@ -42,7 +42,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		t.roots, t.mark = t.orphans, f.marker.Next()
 		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Nursery.Secret()), steps)
 	}
-	t.earliest = bootTicks()
+	t.born, t.earliest = time.Now(), bootTicks()
 	var err error
 	spec.Nursery.Do(func() {
 		t.brood = f.brood(unix.Gettid())

@@ -43,7 +43,8 @@ type Tree struct {
 	executed chan struct{} // closed when it has, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
-	brood    *brood // of the thread that bore the leader; nil where orphans do not come to us
+	born     time.Time // of the leader, or a little earlier
+	brood    *brood    // of the thread that bore the leader; nil where orphans do not come to us
 	mark     Mark
 	isolated *isolated // nil if the leader is the root; otherwise the root is process 1 of a namespace, to which pid and pidfd belong
 	// roots lists the members that are not children of living members. settled says that none died meanwhile.

@@ -68,6 +68,9 @@ func (t *Tree) deserted() bool {
 	if t.isolated != nil {
 		return t.firstDead()
 	}
+	if !t.forest.subreaper && t.forkedNothing() {
+		return true
+	}
 	confirmed := t.forest.subreaper // what lists all of /proc may have missed what was forked meanwhile
 	for range maxPasses {
 		found, settled := t.walk()
