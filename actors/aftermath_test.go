@@ -14,7 +14,7 @@ func leaves(dying string) messages.ExecCommand {
 	return shell(`(trap '` + dying + `' TERM; echo $BASHPID > child; while :; do sleep 0.01; done) & until [ -s child ]; do sleep 0.01; done`)
 }
 
-// isAlive takes a zombie for dead: with the direct spawner somebody else has to reap it.
+// isAlive counts a zombie as dead: with the direct spawner another process has to reap it.
 const isAlive = `read child < child; case $(cat /proc/$child/stat 2>/dev/null) in ""|*") Z "*) echo gone;; *) echo alive;; esac`
 
 func TestWhatIsBeingEndedIsNotFoundAliveByTheNextCommand(t *testing.T) {

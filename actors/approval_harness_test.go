@@ -17,7 +17,7 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// planner makes the same plan for every command, but for what grants and rules say. It counts.
+// planner makes the same plan for every command, except for what grants and rules say. It counts the plans.
 type planner struct {
 	policy.Plan
 	made atomic.Int64
@@ -175,7 +175,7 @@ func (s *asker) neverStarted() {
 	}
 }
 
-// playful is a spawner that plays a sandbox: it tells the child about it, and may say that it denied something.
+// playful is a spawner that imitates a sandbox. It tells the child about the sandbox, and may report a denial.
 type playful struct {
 	ptyio.Spawner
 	fact *messages.Denial // reported with every end of a sandboxed child
@@ -209,7 +209,7 @@ func (p *playful) Can(ptyio.Launch) (messages.Enforcement, error) {
 	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
 }
 
-// launches tells of every attempt whether it was sandboxed.
+// launches says of every attempt whether it was sandboxed.
 func (p *playful) launches() []bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

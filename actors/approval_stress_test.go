@@ -21,14 +21,14 @@ func moody(r policy.Request, s policy.Snapshot) policy.Plan {
 	return p.plan(r, s)
 }
 
-// moods are those letters. What a script says tells the attempts apart.
+// moods are those letters. The output of a script distinguishes the attempts.
 const moods = "rtabqn"
 
 func moodyScript() string {
 	return fmt.Sprintf(`: %c%d; if [ -n "$CONFINED" ]; then exit 7; fi; echo ran`, moods[rand.IntN(len(moods))], rand.IntN(4))
 }
 
-// verdicts are what a person may say.
+// verdicts are the possible answers of a person.
 func anyDecision() messages.Decision {
 	kinds := []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule, messages.DecisionDenied, messages.DecisionAborted}
 	d := messages.Decision{Kind: kinds[rand.IntN(len(kinds))]}
@@ -121,7 +121,7 @@ func (h *host) askAround(n int) {
 	s.finishAsking(n, calls)
 }
 
-// finishAsking ends the session, and finds what was not answered.
+// finishAsking ends the session, and finds the calls and questions that were not answered.
 func (s *asker) finishAsking(n int, calls []waiting) {
 	if n%5 == 0 { // the actor that asks dies first
 		s.killApproval()

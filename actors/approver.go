@@ -71,7 +71,7 @@ func takeTurn(ctx context.Context, turn chan struct{}, patience time.Duration) b
 	}
 }
 
-// leaveApprover tells the approver that nobody wants its answer to a question any more.
+// leaveApprover tells the approver that its answer to a question is no longer wanted.
 func (a *approval) leaveApprover(q *question) {
 	if a.calling.question == q.ID && a.calling.overdue == nil {
 		a.calling.leave()
@@ -89,7 +89,7 @@ func (a *approval) approverOverdue(id messages.QuestionID) {
 	}
 }
 
-// approverSaid takes an approver's answer. If it has none, somebody else may still answer.
+// approverSaid takes an approver's answer. If the approver has none, a subscriber may still answer.
 func (a *approval) approverSaid(m approverSaid) {
 	if a.calling.question == m.question {
 		a.calling.overdue.Cancel()

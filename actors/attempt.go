@@ -26,7 +26,7 @@ type attempt struct {
 	treeEnded  bool
 	tree       messages.TreeReport
 
-	early []childEvent // what a host's own spawner has reported before the birth
+	early []childEvent // events that a host's own spawner has reported before the birth
 }
 
 // maxEarly bounds the events that wait for a birth.
@@ -41,7 +41,7 @@ func (a *attempt) keepEarly(m childEvent) bool {
 	return true
 }
 
-// catchUp handles what was reported before the birth.
+// catchUp handles the events that were reported before the birth.
 func (p *process) catchUp() {
 	early := p.attempt.early
 	p.attempt.early = nil
@@ -96,7 +96,7 @@ func (p *process) answerStart() {
 	}
 }
 
-// learn notes what a child reports. It reports whether that was news: a host's own spawner may report things twice.
+// learn notes an event of a child. It reports whether that was new: a host's own spawner may report an event twice.
 func (p *process) learn(event ptyio.Event) bool {
 	a := p.attempt
 	switch e := event.(type) {

@@ -105,7 +105,7 @@ func (b *bubble) burst() {
 	synctest.Wait()
 }
 
-// imaginedPlan is what the command line says: asked, retry or again.
+// imaginedPlan makes the plan that the command line names: asked, retry or again.
 func imaginedPlan(r policy.Request, s policy.Snapshot) policy.Plan {
 	plan := policy.Plan{Decision: policy.Run, FirstAttempt: policy.Sandboxed, OnDenial: policy.Return, Source: messages.DecidedByPolicy,
 		CacheKey: fmt.Sprint(r.Argv)}

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// callKind says what a call waits for.
+// callKind says what ends the wait of a call.
 type callKind int
 
 const (
@@ -22,8 +22,8 @@ const (
 	jobCall                   // for something that is done when it is done
 )
 
-// call is one caller who waits inside of a process. Each has its own clock and answers at its yield, independently of the
-// others; the first to answer takes the output that there is.
+// call is one caller that waits inside a process. Each has its own clock and answers at its yield, independently of the
+// others. The first to answer takes the output that there is.
 type call struct {
 	caller
 	kind   callKind

@@ -72,7 +72,7 @@ func TestLosslessSubscribersWhoAreSlowGetEveryCharacter(t *testing.T) {
 	must[Done](h, s.supervisor, TerminateAll{})
 }
 
-// split is a foreign child that says what the test tells it to, batch by batch.
+// split is a foreign child. It outputs what the test tells it to, batch by batch.
 func split(t *testing.T) (h *host, say func(ptyio.Event)) {
 	told := make(chan ptyio.Event)
 	spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {

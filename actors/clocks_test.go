@@ -187,7 +187,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 			victims = append(victims, s.exec(stubborn).Process)
 		}
 		synctest.Wait()
-		for range maxGuests { // whose calls wait, so that they need nobody's slot yet
+		for range maxGuests { // their calls wait, so they do not need another process's slot yet
 			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}, NoTimeout: true})
 		}
 		synctest.Wait()

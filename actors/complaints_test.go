@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// complains is what a sandboxed command says when it is stopped, at once or later.
+// complains is the output of a sandboxed command that is stopped, at once or later.
 const complains = `if [ -n "$CONFINED" ]; then sleep %s; echo "x: Permission denied"; exit 7; fi; echo second`
 
 func TestADenialThatOnlyTheOutputTellsOf(t *testing.T) {

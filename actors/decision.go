@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// decision says what to do with a command, with the facts on which that is based.
+// decision is the decision about a command, with the facts on which it is based.
 type decision struct {
 	launch   ptyio.Launch
 	request  policy.Request
@@ -19,7 +19,7 @@ type decision struct {
 	plan     policy.Plan
 	err      error
 	missing  error // the program was found nowhere
-	refused  error // the spawner cannot enforce what it would have to
+	refused  error // the spawner cannot enforce the policy or the limits
 
 	enclosure ptyio.Enclosure // of a session whose policy confines; nil after an error
 	widened   bool            // the enclosure is this decision's own

@@ -41,7 +41,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 	}
 }
 
-// TestPlansThatMayAskLook: what an answer is remembered for has to be the file, also where there are no rules yet.
+// A plan that may ask looks for the program: the answer has to be remembered for the file, even if there are no rules yet.
 func TestPlansThatMayAskLook(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode        messages.ApprovalMode

@@ -30,7 +30,7 @@ type (
 	ResumeYields struct{}
 	// ListQuestions asks for the questions of a session that wait for an answer. It is answered with messages.Questions.
 	ListQuestions struct{}
-	// ListGrants asks for what a session remembers. It is answered with messages.Grants.
+	// ListGrants lists the grants of a session. It is answered with messages.Grants.
 	ListGrants struct{}
 	// Done answers requests that need no other answer.
 	Done struct{}

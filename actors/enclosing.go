@@ -18,7 +18,7 @@ type enclosing struct {
 	release   context.CancelFunc
 }
 
-// confinement is what the spawner is asked to look up.
+// confinement returns the confinement that the spawner has to look up.
 func (s *settings) confinement() ptyio.Confinement {
 	c := ptyio.Confinement{Policy: s.sandbox, Dir: s.dir, Least: s.least}
 	for _, variable := range s.base { // never a command's own
@@ -52,7 +52,7 @@ func (v *supervisor) enclose(s *settings) {
 	})
 }
 
-// over releases what the settings held.
+// over releases the resources of the settings.
 func (e *enclosing) over() {
 	if e != nil {
 		e.release()
@@ -91,7 +91,7 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 	}
 }
 
-// discard releases what a decision owns.
+// discard releases the resources of a decision.
 func (d *decision) discard() {
 	if d != nil && d.widened {
 		d.widened = false
@@ -99,7 +99,7 @@ func (d *decision) discard() {
 	}
 }
 
-// Discard releases what a plan owns that nobody takes.
+// Discard releases the resources of a plan that no actor takes.
 func (m planned) Discard() { m.discard() }
 
 var errEnclosureCrashed = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",

@@ -15,12 +15,12 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// wary is a spawner that notes what it is asked to enforce, and claims that it does.
+// wary is a spawner that notes what it has to enforce, and claims to enforce it.
 type wary struct {
 	ptyio.Spawner
 	refuse error                         // what Can says
 	look   func(ptyio.Confinement) error // what Enclose does; nil for nothing
-	limit  messages.Limit                // of which it ends what it starts
+	limit  messages.Limit                // the spawner ends its children because of this limit
 	mu     sync.Mutex                    // guards the rest, which tests read
 	made   []*waryEnclosure              // by Enclose and Widen, in their order
 	given  []ptyio.Launch

@@ -198,7 +198,7 @@ func (v *supervisor) leave(at any) {
 	v.over()
 }
 
-// owed keeps what a message has brought at which the supervisor crashed.
+// owed keeps the obligations of a message at which the supervisor crashed.
 func (v *supervisor) owed(at any) {
 	switch m := at.(type) {
 	case ended:

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// entry is what a supervisor knows of a process that has not ended.
+// entry is a supervisor's knowledge of a process that has not ended.
 type entry struct {
 	actor *kernel.PID
 	info  messages.ProcessInfo
@@ -101,7 +101,7 @@ func (v *supervisor) unborn(m unborn) {
 	}
 }
 
-// describe tells of one process, or of an ended one that is remembered.
+// describe describes one process, which may be an ended one that is remembered.
 func (v *supervisor) describe(id messages.ProcessID) any {
 	if e := v.entries[id]; e != nil {
 		return e.info

@@ -69,7 +69,7 @@ func (f *fiction) count(what *int, change int) {
 	*what += change
 }
 
-// hangs is how many goroutines block forever.
+// hangs returns how many goroutines block forever.
 func (f *fiction) hangs() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,7 @@ func (f *fiction) all() []*imagined {
 	return slices.Clone(f.children)
 }
 
-// traits are what the first word says.
+// traits are the properties that the first word names.
 func traits(argv []string) map[string]string {
 	found := map[string]string{}
 	for word := range strings.SplitSeq(argv[0], ",") {
@@ -175,7 +175,7 @@ type prompter struct{ *imagined }
 
 func (prompter) Prompt() {}
 
-// live does what the command line says.
+// live does the things that the command line names.
 func (c *imagined) live() {
 	exit, left := ptyio.Exited{Status: messages.StatusExited(0)}, false
 	for _, word := range c.launch.Argv[1:] {

@@ -31,7 +31,7 @@ func (g *grants) has(key string) bool {
 	return found != nil && (found.Expires.IsZero() || time.Now().Before(found.Expires))
 }
 
-// add remembers what a question was about.
+// add remembers the command of a question.
 func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	key := q.first().plan.CacheKey
 	if key == "" {

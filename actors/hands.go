@@ -31,7 +31,7 @@ type job struct {
 	write  uint64 // the write that it begins, if it does
 	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
-	done   func() // what the process does when it has succeeded; may be nil
+	done   func() // called by the process after success; may be nil
 }
 
 func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }

@@ -27,15 +27,15 @@ var discarding = slog.New(slog.DiscardHandler)
 
 var soak = flag.Bool("soak", false, "run the stress tests in full instead of a twentieth")
 
-// patience is how long a test waits for what must come.
+// patience bounds each wait of a test for something that must happen.
 const patience = 20 * time.Second
 
 // seam is a spawner between the actors and the real one, where tests watch and disturb.
 type seam struct {
 	ptyio.Spawner
 	before func(ctx context.Context, launch ptyio.Launch) error // may wait, fail or panic
-	child  func(ptyio.Child) ptyio.Child                        // what the actors get instead
-	raw    func(ptyio.Launch, ptyio.Event)                      // sees what the actors are about to be told
+	child  func(ptyio.Child) ptyio.Child                        // the child that the actors get instead
+	raw    func(ptyio.Launch, ptyio.Event)                      // sees each event before the actors do
 }
 
 func (s *seam) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
@@ -235,7 +235,7 @@ func ask[T any](h *host, to *kernel.PID, message any) (T, error) {
 	return reply, err
 }
 
-// must asks for what must succeed.
+// must makes a request that must succeed.
 func must[T any](h *host, to *kernel.PID, message any) T {
 	h.t.Helper()
 	reply, err := ask[T](h, to, message)

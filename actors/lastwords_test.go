@@ -77,7 +77,7 @@ var stages = []struct {
 	{"deaf", []string{"deaf", "say:10", "wait"}, messages.StateRunning, 10},
 }
 
-// eachCrash crashes actors with a process in each state, while calls wait for it, and checks what they leave.
+// eachCrash crashes actors with a process in each state, while calls wait for it, and checks that their obligations are met.
 func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *kernel.PID)) {
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (r atlas) Environment(context.Context) ([]string, error) {
 
 func (r atlas) TrustedDirs(context.Context) ([]string, error) { return []string{r.machine.place}, nil }
 
-// visitor is a session on such a machine, with what a host has of it.
+// visitor is a session on such a machine, with the host's end of it.
 type visitor struct {
 	t      *testing.T
 	system *kernel.System

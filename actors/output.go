@@ -13,8 +13,8 @@ import (
 // immutable copy that all sinks share.
 type sink func(chunk ptyio.Chunk, credits []*bus.Credit)
 
-// output is what a process has written: the log, which numbers it, and the part that no answer has taken yet. It belongs to
-// the process's actor, and to the supervisor after the end.
+// output is the output of a process: the log, which numbers it, and the part that no answer has taken yet. It belongs to the
+// process's actor, and to the supervisor after the end.
 type output struct {
 	log    *ptyio.OutputLog
 	unread *ptyio.HeadTailBuffer

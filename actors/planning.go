@@ -104,7 +104,7 @@ func (s *planning) terminate(p *process, _ messages.Terminate) { p.failed(nil) }
 
 func (s *planning) unasked(*process) { s.unwanted = true }
 
-// decided tells everyone of a decision about the next attempt.
+// decided publishes a decision about the next attempt.
 func (p *process) decided(v verdict) {
 	next := 1
 	if p.attempt != nil {

@@ -19,7 +19,7 @@ type process struct {
 	began      time.Time
 	state      state
 
-	decision *decision // what is to be done; nil before the plan is made
+	decision *decision // the decision about the command; nil before the plan is made
 	attempt  *attempt  // the current one; nil before the first
 	past     messages.TreeReport
 	output   output
@@ -33,7 +33,7 @@ type process struct {
 	consulted time.Time        // when a verdict was asked for last
 	waited    time.Duration    // for a person, before and between attempts
 	silence   silence          // of the approval actor, if it was asked
-	denial    *messages.Denial // the last word about what a sandbox stopped
+	denial    *messages.Denial // the last denial by a sandbox
 	refusal   *messages.Error  // why there was no other attempt
 	told      bool             // the exit was told to somebody
 	// outputTold says that OutputClosed was published.

@@ -26,7 +26,7 @@ type caller struct {
 type (
 	// begin starts the one command that the process was made for.
 	begin struct{ caller }
-	// request is what a caller asks of a process. It is answered once, and answered tells the supervisor.
+	// request is a caller's request to a process. It is answered once, and answered tells the supervisor.
 	request struct {
 		caller
 		message any
@@ -50,7 +50,7 @@ type (
 type (
 	// wantSlot asks for leave to start.
 	wantSlot struct{ id messages.ProcessID }
-	// progress tells what a listing shows.
+	// progress has the facts for a listing.
 	progress struct {
 		id    messages.ProcessID
 		state messages.ProcessState
@@ -98,7 +98,7 @@ type (
 
 // From a spawner's goroutine, so that a supervisor knows of it even if the process's actor crashes.
 type (
-	// childEvent is what a child reports. Exits and ends come to the supervisor, too.
+	// childEvent is an event of a child. Exits and ends come to the supervisor, too.
 	childEvent struct {
 		id      messages.ProcessID
 		attempt int
@@ -202,7 +202,7 @@ type (
 	expireRecords struct{}
 	// aftermathOver says that a tree which is being ended has held a start back for long enough.
 	aftermathOver struct{ id messages.ProcessID }
-	// takeoverOverdue says that what is left of a crashed process has not ended in time.
+	// takeoverOverdue says that the rest of a crashed process has not ended in time.
 	takeoverOverdue struct{ id messages.ProcessID }
 )
 
@@ -240,7 +240,7 @@ type (
 	spread struct{ amended }
 )
 
-// will holds what is needed to publish the end of a process when no other actor can.
+// will has everything that is needed to publish the end of a process if no other actor can.
 type will struct {
 	bus     *bus.Bus
 	origin  messages.Origin

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// question is a question that waits for an answer, with everyone who wants the answer.
+// question is a question that waits for an answer, with the askers that want it.
 type question struct {
 	messages.Question
 	consults []consult // at least one; events about the question carry the origin of the first
@@ -102,7 +102,8 @@ func display(r policy.Request) string {
 
 func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Sprint("q", n)) }
 
-// closedError tells a question that is over from one that never was. Questions are numbered, so none has to be remembered.
+// closedError distinguishes a question that is over from one that never was. Questions are numbered, so none has to be
+// remembered.
 func (a *approval) closedError(id messages.QuestionID) error {
 	var n int
 	if _, err := fmt.Sscanf(string(id), "q%d", &n); err == nil && questionID(n) == id && 0 < n && n <= a.last {
@@ -113,7 +114,7 @@ func (a *approval) closedError(id messages.QuestionID) error {
 		Detail: "there is no such question in this session; list the questions", Hint: "call Session.Questions"}
 }
 
-// maxRejection bounds, in tokens, what a person tells the model.
+// maxRejection bounds, in tokens, a person's text for the model.
 const maxRejection = 900
 
 func rejected(reason string) *messages.Error {

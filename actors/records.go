@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Bounds of what a session remembers of ended processes. The first one to be reached drops the oldest.
+// Bounds of the memory of a session for ended processes. The first bound that is reached drops the oldest process.
 const (
 	maxRecords     = 64
 	maxRecordBytes = 16 << 20 // of memory for their output
@@ -73,7 +73,7 @@ func (v *supervisor) remember(added *record) {
 	v.weighRecords()
 }
 
-// weighRecords tells the runtime's actor, which bounds what all sessions remember.
+// weighRecords tells the runtime's actor, which bounds the memory of all sessions, how much this session remembers.
 func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records.bytes}) }
 
 // trimRecords makes room in the runtime's bound.

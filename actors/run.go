@@ -9,7 +9,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// run is what a run to the end keeps of its streams, the beginning of each, and its timeout. Nil is no run.
+// run has what a run to the end keeps of its streams, the beginning of each, and its timeout. Nil means that the command is
+// not such a run.
 type run struct {
 	limit          int
 	full           bool

@@ -11,7 +11,7 @@ import (
 // running is the state in which a child lives, or another attempt is to follow one that its sandbox has stopped.
 type running struct {
 	stage  stage
-	denied *messages.Denial // set from asking on: what the sandbox stopped
+	denied *messages.Denial // the denial; set from the state asking on
 }
 
 // stage is how far a running process has come.
@@ -72,7 +72,7 @@ func (s *running) receive(p *process, message any) bool {
 	return true
 }
 
-// event notes what a child reports, and goes on as far as that allows.
+// event notes an event of a child, and continues as far as it allows.
 func (s *running) event(p *process, m childEvent) bool {
 	switch e := m.event.(type) {
 	case ptyio.Spawned:
@@ -170,7 +170,7 @@ func (s *running) judge(p *process) {
 	}
 }
 
-// stop ends what is left of an attempt that was denied.
+// stop ends the rest of an attempt that was denied.
 func (s *running) stop(p *process, denial *messages.Denial, next stage) {
 	s.stage, s.denied = next, denial
 	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial, Enforced: p.attempt.enforced})

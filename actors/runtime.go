@@ -17,7 +17,7 @@ type CloseRuntime struct{}
 // GetStats asks the runtime actor for Stats.
 type GetStats struct{}
 
-// Stats counts what a runtime has done.
+// Stats are the counts of a runtime.
 type Stats struct {
 	Sessions  int    // open now
 	Processes int    // hold a slot now

@@ -11,8 +11,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// settings are what a session's commands start from. A supervisor replaces them and never changes them, because processes
-// share those they began with.
+// settings are the base for a session's commands. A supervisor replaces them and never changes them, because processes share
+// those they began with.
 type settings struct {
 	dir          string
 	environment  messages.EnvironmentPolicy

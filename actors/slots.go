@@ -20,7 +20,7 @@ type slots struct {
 	heirs   []*entry // guests, and those that wait for the slot of a process that is being ended; the first come first
 }
 
-// place is what a process has of the slots.
+// place is a process's state in the count of slots.
 type place struct {
 	slot    bool // it has one
 	guest   bool // it has none, and runs above the limit

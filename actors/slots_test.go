@@ -163,7 +163,7 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	kept := quick("sleep 1000 & exit 5")
 	kept.OnLeaderExit = messages.LeaderExitKeepsTree
 	exited := s.exec(kept).Process
-	must[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // tells of the exit, so that the next one waits
+	must[*messages.Result](h, s.supervisor, messages.Poll{Process: exited}) // this reports the exit, so that the next one waits
 	poll := s.call(messages.Poll{Process: exited, NoTimeout: true})
 	living := fill(s, 3)
 	_, err := ask[any](h, s.supervisor, shell("echo never"))

@@ -16,7 +16,7 @@ type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
 	callOff context.CancelFunc
-	// fate has room for one: the one that comes first, the goroutine that has returned or the actor that gives up, puts it in.
+	// fate has room for one: the goroutine that has returned or the actor that stops waiting, whichever comes first, fills it.
 	fate chan struct{}
 }
 
@@ -42,11 +42,11 @@ func (p *process) startSpawning(number int) *spawning {
 	begin(func(alive context.Context) any {
 		defer context.AfterFunc(alive, callOff)()
 		result := spawnResult{err: errSpawnerLeft}
-		defer func() { // also where the spawner ends its goroutine
+		defer func() { // even if the spawner ends its goroutine
 			switch {
 			case result.err == nil:
 				launch.Events(ptyio.Spawned{Child: result.child}) // in case the spawner has not reported it
-			case len(born) == 0: // what it has told of before it failed lives
+			case len(born) == 0: // the child that it reported before it failed lives
 				s.system.Send(supervisor, unborn{id, number})
 				s.system.Send(self, spawnFailed{number, result.err})
 			}
@@ -133,7 +133,7 @@ func (s *spawning) giveUp() bool {
 	}
 }
 
-// callOff cancels the spawner's work, and gives up if it does not return.
+// callOff cancels the spawner's work, and stops waiting if it does not return.
 func (p *process) callOff() {
 	p.attempt.spawning.callOff()
 	p.ctx.After(p.patience.Spawn, spawnOverdue{p.attempt.number})

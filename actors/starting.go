@@ -55,7 +55,7 @@ func (s *starting) receive(p *process, message any) bool {
 	return true
 }
 
-// terminate calls the spawner off; what it then says ends the process.
+// terminate cancels the start. The spawner's answer then ends the process.
 func (s *starting) terminate(p *process, _ messages.Terminate) {
 	if !s.spawning {
 		p.failed(nil)

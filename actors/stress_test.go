@@ -27,7 +27,7 @@ func share(n int) int {
 	return n / 20
 }
 
-// observer knows of every child what the spawner said, whatever the actors make of it.
+// observer records the spawner's reports about every child, before the actors process them.
 type observer struct {
 	mu    sync.Mutex
 	lives map[messages.CallID]*observed
@@ -39,7 +39,7 @@ type observed struct {
 	trees int
 }
 
-// nameVariable tells the observer which call a launch belongs to.
+// nameVariable names, for the observer, the call that a launch belongs to.
 const nameVariable = "LIFE="
 
 func (o *observer) raw(launch ptyio.Launch, event ptyio.Event) {
@@ -222,7 +222,7 @@ func (s *talk) awaitReady(call messages.CallID) {
 	})
 }
 
-// check compares an end with what had to be and what was seen.
+// check compares an end with the expected and the observed one.
 func (o *observer) check(t testing.TB, l life, end messages.ExecEnded) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

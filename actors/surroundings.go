@@ -90,7 +90,7 @@ func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surro
 		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }
 
-// SessionConfig is what a supervisor is started with. It has no defaults left to fill in, and is not changed.
+// SessionConfig configures a supervisor. All its defaults are filled in, and it does not change.
 type SessionConfig struct {
 	Session          messages.SessionID
 	Dir              string // absolute

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// takeover is a process whose actor has crashed: its supervisor ends what is left of it, and publishes its end.
+// takeover is a process whose actor has crashed: its supervisor ends the rest of it, and publishes its end.
 type takeover struct {
 	record    *messages.EndRecord
 	output    output // its output so far
@@ -18,7 +18,7 @@ type takeover struct {
 	disowned  bool // nobody waits for the end of its child any more
 }
 
-// lastWords keeps what a crashing process leaves. The news of the crash follows.
+// lastWords keeps the obligations that a crashing process leaves. The report of the crash follows.
 func (v *supervisor) lastWords(m lastWords) {
 	if e := v.entries[m.id]; e != nil {
 		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
@@ -39,7 +39,7 @@ func (v *supervisor) crashed(m kernel.Crashed) {
 			return
 		}
 	}
-	v.cancel(CancelWait{Waiter: m.PID.Id}) // what it waited for
+	v.cancel(CancelWait{Waiter: m.PID.Id}) // the call for which it waited
 	for id, c := range v.calls.table {
 		if c.home != nil && c.home.Equal(m.PID) {
 			v.reply(id, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})

@@ -67,7 +67,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 	}
 }
 
-// answer ends the call, takes back what it still waits for, and ends the actor.
+// answer ends the call, cancels the waits that are still open, and ends the actor.
 func (w *wait) answer(ctx *kernel.Context, reply any) {
 	if w.over {
 		return

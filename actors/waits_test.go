@@ -162,7 +162,7 @@ func TestUnreadOutputIsBoundedAndItsOmissionsAreCounted(t *testing.T) {
 	}
 }
 
-// gatedSpawn makes a spawner wait for its gate, and tells when it does.
+// gatedSpawn makes a spawner wait for its gate, and reports when it does.
 func gatedSpawn() (o hostOptions, entered chan struct{}, open chan struct{}) {
 	entered, open = make(chan struct{}, 100), make(chan struct{})
 	o.seam.before = func(ctx context.Context, _ ptyio.Launch) error {

@@ -24,7 +24,7 @@ func (a adapted) Receive(lib actor.Context) {
 	case *actor.Stopped:
 		// Stopping was the last message.
 	case *actor.Terminated:
-		// System messages overtake ordinary ones. Sent again as an ordinary one it queues behind what the ended actor sent.
+		// System messages overtake ordinary ones. Sent again as an ordinary one, it queues after the messages of the ended actor.
 		if !c.closed {
 			c.Send(c.Self(), Terminated{m.Who})
 		}
@@ -59,7 +59,7 @@ func (c *Context) deliver(message any, sender *PID) {
 	c.receive(c)
 }
 
-// crash ends the actor, and tells the actor itself, the parent, and the sender of the current message.
+// crash ends the actor, and informs the actor itself, the parent, and the sender of the current message.
 func (c *Context) crash(reason any) {
 	if c.closed || c.crashing {
 		return
@@ -78,7 +78,7 @@ func (c *Context) crash(reason any) {
 	c.Stop(c.Self())
 }
 
-// lastWords lets the behaviour hand over what it owes. It gets no second chance after a panic here, or in Stopping.
+// lastWords lets the behaviour hand over its obligations. It gets no second chance after a panic here, or in Stopping.
 func (c *Context) lastWords(reason any) {
 	at, sender := c.message, c.sender
 	if _, last := at.(Stopping); last {

@@ -13,7 +13,7 @@ import (
 const (
 	// registryBuckets is how many maps the table of actors has, of 32 parts each.
 	registryBuckets = 8
-	// localAddress is what the library calls this process.
+	// localAddress is the library's address of this process.
 	localAddress = "nonhost"
 )
 

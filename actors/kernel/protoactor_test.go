@@ -107,7 +107,7 @@ func TestLibrarySubscribeWithPredicateRaces(t *testing.T) {
 		published := make(chan struct{})
 		go func() {
 			defer close(published)
-			// For longer than the subscribing takes: nothing orders what it writes last and what is read here then.
+			// Longer than the subscribing takes: nothing orders its last write and the read here.
 			for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
 				stream.Publish("event")
 			}

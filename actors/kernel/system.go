@@ -15,7 +15,7 @@ import (
 // PID names an actor, or a Call that waits for a reply. Its field Id is its name in logs.
 type PID = actor.PID
 
-// Options of a System; the zero value is what a host wants.
+// Options of a System. The zero value suits a host.
 type Options struct {
 	// Before is for tracing and fault injection. If not nil, it is called ahead of each message that is delivered to a
 	// spawned actor, but for Stopping, in the goroutine in which the actor receives; so it must not block. A panic in it

@@ -12,7 +12,7 @@ type Timer struct {
 	message any
 }
 
-// fired is what a Timer sends to its actor.
+// fired is the message of a Timer to its actor.
 type fired struct{ timer *Timer }
 
 // After delivers message to this actor after d, unless the timer is cancelled or the actor ends before.

@@ -7,7 +7,7 @@ type WorkLeft struct{}
 
 // WorkPanicked is delivered instead of the result of work that was started with Detach and panicked.
 type WorkPanicked struct {
-	Reason any // what was passed to panic
+	Reason any // the value passed to panic
 }
 
 // worked is the end of work that was started with Go. Its owner counts them; once that is closed, root does.
@@ -20,7 +20,7 @@ type worked struct {
 // workCrashed is the result of work that panicked.
 type workCrashed struct{ reason any }
 
-// Discard tells root of work that ended after its owner.
+// Discard informs root of work that ended after its owner.
 func (w worked) Discard() {
 	defer w.system.Send(w.system.root, workEnded{w.owner.Id})
 	if owner, owns := w.result.(Discarder); owns {
