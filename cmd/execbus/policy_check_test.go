@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == "execbus" {
 		main()
 	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector's runtime sleeps a second at the end of each of our processes
 	os.Exit(m.Run())
 }
 
