@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -118,7 +119,7 @@ func socketWay(t testing.TB, server *execserver.Server, cuts int64, random *rand
 	web := httptest.NewServer(server.Handler("secret"))
 	t.Cleanup(web.Close)
 	way := newScissors(t, web.Listener.Addr().String(), cuts, random)
-	return websockets("ws://"+way.listener.Addr().String(), Options{Token: "secret"}), way
+	return websockets(url.URL{Scheme: "ws", Host: way.listener.Addr().String()}, Options{Token: "secret"}), way
 }
 
 // lineWay is a stream through scissors.

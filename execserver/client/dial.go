@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"github.com/execbus/execbus/execserver"
@@ -37,7 +38,7 @@ func Dial(ctx context.Context, address string, options Options) (ptyio.Spawner, 
 	}
 	switch {
 	case (to.Scheme == "ws" || to.Scheme == "wss") && to.Host != "":
-		return begin(ctx, websockets(address, options), options.Name, usualTimes(), usualLimits())
+		return begin(ctx, websockets(*to, options), options.Name, usualTimes(), usualLimits())
 	case to.Scheme == "unix" && to.Host == "" && to.Path != "":
 		return begin(ctx, sockets(to.Path), options.Name, usualTimes(), usualLimits())
 	}
@@ -86,14 +87,21 @@ func begin(ctx context.Context, dial dialer, name string, times times, limits li
 	return s, nil
 }
 
-func websockets(address string, options Options) dialer {
+// websockets takes the token out of the URL: errors repeat URLs, and proxies note them.
+func websockets(to url.URL, options Options) dialer {
+	query := to.Query()
+	if carried := query.Get("token"); carried != "" {
+		options.Token = cmp.Or(options.Token, carried)
+		query.Del("token")
+		to.RawQuery = query.Encode()
+	}
 	header := http.Header{}
 	if options.Token != "" {
 		header.Set("Authorization", "Bearer "+options.Token)
 	}
 	client := &http.Client{Transport: cutting{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}}
 	return func(ctx context.Context) (wire.Conn, error) {
-		conn, response, err := wire.DialWebsocket(ctx, address, client, header, wire.MaxMessage)
+		conn, response, err := wire.DialWebsocket(ctx, to.String(), client, header, wire.MaxMessage)
 		if err == nil {
 			return conn, nil
 		}
@@ -116,6 +124,7 @@ func sockets(path string) dialer {
 }
 
 func badAddress(address string) error {
+	address, _, _ = strings.Cut(address, "?") // which has a token
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "connect", Subject: clipped(address),
 		Detail: "that is no address of a server; use ws://HOST:PORT, wss://HOST:PORT or unix:///PATH"}
 }

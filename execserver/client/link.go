@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -197,7 +196,7 @@ func (l *link) reconnect(why error) (wire.Conn, error) {
 			if l.life.Err() != nil {
 				return nil, context.Cause(l.life)
 			}
-			return nil, errors.Join(why, err)
+			return nil, fmt.Errorf("%w; the last attempt to resume the session: %w", why, err)
 		}
 	}
 }

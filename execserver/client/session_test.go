@@ -126,6 +126,24 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	}
 }
 
+// A URL that carries the token lets its client in, and the token is in no error.
+func TestTheTokenOfAURLIsKeptToItself(t *testing.T) {
+	listener := listening(t, execserver.DefaultListen)
+	remote, err := Dial(t.Context(), listener.URL()+"/?token=secret", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, address := range []string{listener.URL() + "/?token=confidential", "ws://127.0.0.1:1/?token=confidential", "ws:///?token=confidential",
+		"http://x/?token=confidential", "ws://\x00?token=confidential"} {
+		if _, err := Dial(t.Context(), address, Options{}); err == nil || strings.Contains(err.Error(), "confidential") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
 // The plan is made from what the server's machine has.
 func TestAProgramThatTheServerDoesNotHave(t *testing.T) {
 	session := sessionAt(t, listening(t, execserver.DefaultListen).URL(), execbus.SessionOptions{Dir: "/",
