@@ -219,9 +219,9 @@ func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err er
 			e.unuse()
 			return
 		}
-		_ = rules.Close()
-		go func() {
+		go func() { // the start need not wait for either
 			defer e.unuse()
+			_ = rules.Close()
 			e.prepare()
 		}()
 	}, nil
