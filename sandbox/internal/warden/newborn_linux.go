@@ -113,7 +113,12 @@ func (w *warden) exit(fd int32) {
 		return
 	}
 	w.unwatch(n)
-	if n.done || w.answer(n, n.tree.Executed()) {
+	switch {
+	case n.done:
+		n.tree.Exit()
+	case !n.tree.Prompt(0): // it dumped core before Linux 5.17
+		w.leave(n)
+	case w.answer(n, n.tree.Executed()):
 		n.tree.Exit()
 	}
 }
