@@ -27,9 +27,10 @@ type cell struct {
 
 	mu       sync.Mutex // guards the fields below, which births and endings touch
 	users    int
-	forsaken bool        // no start will come any more
-	idle     *time.Timer // calls tidy; nil until there has been a user
-	lingers  bool        // there may be placeholders although there are no users
+	forsaken bool      // no start will come any more
+	lingers  bool      // there may be placeholders although there are no users
+	left     time.Time // when the last user left
+	timed    bool      // lapse will be called; one timer serves many short commands
 
 	work chan struct{} // holds one value while file systems are asked, which may not answer; this guards the fields below
 	held *isolate.Placeholders
@@ -91,14 +92,26 @@ func (c *cell) leave() {
 	c.mu.Lock()
 	c.users--
 	over := c.users == 0 && c.forsaken
-	switch {
-	case c.users > 0 || over:
-	case c.idle == nil:
-		c.lingers, c.idle = true, time.AfterFunc(linger, c.tidy)
-	default:
-		c.lingers = true
-		c.idle.Reset(linger)
+	c.lingers, c.left = c.users == 0 && !over, time.Now()
+	if c.lingers && !c.timed {
+		c.timed = true
+		time.AfterFunc(linger, c.lapse)
 	}
+	c.mu.Unlock()
+	if over {
+		c.tidy()
+	}
+}
+
+// lapse removes the placeholders that have lingered long enough.
+func (c *cell) lapse() {
+	c.mu.Lock()
+	rest := linger - time.Since(c.left)
+	c.timed = c.lingers && rest > 0
+	if c.timed {
+		time.AfterFunc(rest, c.lapse)
+	}
+	over := c.lingers && !c.timed
 	c.mu.Unlock()
 	if over {
 		c.tidy()
