@@ -34,7 +34,7 @@ func info(c *connection, _ wire.Empty) (later, error) {
 // status says that the server answers.
 func status(*connection, wire.Empty) (any, error) { return wire.StatusResult{Status: wire.Ready}, nil }
 
-// machine is what does not change of a ptyio.Resolver.
+// machine has the parts of a ptyio.Resolver that do not change.
 func machine(c *connection, _ wire.Empty) (later, error) {
 	return func(ctx context.Context) (any, error) {
 		resolver := c.server.spawner.Resolver()
@@ -62,7 +62,7 @@ func program(c *connection, params wire.ProgramParams) (later, error) {
 	}, nil
 }
 
-// path says what is at a path.
+// path describes the file at a path.
 func path(c *connection, params wire.PathParams) (later, error) {
 	return func(ctx context.Context) (any, error) {
 		resolver := c.server.spawner.Resolver()

@@ -82,7 +82,7 @@ func (p *process) happened(event ptyio.Event) {
 	}
 }
 
-// settle notes what has become true, in the order of the protocol, and reports whether that was the last.
+// settle notes the events that have happened, in the order of the protocol, and reports whether that was the last.
 func (p *process) settle() (over bool) {
 	// Clients without extensions may take the exit for the end of the output: they hear of it behind all that the leader wrote.
 	if p.ending != nil && p.exited == nil && (p.drained || p.session.has(wire.ExtensionEnds)) {
@@ -180,7 +180,7 @@ func (p *process) mark(method string, params func(seq uint64) any) {
 	}
 }
 
-// wake tells those that wait for something to happen.
+// wake wakes the requests that wait for an event.
 func (p *process) wake() {
 	if p.changed != nil {
 		close(p.changed)

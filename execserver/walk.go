@@ -12,7 +12,7 @@ const (
 	maxWalkErrors = 1000
 )
 
-// walker collects what is below a directory.
+// walker collects the entries below a directory.
 type walker struct {
 	result  wire.WalkResult
 	entries int // that still fit

@@ -74,7 +74,7 @@ const (
 	AskTo  OnDenial = "ask"    // it does so if a person agrees
 )
 
-// Plan says what to do with one command.
+// Plan is the decision about one command.
 type Plan struct {
 	Decision Decision
 	// Reason says why a person is asked, or why the command is rejected. It names nothing that the person does not see

@@ -68,7 +68,7 @@ func hosts(words []string) (all []string) {
 	return all
 }
 
-// hostOf is a host name in a text that may not be what it looks like; it is empty if there is none.
+// hostOf returns a host name in a text that may not be what it looks like; empty if there is none.
 func hostOf(text string) string {
 	_, rest, named := strings.Cut(text, "://")
 	if !named {

@@ -35,7 +35,7 @@ var advice = map[messages.ErrorCode]string{
 	messages.ErrUnknownGrant:     "There is no such permission, and nothing to do.",
 }
 
-// failure is the answer of a call that failed. tried is the name of the tool and what it was applied to.
+// failure is the answer of a call that failed. tried is the name of the tool with the object of the call.
 func failure(tried string, err error) Answer {
 	e := typed(err)
 	return Answer{Text: fmt.Sprintf("%s failed: %s%s", tried, sentence(e.Error()), behind(advice[e.Code])), Err: e}

@@ -16,7 +16,7 @@ const (
 	argPattern = "pattern"
 )
 
-// What one read_output returns.
+// The result of one read_output.
 const (
 	defaultRead = 16 << 10 // bytes, where the call does not say
 	mostRead    = messages.DefaultOutputTokens * messages.BytesPerToken
@@ -91,7 +91,7 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	return stretch.answer(pattern)
 }
 
-// answer tells what a stretch holds, or which of its lines match.
+// answer describes the content of a stretch, or its matching lines.
 func (s *stretch) answer(pattern *lineFilter) Answer {
 	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended}
 	var b strings.Builder

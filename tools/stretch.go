@@ -91,7 +91,7 @@ func compile(pattern string) (*lineFilter, error) {
 // maxLine bounds how much of a matching line is returned, in bytes.
 const maxLine = 2000
 
-// apply returns the first matching lines, within what one answer holds, and where the search goes on.
+// apply returns the first matching lines, within the bound of one answer, and where the search continues.
 func (f *lineFilter) apply(s *stretch) (matches []Match, next int64) {
 	at, room := s.from, mostRead
 	for line := range bytes.Lines(s.bytes) {

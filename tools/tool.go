@@ -41,7 +41,7 @@ type Options struct {
 	WholeOutput bool
 }
 
-// tool is one of ours: what is told about it, and what it does.
+// tool is one tool of this package: its description and its function.
 type tool struct {
 	Tool
 	parameters []parameter

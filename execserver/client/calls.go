@@ -33,7 +33,7 @@ type call struct {
 
 func (c *call) finish(result []byte, err error) { c.done(result, err) }
 
-// start queues a call. Nobody waits for it; done gets what it comes to, unless start has failed.
+// start queues a call and does not wait for it. done gets its outcome, unless start has failed.
 func (l *link) start(c *call, method string, params any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *link) poke() {
 	}
 }
 
-// pop takes what goes out next; nil if there is nothing.
+// pop returns the next message to send; nil if there is none.
 func (l *link) pop() (text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

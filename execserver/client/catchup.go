@@ -75,7 +75,7 @@ func (f *feed) bridge(at, to uint64, page *wire.ReadResult) {
 	f.next = to
 }
 
-// tellExit adds the exit that a page tells of. The lock is held.
+// tellExit adds the exit that a page reports. The caller holds the lock.
 func (f *feed) tellExit(page *wire.ReadResult) {
 	if !page.Exited || f.exited {
 		return

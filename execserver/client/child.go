@@ -91,7 +91,7 @@ func (c *child) Abandon() {
 	c.terminate(0)
 }
 
-// terminate does not wait for the answer: the process's own events tell what came of it.
+// terminate does not wait for the answer: the events of the process report the outcome.
 func (c *child) terminate(grace time.Duration) {
 	if c.over() {
 		return
@@ -125,7 +125,7 @@ func wireSize(size messages.Size) wire.Size {
 	return wire.Size{Rows: size.Rows, Cols: size.Cols}
 }
 
-// milliseconds rounds up, so that a short grace is none of zero.
+// milliseconds rounds up, so that a short grace does not become zero.
 func milliseconds(d time.Duration) uint32 {
 	const most = 1 << 31
 	return uint32(min(max(0, (d+time.Millisecond-1)/time.Millisecond), most))

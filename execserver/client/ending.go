@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// exit tells of the leader's exit.
+// exit reports the leader's exit.
 func (p *pump) exit(e exit) {
 	p.exited = true
 	told := ptyio.Exited{Status: messages.StatusNone(), Denial: e.denial, Limit: e.limit}
@@ -45,7 +45,7 @@ func (p *pump) close() {
 	p.launch.Events(ptyio.Closed{})
 }
 
-// end tells of the end of the tree.
+// end reports the end of the tree.
 func (p *pump) end(tree messages.TreeReport) {
 	p.over = true
 	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})

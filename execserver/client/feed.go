@@ -71,7 +71,7 @@ type feed struct {
 	skipped   uint64 // the highest number that was not kept
 	exited    bool   // an exit is in the queue, or was taken from it
 	closed    bool
-	again     bool  // the server must hear again what was told
+	again     bool  // the server must hear the acknowledgement again
 	err       error // there will be no more
 }
 
@@ -206,7 +206,7 @@ func (f *feed) append(it item) {
 	f.queue = append(f.queue, it)
 }
 
-// fallBehind gives up keeping notifications, until a read has told of all of them. The lock is held.
+// fallBehind stops keeping notifications until a read has returned all of them. The caller holds the lock.
 func (f *feed) fallBehind() {
 	f.behind = true
 	for _, it := range f.early {

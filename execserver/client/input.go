@@ -173,7 +173,7 @@ func (c *child) send(w *write) error {
 // maxWritePatience is that of a write without a deadline.
 const maxWritePatience = 20 * 24 * time.Hour
 
-// finish tells what a write has come to, once.
+// finish reports the outcome of a write, once.
 func (in *input) finish(w *write, taken int, err error) {
 	in.mu.Lock()
 	_, waits := in.writes[w]
@@ -225,7 +225,7 @@ func (in *input) close() {
 	})
 }
 
-// expire gives up a write. The server may have taken some of it.
+// expire withdraws a write. The server may have taken some of it.
 func (c *child) expire(w *write) {
 	c.input.mu.Lock()
 	sent := w.call
