@@ -51,8 +51,8 @@ func floodCases() []benchCase {
 			run: func(ctx context.Context, h *harness) ([]value, error) { return compareFloods(ctx, h, ours) }}
 	}
 	return []benchCase{
-		flood("flood", "512 MiB through PTYs, a child of the warden", metric{judge: atLeast, limit: 1},
-			metric{judge: atMost, limit: 1.5}, openChildFlood),
+		flood("flood", "512 MiB through PTYs, a child of the warden", metric{judge: atLeast, limit: 1.15},
+			metric{judge: atMost, limit: 1}, openChildFlood),
 		flood("flood-runtime", "the same through a Session without a subscriber", metric{}, metric{}, openSessionFlood),
 	}
 }
