@@ -74,14 +74,18 @@ func TestNothingIsLeftWhereTheCloneIsRefused(t *testing.T) {
 			t.Error(first)
 		}
 		before := count()
+		eventually(t, "nothing comes and goes by itself", func() bool {
+			said(t, spawner, e, tty, script)
+			last := before
+			before = count()
+			return before == last
+		})
 		for range 10 {
 			if again := said(t, spawner, e, tty, script); again != first {
 				t.Errorf("%q instead of %q", again, first)
 			}
 		}
-		if after := count(); after != before {
-			t.Errorf("%s descriptors and children have become %s", before, after)
-		}
+		eventually(t, "there are "+before+" descriptors and children again", func() bool { return count() == before })
 	})
 }
 

@@ -27,8 +27,12 @@ type desk struct {
 // desks runs a test with confined commands, and with isolated ones.
 func desks(t *testing.T, test func(t *testing.T, d *desk), programs ...string) {
 	t.Helper()
+	t.Parallel() // tools wait for themselves now and then
 	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
-		t.Run(string(level), func(t *testing.T) { test(t, newDesk(t, level, programs...)) })
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			test(t, newDesk(t, level, programs...))
+		})
 	}
 }
 
