@@ -21,6 +21,11 @@ const ungroupedVariable = "EXECBUS_TEST_UNGROUPED"
 func ungrouped(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ungroupedVariable) != "" {
+		for _, m := range sandbox.Probe().Mechanisms {
+			if m.Name == "control groups" && m.Works {
+				t.Skip("skipped: control groups are delegated to this user, and cannot be hidden from a test")
+			}
+		}
 		return true
 	}
 	command := exec.Command("sh", "-c", `exec "$0" "$@"`)
