@@ -24,7 +24,9 @@ type attack struct {
 	name string
 	// except says why confined does not stop the attack; where it is empty confined stops it. Isolated stops all of them.
 	except string
-	who    who
+	// since is the version of Landlock from which on confined stops it; zero for all.
+	since int
+	who   who
 	// policy is workspace-write without the network, unless it says otherwise.
 	policy func(*messages.SandboxPolicy)
 	// unsafe is not tried without a sandbox: it would harm this machine, or nothing shows that it has worked.
@@ -157,8 +159,8 @@ func (s *scene) try(a attack, level messages.Assurance) (won bool, why string) {
 	return won, fmt.Sprintf("%s, %v", said, result.Status)
 }
 
-// best is the strongest level that there is here, and what is missing of it.
-func best(t *testing.T, rt *execbus.Runtime) (messages.Assurance, string) {
+// best is the strongest level that there is here, the version of Landlock, and what is missing.
+func best(t *testing.T, rt *execbus.Runtime) (level messages.Assurance, landlock int, text string) {
 	t.Helper()
 	session, err := rt.OpenSession(execbus.SessionOptions{Dir: t.TempDir(), LeastAssurance: messages.AssuranceConfined,
 		Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}})
@@ -168,14 +170,14 @@ func best(t *testing.T, rt *execbus.Runtime) (messages.Assurance, string) {
 	must(t, err)
 	defer events.Close()
 	if _, err := session.Exec(t.Context(), messages.ExecCommand{Argv: []string{"true"}}); err != nil {
-		return messages.AssuranceNone, err.Error()
+		return messages.AssuranceNone, 0, err.Error()
 	}
 	for event := range events.All(t.Context()) {
 		if started, ok := event.(messages.ExecStarted); ok && started.Enforced != nil {
-			return started.Enforced.Level, started.Enforced.String()
+			return started.Enforced.Level, started.Enforced.LandlockABI, started.Enforced.String()
 		}
 	}
-	return messages.AssuranceNone, "no start was told"
+	return messages.AssuranceNone, 0, "no start was told"
 }
 
 // levelVariable is the level of the attacks in a cage.
@@ -183,7 +185,7 @@ const levelVariable = "EXECBUS_ATTACK_LEVEL"
 
 func TestAttacks(t *testing.T) {
 	rt := host(t)
-	level, text := best(t, rt)
+	level, landlock, text := best(t, rt)
 	t.Logf("the strongest level here: %s", text)
 	if level == messages.AssuranceNone {
 		t.Skipf("skipped: nothing can be confined here: %s", text)
@@ -191,7 +193,7 @@ func TestAttacks(t *testing.T) {
 	if want := os.Getenv(levelVariable); want != "" && want != string(level) {
 		t.Fatalf("the level is %s, want %s", level, want)
 	}
-	r := round{rt: rt, level: level, exceptions: map[string]int{}}
+	r := round{rt: rt, level: level, landlock: landlock, exceptions: map[string]int{}}
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
 			if root := os.Geteuid() == 0; a.who == onlyRoot && !root || a.who == onlyUser && root {
@@ -211,6 +213,7 @@ func TestAttacks(t *testing.T) {
 type round struct {
 	rt                       *execbus.Runtime
 	level                    messages.Assurance
+	landlock                 int // its version
 	tried, shown, impossible int
 	exceptions               map[string]int
 }
@@ -220,6 +223,9 @@ func (r *round) try(t *testing.T, a attack) {
 	except := a.except
 	if r.level == messages.AssuranceIsolated {
 		except = ""
+	}
+	if abi := r.landlock; r.level == messages.AssuranceConfined && abi < a.since {
+		except = fmt.Sprintf("it needs version %d of Landlock, and the kernel has %d", a.since, abi)
 	}
 	if a.needGroup && !grouped() {
 		except = "without a control group a limit for memory is one of each process"
@@ -246,7 +252,7 @@ func (r *round) try(t *testing.T, a attack) {
 	case won:
 		r.exceptions[except]++
 		t.Skipf("it works at %s: %s", r.level, except)
-	case works:
+	case works && except == a.except:
 		t.Errorf("%s stops it after all, so it is no exception: %s", r.level, why)
 	}
 }
@@ -267,7 +273,7 @@ func TestAttacksWithoutNamespaces(t *testing.T) {
 		t.Skip("this is that test")
 	}
 	t.Parallel() // it is in a process of its own
-	if level, _ := best(t, host(t)); level != messages.AssuranceIsolated {
+	if level, _, _ := best(t, host(t)); level != messages.AssuranceIsolated {
 		t.Skipf("skipped: namespaces are not to be had anyway, so the other test has done it")
 	}
 	self, err := os.Executable()

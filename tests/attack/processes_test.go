@@ -67,6 +67,9 @@ func killed(s *scene) bool { return s.killed() }
 
 const visible = "without a pid namespace the numbers of other processes and of their descriptors can be seen, not what they are"
 
+// signals is the version of Landlock from which on it restricts them.
+const signals = 6
+
 // otherProcesses are attempts on processes that do not belong to the command.
 func otherProcesses() []attack {
 	var list []attack
@@ -183,13 +186,13 @@ func otherProcesses() []attack {
 			return err
 		},
 	} {
-		list = append(list, attack{name: "signal: " + name, setup: victim,
+		list = append(list, attack{name: "signal: " + name, since: signals, setup: victim,
 			act: func(p places) error { return act(p.Victim) }, won: killed},
-			attack{name: "signal: " + name + ", another session's command", setup: sibling,
+			attack{name: "signal: " + name + ", another session's command", since: signals, setup: sibling,
 				act: func(p places) error { return act(p.Victim) }, won: killed})
 	}
 	for _, whom := range []string{"host", "parent"} {
-		list = append(list, attack{name: "signal: ask about the " + whom, unsafe: true, act: func(p places) error {
+		list = append(list, attack{name: "signal: ask about the " + whom, since: signals, unsafe: true, act: func(p places) error {
 			pid := p.Host
 			if whom == "parent" {
 				if pid = os.Getppid(); pid <= 1 {
