@@ -54,7 +54,7 @@
 // that; a client names those that it wants in initialize:
 //
 //	gaps   no process waits: process/gap says what was dropped
-//	flow   nothing is dropped: a process waits while its client has not acknowledged 768 KiB, also while nobody is connected
+//	flow   nothing is dropped: a process waits while its client has not acknowledged 4 MiB, also while nobody is connected
 //	ends   notifications about background children, and about the end of the tree
 //	raw    output as raw bytes in binary frames of a websocket, which is much cheaper than JSON
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// flood is a command whose output is larger than what is kept.
-const floodLines = 600_000
+// floodLines make output that is larger than what is kept, with extensions or without.
+const floodLines = 1_000_000
 
 var floodText = func() string {
 	var b strings.Builder

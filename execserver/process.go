@@ -14,6 +14,7 @@ import (
 // record, too.
 const (
 	windowBytes  = wire.RetainedBytes - ptyio.Credits*ptyio.MaxBatch
+	flowBytes    = wire.FlowBytes - ptyio.Credits*ptyio.MaxBatch // with wire.ExtensionFlow
 	windowChunks = wire.RetainedChunks - ptyio.Credits
 )
 
@@ -126,14 +127,14 @@ func (p *process) output(batch ptyio.Output) {
 
 // held reports whether the process has to wait for its client.
 func (p *process) held() bool {
-	from := p.sent
+	from, most := p.sent, uint64(windowBytes)
 	switch {
 	case p.session.has(wire.ExtensionFlow):
-		from = p.acked
+		from, most = p.acked, flowBytes
 	case p.session.has(wire.ExtensionGaps), p.conn == nil:
 		return false
 	}
-	return p.past.now.bytes-from.bytes > windowBytes || p.past.now.chunks-from.chunks > windowChunks
+	return p.past.now.bytes-from.bytes > most || p.past.now.chunks-from.chunks > windowChunks
 }
 
 // unpark returns the batches that must be released, which is done without the lock.

@@ -23,9 +23,10 @@ type place struct {
 	chunks uint64 // of output before it
 }
 
-// record is what is kept of a process's past: all marks, of which there are five at most, and the newest output, at most
-// wire.RetainedBytes in wire.RetainedChunks.
+// record is what is kept of a process's past: all marks, of which there are five at most, and the newest output, in at
+// most wire.RetainedChunks.
 type record struct {
+	room   int // for bytes of output
 	now    place
 	chunks []entry
 	kept   int // bytes in chunks
@@ -40,7 +41,7 @@ func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 	r.chunks = append(r.chunks, entry{place: r.now, stream: stream, bytes: bytes})
 	r.kept += len(bytes)
 	drop := 0
-	for r.kept > wire.RetainedBytes || len(r.chunks)-drop > wire.RetainedChunks {
+	for r.kept > r.room || len(r.chunks)-drop > wire.RetainedChunks {
 		r.kept -= len(r.chunks[drop].bytes)
 		r.chunks[drop] = entry{} // its bytes are free before the list is
 		drop++

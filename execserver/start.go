@@ -37,6 +37,10 @@ func start(c *connection, params wire.StartParams) (later, error) {
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel}
+	p.past.room = wire.RetainedBytes
+	if c.session.has(wire.ExtensionFlow) {
+		p.past.room = wire.FlowBytes
+	}
 	if err := c.session.reserve(p); err != nil {
 		cancel()
 		c.server.running.Done()

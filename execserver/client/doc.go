@@ -43,7 +43,7 @@
 //
 // # Limits
 //
-// 1,024 requests wait for an answer, besides 1,024 that end processes. 16,384 processes run. For each process 2 MiB of output wait for
+// 1,024 requests wait for an answer, besides 1,024 that end processes. 16,384 processes run. For each process 5 MiB of output wait for
 // its owner, beyond ptyio.Credits batches that it holds, and 1 MiB of input for the server. A message has at most 64 MiB.
 //
 // A server that breaks the protocol is left at once: no connection to it is made again, and all processes end as if the session had

@@ -10,6 +10,7 @@ import (
 // Bounds on what waits for the owner of one process.
 const (
 	maxWaiting      = 2 * wire.RetainedBytes
+	maxFlowing      = wire.FlowBytes + wire.FlowBytes/4 // from a server that waits for acknowledgements
 	maxWaitingItems = wire.RetainedChunks + 100
 )
 
@@ -181,7 +182,11 @@ func (f *feed) add(it item) error {
 		return nil
 	}
 	f.append(it)
-	if f.size <= maxWaiting && len(f.queue) <= maxWaitingItems {
+	most := maxWaiting
+	if f.flow {
+		most = maxFlowing
+	}
+	if f.size <= most && len(f.queue) <= maxWaitingItems {
 		return nil
 	}
 	if f.flow {

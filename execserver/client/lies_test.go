@@ -75,7 +75,7 @@ func flood(p *peer, l *log) {
 	l.holding = true
 	l.mu.Unlock()
 	text := strings.Repeat("x", wire.MaxChunk)
-	for i := range 2*maxWaiting/wire.MaxChunk + 10 {
+	for i := range 2*maxFlowing/wire.MaxChunk + 10 {
 		p.chunk(l, uint64(i+1), text)
 	}
 }

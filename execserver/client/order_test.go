@@ -281,13 +281,13 @@ func TestOutputIsAcknowledgedWhenItWasTold(t *testing.T) {
 	s := p.connect()
 	l := p.startLog(s, &log{holding: true})
 	text := strings.Repeat("x", 64<<10)
-	for i := range 10 {
+	for i := range 20 { // more than a MiB
 		p.chunk(l, uint64(i+1), text)
 	}
 	l.await(t, "the credits are out", func() bool { return len(l.hold) == ptyio.Credits/2 })
 	l.release()
 	last := uint64(0)
-	for last < 8 {
+	for last < 16 {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		raw, err := p.Read(ctx)
 		cancel()
@@ -301,6 +301,6 @@ func TestOutputIsAcknowledgedWhenItWasTold(t *testing.T) {
 		}
 		last = params.Seq
 	}
-	p.finish(l, 11)
+	p.finish(l, 21)
 	l.ended(t)
 }

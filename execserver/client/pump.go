@@ -11,7 +11,7 @@ import (
 
 // When the server hears that output was told: often enough that a process of a server with flow does not wait.
 const (
-	acknowledgeBytes  = wire.RetainedBytes / 4
+	acknowledgeBytes  = wire.FlowBytes / 4
 	acknowledgeEvents = 1000
 )
 

@@ -12,6 +12,7 @@ const (
 // What both sides keep of one process.
 const (
 	RetainedBytes  = 1 << 20 // output, the oldest chunk is dropped first
+	FlowBytes      = 4 << 20 // the same with ExtensionFlow; a flood fills a MiB before the first of it is acknowledged
 	RetainedChunks = 50_000
 	RememberedIDs  = 4096 // write ids, for each process
 	ReorderChunks  = 256  // notifications that a client puts in order

@@ -14,7 +14,7 @@ type Extension string
 const (
 	// ExtensionGaps: where output was dropped before it could be sent there is a process/gap, and no request must find out.
 	ExtensionGaps Extension = "gaps"
-	// ExtensionFlow: nothing is dropped. A process waits while RetainedBytes of its output are not acknowledged with
+	// ExtensionFlow: nothing is dropped. A process waits while nearly FlowBytes of its output are not acknowledged with
 	// process/acknowledge, also while no connection is there. When a session is resumed, everything that is not acknowledged is
 	// sent again, before anything new; a closed process is kept until its last number is acknowledged.
 	ExtensionFlow Extension = "flow"
