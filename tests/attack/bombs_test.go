@@ -42,10 +42,10 @@ func bombs() []attack {
 			return hold(16, func() *exec.Cmd { return exec.Command("/proc/self/exe", roleFill) })
 		}},
 		{name: "bomb: processes", limits: processes, act: func(places) error {
-			return hold(500, func() *exec.Cmd { return exec.Command("sh", "-c", "echo; exec sleep 1000") })
+			return hold(400, func() *exec.Cmd { return exec.Command("sh", "-c", "echo; exec sleep 1000") })
 		}},
 		{name: "bomb: processes that leave the session", limits: processes, act: func(places) error {
-			return hold(500, func() *exec.Cmd { return exec.Command("setsid", "sh", "-c", "echo; exec sleep 1000") })
+			return hold(400, func() *exec.Cmd { return exec.Command("setsid", "sh", "-c", "echo; exec sleep 1000") })
 		}},
 	}
 }
