@@ -79,7 +79,9 @@ func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	path = filepath.Join(dir, "execbus")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/execbus/execbus/cmd/execbus").CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/execbus/execbus/cmd/execbus")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binary that people get
+	if out, err := build.CombinedOutput(); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("execbus cannot be built: %w\n%s", err, out)
 	}
