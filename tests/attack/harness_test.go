@@ -252,7 +252,7 @@ func (r *round) try(t *testing.T, a attack) {
 	case won:
 		r.exceptions[except]++
 		t.Skipf("it works at %s: %s", r.level, except)
-	case works && except == a.except:
+	case works && except == a.except && r.landlock >= signals: // the filter for older kernels denies more
 		t.Errorf("%s stops it after all, so it is no exception: %s", r.level, why)
 	}
 }
