@@ -16,8 +16,8 @@ const quick = 5 * time.Second
 // echoes answers every line and lives until its input ends.
 const echoes = `echo ready; while read line; do echo "got $line"; done; echo over`
 
-// taken cancels a call when it waits and checks that it gives up, and quickly.
-func taken(t *testing.T, cancel func(), errs <-chan error) {
+// checkCancelled cancels a call that waits, and checks that it fails with ErrCancelled quickly.
+func checkCancelled(t *testing.T, cancel func(), errs <-chan error) {
 	t.Helper()
 	since := time.Now()
 	cancel()
@@ -40,7 +40,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 			errs <- err
 		}()
 		awaitOutput(t, events, "ready\n")
-		taken(t, cancel, errs)
+		checkCancelled(t, cancel, errs)
 		ids := listed(t, session)
 		if len(ids) != 1 {
 			t.Fatalf("the processes are %v, want the cancelled one", ids)
@@ -53,7 +53,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 			errs <- err
 		}()
 		awaitOutput(t, events, "got one\n")
-		taken(t, cancel, errs)
+		checkCancelled(t, cancel, errs)
 
 		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

@@ -30,7 +30,7 @@ func TestAWriteHasItsBytesToItself(t *testing.T) {
 			errs <- err
 		}()
 		await[messages.TerminalInteraction](t, events, nil)
-		taken(t, cancel, errs)
+		checkCancelled(t, cancel, errs)
 		for i := range buffer {
 			buffer[i] = 'B'
 		}
@@ -61,7 +61,7 @@ func TestACommandHasItsFieldsToItself(t *testing.T) {
 		errs <- err
 	}()
 	eventually(t, "the spawner works", func() bool { return spawner.spawned.Load() == 1 })
-	taken(t, cancel, errs)
+	checkCancelled(t, cancel, errs)
 	command.Argv[2] = "echo changed"
 	command.Environment.Set["WORD"] = "changed"
 	close(spawner.hold)

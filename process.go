@@ -50,7 +50,7 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	started, err := begin[*messages.Result](ctx, s, actors.StartCommand{ExecCommand: command.Clone()})
 	if err != nil {
 		events.Close()
-		s.takeBack(err)
+		s.endUnclaimed(err)
 		return nil, err
 	}
 	p := &Process{session: s, id: started.Process, call: command.Call, exit: &exitNote{known: make(chan struct{})}}
@@ -59,8 +59,8 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	return p, nil
 }
 
-// takeBack ends a process whose caller was cancelled before it got the id. It does not wait for the end.
-func (s *Session) takeBack(err error) {
+// endUnclaimed ends a process whose caller was cancelled before it got the id. It does not wait for the end.
+func (s *Session) endUnclaimed(err error) {
 	typed, ok := errors.AsType[*messages.Error](err)
 	if !ok || typed.Code != messages.ErrCancelled {
 		return

@@ -131,7 +131,7 @@ func TestAnExecutorsProcessIsInUseWhileSomebodyWaits(t *testing.T) {
 	<-begun
 	_, err := session.Executor().Spawn(patient(t), request("true"))
 	wantError(t, err, messages.ErrLimitReached)
-	taken(t, cancel, errs)
+	checkCancelled(t, cancel, errs)
 	if _, err := session.Executor().Spawn(patient(t), request("sleep 1000")); err != nil {
 		t.Fatal(err)
 	}

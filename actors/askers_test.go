@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-func TestATakenBackCommandIsNotAskedAboutAnyMore(t *testing.T) {
+func TestTheQuestionOfACancelledCommandIsWithdrawn(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	for name, take := range map[string]func(waiting){
 		"cancel":        func(call waiting) { call.cancel() },
@@ -80,7 +80,7 @@ func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
 	s.neverStarted()
 }
 
-func TestACallTakenBackDuringThePlanIsNotAskedAbout(t *testing.T) {
+func TestACallCancelledDuringThePlanIsNotAskedAbout(t *testing.T) {
 	planning, goOn := make(chan struct{}), make(chan struct{})
 	s := &asker{talk: newHost(t, hostOptions{plan: func(policy.Request, policy.Snapshot) policy.Plan {
 		planning <- struct{}{}

@@ -87,7 +87,7 @@ func TestARequestToAChildThatAnotherFollowsIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAGuestWhoseCallIsTakenBackIsNoGuestForEver(t *testing.T) {
+func TestAGuestWhoseCallIsCancelledDoesNotRemainOne(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		s.exec(does("prompt", "wait"))

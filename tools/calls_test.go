@@ -184,7 +184,7 @@ func TestACallThatBeganLaterActsLater(t *testing.T) {
 	}
 }
 
-func TestACommandWhoseCallIsTakenBackIsEnded(t *testing.T) {
+func TestACommandWhoseCallIsCancelledIsEnded(t *testing.T) {
 	set, session := open(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +207,7 @@ func TestACommandWhoseCallIsTakenBackIsEnded(t *testing.T) {
 	}
 }
 
-func TestAnyOtherCallThatIsTakenBackEndsNothing(t *testing.T) {
+func TestAnyOtherCancelledCallEndsNothing(t *testing.T) {
 	set, session := open(t)
 	id := start(t, set, "sleep 0.3; echo still here; exec sleep 60")
 	ctx, cancel := context.WithCancel(t.Context())

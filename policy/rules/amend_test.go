@@ -238,8 +238,8 @@ func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// TestHalfALineIsTakenBack lets a process write only a part of the line, as on a full disk.
-func TestHalfALineIsTakenBack(t *testing.T) {
+// TestHalfALineIsRemoved lets a process write only a part of the line, as on a full disk.
+func TestHalfALineIsRemoved(t *testing.T) {
 	const before = "# no newline"
 	path := filepath.Join(files(t, map[string]string{"default.rules": before}), "default.rules")
 	child := exec.Command(os.Args[0], "-test.run=^TestAppendingOnAFullDisk$", "-test.v")

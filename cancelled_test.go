@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// stubborn is a spawner whose children do nothing that they are told before the gate is open.
+// stubborn is a spawner whose children carry out no call before the gate is open.
 type stubborn struct {
 	ptyio.Spawner
 	gate chan struct{}
@@ -66,7 +66,7 @@ func (c stubbornChild) EndTree(grace time.Duration) {
 	c.Child.EndTree(grace)
 }
 
-func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
+func TestEveryKindOfCallIsCancelledAndForgotten(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
@@ -126,7 +126,7 @@ func TestEveryKindOfCallIsTakenBackAndForgotten(t *testing.T) {
 		wantError(t, end(ctx), messages.ErrCancelled)
 		cancel()
 	}
-	open() // the endings go on
+	open() // the ends go on
 	eventually(t, "everything has ended", func() bool {
 		stats, err := rt.Stats(patient(t))
 		return err == nil && stats.Sessions == 0 && stats.Processes == 0
@@ -146,14 +146,14 @@ func TestACancelledCallUsesNothing(t *testing.T) {
 	<-begun
 	_, err := session.Exec(patient(t), bash("true"))
 	wantError(t, err, messages.ErrLimitReached) // somebody waits for it
-	taken(t, cancel, errs)
+	checkCancelled(t, cancel, errs)
 	launch(t, session, bash("sleep 1000"))
 	if exits, err := session.Wait(patient(t), awaiting(id)); err != nil || !exits[0].Exited {
 		t.Errorf("the idle process was not ended: %v, %v", exits, err)
 	}
 }
 
-// noticed is a context that tells when a caller begins to wait: its request has been sent.
+// noticed is a context that reports when a caller begins to wait: its request has been sent by then.
 type noticed struct {
 	context.Context
 	notice func() // is called each time
@@ -171,8 +171,8 @@ func begins(t *testing.T) (ctx context.Context, begun chan struct{}, cancel func
 	return noticed{parent, sync.OnceFunc(func() { close(begun) })}, begun, cancel
 }
 
-// Cancelled writes: the one whose bytes are out goes on, and one that waits for its turn sends nothing.
-func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
+// A cancelled write whose bytes have been sent goes on; one that waits for its turn sends nothing.
+func TestAWriteCancelledBeforeItsTurnSendsNothing(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
 	id := launch(t, session, bash("cat"))
@@ -185,8 +185,8 @@ func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
 		go func() { errs <- errorOf(session.Write(ctx, write)) }()
 		<-begun
 	}
-	taken(t, cancels[1], errs)
-	taken(t, cancels[0], errs)
+	checkCancelled(t, cancels[1], errs)
+	checkCancelled(t, cancels[0], errs)
 	if _, err := session.Write(patient(t), messages.WriteStdin{Process: id, Bytes: []byte("third\n")}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestAWriteThatIsTakenBackBeforeItsTurnSendsNothing(t *testing.T) {
 	}
 }
 
-// Whenever a caller gives up, the error names what it has left behind.
+// The error of a cancelled start names the process that it leaves behind.
 func TestTheErrorOfACancelledStartNamesTheProcess(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
