@@ -44,7 +44,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 	return false
 }
 
-// letGo lets the start that a tree has held back go on.
+// letGo releases the start that a tree has held back.
 func (v *supervisor) letGo(e *entry) {
 	if held := e.aftermath.held; held != nil {
 		e.aftermath.held = nil

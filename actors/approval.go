@@ -28,9 +28,9 @@ type approval struct {
 	supervisor *kernel.PID
 	keeper     *kernel.PID // of the rules
 	approver   Approver
-	turn       chan struct{}         // holds a token while the approver is called: an actor before this one may have
+	turn       chan struct{}         // holds a token while the approver is called, perhaps by an earlier approval actor
 	deadline   time.Duration         // a question's; zero for none
-	otherwise  messages.DecisionKind // what holds when it is over
+	otherwise  messages.DecisionKind // the decision when it has passed
 
 	rules   newRules    // the newest
 	queue   []*question // the first is the one that is put
@@ -137,13 +137,14 @@ func (a *approval) tell(c consult, v verdict) {
 	a.ctx.Send(a.supervisor, v)
 }
 
-// plan is the current plan for a command, with the rules and grants that came since it was asked about.
+// plan is the current plan for a command, with the rules and grants that were added since its question.
 func (a *approval) plan(c consult) policy.Plan {
 	c.snapshot.Rules, c.snapshot.Granted = a.rules.rules, a.grants.has
 	return a.makePlan(c.request, c.snapshot)
 }
 
-// equal finds a question whose answer also answers c. A listener to one call only would not be asked about another.
+// equal finds a question whose answer also answers c. A listener that watches one call only would not see the question
+// of another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
 		first := q.first()
@@ -329,7 +330,7 @@ func (a *approval) resolved(q *question, v verdict) {
 	a.bus.Publish(resolved)
 }
 
-// leave is the actor's own end.
+// leave answers everyone when the actor itself ends.
 func (a *approval) leave() {
 	a.ctx.Unwatch(a.keeper)
 	refusal := rejected("its session has ended, or nobody is left to ask")

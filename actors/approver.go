@@ -18,14 +18,14 @@ type Approver func(context.Context, messages.Question) (messages.Decision, error
 type approverCall struct {
 	question messages.QuestionID // empty: none is under way
 	leave    context.CancelFunc
-	overdue  *kernel.Timer // runs when nobody wants the answer any more
-	hangs    bool          // it has not returned in time then
+	overdue  *kernel.Timer // runs once the answer is not wanted any more
+	hangs    bool          // it did not return in time after that
 }
 
-// errApproverHangs is told for a question that the approver cannot be asked.
+// errApproverHangs is the reason why a question cannot be put to the approver.
 const errApproverHangs = "it has not returned from an earlier question"
 
-// callApprover asks the host's approver, in a goroutine for which nobody waits.
+// callApprover asks the host's approver, in a goroutine that nothing waits for.
 func (a *approval) callApprover(q *question) {
 	if a.approver == nil || a.calling.question != "" || q.called || q.closed {
 		return

@@ -123,7 +123,7 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 		"answered": func(s *asker, _ waiting, q messages.Question) {
 			s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved})
 		},
-		"cancelled": func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
+		"cancelled":  func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
 		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
 		"closed": func(s *asker, _ waiting, _ messages.Question) {
 			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})

@@ -22,7 +22,7 @@ type attempt struct {
 	background *messages.Background
 	drained    bool // everything that the leader wrote is here
 	closed     bool // no output can come any more
-	dropped    bool // the end of the output was thrown away: a lossless subscription would not take it
+	dropped    bool // the end of the output was discarded: a lossless subscription did not take it
 	treeEnded  bool
 	tree       messages.TreeReport
 
@@ -126,15 +126,15 @@ func (p *process) learn(event ptyio.Event) bool {
 // lastOutput is how long output may still be taken after the end of a tree that somebody asked to end.
 const lastOutput = 2 * time.Second
 
-// limitOutput makes sure that a lossless subscriber who does not read cannot keep a process alive that somebody wants to
-// end. A process that ended by itself waits for its readers.
+// limitOutput bounds the wait for a lossless subscriber that does not read, once somebody has asked for the end of the
+// process. A process that ended by itself waits for its readers.
 func (p *process) limitOutput() {
 	if a := p.attempt; a != nil && p.ending.wanted && a.treeEnded && !a.closed {
 		p.ctx.After(lastOutput, dropOutput{a.number})
 	}
 }
 
-// drop throws the rest of the output away.
+// drop discards the rest of the output.
 func (p *process) drop(m dropOutput) {
 	if a := p.attempt; a.number == m.attempt && !a.closed {
 		a.dropped = true

@@ -27,8 +27,8 @@ func (*awaitingApproval) receive(p *process, message any) bool {
 	p.releaseAsker()
 	p.armRun()
 	p.decision.plan = m.plan
-	// A command that a person has approved runs again after a denial without another question. One that a rule or another
-	// grant has let through meanwhile does not.
+	// A command that a person has approved runs again after a denial without another question. One that a rule or
+	// another grant has allowed meanwhile does not.
 	if m.decision.Approves() && m.plan.OnDenial == policy.AskTo {
 		p.decision.plan.OnDenial = policy.Retry
 	}
@@ -68,7 +68,7 @@ func (p *process) refused(v verdict) {
 	p.close(record, v.refusal)
 }
 
-// aborted ends a command that would need a question, because the call that asked for it was cancelled.
+// aborted ends a command that needs approval, because the call that asked for it was cancelled.
 func (p *process) aborted() {
 	failure := abandonedError(p.id)
 	record := &messages.EndRecord{Cause: messages.CauseAborted, Status: messages.StatusNone(), Detail: failure.Detail}

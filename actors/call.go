@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// callKind says what ends the wait of a call.
+// callKind is the event that a call waits for.
 type callKind int
 
 const (
@@ -16,10 +16,10 @@ const (
 	execCall                  // for output of the command it asked for, its end, or its yield
 	runCall                   // for the end of the command it asked for
 	pollCall                  // for output, the end, or its yield
-	writeCall                 // to write, and then as a poll
-	readCall                  // for output behind a place
+	writeCall                 // for its turn to write, and then like a pollCall
+	readCall                  // for output after a position
 	exitCall                  // for the leader's exit
-	jobCall                   // for something that is done when it is done
+	jobCall                   // for an action on the child, such as a resize
 )
 
 // call is one caller that waits inside a process. Each has its own clock and answers at its yield, independently of the
@@ -42,7 +42,7 @@ func (c *call) waits() bool { return c.kind == execCall || c.kind == pollCall ||
 // asked reports whether it is the call that asked for the command.
 func (c *call) asked() bool { return c.kind == startCall || c.kind == execCall || c.kind == runCall }
 
-// await lets a call wait.
+// await adds a waiting call.
 func (p *process) await(c *call) {
 	c.began = time.Now()
 	if p.paused > 0 {
@@ -116,8 +116,8 @@ func (p *process) reply(to caller, reply any) {
 	p.ctx.Send(p.supervisor, answered{to.call})
 }
 
-// expired answers a call whose time is over, unless the leader has just exited and the rest of the news about that is under
-// way.
+// expired answers a call whose time is over, unless the leader has just exited and more facts about the exit are about
+// to arrive.
 func (p *process) expired(id callID) {
 	c := p.find(id)
 	if c == nil {
@@ -139,7 +139,7 @@ func (p *process) lastWait(c *call) {
 	}
 }
 
-// exitPending reports whether the leader has exited and news about that is still missing.
+// exitPending reports whether the leader has exited and some facts about the exit are still missing.
 func (p *process) exitPending() bool {
 	switch s := p.state.(type) {
 	case *running:
@@ -182,7 +182,7 @@ func (p *process) releaseCall(c *call) {
 	}
 }
 
-// cancel cancels a call: it is answered, and has taken nothing.
+// cancel answers a call with an error; the call takes no output. A run is answered when its command has ended.
 func (p *process) cancel(id callID) {
 	c := p.find(id)
 	if c == nil {
@@ -202,7 +202,7 @@ func (p *process) cancel(id callID) {
 
 func cancelledError(id messages.ProcessID) *messages.Error {
 	return &messages.Error{Code: messages.ErrCancelled, Op: "wait for process", Subject: id.String(),
-		Detail: "the call was cancelled and nothing was taken"}
+		Detail: "the call was cancelled and took no output"}
 }
 
 // answerExit answers the calls that wait for the leader's exit. A call that wants output, and came after the exit was
@@ -223,7 +223,7 @@ func (p *process) answerExit() {
 	}
 }
 
-// answerEnd answers everybody when the process has ended: with the output that is left, or with the news that there is
+// answerEnd answers everybody when the process has ended: with the output that is left, or with the error that there is
 // none.
 func (p *process) answerEnd(record *messages.EndRecord) {
 	for len(p.calls) > 0 {

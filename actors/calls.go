@@ -16,15 +16,15 @@ type calls struct {
 	byAsker map[string][]callID
 }
 
-// openCall is one of them.
+// openCall is a call that another actor answers.
 type openCall struct {
 	asker *kernel.PID // nil: nobody waits for the answer
 	entry *entry      // the process it concerns; nil if that is another actor
-	home  *kernel.PID // the actor that it lives in, where that is no process's
-	ender bool        // it waits for the end of the process, and here
+	home  *kernel.PID // the wait actor that answers it; nil if none does
+	ender bool        // it waits here for the end of the process
 }
 
-// newCall names a call without noting it: it is answered at once.
+// newCall is the caller of a request that is answered at once, and so is not in the table.
 func (v *supervisor) newCall() caller { return caller{asker: v.ctx.Sender()} }
 
 // open notes the message at hand as a call that concerns a process, which is in use as long as it is open.

@@ -9,14 +9,14 @@ import (
 )
 
 // slotPatience is how long a start waits for a slot of any session before it is refused: the slot of a command that has
-// just ended, or failed to start, may be on its way.
+// just ended, or failed to start, may be about to come back.
 const slotPatience = 250 * time.Millisecond
 
 // waitingStarts are the processes that wait for a slot of the runtime, in the order in which they came.
 type waitingStarts struct {
 	order list.List // of *applicant
 	byID  map[applicantID]*applicant
-	timer *kernel.Timer // of the one that has waited longest, or of one that was there before it; nil if nobody waits
+	timer *kernel.Timer // for the first in order, or for an earlier first that has left; nil if none waits
 }
 
 type applicantID struct {
@@ -24,7 +24,7 @@ type applicantID struct {
 	process messages.ProcessID
 }
 
-// applicant is one of them.
+// applicant is a process that waits for a slot of the runtime.
 type applicant struct {
 	applicantID
 	pid     *kernel.PID

@@ -29,7 +29,7 @@ func (k *clock) run(ctx *kernel.Context, call callID) {
 	}
 }
 
-// hold adds a reason to stand still.
+// hold stops the clock, for one more reason.
 func (k *clock) hold() {
 	if k.holds++; k.holds > 1 {
 		return
@@ -42,7 +42,7 @@ func (k *clock) hold() {
 	}
 }
 
-// release takes a reason away. It does not start a clock that has not begun, such as that of a write before its turn.
+// release removes one reason. It does not start a clock that has not begun, such as that of a write before its turn.
 func (k *clock) release(ctx *kernel.Context, call callID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)
@@ -64,13 +64,13 @@ func (k *clock) ran() { k.timer, k.left = nil, 0 }
 // prolong gives a clock a last span of time, which cannot be held.
 func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
 	k.timer.Cancel()
-	k.held = k.thought()
+	k.held = k.pausedFor()
 	k.left, k.holds = d, 0
 	k.timer = ctx.After(d, deadline{call})
 }
 
-// thought is the total time for which the clock has been held.
-func (k *clock) thought() time.Duration {
+// pausedFor is the total time for which the clock has been held.
+func (k *clock) pausedFor() time.Duration {
 	if k.holds > 0 {
 		return k.held + time.Since(k.heldAt)
 	}

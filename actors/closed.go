@@ -5,7 +5,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// closed is the state after the last event. Later messages are for the supervisor, which has the record.
+// closed is the state after the last event. The supervisor, which has the record, handles later messages.
 type closed struct{}
 
 func (*closed) name() messages.ProcessState { return messages.StateClosed }
@@ -37,7 +37,7 @@ func (p *process) failed(err error) {
 		return
 	case typed.Code == messages.ErrRuntimeFailure:
 		record.Cause = messages.CauseRuntimeFailure
-	case typed.Code == messages.ErrInvalidRequest && p.decision == nil: // it was no command, and leaves no trace
+	case typed.Code == messages.ErrInvalidRequest && p.decision == nil: // the command was invalid, and leaves no record
 		p.close(nil, typed)
 		return
 	}
@@ -50,7 +50,7 @@ func (p *process) failed(err error) {
 // list.
 func (p *process) close(record *messages.EndRecord, failure error) {
 	if p.attempt != nil && p.attempt.number > 1 {
-		p.attempt.closed = true // of an earlier attempt there may have been output
+		p.attempt.closed = true // an earlier attempt may have had output
 		p.closeOutput()
 	}
 	if p.attempt != nil {
@@ -91,5 +91,5 @@ func execEnded(origin messages.Origin, record *messages.EndRecord, out output) m
 
 func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
 	return &messages.Error{Code: messages.ErrProcessEnded, Op: "use process", Subject: id.String(),
-		Detail: "it " + record.Words() + "; its last output can still be read, or start it anew", Hint: "call Session.Read", Ended: record}
+		Detail: "it " + record.Words() + "; its last output can still be read, or start the command again", Hint: "call Session.Read", Ended: record}
 }

@@ -10,7 +10,7 @@ import (
 
 // consultation is a supervisor's part of asking a person.
 type consultation struct {
-	actor  *kernel.PID // asks; nil when it has crashed twice
+	actor  *kernel.PID // that asks; nil when two have crashed
 	starts int
 	turn   chan struct{} // holds a token while the approver is called, whichever actor has called it
 	keeper *kernel.PID   // of the rules
@@ -36,10 +36,10 @@ func (v *supervisor) startApproval() {
 // actor, so are commands that would need a question. The crashed actor has sent the answers that it could.
 func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 	v.asking.actor = nil
-	text := fmt.Sprintf("what asks for approvals has crashed (%v): what waited for an answer was rejected", m.Reason)
+	text := fmt.Sprintf("the approval service has crashed (%v): the commands that waited for an answer were rejected", m.Reason)
 	if v.asking.starts < maxApprovals {
 		v.startApproval()
-		text += ", and what was approved for the session is forgotten"
+		text += ", and the approvals for the session are forgotten"
 	} else {
 		text += ", and every command that needs a question is rejected from now on"
 	}
@@ -52,7 +52,7 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 }
 
 var errNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask for approval",
-	Detail: "what asks for approval has crashed; open another session"}
+	Detail: "the approval service of the session has crashed; open another session"}
 
 // consult asks about an attempt of a process, which waits.
 func (v *supervisor) consult(m consult) {
@@ -69,7 +69,7 @@ func (v *supervisor) consult(m consult) {
 	v.ctx.Send(v.asking.actor, m)
 }
 
-// withdraw withdraws a question. A verdict comes nevertheless.
+// withdraw withdraws a question. A verdict still follows.
 func (v *supervisor) withdraw(id messages.ProcessID) {
 	if e := v.entries[id]; e != nil && e.consulting {
 		v.withdrawAsked(e)

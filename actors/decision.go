@@ -49,7 +49,7 @@ func (d *decision) sandbox() ptyio.Enclosure {
 	return d.enclosure
 }
 
-// decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks says otherwise.
+// decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks reports true.
 func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
 	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Dir: s.dir}}
 	if d.launch, d.err = s.launch(ctx, o, machine); d.err != nil {
@@ -99,9 +99,9 @@ func (d *decision) bind() {
 	}
 }
 
-// looks reports whether the plan needs to know which file a program is: for a shell, to believe that it is one; where it
-// matters what is known of programs by name; and where a question is possible, because the answer is remembered for that
-// file. Looking may wait for the file system, or for another machine.
+// looks reports whether the plan must find the file of a program: to be sure that a shell is one, to apply rules and
+// other knowledge about programs, and because the answer to a question is remembered for that file. Looking may wait
+// for the file system, or for another machine.
 func (s *settings) looks(o *order) bool {
 	return o.Script != "" || s.rules != nil || s.asks(o) || isShell(o.Argv[0])
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/execbus/execbus/sandbox/denial"
 )
 
-// earlyDenial is how soon after its start a command must have been stopped for a denial that only its output tells of to
-// be retried without a question: a later one may have had effects.
+// earlyDenial is how long a command may have run if it is to be retried without a question after a denial that only its
+// output shows. A command that ran longer may have had effects.
 const earlyDenial = 150 * time.Millisecond
 
 // denialOf reports whether the sandbox of the attempt stopped it, going by the spawner or else by the kernel's report and

@@ -1,7 +1,7 @@
-// Package actors is how execbus behaves: one actor for the runtime, one that keeps its rules, one for each session (the
-// supervisor), one in each session that asks a person (approval), one for each command (the process), and one for each call
-// that waits for several of them (wait). They share nothing and coordinate by messages; the requests and replies that a
-// host sees are in package messages, and the private ones in protocol.go, by pair of actors.
+// Package actors implements the behaviour of execbus: one actor for the runtime, one that keeps its rules, one for each
+// session (the supervisor), one in each session that asks a person (approval), one for each command (the process), and
+// one for each call that waits for several of them (wait). They share nothing and coordinate by messages; the requests
+// and replies that a host sees are in package messages, and the private ones in protocol.go, by pair of actors.
 //
 //	system := kernel.NewSystem(logger, kernel.Options{})
 //	runtime, err := actors.StartRuntime(system, surroundings)
@@ -15,10 +15,10 @@
 //
 //	planning → awaitingApproval → starting → running → exited → closed
 //
-// Planning decides what is to be done, in a goroutine where that looks at the machine. Starting asks the supervisor for a
-// slot and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has stopped:
-// attempts are values inside of it. Exited waits for the tree, the output and the input; closed has said everything, and what
-// still comes is the supervisor's, which has the record.
+// Planning decides what is to be done, in a goroutine where that looks at the machine. Starting asks the supervisor for
+// a slot and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has
+// stopped: attempts are values inside of it. Exited waits for the tree, the output and the input; closed has reported
+// everything, and the supervisor, which has the record, handles later messages.
 //
 // # Calls
 //
@@ -41,7 +41,7 @@
 // the same copy, in the order in which the sinks were registered. The batch's credit goes back when all of them are done:
 //
 //	child ── Output ──▶ process: received
-//	                      │ splitter: whole characters; what is unfinished waits, with its credit
+//	                      │ splitter: whole characters; an unfinished one waits, with its credit
 //	                      ▼
 //	                    feed: the log gives number and place
 //	                      ├──▶ unread, the cursor that all polls and writes share
@@ -52,8 +52,8 @@
 //
 // # Questions
 //
-// The approval actor alone knows what was approved for the session, so a plan is made without that at first, and again by
-// the approval actor when it is consulted, and whenever something was decided. A verdict's way:
+// The approval actor alone knows what was approved for the session, so a plan is made without that at first, and again
+// by the approval actor when it is consulted, and whenever something was decided. The path of a verdict:
 //
 //	process          supervisor           approval           rules, runtime
 //	  │── consult ──────▶│ notes who asks    │                     │
@@ -63,11 +63,11 @@
 //	  │                  │◀──── verdict ─────│                     │
 //	  │◀──── verdict ────│                   │                     │
 //
-// The supervisor is on the way so that an actor that dies is answered for: a crashed approval actor's verdicts are rejections, and
-// the end of a process that is asked about is published behind the end of its question.
+// Verdicts pass through the supervisor so that it can answer for an actor that crashes: a crashed approval actor's
+// verdicts are rejections, and the end of a process that is asked about is published after the end of its question.
 //
-// Rules are values. The one that keeps them hands new ones to the runtime's actor, which sends them to every session before
-// the answer goes on its way: a caller that has seen the answer finds them in force.
+// Rules are values. The actor that keeps them hands new ones to the runtime's actor, which sends them to every session
+// before it sends the answer: a caller that has the answer finds them in force.
 //
 // # The end
 //
@@ -85,37 +85,38 @@
 //
 // # When an actor crashes
 //
-// Every obligation (an end to publish, a call to answer, a child to end, a slot to give back) is a value that somebody holds.
-// An actor that crashes hands over what it owes; a message that carries an obligation is a Discarder, which meets it where
-// nobody can take it. So a process has exactly one ExecEnded, as its last event, and a call exactly one answer. If a process's
-// actor crashes its supervisor takes over: it answers the calls, kills the tree, and publishes the end with cause
-// runtime_failure and the output that there was; other processes do not notice. An approval actor that crashes is replaced
-// once, without what was approved for the session. Nothing else is restarted. If a supervisor crashes it answers every call
-// it knows of, and its processes end their children and publish their ends themselves.
+// Every obligation (an end to publish, a call to answer, a child to end, a slot to give back) is a value that somebody
+// holds. An actor that crashes hands over what it owes; a message that carries an obligation is a Discarder, which
+// meets it if no actor can take the message. So a process has exactly one ExecEnded, as its last event, and a call
+// exactly one answer. If a process's actor crashes its supervisor takes over: it answers the calls, kills the tree, and
+// publishes the end with cause runtime_failure and the output that there was; other processes do not notice. An
+// approval actor that crashes is replaced once, without what was approved for the session. Nothing else is restarted.
+// If a supervisor crashes it answers every call it knows of, and its processes end their children and publish their
+// ends themselves.
 //
 // # A host's own code
 //
-// Approvers and spawners of a host's own, with their children, are called in goroutines for which nobody waits, one question
-// and one call to a child at a time, with the bounds of [Patience]. One that fails fails that one question, start or request.
-// One that does not return is left alone: it is asked nothing more until it does, so that it costs one goroutine, or one for
-// each start that was under way and 64 for plans. A child that does not end is abandoned, once, and then named as a survivor. Loggers and
-// telemetry come here already made harmless: they neither block nor panic.
+// Approvers and spawners of a host's own, with their children, are called in goroutines that nothing waits for, one
+// question and one call to a child at a time, with the bounds of [Patience]. A failure affects only that one question,
+// start or request. Code that does not return is not called again until it does, so that it costs one goroutine, or one
+// for each start that was under way and 64 for plans. A child that does not end is abandoned, once, and then named as a
+// survivor. Loggers and telemetry are wrapped before they come here: they neither block nor panic.
 //
-// # Rules of the house
+// # Rules for this code
 //
 // Nothing blocks in a Receive: blocking work runs in a goroutine started with Context.Go or Detach and comes back as a
 // message. Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. Package kernel
 // hides the library that runs the actors.
 //
-// Files lean on each other in layers, from the actors down to what they are made of. The arrows that go up have one reason
-// each: states know the process whose states they are, and it knows them, because advance is a call; and messages name the
-// values that they carry.
+// Files depend on each other in layers, from the actors down to their parts. The upward dependencies have one reason
+// each: states know the process whose states they are, and it knows them, because advance is a call; and messages name
+// the values that they carry.
 //
 // # Bounds
 //
 // A session has at most MaxProcesses slots, 8 commands above them for as long as their first calls wait, and 256 before
-// them; it asks at most 256 questions at once, and remembers 1,024 approvals; records are at most 64, 16 MiB and 10 minutes
-// old, and 64 MiB in all sessions together. A process holds at most 1 MiB and 4,096 writes of input. A mailbox has no bound of
-// its own: output is bounded by credit (four batches of 64 KiB for each command), and every other message is one of a
-// caller's.
+// them; it asks at most 256 questions at once, and remembers 1,024 approvals; records are at most 64, 16 MiB and 10
+// minutes old, and 64 MiB in all sessions together. A process holds at most 1 MiB and 4,096 writes of input. A mailbox
+// has no bound of its own: output is bounded by credit (four batches of 64 KiB for each command), and every other
+// message comes from a caller's request.
 package actors

@@ -4,13 +4,13 @@ import "github.com/execbus/execbus/messages"
 
 // Requests beside those of package messages: those without arguments, and those about the calls themselves.
 type (
-	// CancelWait cancels a waiting call. The call is then answered once: with its result if that was decided already, or
-	// with an error of messages.ErrCancelled, and then nothing was taken. The process does not notice.
+	// CancelWait cancels a waiting call. The call is then answered once: with its result if that was decided already,
+	// or else with messages.ErrCancelled, and then it has taken no output. A running process goes on.
 	CancelWait struct {
 		Waiter string // the name of the actor that waits for the answer
 	}
-	// StartCommand asks for one command to be run. It is answered once: with a *messages.Result when the program runs, which has no
-	// output, or with an error. Yield says nothing here.
+	// StartCommand asks for one command to be run. It is answered once: with a *messages.Result when the program runs,
+	// which has no output, or with an error. Yield has no effect.
 	StartCommand struct{ messages.ExecCommand }
 	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when they have ended; it
 	// does not wait for later ones.

@@ -9,8 +9,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// enclosing is where the paths of a session's sandbox policy lead, which the spawner looks up when the policy is set: once, and
-// not for each command. The result is there when done is closed.
+// enclosing is the lookup of the paths in a session's sandbox policy. The spawner does it once, when the policy is set,
+// and not for each command. The result is there when done is closed.
 type enclosing struct {
 	done      chan struct{}
 	enclosure ptyio.Enclosure
@@ -21,7 +21,7 @@ type enclosing struct {
 // confinement returns the confinement that the spawner has to look up.
 func (s *settings) confinement() ptyio.Confinement {
 	c := ptyio.Confinement{Policy: s.sandbox, Dir: s.dir, Least: s.least}
-	for _, variable := range s.base { // never a command's own
+	for _, variable := range s.base { // never that of a command
 		if dir, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(dir) {
 			c.TempDir = dir
 		}
@@ -103,4 +103,4 @@ func (d *decision) discard() {
 func (m planned) Discard() { m.discard() }
 
 var errEnclosureCrashed = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
-	Detail: "the spawner has crashed when it was asked where the paths of the sandbox policy lead", Hint: "ptyio.Spawner.Enclose panicked"}
+	Detail: "the spawner crashed while it looked up the paths of the sandbox policy", Hint: "ptyio.Spawner.Enclose panicked"}

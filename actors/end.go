@@ -169,9 +169,9 @@ func (v *supervisor) over() {
 	}
 }
 
-// leave is the supervisor's own end. If processes are left, it crashed, perhaps at a message that owed something, or was
-// stopped by force; those whose actors live send their last messages themselves. It answers all the calls it knows of, even
-// those that a process may be answering just now: a caller takes the first answer.
+// leave answers everyone when the supervisor itself ends. If processes are left, it crashed, perhaps at a message that
+// owed something, or was stopped by force; those whose actors live send their last messages themselves. It answers all
+// the calls it knows of, even those that a process may be answering just now: a caller takes the first answer.
 func (v *supervisor) leave(at any) {
 	v.owed(at)
 	for id, c := range v.calls.table {

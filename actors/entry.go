@@ -26,16 +26,16 @@ type entry struct {
 
 	aftermath aftermath
 
-	begun   int                 // the latest attempt of which its actor has told
-	attempt int                 // the latest one of which the spawner has told
-	child   ptyio.Child         // of that; nil if it has none
+	begun   int                 // the latest attempt that its actor has reported
+	attempt int                 // the latest one that the spawner has reported
+	child   ptyio.Child         // of that one; nil if it has none
 	unborn  bool                // the latest attempt has no child, and gets none
 	status  messages.ExitStatus // of the leader, as the child says
 	tree    *messages.TreeReport
 
 	consulting bool      // a verdict is awaited
-	last       *ended    // its last word, held back until the verdict is there
-	late       []request // came behind the last word while it is held back
+	last       *ended    // its last message, held back until the verdict is there
+	late       []request // requests that came while it was held back
 	takeover   *takeover // its actor has crashed
 }
 
@@ -76,7 +76,7 @@ func (v *supervisor) childEvent(m childEvent) {
 	}
 	switch event := m.event.(type) {
 	case ptyio.Spawned:
-		e.aftermath.began = time.Time{} // that was the attempt before
+		e.aftermath.began = time.Time{} // it was noted for the earlier attempt
 		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.StatusNone(), nil
 		if e.takeover != nil {
 			v.abandonLeft(e)
@@ -95,7 +95,7 @@ func (v *supervisor) childEvent(m childEvent) {
 }
 
 func (v *supervisor) unborn(m unborn) {
-	if e := v.entries[m.id]; e != nil && (e.child == nil || e.attempt != m.attempt) { // or the spawner has told of it before it failed
+	if e := v.entries[m.id]; e != nil && (e.child == nil || e.attempt != m.attempt) { // otherwise the spawner reported a child before it failed
 		e.unborn, e.child, e.attempt = true, nil, m.attempt
 		v.closeTakeover(e)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// hands are how the actor of a process acts on its child. The methods of our own children return at once, and are called
-// directly. Those of a host's own may do anything: they are called in goroutines, one after the other.
+// hands make the calls of a process's actor to its child. The methods of our own children return at once, and are
+// called directly. Those of a host's own may do anything: they are called in goroutines, one after the other.
 type hands struct {
 	child  ptyio.Child
 	prompt bool
@@ -28,7 +28,7 @@ const maxJobs = 256
 type job struct {
 	number int
 	call   *call  // that waits for the result; may be nil
-	write  uint64 // the write that it begins, if it does
+	write  uint64 // the write that it begins; zero for none
 	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
 	done   func() // called by the process after success; may be nil
@@ -86,7 +86,7 @@ func (p *process) jobDone(m jobDone) {
 	j := h.jobs[0]
 	h.busy, h.stuck, h.jobs = false, false, h.jobs[1:]
 	p.jobEnded(j, m.err)
-	if j.ends && m.err != nil { // nothing is to be waited for
+	if j.ends && m.err != nil { // the tree's end will not be reported
 		p.overdue(endOverdue{attempt: m.attempt})
 	}
 	h.next(p)
@@ -108,7 +108,7 @@ func (p *process) jobOverdue(m jobOverdue) {
 	}
 }
 
-// leave answers the calls to a child that another one follows, because nobody will answer them later.
+// leave answers the calls to a child when the next attempt replaces it, because nobody will answer them later.
 func (h *hands) leave(p *process) {
 	left := h.jobs
 	h.jobs, h.busy = nil, false
@@ -185,10 +185,10 @@ func unended(pid int, argv []string) messages.TreeReport {
 	return messages.TreeReport{Survivors: []messages.Survivor{survivor}}
 }
 
-// abandonedOnce is a host's own child. Both actors that are told of its birth may have to let go of it.
+// abandonedOnce is a host's own child. Both actors that are told of its birth may have to abandon it.
 type abandonedOnce struct {
 	ptyio.Child
-	first chan struct{} // room for one: the one that comes first lets go
+	first chan struct{} // room for one: the actor that comes first abandons the child
 }
 
 func (a abandonedOnce) Abandon() {
@@ -199,7 +199,7 @@ func (a abandonedOnce) Abandon() {
 	}
 }
 
-// abandon abandons a child. It may be called anywhere: later actions of a host's own child concern nobody.
+// abandon abandons a child. It may be called anywhere: nothing depends on what a host's own child does later.
 func abandon(child ptyio.Child) {
 	if ptyio.IsPrompt(child) {
 		child.Abandon()

@@ -12,7 +12,7 @@ const (
 	endID   = 100_000
 )
 
-// ids counts up from a random start, or from the first, so that none is given again soon.
+// ids counts up from a random start, or from the first, so that none is reused soon.
 type ids struct {
 	random bool
 	next   messages.ProcessID // zero before the first

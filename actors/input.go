@@ -15,8 +15,8 @@ import (
 type input struct {
 	last    uint64   // number of the newest write
 	turn    *call    // the waiting write that has the turn: its bytes are out, and it has no answer yet
-	held    []*call  // what waits for its turn, ends of the input included
-	sent    []*write // whose bytes the child has not answered for
+	held    []*call  // calls that wait for their turn, ends of the input included
+	sent    []*write // those that the child has not reported on
 	pending int      // bytes of both
 	news    []messages.InputOutcome
 }
@@ -24,7 +24,7 @@ type input struct {
 // maxNews bounds the outcomes that no answer has told of yet; older ones are joined.
 const maxNews = 16
 
-// open is how many writes the child has not answered for.
+// open is how many writes the child has not reported on.
 func (in *input) open() int { return len(in.sent) }
 
 // write is one WriteStdin, or the end of the input.
@@ -35,11 +35,11 @@ type write struct {
 	untilTaken bool
 	finish     bool // the end of the input
 	sent       bool // its bytes are out
-	done       bool // the child has answered for them
+	done       bool // the child has reported on them
 	taken      int
 	err        *messages.Error
 	progress   func() int // asks the child how much it has taken; nil if it cannot be asked here
-	// overtaken says that a key was typed behind it that waits for nothing, so it waits only for its own bytes.
+	// overtaken says that a key which becomes a signal was sent after it. The write then waits only for its own bytes.
 	overtaken bool
 }
 
@@ -59,7 +59,7 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
 	}
-	if len(m.Bytes) == 0 { // UntilTaken, or it were a poll
+	if len(m.Bytes) == 0 { // only with UntilTaken: otherwise it is a poll
 		p.reply(from, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status()})
 		return
 	}
@@ -241,7 +241,7 @@ func (p *process) wrote(m wrote) {
 	p.step()
 }
 
-// step lets the state go on.
+// step lets the state advance if it can.
 func (p *process) step() {
 	switch s := p.state.(type) {
 	case *running:

@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// candidate is a process as the choice of a victim sees it.
+// candidate has the facts about a process that decide whether it is ended to make room.
 type candidate struct {
 	id     messages.ProcessID
 	used   uint64 // a counter: higher is more recent
@@ -15,9 +15,10 @@ type candidate struct {
 	busy   bool   // a call waits on it
 }
 
-// victim chooses the process to end so that another can start: among those that are not the protected most recently used
-// ones, the least recently used whose leader has exited, or else the least recently used of all. Busy ones are never
-// chosen; and if a busy one was passed over whose leader has exited, and so will be gone soon, no living one is.
+// victim chooses the process to end so that another can start: among those that are not the protected most recently
+// used ones, the least recently used whose leader has exited, or else the least recently used of all. Busy ones are
+// never chosen. If a busy one whose leader has exited was passed over, no living one is chosen either: the busy one
+// will be gone soon.
 func victim(all []candidate, protected int) (messages.ProcessID, bool) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
 	open := all[:max(len(all)-protected, 0)]

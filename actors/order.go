@@ -72,7 +72,7 @@ func (s *settings) check(o *order) error {
 	case o.Login != nil && *o.Login && s.noLogin:
 		return badField("login", "login shell is disabled by config; leave login out or set it to false", "open the session without NoLoginShell")
 	case len(o.Script) > messages.MaxScript:
-		return badField("script", fmt.Sprintf("it is too long, %d bytes, of which the kernel takes %d; write it to a file, or to the input of a shell",
+		return badField("script", fmt.Sprintf("it has %d bytes, and the kernel takes at most %d; write it to a file, or to the input of a shell",
 			len(o.Script), messages.MaxScript), "")
 	case o.arguments() > ptyio.MaxArguments:
 		return badField("argv", fmt.Sprintf("it has more than %d bytes; pass large data by file or input", ptyio.MaxArguments), "")

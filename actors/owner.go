@@ -26,7 +26,7 @@ func (v *supervisor) letOwnedGo(owner string) {
 }
 
 // letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not
-// begun, and that needs a question, is given up with them.
+// begun, and that needs approval, is ended with them.
 func (p *process) letCallsGo() {
 	begun := p.attempt != nil
 	for _, c := range slices.Clone(p.calls) {

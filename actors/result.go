@@ -11,7 +11,7 @@ import (
 // result takes the output that has not been taken, and describes the state of the process.
 func (p *process) result(c *call) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
-		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.thought(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
+		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
 	if s, is := p.state.(*starting); is && s.queued {
 		r.Waiting = "for the slot of another process, which is being ended"
 	}

@@ -38,7 +38,7 @@ type Call struct {
 	system *System
 	pid    *PID
 	reply  chan any // of size one: the first reply stays, later ones are dropped
-	answer any      // what Wait took out of reply
+	answer any      // the reply, once Wait has received it
 }
 
 // Call sends message to an actor and returns at once. The caller must Close the Call.
@@ -53,12 +53,12 @@ func (s *System) Call(to *PID, message any) *Call {
 	return c
 }
 
-// PID is what the asked actor sees as the sender. It names the call in further messages, for example one that withdraws
+// PID is the sender that the asked actor sees. It names the call in further messages, for example one that withdraws
 // the request.
 func (c *Call) PID() *PID { return c.pid }
 
 // Wait waits for the reply until ctx ends. After that it may be called again with another context: the request is still
-// open, and its one reply can still be had. A reply that has arrived wins over a context that has ended.
+// open, and its reply can still arrive. A reply that has arrived wins over a context that has ended.
 func (c *Call) Wait(ctx context.Context) (any, error) {
 	if c.answer == nil {
 		select {

@@ -13,11 +13,11 @@ type Receive func(ctx *Context)
 type Started struct{}
 
 // Stopping is the last message of an actor that was stopped; one that crashed gets Crashing instead. It is the place to
-// answer those who still wait. The timers are cancelled and the context of Go's work ends right after it.
+// answer callers that still wait. The timers are cancelled and the context of Go's work ends right after it.
 type Stopping struct{}
 
-// Terminated tells a parent, and everyone who watches, that an actor has ended and all its children before it. It
-// arrives behind everything the actor itself has sent.
+// Terminated tells a parent, and every watcher, that an actor has ended. It arrives after everything the actor itself
+// has sent.
 type Terminated struct{ PID *PID }
 
 // Crashed tells a parent that a child panicked and will handle no further message. Terminated follows.
@@ -26,16 +26,18 @@ type Crashed struct {
 	Reason any // what was passed to panic
 }
 
-// Crashing is the last message of an actor that crashes, be it at its first: the place to hand over what it owes. It may only
-// send; a panic in it is logged and ends it. Its parent gets Crashed behind whatever it sends.
+// Crashing is the last message of an actor that crashes, even at its first message: the actor hands over its
+// obligations here. It may only send; a panic is logged and ends the handling. The parent gets Crashed after everything
+// that the actor sends.
 type Crashing struct {
 	Reason any // what was passed to panic
-	// Message is what it crashed at, and perhaps dealt with in part; nil if that was work. If it owns something, a Discarder,
-	// that is now the actor's to meet.
+	// Message is the message at which the actor crashed, perhaps after handling a part of it; nil if work panicked. If
+	// it is a Discarder, the actor must now meet its obligation.
 	Message any
 }
 
-// Context is an actor's hold on the world. There is one per actor; it must only be used inside of its Receive.
+// Context is how an actor sends, spawns, and starts timers and work. There is one per actor; it must only be used
+// inside of its Receive.
 type Context struct {
 	sys      *System
 	lib      actor.Context
@@ -44,17 +46,18 @@ type Context struct {
 	message  any
 	sender   *PID
 	closed   bool            // stopped or crashed: Receive gets nothing any more
-	crashing bool            // it says its last words
-	timers   []*Timer        // that are to come
+	crashing bool            // Crashing is being delivered, or has been
+	timers   []*Timer        // that have not fired
 	work     context.Context // of the goroutines started with Go; nil if there is none
 	endWork  context.CancelFunc
-	working  int // how much of it is under way
+	working  int // how many of these goroutines have not returned
 }
 
 // Self is the actor.
 func (c *Context) Self() *PID { return c.lib.Self() }
 
-// System is what the actor lives in: for goroutines, which must not use the Context, and only Send for those it waits for.
+// System is the actor's system, for goroutines, which must not use the Context. Work started with Go should only Send:
+// Shutdown waits for it.
 func (c *Context) System() *System { return c.sys }
 
 // Message is the current message.
@@ -89,13 +92,14 @@ func (c *Context) Spawn(prefix string, receive Receive) *PID {
 	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before), prefix)
 }
 
-// Watch asks for Terminated when pid ends. If the actor has ended, or is just stopping its children, Terminated comes at
-// once. A parent need not watch its children.
+// Watch asks for Terminated when pid ends. If the actor has ended, or is still stopping its children, Terminated comes
+// at once. A parent need not watch its children.
 func (c *Context) Watch(pid *PID) { c.lib.Watch(pid) }
 
 // Unwatch undoes Watch. A watcher of something that outlives it must do so before it ends: nobody else does, and a watched
 // actor holds on to its watchers.
 func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
 
-// Stop stops an actor, itself or a child, with all its children, before any other message it has not handled yet.
+// Stop stops this actor or a child, with all its children. It overtakes the messages that the stopped actor has not
+// handled yet.
 func (c *Context) Stop(pid *PID) { c.lib.Stop(pid) }

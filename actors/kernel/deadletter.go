@@ -9,7 +9,7 @@ import (
 )
 
 // Unanswered tells the sender of a request that no reply will come from the actor it reached: it has ended (Err matches
-// messages.ErrClosed), or it crashed at this very message (messages.ErrRuntimeFailure).
+// messages.ErrClosed), or it crashed while it handled this message (messages.ErrRuntimeFailure).
 type Unanswered struct {
 	To      *PID
 	Message any

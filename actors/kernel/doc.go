@@ -1,5 +1,5 @@
 // Package kernel runs actors: functions that handle one message at a time, own their state, and know each other by PID
-// only. It is our hold on protoactor-go, which nothing else in the repository imports.
+// only. It wraps protoactor-go, which nothing else in the repository imports.
 //
 //	system := kernel.NewSystem(logger, kernel.Options{})
 //	greeter, err := system.Spawn("greeter", func(ctx *kernel.Context) {
@@ -7,7 +7,7 @@
 //		case kernel.Started: // the first message
 //		case string:
 //			ctx.Respond("hello " + m)
-//		case kernel.Stopping: // the last one: answer those who still wait
+//		case kernel.Stopping: // the last one: answer callers that still wait
 //		}
 //	})
 //	reply, err := kernel.Ask[string](ctx, system, greeter, "world")
@@ -15,9 +15,9 @@
 //
 // # Inside of an actor
 //
-// Everything is done through the Context, and nothing blocks. What would block is work: Go runs it in another goroutine and
-// delivers its result as a message. Code of a host, which may panic or never return, goes through Detach. A moment to
-// come is a message too (After). A goroutine keeps Self and System from the Context, and sends.
+// Everything is done through the Context, and nothing blocks. Blocking code is work: Go runs it in another goroutine
+// and delivers its result as a message. Code of a host, which may panic or never return, goes through Detach. Timers
+// deliver messages, too (After). A goroutine takes Self and System from the Context beforehand, and only sends.
 //
 // # Outside of actors
 //
@@ -26,15 +26,15 @@
 //
 // # When an actor ends
 //
-// It stops (Context.Stop, System.Shutdown), or it crashes: a panic in Receive, or in work started with Go, ends this one
-// actor and nothing else. Either way its children end before it, its timers are cancelled, and the context of its work
-// ends. One that crashes gets Crashing as its last message, to hand over what it owes; one that stops gets Stopping.
-// Its parent gets Crashed, if that is what happened, and Terminated; those that watch it get Terminated. Nothing is
+// It stops (Context.Stop, System.Shutdown), or it crashes: a panic in Receive, or in work started with Go, ends this
+// one actor and nothing else. Either way its children end before it, its timers are cancelled, and the context of its
+// work ends. One that crashes gets Crashing as its last message, to hand over what it owes; one that stops gets
+// Stopping. Its parent gets Crashed, if it crashed, and then Terminated; its watchers get Terminated. Nothing is
 // restarted.
 //
-// No request is lost: a caller that asked an actor that ended gets an error that matches messages.ErrClosed, or Unanswered if
-// it is an actor itself. The one at whose message the actor crashed gets messages.ErrRuntimeFailure. A message that owns
-// something is a Discarder, and is told that it will not be delivered.
+// No request is lost: a caller whose request the actor did not answer before its end gets an error that matches
+// messages.ErrClosed, or Unanswered if it is an actor itself. The caller at whose message the actor crashed gets
+// messages.ErrRuntimeFailure. A message that owns something is a Discarder, and is told that it will not be delivered.
 //
 // # What it works around
 //
@@ -45,16 +45,16 @@
 //
 // # Bounds
 //
-// A mailbox has none: who sends must be bounded otherwise. A system keeps at most 64 goroutines that wait for work. An
-// idle actor has no goroutine.
+// A mailbox has none: its senders must be bounded in another way. A system keeps at most 64 goroutines that wait for
+// work. An idle actor has no goroutine.
 //
 // # What you must not assume
 //
-//   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. Crashing brings it.
-//   - That Terminated is the only sign of an end: of an actor that is just stopping its children a watcher hears at once.
+//   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. Crashing carries the message.
+//   - That Terminated always comes after the end: a watcher of an actor that is still stopping its children gets it at once.
 //   - That runtime.Goexit in a Receive is a crash: the actor hangs, and so does Shutdown. In work it is WorkLeft.
 //   - That the order of messages from different senders means anything. From one sender to one actor they arrive in order.
 //   - That Shutdown waits for detached work: its goroutine, if it never returns, is lost, and a late result is discarded.
 //   - That every reply to a Call is taken or discarded: a second one is dropped, and so is one that nobody waits for.
-//   - That the logger may block: it is called by actors and by senders. A panic of it is dropped.
+//   - That the logger may block: it is called by actors and by senders. Its panics are dropped.
 package kernel

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// registryBuckets is how many maps the table of actors has, of 32 parts each.
+	// registryBuckets is the number of maps in the table of actors. Each has 32 parts.
 	registryBuckets = 8
 	// localAddress is the library's address of this process.
 	localAddress = "nonhost"
 )
 
-// newActorSystem makes the library's system piece by piece. Its own function makes a table of actors with 1,024 times 32 maps: that is
-// 67,000 allocations, most of the time that a runtime takes to start, and 12 MiB after some ten thousand names. There is no option.
+// newActorSystem makes the library's system piece by piece. Its own function makes a table of actors with 1,024 times
+// 32 maps: that is 67,000 allocations, most of the time that a runtime takes to start, and 12 MiB after some ten
+// thousand names. The library has no option for it.
 func newActorSystem(logger *slog.Logger) *actor.ActorSystem {
 	configure := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger })
 	s := &actor.ActorSystem{Config: actor.Configure(configure), Extensions: extensions.NewExtensions()}

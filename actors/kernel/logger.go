@@ -36,7 +36,7 @@ func (g guarded) WithGroup(name string) (with slog.Handler) {
 	return guarded{g.host.WithGroup(name)}
 }
 
-// drop is deferred around code of the host whose panic nobody can be told of.
+// drop ignores a panic of the host's code where nobody can be told. It is deferred.
 func drop() { _ = recover() }
 
 // logPanic logs a panic that was recovered, with the stack of the caller.
@@ -44,8 +44,8 @@ func (s *System) logPanic(message string, pid *PID, at string, reason any) {
 	s.logger.Error(message, "actor", pid.GetId(), "at", at, "reason", printed(reason), "stack", string(debug.Stack()))
 }
 
-// printed is what fmt.Sprint makes of a value that was passed to panic. It can panic itself, if the value's own method does so
-// with a value whose method does.
+// printed is fmt.Sprint for a value that was passed to panic, without another panic: fmt.Sprint panics if the value's
+// own method panics with a value that cannot be printed either.
 func printed(reason any) (text string) {
 	text = "it cannot be printed" // if the next line panics
 	defer drop()

@@ -5,7 +5,7 @@ import "github.com/asynkron/protoactor-go/actor"
 // unbounded makes the library's own mailboxes.
 var unbounded = actor.Unbounded()
 
-// mailbox is the library's unbounded mailbox with a door in front of the actor.
+// mailbox is the library's unbounded mailbox with a door between it and the actor.
 type mailbox struct {
 	actor.Mailbox
 	c *Context
@@ -15,8 +15,8 @@ func (m mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor
 	m.Mailbox.RegisterHandlers(door{invoker, m.c}, dispatcher)
 }
 
-// door turns messages away once the actor is closed. The library would still deliver them after Stopping, and drop
-// them without a word after the end.
+// door sends messages to the dead letters once the actor is closed. The library would still deliver them after
+// Stopping, and drop them silently after the end.
 type door struct {
 	actor.MessageInvoker
 	c *Context

@@ -13,7 +13,7 @@ import (
 type root struct {
 	children map[string]*PID
 	work     map[string]int
-	closing  []*PID // those that wait for the end of everything; not nil: no new children
+	closing  []*PID // callers of Shutdown; not nil: no new children
 }
 
 // The messages of root.
@@ -25,7 +25,7 @@ type (
 	shutdown  struct{}
 	remaining struct{}
 	done      struct{}
-	// workLeft is work that an actor has left under way, and workEnded the end of one.
+	// workLeft reports the work of a closed actor that is still under way, and workEnded the end of one piece of it.
 	workLeft struct {
 		owner string
 		count int

@@ -23,8 +23,8 @@ type Options struct {
 	Before func(self *PID, message any)
 }
 
-// System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used inside
-// of an actor; that has its Context.
+// System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used
+// inside of an actor, which has its Context instead.
 type System struct {
 	lib    *actor.ActorSystem
 	logger *slog.Logger
@@ -32,7 +32,7 @@ type System struct {
 	pool   workers
 	before func(self *PID, message any)
 
-	dispatcher actor.PropsOption // hands actors to the pool
+	dispatcher actor.PropsOption // runs actors in the pool
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped. Goroutines
@@ -41,8 +41,8 @@ func NewSystem(logger *slog.Logger, options Options) *System {
 	s := &System{logger: guard(logger), pool: newWorkers(), before: options.Before}
 	s.dispatcher = actor.WithDispatcher(s.pool)
 	s.lib = newActorSystem(s.logger)
-	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for a
-	// second to throttle that, and answer senders with a reply that does not say who is gone.
+	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for
+	// a second to throttle that, and answer senders with a reply that does not name the actor that has ended.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}}
@@ -60,8 +60,8 @@ func (s *System) Spawn(prefix string, receive Receive) (*PID, error) {
 func (s *System) Send(to *PID, message any) { s.lib.Root.Send(to, message) }
 
 // Shutdown refuses new actors, stops all there are, and waits until they and the work they started with Go have ended.
-// It does not wait for what was started with Detach. If ctx ends first the error names what is left; Shutdown may then be
-// called again, and as often as one likes.
+// It does not wait for what was started with Detach. If ctx ends first the error names what is left; Shutdown may then
+// be called again, any number of times.
 func (s *System) Shutdown(ctx context.Context) error {
 	_, err := Ask[done](ctx, s, s.root, shutdown{})
 	if err == nil || errors.Is(err, messages.ErrClosed) {
@@ -69,7 +69,7 @@ func (s *System) Shutdown(ctx context.Context) error {
 	}
 	left, gone := Ask[[]string](context.WithoutCancel(ctx), s, s.root, remaining{})
 	if gone != nil {
-		return nil // the last actor ended between the two questions
+		return nil // the last actor ended between the two requests
 	}
 	return &messages.Error{
 		Code:    messages.ErrRuntimeFailure,

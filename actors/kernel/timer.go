@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Timer is a message to come.
+// Timer is a message that an actor sends itself for later.
 type Timer struct {
 	owner   *Context
 	clock   *time.Timer
@@ -24,8 +24,8 @@ func (c *Context) After(d time.Duration, message any) *Timer {
 	return t
 }
 
-// Cancel takes the message back, even if it waits in the mailbox already. Like After it belongs to the actor. On a nil,
-// fired or cancelled timer it does nothing.
+// Cancel prevents the delivery, even if the message waits in the mailbox already. Like After, only the actor may call
+// it. On a nil, fired or cancelled timer it does nothing.
 func (t *Timer) Cancel() {
 	if t != nil {
 		t.clock.Stop()
@@ -33,7 +33,7 @@ func (t *Timer) Cancel() {
 	}
 }
 
-// forget reports whether the timer was still to come. There are few: a list is smaller than a map.
+// forget removes a timer, and reports whether it was there. An actor has few: a list is smaller than a map.
 func (c *Context) forget(t *Timer) bool {
 	i := slices.Index(c.timers, t)
 	if i < 0 {

@@ -10,7 +10,7 @@ type WorkPanicked struct {
 	Reason any // the value passed to panic
 }
 
-// worked is the end of work that was started with Go. Its owner counts them; once that is closed, root does.
+// worked is the end of work that was started with Go. The owner counts such ends; once the owner is closed, root does.
 type worked struct {
 	system *System
 	owner  *PID
@@ -28,9 +28,10 @@ func (w worked) Discard() {
 	}
 }
 
-// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor. Its
-// context ends with the actor or by EndWork; a result that comes when the actor has ended and owns something should be a
-// Discarder. A panic in work crashes the actor. The goroutine is used again: work must not leave it locked to a thread.
+// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor.
+// Its context ends with the actor or by EndWork; a result that owns something should be a Discarder, because it may
+// come after the actor's end. A panic in work crashes the actor. The goroutine is reused: work must not leave it locked
+// to a thread.
 func (c *Context) Go(work func(context.Context) any) {
 	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
 	c.working++
@@ -67,8 +68,8 @@ func (c *Context) leaveWork() {
 	}
 }
 
-// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, its goroutine is not used
-// again, and a panic is delivered as WorkPanicked. A host that does not return when its context ends loses a goroutine.
+// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, its goroutine is not
+// reused, and a panic is delivered as WorkPanicked. Code that does not return when its context ends costs a goroutine.
 func (c *Context) Detach(work func(context.Context) any) {
 	self, ctx, sys := c.Self(), c.workContext(), c.sys
 	go func() {

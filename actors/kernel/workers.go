@@ -3,7 +3,7 @@ package kernel
 // maxKept is how many goroutines without work a system keeps, at a few KiB each.
 const maxKept = 64
 
-// workers run functions in goroutines that are used again. A message for an idle actor needs a goroutine, and a fresh one
+// workers run functions in goroutines that are reused. A message for an idle actor needs a goroutine, and a fresh one
 // spends more time on growing its stack than most messages take.
 type workers struct {
 	next chan func()
@@ -28,7 +28,7 @@ func (w workers) Schedule(do func()) {
 // library's own default.
 func (w workers) Throughput() int { return 300 }
 
-// work does one thing after the other until enough goroutines wait for more.
+// work runs functions one after the other until enough goroutines are idle.
 func (w workers) work(do func()) {
 	for {
 		do()

@@ -158,7 +158,7 @@ func (o *Outbox) await(ctx context.Context, moved <-chan struct{}) error {
 	}
 }
 
-// Withdraw takes back a start that has not begun to be written, and reports whether it did.
+// Withdraw removes a start that has not begun to be written, and reports whether it did.
 func (o *Outbox) Withdraw(id uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
