@@ -18,7 +18,7 @@ func init() {
 		return
 	}
 	err := takeOver()
-	_, _ = os.Stderr.WriteString(Again + ": started by somebody else than execbus: " + err.Error() + "\n")
+	_, _ = os.Stderr.WriteString(Again + ": not started by execbus: " + err.Error() + "\n")
 	os.Exit(127)
 }
 

@@ -26,9 +26,9 @@ func (f *Forest) Start(spec Spec) (*Tree, error) {
 	return t, nil
 }
 
-// Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: the execution
-// of the program hangs where its file system does, and Begin does not wait for it. The error is ErrClosed, a *birth.Error,
-// or an errno.
+// Begin begins the birth of a leader, in a kernel session of its own. Executed must follow, in any goroutine: if the program's
+// file system hangs, so does its execution, and Begin does not wait for that. The error is ErrClosed, a *birth.Error, or an
+// errno.
 func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
@@ -95,7 +95,7 @@ func (s Spec) steps() []birth.Step {
 		files[i] = int(fd)
 	}
 	steps := []birth.Step{birth.Setsid()}
-	for _, group := range s.Groups { // before the descriptors are where the program expects its own
+	for _, group := range s.Groups { // before the program's descriptors take their places
 		steps = append(steps, birth.Join(int(group)))
 	}
 	steps = append(steps, s.Confine...)
@@ -112,11 +112,11 @@ func (s Spec) steps() []birth.Step {
 	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
 }
 
-// Prompt waits until the leader has executed its program or failed to, but at most this long.
+// Prompt waits at most this long until the leader has executed its program or failed to, and reports whether it has.
 func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
 
-// Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree.
-// A leader that was killed before has started all the same, and exits at once. It is called once.
+// Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree. A leader
+// that was killed before the execution counts as started and exits at once. Executed must be called once.
 func (t *Tree) Executed() error {
 	err := t.newborn.Wait()
 	if failed, ok := errors.AsType[*birth.Error](err); ok && failed.Errno == 0 {

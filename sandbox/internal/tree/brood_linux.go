@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// brood are the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
-// of the process; a thread that bears has its leaders, and what these make with CLONE_PARENT. So what belongs to one tree is
-// among the children of the first thread and of the thread that bore its leader, and a look for it reads no other list.
+// brood is the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
+// of the process. The list of another thread has the leaders that this thread started, and the processes that those start with
+// CLONE_PARENT. So a search for one tree reads two lists: that of the first thread, and that of the thread that started its leader.
 type brood struct {
 	thread int
 	file   int // the kernel's list, kept open; -1 where it could not be opened
 
 	walks shared[[]orphan]
-	known map[int]marked // orphans and what their limits say; only a walk touches it
+	known map[int]marked // what the limits of the orphans say; only a walk touches it
 
 	leaders int // guarded by Forest.mu
 }
@@ -29,8 +29,8 @@ func newBrood(thread int) *brood {
 	return b
 }
 
-// undisturbed calls do while no walk compares this list with the table of leaders: a child that the kernel already knows and
-// the table does not would be taken for an orphan. On no brood it just calls do.
+// undisturbed calls do while no walk compares this list with the table of leaders. A walk would take a child that the kernel
+// already knows, but the table does not, for an orphan. On a nil brood, undisturbed just calls do.
 func (b *brood) undisturbed(do func()) {
 	if b == nil {
 		do()
@@ -70,7 +70,7 @@ func (b *brood) list() ([]int, error) {
 // walk lists the orphans among the children of a thread, and reaps the dead.
 func (f *Forest) walk(b *brood) []orphan {
 	children, err := b.list()
-	if err != nil { // nothing is known, so everything must be looked at again
+	if err != nil { // nothing is known, so every child must be examined again
 		return []orphan{{process: process{state: 'X'}}}
 	}
 	var found []orphan
@@ -97,7 +97,7 @@ func (f *Forest) walk(b *brood) []orphan {
 	return found
 }
 
-// unled drops the leaders.
+// unled returns the children that are not leaders.
 func (f *Forest) unled(children []int) []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,8 @@ func (f *Forest) unled(children []int) []int {
 	return rest
 }
 
-// unreadable is a child about which /proc says nothing. It counts as begun when it is first seen, and is reaped unseen.
+// unreadable stands for a child about which /proc says nothing. The child counts as begun when it is first seen. If it is dead, it
+// is reaped.
 func (f *Forest) unreadable(b *brood, pid int, known map[int]marked) orphan {
 	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
 		return orphan{process: process{state: 'X'}}

@@ -59,8 +59,8 @@ func exited(fd int) (status Status, over bool) {
 	}
 }
 
-// AwaitEnd waits until the process of the pidfd, which need not be a child, has ended. It returns false if the file was
-// closed or its deadline is over before that.
+// AwaitEnd waits until the process of the pidfd, which need not be a child, has ended. It returns false if the file is closed
+// or its deadline passes first.
 func AwaitEnd(pidfd *os.File) (ended bool) {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {

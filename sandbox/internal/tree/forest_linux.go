@@ -15,22 +15,22 @@ import (
 
 // Forest is the set of trees that one process has started. It is safe for concurrent use.
 //
-// It has locks because the fork, the table of leaders and the reaping of orphans must agree at every instant: a child that
-// the kernel already knows and the table does not would be taken for an orphan.
+// It has locks because the fork, the table of leaders and the reaping of orphans must agree at every instant. Otherwise a child
+// that the kernel already knows, but the table does not, would be taken for an orphan.
 type Forest struct {
 	subreaper bool
 	marker    *Marker // nil where orphans do not come to us
-	first     *brood  // of the first thread, which orphans come to; nil where they do not come to us
+	first     *brood  // of the first thread, to which orphans come; nil where they do not come to us
 
 	// forking is held from before a fork until its leader is in the table.
 	forking sync.Mutex
 	closed  bool // guarded by forking
 
 	mu     sync.Mutex
-	broods map[int]*brood     // of the first thread and of those that bear, by thread
+	broods map[int]*brood     // of the first thread and of those that start leaders, by thread
 	trees  map[int]*Tree      // by the leader's pid
 	unborn map[*Tree]struct{} // those whose leader may not have executed its program
-	unsaid map[*Tree]struct{} // the other trees, until their last report; they leave the table just before it
+	unsaid map[*Tree]struct{} // the other trees, until after their last report; they leave the table just before it
 	// survivors are the pids of processes that an ended tree has named because it could not end them. Those that become our
 	// children are reaped.
 	survivors map[int]struct{}
@@ -46,7 +46,7 @@ type Forest struct {
 type orphan struct {
 	process
 	trees    []*Tree // the trees to which it may belong
-	certain  bool    // it belongs to the only one of trees; otherwise it is a stray
+	certain  bool    // it belongs to the only tree in trees; otherwise it is a stray
 	survivor bool    // an ended tree has named it
 }
 
@@ -63,22 +63,22 @@ func (o orphan) stray(t *Tree) bool {
 	return !o.certain && !o.survivor && o.pid != 0 && !o.dead() && o.may(t)
 }
 
-// marked is what an orphan's limits said when it was first found. Later limits can only say less.
+// marked is what an orphan's limits said when it was first found. Limits that it sets later can only say less.
 type marked struct {
 	start uint64
 	read  bool
 	span  span
 }
 
-// NewForest makes a forest for a process that leaves orphans to init; its reports are not airtight.
+// NewForest makes a forest for a process that leaves orphans to init. Its reports are not airtight.
 func NewForest() *Forest {
 	return &Forest{trees: map[int]*Tree{}, unborn: map[*Tree]struct{}{}, unsaid: map[*Tree]struct{}{},
 		survivors: map[int]struct{}{}}
 }
 
-// NewSubreaper makes this process the one that all orphans of its trees come to. No other code in the process may wait for
-// children, and Begin must be called from threads that never end: leaders die with the one that bore them. It should not be the
-// first thread of the process: where orphans are not among leaders, exits are cheaper the more leaders there are.
+// NewSubreaper makes a forest to whose process all orphans of its trees come. No other code in the process may wait for children.
+// Begin must be called from threads that never end, because leaders die with the thread that started them. Begin should not be
+// called from the first thread of the process: an exit costs less if the orphans are not on the same list as many leaders.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func NewSubreaper() (*Forest, error) {
 	return f, nil
 }
 
-// adopt makes a thread the one that orphans come to.
+// adopt makes a thread the one to which orphans come.
 func (f *Forest) adopt(thread int) {
 	f.first = newBrood(thread)
 	f.broods = map[int]*brood{thread: f.first}
@@ -113,22 +113,22 @@ type Spec struct {
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
-	// Confine are steps that come before all that is the command's own; Nursery is the thread that bears, nil for the one that
-	// calls Begin.
+	// Confine are steps that come before all steps of the command itself. Nursery is the thread that starts the leader; nil means
+	// the thread that calls Begin.
 	Confine []birth.Step
 	Nursery *birth.Nursery
 	// Groups are the cgroup.procs files of control groups that the leader joins, and Rlimits its limits.
 	Groups  []uintptr
 	Rlimits []Rlimit
 	Exited  func(Status)
-	Left    func(count int) // between the two, with the number of processes that outlive the leader, if there are any
+	Left    func(count int) // between Exited and Ended, with the number of processes that outlive the leader, if there are any
 	Ended   func(Report)
-	// Over, if not nil, is called instead of Exited and Ended if a short look shows that nothing is left to end. It is for a
-	// subreaper; elsewhere a look takes long.
+	// Over, if not nil, is called instead of Exited and Ended if a short search finds nothing left to end. It is for a subreaper;
+	// elsewhere a search takes long.
 	Over func(Status, Report)
 }
 
-// Leaders counts the leaders a thread has borne whose trees have not ended.
+// Leaders counts the leaders that a thread has started and whose trees have not ended.
 func (f *Forest) Leaders(thread int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,7 +175,8 @@ func (f *Forest) orphans() []orphan {
 // orphansNear lists those that may belong to a tree.
 func (f *Forest) orphansNear(t *Tree) []orphan { return f.look(t.brood) }
 
-// look lists the orphans in these broods, and then in the first one, to which the children of those that die meanwhile come.
+// look lists the orphans in these broods, and then those in the first brood: the children of processes that die meanwhile come
+// to that one.
 func (f *Forest) look(broods ...*brood) (found []orphan) {
 	if !f.subreaper {
 		return nil
@@ -188,7 +189,7 @@ func (f *Forest) look(broods ...*brood) (found []orphan) {
 	return append(found, f.first.walks.look(func() []orphan { return f.walk(f.first) })...)
 }
 
-// tryLook is look in one brood, unless somebody is looking there.
+// tryLook is look in one brood. It gives up if another goroutine is looking.
 func (f *Forest) tryLook(b *brood) (found []orphan, looked bool) {
 	for _, b := range []*brood{b, f.first} {
 		more, looked := b.walks.try(func() []orphan { return f.walk(b) })
@@ -203,7 +204,7 @@ func (f *Forest) tryLook(b *brood) (found []orphan, looked bool) {
 	return found, true
 }
 
-// brood finds the children of a thread that bears. The kernel's lists of those are kept open.
+// brood returns the brood of a thread that starts leaders. The kernel's list stays open.
 func (f *Forest) brood(thread int) *brood {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,8 +231,8 @@ func (f *Forest) read(p process) marked {
 	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
 }
 
-// place finds the trees that an orphan in a brood may belong to. An orphan that is older than its supposed tree has raised its
-// limits, and so has one that cannot be of its supposed tree because another thread bore it.
+// place finds the trees that an orphan in a brood may belong to. If the limits name a tree that is younger than the orphan, or whose
+// leader another thread started, the orphan has raised its limits, and they say nothing.
 func (f *Forest) place(b *brood, p process, s span) orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -251,7 +252,7 @@ func (f *Forest) place(b *brood, p process, s span) orphan {
 	return o
 }
 
-// forgetSurvivors forgets processes that no longer exist. One that is our child exists until a walk reaps it.
+// forgetSurvivors forgets processes that no longer exist. A child of ours exists until a walk reaps it.
 func (f *Forest) forgetSurvivors() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,7 +263,7 @@ func (f *Forest) forgetSurvivors() {
 	}
 }
 
-// signalGroup signals the leader's group, unless the tree has left the table: its number may then be another process's.
+// signalGroup signals the leader's group, unless the tree has left the table: then the number may belong to another process.
 func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,8 +285,8 @@ func (f *Forest) forget(t *Tree) {
 	})
 }
 
-// EndAll refuses further starts, ends every tree, waits until all have reported, and then kills whatever else is left below
-// a subreaper. It returns the processes that did not die.
+// EndAll refuses further starts, ends every tree, waits until all have reported, and then kills all other processes that are left
+// below a subreaper. It returns the processes that did not die.
 func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	f.forking.Lock()
 	f.closed = true
@@ -305,7 +306,7 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	return append(hanging, rest.kill(time.Now().Add(killWait))...)
 }
 
-// living drops the dead, and reports whether there were none.
+// living returns the orphans that are alive, and reports whether none was dead.
 func living(orphans []orphan) (live []process, settled bool) {
 	settled = true
 	for _, o := range orphans {

@@ -12,8 +12,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// soon is how long process 1 of a tree has, after the leader's exit, to find that nothing else is left and to end. After
-// that the tree counts as one with background children.
+// soon is how long after the leader's exit process 1 has to find that nothing else is left, and to end. After that the tree
+// counts as one with background children.
 const soon = 20 * time.Millisecond
 
 // isolated belongs to a tree whose root is process 1 of a pid namespace. No process leaves the namespace, and all of them
@@ -23,8 +23,8 @@ type isolated struct {
 	leader  int      // the command's pid; zero if it was gone before we saw it
 }
 
-// BeginIsolated begins the birth of a leader in namespaces, as Begin does. It ignores Program, Argv, Env, Dir and Files of
-// the spec, which the family has. Reports is our end of the pipe to which the family reports.
+// BeginIsolated begins the birth of a leader in namespaces, as Begin does. It ignores Program, Argv, Env, Dir and Files of the
+// spec: the family has them. Reports is our end of the pipe to which the family reports.
 func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
@@ -51,21 +51,21 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	return t, nil
 }
 
-// Undisturbed calls a function that bears children on this thread which are not leaders, and reaps them. Otherwise they would
+// Undisturbed calls a function that starts and reaps children of this thread that are not leaders. Outside Undisturbed they would
 // be taken for orphans of trees.
 func (f *Forest) Undisturbed(bear func() error) (err error) {
 	f.brood(unix.Gettid()).undisturbed(func() { err = bear() })
 	return err
 }
 
-// found notes the pid of the leader: the first child of process 1, which does not reap before it is released.
+// found notes the pid of the leader: the first child of process 1. Process 1 does not reap it before it is released.
 func (i *isolated) found(first int) {
 	if children, err := childrenOf(first); err == nil && len(children) > 0 {
 		i.leader = children[0]
 	}
 }
 
-// await reads reports until the leader's comes. Without one, the leader was killed with process 1.
+// await reads reports until that of the leader's exit. If the reports end before, the leader was killed with process 1.
 func (i *isolated) await() Status {
 	for {
 		var record [16]byte // a birth.Record
@@ -120,13 +120,13 @@ func (t *Tree) others() (others []process) {
 	return others
 }
 
-// firstDead reports whether process 1 is dead, and so are all others.
+// firstDead reports whether process 1 is dead. Then all others are dead, too.
 func (t *Tree) firstDead() (dead bool) {
-	p, err := readProcess(t.pid) // it is our child, and is not reaped before it is forgotten
+	p, err := readProcess(t.pid) // it is our child, and is reaped only when the tree is forgotten
 	return err != nil || p.dead()
 }
 
-// killFirst kills process 1, and the kernel all others.
+// killFirst kills process 1; the kernel then kills all others.
 func (t *Tree) killFirst(until time.Time) []Survivor {
 	t.members() // to count them
 	for !t.firstDead() {

@@ -3,7 +3,7 @@ package tree
 import "time"
 
 // keep waits until the last background child is gone or the tree is being ended. It waits for the death of one member after
-// the other, so an idle tree costs nothing.
+// another, so an idle tree costs nothing.
 func (t *Tree) keep() {
 	for {
 		found := t.members()
@@ -16,7 +16,7 @@ func (t *Tree) keep() {
 	}
 }
 
-// oldest returns the member that is likely to live longest; busy ones come and go.
+// oldest returns the oldest member. It is likely to live longest, because the members of a busy tree come and go.
 func oldest(members []process) (p process) {
 	for i, m := range members {
 		if i == 0 || m.start < p.start {
@@ -26,8 +26,8 @@ func oldest(members []process) (p process) {
 	return p
 }
 
-// awaitDeath waits until a process is dead, and at least for keptPoll. It returns false when the tree is being ended. If it
-// cannot wait for a process, it waits for keptPoll only.
+// awaitDeath waits until a process is dead, and at least for keptPoll. If it cannot wait for the process, it waits for keptPoll
+// only. It returns false when the tree is being ended.
 func (t *Tree) awaitDeath(p process) bool {
 	dead := make(chan struct{})
 	file := open(p)

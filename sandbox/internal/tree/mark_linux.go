@@ -15,15 +15,15 @@ import (
 //
 // The processes of tree n are known by two hard limits, which every descendant inherits: RLIMIT_RTTIME, which falls with n,
 // and RLIMIT_LOCKS, which rises with n. A process can lower its hard limits and those of others, but raising one takes
-// CAP_SYS_RESOURCE. So the first limit says at most a higher number than the true one, and the second at most a lower one: if
-// they agree, that is the tree, and if they do not, it is one of those between.
+// CAP_SYS_RESOURCE. So the number in the first limit is never too low, and the number in the second is never too high. If they
+// agree, that is the tree; otherwise the tree is one of those from the second number to the first.
 //
 // Neither limits anything. The kernel has not looked at RLIMIT_LOCKS since 2.4, and RLIMIT_RTTIME counts the processor time
 // under a real-time scheduler without a blocking call; the lowest soft limit is six days.
 type Mark uint64
 
-// The bits of such a limit, high to low: a zero sign bit (so that no tool takes it for negative or infinite), a random number of
-// the warden, the tree's number, and room for a warden that runs inside that tree.
+// The bits of such a limit, high to low: a zero sign bit (so that no tool reads the limit as negative or infinite), a random number
+// of the warden, the tree's number, and room for a warden that runs inside that tree.
 const (
 	wardenBits = 24
 	treeBits   = 26 // 67 million trees for each warden
@@ -32,8 +32,8 @@ const (
 	nestedMask = 1<<nestedBits - 1
 )
 
-// Marks are the marks of one warden: the limits of a tree with the number zero. Wardens that run beside each other inside
-// one tree of a third share them. They differ in the soft limits, which each sets to a nonce of its own.
+// Marks are the marks of one warden: the limits of a tree with the number zero. Two wardens inside the same tree of a third one
+// share these hard limits. They differ in the soft limits, which each sets to a nonce of its own.
 type Marks struct{ Time, Locks, Nonce uint64 }
 
 // none reports whether there are no marks.
@@ -55,8 +55,8 @@ func (m Marks) most() uint64 {
 	return 1<<treeBits - 1
 }
 
-// steps returns the steps that give a newborn the limits of a tree. They fail if somebody has lowered ours. The newborn's
-// limits are then at least as low, and give no other tree's number.
+// steps returns the steps that give a newborn the limits of a tree. They fail if another process has lowered the warden's limits.
+// The newborn's limits are then at least as low, and give no other tree's number.
 func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
@@ -107,7 +107,7 @@ type Marker struct {
 	last Mark
 }
 
-// NewMarker draws a warden's numbers. Inside a tree of another warden they lie within that tree's.
+// NewMarker chooses a warden's random numbers. Inside a tree of another warden, its marks lie within the room of that tree.
 func NewMarker() *Marker {
 	var now limits
 	var random [24]byte
@@ -154,8 +154,8 @@ func outer(hard uint64) bool {
 // Marks returns the marks that Next gives.
 func (m *Marker) Marks() Marks { return m.all }
 
-// Next returns the mark of a new tree. It is zero if the marks are used up, or if there are none. Orphans of a tree without
-// a mark become strays.
+// Next returns the mark of a new tree: zero if the marks are used up, or if there are none. Orphans of a tree without a mark
+// are strays.
 func (m *Marker) Next() Mark {
 	if m.all.none() || uint64(m.last) == m.all.most() {
 		return 0

@@ -16,8 +16,8 @@ type Newborn struct {
 	start uint64
 }
 
-// FindNewborn looks for a newborn among the children of a process, one that does not run: it waits, perhaps for a file
-// system, or is stopped. The caller must be allowed to trace both.
+// FindNewborn looks among the children of a process for a newborn that is not running: it waits, perhaps for a file system, or is
+// stopped. The caller must be allowed to trace both.
 func FindNewborn(parent int) (newborn Newborn, found bool) {
 	ours, err := layout(parent)
 	if err != nil {
@@ -26,8 +26,8 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 	children, _ := childrenOf(parent)               // of all its threads
 	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
 		if isFirst(pid) {
-			// Process 1 never executes anything. When it has borne its command it waits. Before that it can hang, but only inside the
-			// kernel, where it cannot be killed.
+			// Process 1 never executes anything. It waits once it has started its command. Before that it can hang, but only inside
+			// the kernel, where it cannot be killed.
 			if p, err := readProcess(pid); err == nil && p.state == 'D' {
 				return Newborn{p.pid, p.start}, true
 			}
@@ -44,8 +44,8 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 	return Newborn{}, false
 }
 
-// isAgain reports whether a process makes the steps of a newborn by a second execution. A command can take that name; it is
-// then killed if it hangs while a start hangs.
+// isAgain reports whether a process makes the steps of a newborn after a second execution. A command can take that name. It is
+// then killed if it waits while a start hangs.
 func isAgain(pid int) bool {
 	var room [64]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/cmdline", room[:])
@@ -68,8 +68,8 @@ func isFirst(pid int) bool {
 // Kill kills exactly this newborn.
 func (n Newborn) Kill() error { return Kill(n.PID, n.start) }
 
-// layout returns where a process has its program, its stack, its arguments and its environment, and how long these are. It
-// is equal in two processes only if neither has executed anything since one bore the other.
+// layout returns the addresses of a process's program, stack, arguments and environment. It is equal in two processes only if
+// neither has executed anything since one started the other.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])

@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// fastestFork is less than any machine takes to give out a pid. The kernel does it under one lock.
+	// fastestFork is less time than any machine needs to give out a pid. The kernel does that under one lock.
 	fastestFork = 100 * time.Nanosecond
 	// reservedPIDs are not given out again after the first round.
 	reservedPIDs = 300
-	// manyPIDs are more than are looked at one by one.
+	// manyPIDs is the number of pids from which on they are not examined one by one.
 	manyPIDs = 256
 )
 
-// forkedNothing reports that nothing is left of the group and the session of a leader that has exited, without a look at all
-// processes; false says nothing. It is for a leader that has lived so short that the kernel cannot have given out all numbers
-// since: it gives them out one after the other, so what the leader's tree has forked has a number after the leader's.
+// forkedNothing reports that nothing is left of the group and the session of a leader that has exited. It does not scan all
+// processes; false means that it does not know. The kernel gives out pids in ascending order and then begins again. So while
+// it cannot have given out all of them since the leader began, every process that the leader's tree has forked has one of the
+// pids after the leader's.
 func (t *Tree) forkedNothing() bool {
 	if !t.leaderDead() || t.known() > 0 {
 		return false
@@ -42,7 +43,7 @@ func (t *Tree) forkedNothing() bool {
 	return false
 }
 
-// mayHave reports whether a process is of the leader's group or session, or cannot be asked.
+// mayHave reports whether a process is in the leader's group or session, or may be because the kernel does not say.
 func (t *Tree) mayHave(pid int) bool {
 	group, err := unix.Getpgid(pid)
 	if err != nil {
@@ -59,7 +60,7 @@ func (t *Tree) known() int {
 	return len(t.seen)
 }
 
-// lastPID returns the pid that the kernel has given out last, and how many it gives out until it comes to the same again.
+// lastPID returns the pid that the kernel gave out last, and how many it gives out before it comes to the same pid again.
 func lastPID() (last, round int, err error) {
 	var room [128]byte
 	text, err := readFile("/proc/loadavg", room[:])

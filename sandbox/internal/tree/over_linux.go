@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// overWait is how long an exit may wait for the look that shows whether the tree is over, too: a look at many orphans takes
-// long, and earlier requests for one come first.
+// overWait is how long the report of an exit may wait for the search that shows whether the tree has ended, too. A search among
+// many orphans takes long, and earlier requests for a search come first.
 const overWait = 5 * time.Millisecond
 
-// overNow is overAtOnce for a caller that must not wait for the looks of others.
+// overNow is overAtOnce for a caller that must not wait for the searches of others.
 func (t *Tree) overNow(status Status) (over bool) {
 	if t.spec.Over == nil || !t.forest.concluding.TryLock() {
 		return false
@@ -23,15 +23,15 @@ func (t *Tree) overNow(status Status) (over bool) {
 	return over
 }
 
-// over makes the only report.
+// over reports the exit and the end together.
 func (t *Tree) over(status Status) {
 	close(t.counted)
 	t.spec.Over(status, t.treeReport(nil, nil))
 	t.finished()
 }
 
-// overAtOnce reports the exit and the end in one, if one look shows that nothing is left and nobody has begun to end the
-// tree. If something is left, or the look takes long, it reports the exit alone.
+// overAtOnce reports the exit and the end together if one search finds nothing left and nobody has begun to end the tree. If
+// something is left, or the search takes long, it reports the exit alone.
 func (t *Tree) overAtOnce(status Status) (over bool) {
 	said := make(chan struct{})
 	late := time.AfterFunc(overWait, func() {

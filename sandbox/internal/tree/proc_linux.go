@@ -197,8 +197,7 @@ func allProcesses() (found []process) {
 	return found
 }
 
-// allGroups finds the group and session of every process, and nothing else: by system call, which costs a fiftieth of
-// reading a file.
+// allGroups finds the group and session of every process, and nothing else. The system calls cost a fiftieth of reading a file.
 func allGroups() (found []process) {
 	for _, pid := range allPIDs() {
 		group, err := unix.Getpgid(pid)
@@ -211,8 +210,8 @@ func allGroups() (found []process) {
 	return found
 }
 
-// ignoresTerm reports whether the process ignores SIGTERM. A process that only blocks it does not: shells block it for a
-// moment when they fork.
+// ignoresTerm reports whether the process ignores SIGTERM. Blocking it does not count: shells block it for a moment when they
+// fork.
 func ignoresTerm(pid int) bool {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
@@ -225,7 +224,7 @@ func ignoresTerm(pid int) bool {
 	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
 }
 
-// Begun is when a living process began, in clock ticks after boot.
+// Begun returns when a living process began, in clock ticks after boot.
 func Begun(pid int) (uint64, error) {
 	p, err := readProcess(pid)
 	if err == nil && p.dead() {
@@ -237,7 +236,7 @@ func Begun(pid int) (uint64, error) {
 // Kill kills the process with this pid only if it began at this time.
 func Kill(pid int, begun uint64) error { return send(process{pid: pid, start: begun}, unix.SIGKILL) }
 
-// Foreign reports that /proc is missing, or belongs to another pid namespace and so has the numbers of strangers.
+// Foreign reports whether /proc is missing, or belongs to another pid namespace, so that its numbers mean other processes.
 func Foreign() bool {
 	self, err := os.Readlink("/proc/self")
 	return err != nil || self != strconv.Itoa(os.Getpid())

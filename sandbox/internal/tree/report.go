@@ -30,7 +30,7 @@ type Survivor struct {
 	Name, Why string
 }
 
-// Rlimit is a limit of the kernel for one process, which its children inherit.
+// Rlimit is a resource limit of a process, which its children inherit.
 type Rlimit struct {
 	Resource   int
 	Soft, Hard uint64

@@ -55,9 +55,9 @@ func open(p process) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// sendByNumber is for a kernel that refuses pidfds. A leader and an orphan keep their numbers until this process reaps them.
-// Any other number could pass to a stranger between the look and the signal, if all numbers are used within that moment.
-// Reports claim less then.
+// sendByNumber is for a kernel that refuses pidfds. A leader and an orphan keep their numbers until this process reaps them. Any
+// other number could pass to a stranger between the check and the signal, if the kernel gives out all numbers within that moment.
+// So reports claim less where pidfds are refused.
 func sendByNumber(p process, sig unix.Signal) error {
 	now, err := readProcess(p.pid)
 	if err != nil || now.start != p.start {

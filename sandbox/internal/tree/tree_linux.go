@@ -26,8 +26,8 @@ const (
 	killWait = 3 * time.Second
 	// keptPoll is how often, at most, a kept tree is checked for its end.
 	keptPoll = 100 * time.Millisecond
-	// maxPasses bounds one freezing. A tree that forks faster than it can be walked is killed as far as it is known, and then
-	// walked again, until killWait is over.
+	// maxPasses bounds the walks of one freeze. If a tree forks faster than it can be walked, the members found so far are killed,
+	// and the tree is walked again until killWait is over.
 	maxPasses = 32
 )
 
@@ -40,18 +40,18 @@ type Tree struct {
 	pidfd  *os.File // of Watch
 	// newborn is the leader until it has executed its program; after that it is nil. forest.mu guards the change.
 	newborn  *birth.Newborn
-	executed chan struct{} // closed when it has, or never will
+	executed chan struct{} // closed when it has executed its program, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
 	born     time.Time // of the leader, or a little earlier
 	brood    *brood    // of the thread that bore the leader; nil where orphans do not come to us
 	mark     Mark
-	isolated *isolated // nil if the leader is the root; otherwise the root is process 1 of a namespace, to which pid and pidfd belong
+	isolated *isolated // nil if the leader is the root; otherwise process 1 of a namespace is, and pid and pidfd are those of process 1
 	// roots lists the members that are not children of living members. settled says that none died meanwhile.
 	roots func() ([]process, bool)
 
 	exited  chan struct{} // closed when the leader is a zombie
-	counted chan struct{} // closed when Exited was called, and Left if it had to be: Ended must come after them
+	counted chan struct{} // closed after the call of Exited, and of Left if there is one: Ended must come after them
 	done    chan struct{}
 	shorter chan struct{} // the grace was shortened
 
@@ -63,7 +63,7 @@ type Tree struct {
 	unsure bool
 }
 
-// Mark returns the mark that the processes of the tree have inherited; zero in a forest that gives none.
+// Mark returns the mark that the processes of the tree have inherited; zero if the tree has none.
 func (t *Tree) Mark() Mark { return t.mark }
 
 // PID is the leader's pid. It stays the leader's until just before Ended or Over is called.
@@ -83,7 +83,7 @@ func (t *Tree) finished() {
 	close(t.done)
 }
 
-// bury reaps a leader that outlived its own report, in a process that is not a subreaper.
+// bury reaps a leader that outlived its own report. It is for a process that is not a subreaper.
 func (t *Tree) bury() {
 	select {
 	case <-t.done:
@@ -126,7 +126,7 @@ func (t *Tree) graceEnd() time.Time {
 // finish is the ending: ask, wait, kill, report.
 func (t *Tree) finish() {
 	var asked []process
-	if time.Now().Before(t.graceEnd()) { // without a grace there is nothing to ask for
+	if time.Now().Before(t.graceEnd()) { // without a grace no member is asked
 		asked = t.ask()
 	}
 	again := time.Now().Add(askAgain)
@@ -144,7 +144,7 @@ func (t *Tree) finish() {
 	t.report(t.kill(time.Now().Add(killWait)))
 }
 
-// report makes the last report once the leader is dead, too; a leader that cannot be killed is among the survivors.
+// report makes the last report. It waits until the leader is dead, too, unless the leader is among the survivors.
 func (t *Tree) report(survivors []Survivor) {
 	if !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == t.pid }) {
 		<-t.counted
@@ -221,9 +221,9 @@ func (t *Tree) ask() (asked []process) {
 }
 
 // hangUp sends SIGHUP, under a terminal, to members that ignore SIGTERM, as an interactive shell does. Other members do not
-// get it: it must not interrupt a SIGTERM trap, nor be the reported cause of a program's death. It is sent twice: bash loses
-// a signal that comes just before it waits for input, and its line editor has a handler for an instant before it sees that
-// the shell ignores SIGTERM.
+// get it: it must not interrupt a SIGTERM trap, nor be the reported cause of a program's death. It is sent twice, because bash
+// loses a signal that comes just before it waits for input, and because bash's line editor handles SIGTERM for an instant before
+// it sees that the shell ignores the signal.
 func (t *Tree) hangUp(members []process) {
 	if !t.spec.TTY {
 		return
@@ -235,7 +235,7 @@ func (t *Tree) hangUp(members []process) {
 	}
 }
 
-// kill freezes and kills until nothing is left. When the time is over, it names the processes that are left.
+// kill freezes and kills members until none is left. When the time is over, it returns the processes that are left.
 func (t *Tree) kill(until time.Time) []Survivor {
 	if t.isolated != nil {
 		return t.killFirst(until)
@@ -262,7 +262,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// freeze stops members until a walk finds none that runs. So none can fork unseen.
+// freeze stops members until a walk finds none that runs. So no member can fork unseen.
 func (t *Tree) freeze() (refused map[identity]error) {
 	frozen := map[identity]bool{}
 	refused = map[identity]error{}
@@ -284,8 +284,8 @@ func (t *Tree) freeze() (refused map[identity]error) {
 	return refused
 }
 
-// giveUp names the processes that are left, so that no later tree is blamed for them. If they cannot be known, the report
-// claims nothing.
+// giveUp returns the processes that are left, and notes them, so that no later tree is blamed for them. If they cannot be known,
+// the report claims nothing.
 func (t *Tree) giveUp(refused map[identity]error) []Survivor {
 	named := t.survivors(refused)
 	t.forest.mu.Lock()
@@ -319,9 +319,8 @@ func (t *Tree) awaitEmpty(until time.Time) {
 	}
 }
 
-// pause waits until it makes sense to look again whether the tree is deserted, and returns how long the next pause may be.
-// It does not wait longer than a shortened grace allows. The kernel reports the end of the leader, but not that of other
-// members.
+// pause waits before the next check of whether the tree is deserted, and returns how long the next pause may be. It does not wait
+// longer than a shortened grace allows. The kernel reports the end of the leader, but not that of other members.
 func (t *Tree) pause(wait time.Duration, until time.Time) (next time.Duration) {
 	var exited <-chan struct{}
 	if t.led() {

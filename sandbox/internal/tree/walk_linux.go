@@ -14,9 +14,9 @@ func (t *Tree) members() []process {
 	return found
 }
 
-// walk lists everything alive in the tree, the leader included. A member that dies during the walk leaves its children to a
-// subreaper in the tree, which is a member, too, or to us. So the leader's side comes first and the roots last, and the
-// walk is settled if no such member died.
+// walk lists everything alive in the tree, the leader included. If a member dies during the walk, its children pass to a subreaper
+// in the tree, which is a member, too, or to us. So the walk begins with the leader and ends with the roots, and is settled if no
+// such member died.
 func (t *Tree) walk() (found []process, settled bool) {
 	met := map[int]bool{}
 	settled = true
@@ -56,8 +56,8 @@ func (t *Tree) walk() (found []process, settled bool) {
 	return found, settled && steady
 }
 
-// led reports whether the leader lives and nothing has to be learnt about the other members meanwhile. If orphans do not
-// become our children, we recognise only those that we saw before they lost their parents.
+// led reports whether the leader lives and the other members need no attention meanwhile. They do need it if orphans do not become
+// our children: then we recognise only members that we saw before they lost their parents.
 func (t *Tree) led() bool { return t.forest.subreaper && t.pid != 0 && !t.leaderDead() }
 
 // deserted reports whether no member lives.
@@ -71,7 +71,7 @@ func (t *Tree) deserted() bool {
 	if !t.forest.subreaper && t.forkedNothing() {
 		return true
 	}
-	confirmed := t.forest.subreaper // what lists all of /proc may have missed what was forked meanwhile
+	confirmed := t.forest.subreaper // a scan of all of /proc may miss processes that are forked meanwhile
 	for range maxPasses {
 		found, settled := t.walk()
 		switch {
@@ -99,8 +99,8 @@ func (t *Tree) orphans() ([]process, bool) {
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
 
-// related finds, where orphans go to init, the processes that can still be recognised: the leader's session and group, and
-// known members that have lost their parents since.
+// related is for a process whose orphans go to init. It finds those that can still be recognised: the leader's session and group,
+// and known members that have lost their parents since.
 func (t *Tree) related() ([]process, bool) {
 	all := t.forest.scans.look(allGroups)
 	t.forest.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch reports the leader's exit, makes sure that the tree ends, and reports that. It must be called once, right after
+// Watch reports the leader's exit, makes sure that the tree ends, and reports that end. It must be called once, right after
 // Executed, in a goroutine of its own.
 func (t *Tree) Watch() {
 	_ = syscall.SetNonblock(t.fd, true)
@@ -27,7 +27,7 @@ func (t *Tree) Watch() {
 // PIDFD is ready when the leader has exited. It is open until Executed has failed or Watch or Exit was called.
 func (t *Tree) PIDFD() int { return t.fd }
 
-// Exit does the same as Watch, once PIDFD is ready, and returns soon. The tree must not be an isolated one.
+// Exit does the same as Watch for a leader whose PIDFD is ready, and returns soon. The tree must not be isolated.
 func (t *Tree) Exit() {
 	status, _ := exited(t.fd)
 	_ = unix.Close(t.fd)

@@ -1,27 +1,26 @@
 // Package warden is the small process from which a runtime's children descend. It is the host's own binary, executed again
-// under the name Name. This package's init takes over before main, so an embedding program has nothing to call, and nothing to
-// forget.
+// under the name Name. This package's init takes over before main, so an embedding program has nothing to call.
 //
-// The takeover needs two things at once: the name in argv[0], and a sealed memfd with our greeting on descriptor 3. A
-// program that merely happens to have that name stops with an explanation.
+// The takeover needs both the name in argv[0] and a sealed memfd with our greeting on descriptor 3. A program that merely happens
+// to have that name stops with an explanation.
 //
 // The warden gets the host's environment, with GOMAXPROCS=2, and "/" as its directory. It never takes an argument, a variable or a
 // directory from a command. It is the subreaper of all trees, and starts all leaders on threads that never end, so that they die
-// with it. One of these at a time reads the requests of the host, on descriptor 4, and sees leaders exit. It waits for all that with
-// an epoll of its own: with Go's poller another thread would wait, and then wake this one. The socket is also the warden's lifeline:
-// end-of-file means that the host is gone, and the warden ends everything. Descriptor 5 is a pidfd of the host. It also reports the
-// host's death if a forked copy holds the socket open.
+// with it. One of these threads at a time reads the requests of the host, on descriptor 4, and sees leaders exit. It waits for both
+// with an epoll of its own: with Go's poller, another thread would wait and then wake this one. End-of-file on the socket means that
+// the host is gone, and the warden ends everything. Descriptor 5 is a pidfd of the host. It reports the host's death even if a
+// forked copy of the host holds the socket open.
 //
 // # The rule about imports
 //
 // This package and its imports import as little as they can: never net, fmt, encoding/json or crypto. Go initialises packages
 // in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
-// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate that. Each
-// further import can delay this package, so that more packages of the host run in the warden.
+// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate this. Each
+// further import can delay this package, and then more packages of the host run in the warden.
 //
-// # What you must not assume
+// # The host's code in a warden
 //
-// That none of the host's code runs in a warden: the initialisers of such packages do.
+// Do not assume that none of the host's code runs in a warden: the initialisers of such packages do.
 package warden
 
 // Name is argv[0] of a warden.

@@ -17,8 +17,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// linger is how long placeholders stay when no command needs them any more. Making them takes a good part of a start, and often
-// the next command comes at once.
+// linger is how long placeholders stay after the last command that needed them. Making them takes a good part of a start, and
+// often the next command comes at once.
 const linger = 500 * time.Millisecond
 
 // cell holds what the isolated commands of a plan share.
@@ -27,14 +27,15 @@ type cell struct {
 
 	mu       sync.Mutex // guards the fields below, which births and endings touch
 	users    int
-	forsaken bool      // no start will come any more
+	forsaken bool      // no further start will come
 	lingers  bool      // there may be placeholders although there are no users
 	left     time.Time // when the last user left
 	timed    bool      // lapse will be called; one timer serves many short commands
 
-	work chan struct{} // holds one value while file systems are asked, which may not answer; this guards the fields below
+	// work holds one value while file systems are asked, which may not answer. It guards the fields below.
+	work chan struct{}
 	held *isolate.Placeholders
-	over bool // no command will begin any more
+	over bool // no further command will begin
 }
 
 func newCell() *cell { return &cell{work: make(chan struct{}, 1)} }
@@ -42,9 +43,9 @@ func newCell() *cell { return &cell{work: make(chan struct{}, 1)} }
 // enterWait is how long the file systems of protected names may take before a start fails.
 const enterWait = 10 * time.Second
 
-// enter counts a command that needs the placeholders, until leave, also after an error. It makes them, or looks at them again, and
-// returns the plan with what it has found. If that takes too long, it fails with ETIMEDOUT. Then one goroutine of the cell goes on
-// waiting for the file system, and the starts behind it wait no longer than this.
+// enter counts a command that needs the placeholders. The command counts until leave, even if enter fails. Enter makes the
+// placeholders, or looks at them again, and returns the plan with what it has found. After most it fails with ETIMEDOUT. Then one
+// goroutine of the cell goes on waiting for the file system, and the starts behind it wait for most, too.
 func (c *cell) enter(plan confine.Plan, most time.Duration) (confine.Plan, error) {
 	c.mu.Lock()
 	c.users++
@@ -118,7 +119,7 @@ func (c *cell) lapse() {
 	}
 }
 
-// forsake says that no start will come any more.
+// forsake says that no further start will come.
 func (c *cell) forsake() {
 	c.mu.Lock()
 	c.forsaken = true
@@ -140,7 +141,7 @@ func (c *cell) tidy() {
 	}
 }
 
-// end removes the placeholders although starts that wait may count as users: none of them will come to anything.
+// end removes the placeholders even if starts that wait count as users: none of those starts will begin a command.
 func (c *cell) end() {
 	c.work <- struct{}{}
 	defer func() { <-c.work }()
@@ -158,8 +159,9 @@ func (c *cell) idles() bool {
 	return c.users == 0 && c.lingers
 }
 
-// clear removes placeholders that only linger and would be in the way of a start: of one that is not isolated in its directory,
-// of one that may create protected names where these are. It reports whether the start has to wait for that; it comes again.
+// clear removes placeholders that only linger and would be in the way of a start. For an isolated start they are in the way where
+// it may create protected names, and for any other start in its directory. Clear reports whether the start has to wait; then the
+// start is handled again later.
 func (w *warden) clear(s start) (waits bool) {
 	if s.cleared {
 		return false
@@ -220,7 +222,7 @@ func protectFailed(err error) error {
 	if at, is := errors.AsType[*os.PathError](err); is {
 		step += ": " + at.Op + " " + at.Path
 		if errno == unix.EBUSY && at.Op == isolate.OpCreate {
-			step = "create " + at.Path + ", which other commands that run there could change as soon as it exists; end them first"
+			step = "create " + at.Path + ", which running commands could change as soon as it exists; end them first"
 		}
 	}
 	return &birth.Error{Step: step, Errno: errno}
@@ -234,10 +236,10 @@ func (w *warden) refuse(s start, err error) {
 	for _, fd := range s.files {
 		_ = unix.Close(fd)
 	}
-	if errors.Is(err, tree.ErrClosed) { // we are ending, and the host hears of that anyway
+	if errors.Is(err, tree.ErrClosed) { // we are ending, and the host learns that anyway
 		return
 	}
-	if _, told := errors.AsType[syscall.Errno](err); !told { // it was killed, so there is no errno to pass on
+	if _, told := errors.AsType[syscall.Errno](err); !told { // the newborn was killed, so there is no errno to pass on
 		failed, _ := errors.AsType[*birth.Error](err)
 		err = &birth.Error{Errno: unix.EIO}
 		if failed != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// answerWait is how long the answer to a start waits for the leader's exit: the two of a short command go out as one message,
-	// and the execution, on which the newborn's processor is busy anyway, wakes nobody.
+	// answerWait is how long the answer to a start waits for the leader's exit. So the answer and the exit of a short command go
+	// out together, and the execution of a program wakes no thread of the warden.
 	answerWait = 250 * time.Microsecond
-	// prompt is how long a bearer itself attends to a birth.
+	// prompt is how long the bearer itself attends to a birth before a goroutine does.
 	prompt = 5 * time.Millisecond
 )
 
@@ -24,13 +24,13 @@ type newborn struct {
 	tree   *tree.Tree
 	failed func() // called if the birth fails; may be nil
 	begun  time.Time
-	due    time.Time // when to look whether it has executed its program
-	done   bool      // its start was answered, or its birth is left to a goroutine
+	due    time.Time // when to check whether it has executed its program
+	done   bool      // its start was answered, or a goroutine waits for its birth
 }
 
 // begun attends to a birth, but not for long.
 func (w *warden) begun(n *newborn) {
-	for _, fd := range n.start.files { // at once: while we hold a terminal open, its output does not end
+	for _, fd := range n.start.files { // at once: the output of a terminal does not end while we hold it open
 		_ = unix.Close(fd)
 	}
 	isolated := n.start.spec.Level == confine.Isolated
@@ -61,7 +61,7 @@ func (w *warden) proceed(s start) {
 	w.poll.ring()
 }
 
-// watch has the bearers see a leader exit. Process 1 of a namespace reports the exit of its leader otherwise.
+// watch has the bearers see a leader exit. The exit of an isolated leader is reported by process 1 of its namespace instead.
 func (w *warden) watch(n *newborn) {
 	fd := n.tree.PIDFD()
 	if n.start.spec.Level == confine.Isolated || w.poll.add(fd) != nil {
@@ -81,7 +81,8 @@ func (w *warden) unwatch(n *newborn) {
 	}
 }
 
-// answer answers a start, and reports whether the leader runs. The answer goes out with the next message, or at the next turn.
+// answer answers a start, and reports whether the leader runs. If it does, the answer goes out with the next message, or at the
+// next turn.
 func (w *warden) answer(n *newborn, err error) (runs bool) {
 	id := n.start.id
 	n.done = true
@@ -99,7 +100,7 @@ func (w *warden) answer(n *newborn, err error) (runs bool) {
 	return true
 }
 
-// executed continues when it is known whether a leader has executed its program.
+// executed continues a start once it is known whether the leader has executed its program.
 func (w *warden) executed(n *newborn, err error) {
 	if w.answer(n, err) {
 		w.watch(n)
@@ -123,7 +124,7 @@ func (w *warden) exit(fd int32) {
 	}
 }
 
-// attend answers the starts whose time has come, and says how long the others can wait; negative if there are none.
+// attend answers the starts that are due, and returns how long the others can wait; negative if there are none.
 func (w *warden) attend() (next time.Duration) {
 	next = -1
 	if len(w.newborns) == 0 {
@@ -137,7 +138,7 @@ func (w *warden) attend() (next time.Duration) {
 			continue
 		case now.Before(n.due):
 		case n.tree.Prompt(0):
-			w.unwatch(n) // which comes before the descriptor is closed
+			w.unwatch(n) // before the descriptor is closed
 			w.executed(n, n.tree.Executed())
 			continue
 		case now.Sub(n.begun) > prompt:
@@ -157,7 +158,7 @@ func (w *warden) attend() (next time.Duration) {
 	return next
 }
 
-// turn waits until something has happened and deals with it, but for what the host has sent.
+// turn waits until something has happened and deals with it. If the host has sent something, turn leaves it unread and reports it.
 func (w *warden) turn() (mail bool) {
 	next := w.attend()
 	_ = w.conn.Flush()

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poll is what the bearer whose turn it is waits with. With Go's poller another thread would wait, and then wake this one.
+// poll is the epoll on which the bearer whose turn it is waits. With Go's poller, another thread would wait and then wake this one.
 type poll struct {
 	fd     int
-	bell   int // an eventfd, by which others wake it
-	coarse bool
+	bell   int  // an eventfd, by which others wake the bearer
+	coarse bool // waits are rounded up to milliseconds
 	events [32]unix.EpollEvent
 }
 
@@ -31,10 +31,10 @@ func (p *poll) add(fd int) error {
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// remove must come before a descriptor is closed: a newborn may still have a copy, for which the kernel would go on reporting.
+// remove must come before a descriptor is closed: a newborn may still have a copy, and the kernel would go on reporting that.
 func (p *poll) remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// ring wakes the one that waits. It may be called in any goroutine.
+// ring wakes the bearer that waits. It may be called in any goroutine.
 func (p *poll) ring() {
 	one := [8]byte{1}
 	_, _ = unix.Write(p.bell, one[:])
@@ -46,7 +46,7 @@ func (p *poll) hear() {
 	_, _ = unix.Read(p.bell, count[:])
 }
 
-// wait returns those that are ready. A negative time is unlimited.
+// wait returns the events of the descriptors that are ready. A negative time is unlimited.
 func (p *poll) wait(most time.Duration) []unix.EpollEvent {
 	if most >= 0 && !p.coarse {
 		timeout := unix.NsecToTimespec(int64(most))
@@ -55,7 +55,7 @@ func (p *poll) wait(most time.Duration) []unix.EpollEvent {
 		switch errno {
 		case 0:
 			return p.events[:n]
-		case unix.ENOSYS, unix.EPERM: // before Linux 5.11, or in a container that does not know it
+		case unix.ENOSYS, unix.EPERM: // before Linux 5.11, or in a container that does not know the call
 			p.coarse = true
 		default:
 			return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// rooms holds the plans that the host has registered, and the threads that bear commands confined by them. It belongs to the
+// rooms holds the plans that the host has registered, and the threads that start the commands confined by them. It belongs to the
 // bearer whose turn it is. There is one thread for each kind of filter in use, a dozen at most.
 type rooms struct {
 	plans     map[uint64]*registered
@@ -47,7 +47,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	r.plans[id] = p
 }
 
-// idle returns the cells with placeholders that nobody needs, of plans by which commands can write one of the directories.
+// idle returns the cells that may have placeholders that nobody needs, if commands of their plan can write one of the directories.
 func (r *rooms) idle(dirs []string) (cells []*cell) {
 	for _, p := range r.plans {
 		if p.cell.idles() && slices.ContainsFunc(dirs, func(dir string) bool { return isolate.Writable(&p.plan, dir) }) {
@@ -70,7 +70,7 @@ func (r *rooms) withdraw(id uint64) {
 	}
 }
 
-// confine returns the steps that confine the leader of a start, and the thread that bears it. A start without a plan is not
+// confine returns the steps that confine the leader of a start, and the thread that starts it. A start without a plan is not
 // confined.
 func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, *birth.Nursery, error) {
 	if s.Plan == 0 {
@@ -115,8 +115,8 @@ func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
 	return filter
 }
 
-// close removes everything that is kept for commands. It is called when all commands have ended. Where a file system does not
-// answer it waits until somebody kills the process: see the alarm and sandbox.patience.
+// close removes everything that is kept for commands. It is called when all commands have ended. If a file system does not
+// answer, it waits until this process is killed: see the alarm and sandbox.patience.
 func (r *rooms) close() {
 	for _, p := range r.plans {
 		p.cell.end()

@@ -23,7 +23,7 @@ import (
 const (
 	greetingFD = 3
 	socketFD   = 4
-	hostFD     = 5 // a pidfd of the host; something else where the host may not open one
+	hostFD     = 5 // a pidfd of the host; something else if the host cannot open one
 )
 
 const (
@@ -42,58 +42,60 @@ func init() {
 		return
 	}
 	if err := checkGreeting(); err != nil {
-		complain("started by somebody else than execbus", err)
+		complain("not started by execbus", err)
 		os.Exit(127)
 	}
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&append([]byte(Name), 0)[0])), 0, 0, 0) // it says "exe"
 	if err := run(); err != nil {
-		complain("it stops", err)
+		complain("stopping", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// complain writes an error that the host reads after our death. It does without package fmt, which would be initialised before
-// us in every warden.
+// complain writes an error that the host reads after this process has died. It does without package fmt, which would be
+// initialised before this package in every warden.
 func complain(what string, err error) {
 	_, _ = os.Stderr.WriteString(Name + ": " + what + ": " + err.Error() + "\n")
 }
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-// warden is the state of the process. The bearer whose turn it is does nearly everything: it reads requests, bears leaders, and sees
-// them exit. What can take long has a goroutine of its own, such as a birth that hangs and the end of a tree that its leader left.
+// warden is the state of the process. The bearer whose turn it is does nearly everything: it reads requests, starts leaders, and
+// sees them exit. Work that can take long has a goroutine of its own: a birth that hangs, or the end of a tree whose leader has
+// exited.
 type warden struct {
 	conn   *wire.Conn
 	forest *tree.Forest
 	poll   *poll
 	again  chan start // starts that have waited for something else
 	alarm  *alarm
-	gone   chan struct{} // closed when the host is
+	gone   chan struct{} // closed when the host is gone
 
 	// These belong to the bearer whose turn it is.
 	bearers  []*bearer
 	rooms    rooms
-	newborns []*newborn         // that have not been answered
+	newborns []*newborn         // those whose starts have not been answered
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
 }
 
-// start is a request for the bearer whose turn it is. They are handled in their order of arrival. One of the pointers is set.
+// start is a request for the bearer whose turn it is. Requests are handled in the order of their arrival. Exactly one
+// of spec, register, withdraw, born and over is set.
 type start struct {
 	id       uint64
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
 	born     *newborn
-	over     chan<- struct{} // closed when nothing is kept for commands any more
+	over     chan<- struct{} // closed when everything that was kept for commands is removed
 	files    []int
 
-	cleared bool          // placeholders that were in its way are gone
-	plan    *confine.Plan // of an isolated one: the plan with what is there now
-	failed  error         // why that could not be found out, or its program not be executed
+	cleared bool          // the placeholders that were in its way are gone
+	plan    *confine.Plan // for an isolated leader: the plan as its file systems are now
+	failed  error         // why the plan could not be completed, or the program not executed
 	leave   func()        // ends its use of the placeholders; nil if it uses none
 }
 
@@ -109,7 +111,7 @@ func run() error {
 	birth.SettleSignals()
 	birth.ExecuteAgain()
 	if tree.Foreign() {
-		return errors.New("/proc is missing or that of another pid namespace")
+		return errors.New("/proc is missing, or belongs to another pid namespace")
 	}
 	forest, err := tree.NewSubreaper()
 	if err != nil {
@@ -130,7 +132,7 @@ func run() error {
 		go func() {
 			tree.AwaitEnd(host)
 			w.alarm.in(endWait)
-			_ = unix.Shutdown(socketFD, unix.SHUT_RDWR) // a bearer may be waiting for somebody to read
+			_ = unix.Shutdown(socketFD, unix.SHUT_RDWR) // a bearer may be blocked in a send that nobody reads
 			close(dead)
 		}()
 	}
@@ -144,7 +146,7 @@ func run() error {
 	return w.end()
 }
 
-// open prepares what a bearer waits for.
+// open prepares the poll and the connection on which the bearers wait.
 func (w *warden) open() (err error) {
 	if w.poll, err = newPoll(); err != nil {
 		return err
@@ -199,7 +201,7 @@ func openDescriptors() (open []int) {
 }
 
 // continueOnMail makes the kernel send SIGCONT to this process whenever the host sends something or dies: a command may have
-// stopped this process. If the kernel refuses, the host still sends one every second.
+// stopped this process. If the kernel refuses, the host still sends a SIGCONT every second.
 func continueOnMail() {
 	for _, set := range []struct{ command, to int }{{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, os.Getpid()},
 		{unix.F_SETFL, unix.O_RDWR | unix.O_ASYNC}} {
@@ -233,10 +235,10 @@ func (w *warden) end() error {
 	return nil
 }
 
-// serve handles the next request. When the host is gone, it deals with what else happens until the end of the process.
+// serve handles the next request. When the host is gone, it handles everything else that happens until the process ends.
 func (w *warden) serve() {
 	var request wire.Request
-	if err := w.conn.Receive(&request); err != nil { // the host may also have closed its side only, and still read
+	if err := w.conn.Receive(&request); err != nil { // the host is gone, or has closed its side only and still reads
 		w.alarm.in(endWait)
 		w.poll.remove(socketFD)
 		close(w.gone)
@@ -265,7 +267,7 @@ func (w *warden) serve() {
 	}
 }
 
-// forBearer reports how many descriptors come with a request, and whether it bears or is about what births need.
+// forBearer reports how many descriptors come with a request, and whether it starts a leader or concerns a plan.
 func forBearer(r *wire.Request) (files int, is bool) {
 	switch {
 	case r.Start != nil:
@@ -347,7 +349,7 @@ func (w *warden) ended(last wire.Reply) {
 	_ = w.conn.Send(&last)
 }
 
-// fail answers a start. An error that is not an errno means that we are ending; the host will hear of that anyway.
+// fail answers a start. An error that is not an errno means that we are ending; the host learns that anyway.
 func (w *warden) fail(id uint64, err error) {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
