@@ -18,13 +18,13 @@ type connection struct {
 	wire     wire.Conn
 	ctx      context.Context // ends with the connection
 	stop     context.CancelFunc
-	over     chan struct{}  // closed when nothing of it runs any more
+	over     chan struct{}  // closed when none of its goroutines runs
 	running  sync.WaitGroup // its goroutines
 	writing  chan struct{}  // holds one entry while somebody writes
 	buffer   []byte         // for the message that is written
-	requests chan struct{}  // holds one entry for each request that is not answered at once
+	requests chan struct{}  // holds one entry for each request that waits
 
-	// These belong to the goroutine that reads; requests that wait are begun there.
+	// These belong to the goroutine that reads. It also begins the requests that wait.
 	session     *session // nil before "initialize"
 	initialized bool
 	handshake   *time.Timer
@@ -36,11 +36,12 @@ type connection struct {
 	work   chan struct{} // has room for one entry: the queue is not empty
 }
 
-// errRude ends a connection whose client does not keep to the protocol.
+// errRude ends a connection whose client breaks the protocol.
 var errRude = errors.New("the client does not keep to the protocol")
 
-// ServeConn serves one client over a connection of package wire, until the client is gone or ctx ends. Its session outlives it.
-// It is for the tests and the clients below this package, which need no socket to reach a server in the same process.
+// ServeConn serves one client over a connection of package wire, until the client is gone or ctx ends. The client's session
+// outlives the connection. ServeConn is for the tests and the clients below this package, which reach a server in the same process
+// without a socket.
 func (s *Server) ServeConn(ctx context.Context, conn wire.Conn) error {
 	return s.serve(ctx, conn, false)
 }
@@ -102,7 +103,7 @@ func (c *connection) read() error {
 				return err
 			}
 		default:
-			return errRude // nobody has asked
+			return errRude // a response, and the server has asked nothing
 		}
 	}
 }
@@ -126,7 +127,7 @@ func (c *connection) notified(message wire.Message) error {
 	return errRude
 }
 
-// request begins a request, and answers those that need not wait.
+// request begins a request, and answers it if it need not wait.
 func (c *connection) request(message wire.Message) {
 	result, later, err := c.begin(message)
 	if later == nil {
@@ -178,7 +179,7 @@ func (c *connection) initialize(raw json.RawMessage) (any, error) {
 	return wire.InitializeResult{SessionID: c.session.id, Extensions: c.session.extensions}, nil
 }
 
-// supported are those of the wanted extensions that there are.
+// supported returns those of the wanted extensions that the server has.
 func supported(wanted []wire.Extension) (found []wire.Extension) {
 	for _, extension := range []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw} {
 		for _, name := range wanted {
@@ -191,8 +192,8 @@ func supported(wanted []wire.Extension) (found []wire.Extension) {
 	return found
 }
 
-// answer sends the response to a request. A result that is a function is made when it can be sent, so that answers that wait for a
-// slow client hold no memory.
+// answer sends the response to a request. If the result is a function, it is called when the response can be sent, so that answers
+// that wait for a slow client hold no memory.
 func (c *connection) answer(id wire.ID, result any, err error) {
 	_ = c.write(func(to []byte) []byte {
 		if made, is := result.(func() any); is && err == nil {
@@ -211,7 +212,7 @@ func (c *connection) answer(id wire.ID, result any, err error) {
 	}
 }
 
-// faultOf is an error as the wire has it.
+// faultOf converts an error to the wire's form.
 func faultOf(err error) *wire.Fault {
 	if fault, is := errors.AsType[*wire.Fault](err); is {
 		return fault

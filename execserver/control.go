@@ -15,7 +15,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// signal sends a signal. There is nobody to send it to if the process is not known, does not run yet, or has exited.
+// signal sends a signal. It does nothing if the process is not known or does not run yet, or if a signal for the leader finds it
+// exited.
 func signal(c *connection, params wire.SignalParams) (any, error) {
 	number, err := signalNumber(params.Signal)
 	if err != nil {
@@ -43,7 +44,7 @@ func signal(c *connection, params wire.SignalParams) (any, error) {
 	return wire.Empty{}, nil
 }
 
-// signalNumber is the signal with a name.
+// signalNumber returns the signal with a name.
 func signalNumber(name string) (syscall.Signal, error) {
 	if name == wire.Interrupt {
 		return syscall.SIGINT, nil
@@ -51,7 +52,7 @@ func signalNumber(name string) (syscall.Signal, error) {
 	if number := unix.SignalNum(name); number != 0 {
 		return number, nil
 	}
-	digits, is := strings.CutPrefix(name, "SIG") // those without a name
+	digits, is := strings.CutPrefix(name, "SIG") // signals without a name
 	if number, err := strconv.Atoi(digits); is && err == nil && number > 0 && number < 65 {
 		return syscall.Signal(number), nil
 	}
@@ -95,7 +96,7 @@ func resize(c *connection, params wire.ResizeParams) (any, error) {
 	return wire.Empty{}, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
 }
 
-// closeStdin ends the input behind what was written so far, and answers when it is ended.
+// closeStdin ends the input after all earlier writes, and answers when the input has ended.
 func closeStdin(c *connection, params wire.CloseStdinParams) (later, error) {
 	o, status := &outcome{known: make(chan struct{})}, wire.WriteUnknownProcess
 	if p := c.session.find(params.ProcessID); p != nil {

@@ -24,7 +24,7 @@ func unenforceable(err error) error {
 	return fault
 }
 
-// enclosure is what confines a process of the session.
+// enclosure returns the enclosure that confines a process of the session.
 func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (ptyio.Enclosure, error) {
 	if wanted == nil {
 		return s.server.enclosure, nil
@@ -36,7 +36,7 @@ func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (ptyio.En
 	return enclosure, nil
 }
 
-// enclose makes the enclosure of a sandbox, or returns the one that was made for an equal sandbox before.
+// enclose makes the enclosure of a sandbox. If one was made for an equal sandbox before, it returns that one.
 func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Enclosure, error) {
 	text, err := json.Marshal(wanted)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Encl
 	case known != nil:
 		return known, nil
 	case full:
-		return nil, wire.Refuse(wire.Internal, "the session has its limit of %d different sandboxes; open another session", maxEnclosures)
+		return nil, wire.Refuse(wire.Internal, "the session has reached its limit of %d different sandboxes; open another session", maxEnclosures)
 	}
 	fresh, err := s.server.spawner.Enclose(ctx, ptyio.Confinement{Policy: wanted.Policy, Dir: wanted.Dir, TempDir: wanted.TempDir,
 		Least: wanted.Least, Additional: wanted.Additional, AdditionalDir: wanted.AdditionalDir})
@@ -79,7 +79,7 @@ func (s *session) keep(key string, fresh ptyio.Enclosure) (ptyio.Enclosure, erro
 	return fresh, nil
 }
 
-// enclose looks up where the paths of a sandbox lead, and says what would be enforced.
+// enclose looks up where the paths of a sandbox lead, and answers with the enforcement that a start would get.
 func enclose(c *connection, params wire.EncloseParams) (later, error) {
 	s := c.session
 	return func(ctx context.Context) (any, error) {

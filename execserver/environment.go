@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// fallbackShell is the shell where the machine does not name one.
+// fallbackShell is the shell if the machine does not name one.
 const fallbackShell = "/bin/sh"
 
 // info describes the machine for clients of any kind.
@@ -34,7 +34,7 @@ func info(c *connection, _ wire.Empty) (later, error) {
 // status says that the server answers.
 func status(*connection, wire.Empty) (any, error) { return wire.StatusResult{Status: wire.Ready}, nil }
 
-// machine has the parts of a ptyio.Resolver that do not change.
+// machine answers with the parts of a ptyio.Resolver that do not change.
 func machine(c *connection, _ wire.Empty) (later, error) {
 	return func(ctx context.Context) (any, error) {
 		resolver := c.server.spawner.Resolver()

@@ -22,8 +22,8 @@ const (
 	maxFilesAtOnce = 16       // operations of the server that go on at the same time
 )
 
-// using does something with files, which file systems may make wait forever, in a goroutine of its own that is left alone if the
-// connection ends.
+// using runs an operation on files in a goroutine of its own: a file system may never answer. If the connection ends, using does not
+// wait for that goroutine.
 func using(c *connection, do func() (any, error)) (later, error) {
 	return func(ctx context.Context) (any, error) {
 		type outcome struct {
@@ -50,7 +50,7 @@ func using(c *connection, do func() (any, error)) (later, error) {
 	}, nil
 }
 
-// unconfined refuses a sandbox.
+// unconfined returns an error if the client asks for a sandbox.
 func unconfined(sandbox *any) error {
 	if sandbox == nil {
 		return nil
@@ -58,7 +58,7 @@ func unconfined(sandbox *any) error {
 	return wire.Refuse(wire.InvalidParams, "params.sandbox cannot be enforced for files; leave it out, or use a command")
 }
 
-// at is using for one path.
+// at calls using for one path.
 func at(c *connection, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
 	if err := unconfined(sandbox); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func at(c *connection, path string, sandbox *any, do func(l location) (any, erro
 	})
 }
 
-// regular opens a regular file, and nothing that a program could wait behind.
+// regular opens a regular file. It refuses all other files, such as a FIFO, on which the server could block.
 func (l location) regular(flag int) (*os.File, error) {
 	file, err := l.in.OpenFile(l.name, flag|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
@@ -167,7 +167,7 @@ func (l location) names() ([]string, error) {
 	return names, err
 }
 
-// below is a file in a directory.
+// below returns the location of a file in a directory.
 func (l location) below(name string) location {
 	return location{l.in, filepath.Join(l.name, name), filepath.Join(l.path, name)}
 }
@@ -196,7 +196,7 @@ func remove(c *connection, params wire.RemoveParams) (later, error) {
 		case err != nil:
 			return nil, err
 		case l.name == "." || l.path == "/":
-			return nil, wire.Refuse(wire.InvalidRequest, "%s is where the server's files are; it is not removed", l.path)
+			return nil, wire.Refuse(wire.InvalidRequest, "%s is the top directory of the server's files and cannot be removed; remove the files in it", l.path)
 		case params.Recursive != nil && *params.Recursive:
 			return wire.Empty{}, l.in.RemoveAll(l.name)
 		}
@@ -206,7 +206,7 @@ func remove(c *connection, params wire.RemoveParams) (later, error) {
 
 func canonicalize(c *connection, params wire.FileParams) (later, error) {
 	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
-		if _, err := l.in.Stat(l.name); err != nil { // outside of the roots nothing is told
+		if _, err := l.in.Stat(l.name); err != nil { // nothing outside the roots is disclosed
 			return nil, err
 		}
 		path, err := filepath.EvalSymlinks(l.path)

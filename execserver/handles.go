@@ -38,7 +38,7 @@ func (s *session) keepFile(id string, file *os.File) error {
 	case s.files[id] != nil:
 		return wire.Refuse(wire.InvalidRequest, "handle %s already exists; use another id", id)
 	case len(s.files) >= maxHandles:
-		return wire.Refuse(wire.Internal, "the session has its limit of %d open files; close one first", maxHandles)
+		return wire.Refuse(wire.Internal, "the session has reached its limit of %d open files; close one first", maxHandles)
 	}
 	s.files[id] = file
 	return nil
@@ -72,7 +72,7 @@ func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
 	})
 }
 
-// closeFile closes a file. One that is not open is not an error.
+// closeFile closes a file. It is no error if the file is not open.
 func closeFile(c *connection, params wire.CloseFileParams) (any, error) {
 	s := c.session
 	s.mu.Lock()

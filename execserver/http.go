@@ -9,15 +9,15 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// Handler serves clients over websockets at any path, and answers GET /readyz with 200. With a token, a client must send it, as
-// "Authorization: Bearer TOKEN" or as the query's "token"; without one, every client that reaches the handler can run commands.
-// Requests with an Origin, which are those of web pages, are refused with 403.
+// Handler serves clients over websockets at any path, and answers GET /readyz with 200. If token is not empty, a client must send it
+// as "Authorization: Bearer TOKEN" or as the query's "token". Otherwise every client that reaches the handler can run commands.
+// A request with an Origin header comes from a web page and is refused with 403.
 func (s *Server) Handler(token string) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case len(r.Header.Values("Origin")) > 0:
-			http.Error(w, "requests of web pages are refused", http.StatusForbidden)
+			http.Error(w, "requests from web pages are refused", http.StatusForbidden)
 		case r.URL.Path == "/readyz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			w.WriteHeader(http.StatusOK)
 		case token != "" && !brings(r, want):
@@ -29,7 +29,7 @@ func (s *Server) Handler(token string) http.Handler {
 	})
 }
 
-// brings reports whether a request has the token. The comparison takes the same time for every wrong one.
+// brings reports whether a request has the token. The comparison takes the same time for every wrong token.
 func brings(r *http.Request, want [sha256.Size]byte) bool {
 	said, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !is {

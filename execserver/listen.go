@@ -18,15 +18,15 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// DefaultListen is the address where a server listens that is told no other: a free port of the loopback.
+// DefaultListen is the address of a server that is given no other: a free port of the loopback interface.
 const DefaultListen = "ws://127.0.0.1:0"
 
-// ListenOptions say who is let in over TCP. Unix sockets let in the server's own user, and have no options.
+// ListenOptions say which clients are admitted over TCP. Unix sockets admit the server's own user, and have no options.
 type ListenOptions struct {
-	// Token is what clients must send; see Server.Handler. Without a token the address must be a loopback address, or TLS must
-	// want certificates of clients.
+	// Token is the token that clients must send; see Server.Handler. Without a token, either the address must be a loopback address
+	// or TLS must require client certificates.
 	Token string
-	// TLS serves wss instead of ws; nil means neither certificates nor encryption.
+	// TLS makes the server serve wss instead of ws; nil means neither certificates nor encryption.
 	TLS *tls.Config
 }
 
@@ -37,8 +37,8 @@ type Listener struct {
 	options  ListenOptions
 }
 
-// Listen begins to listen at ws://IP:PORT, where port 0 takes a free one, or at unix:///PATH. A socket that no server listens at any
-// more is replaced.
+// Listen begins to listen at ws://IP:PORT or at unix:///PATH. Port 0 means a free port. A socket that an earlier server has left
+// behind is replaced.
 func (s *Server) Listen(address string, options ListenOptions) (*Listener, error) {
 	if path, is := strings.CutPrefix(address, "unix://"); is {
 		listener, err := listenUnix(path)
@@ -58,7 +58,7 @@ func (s *Server) Listen(address string, options ListenOptions) (*Listener, error
 	mutual := options.TLS != nil && options.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 	if options.Token == "" && !mutual && !at.Addr().IsLoopback() {
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "listen", Subject: address,
-			Detail: "everybody who can reach this address could run commands; use a token, certificates of clients, or a loopback address"}
+			Detail: "everyone who can reach this address could run commands; use a token, client certificates, or a loopback address"}
 	}
 	listener, err := net.Listen("tcp", at.String())
 	if err != nil {
@@ -106,7 +106,7 @@ func listenUnix(path string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// URL is where clients connect, without a token.
+// URL returns the address at which clients connect, without a token.
 func (l *Listener) URL() string {
 	switch {
 	case l.listener.Addr().Network() == "unix":
@@ -125,8 +125,8 @@ const (
 	maxHead  = 64 << 10
 )
 
-// Serve serves clients until ctx ends or the server is closed, and stops listening. Websockets that are connected go on until the
-// server is closed.
+// Serve serves clients until ctx ends or the server is closed. Then it stops listening. Websockets that are already connected go on
+// until the server is closed.
 func (l *Listener) Serve(ctx context.Context) error {
 	if socket, is := l.listener.(*net.UnixListener); is {
 		return l.server.ServeUnix(ctx, socket)
@@ -149,5 +149,5 @@ func (l *Listener) Serve(ctx context.Context) error {
 	return err
 }
 
-// Close stops listening, for a Listener that does not serve.
+// Close stops listening. It is for a Listener on which Serve is not called.
 func (l *Listener) Close() error { return l.listener.Close() }

@@ -13,12 +13,12 @@ type later func(ctx context.Context) (any, error)
 // method is how a request is handled.
 type method struct {
 	family string // for the errors of a handshake
-	// begin is called in the order of the requests, and must not wait. It either answers, or returns what may wait, with an entry
-	// in connection.requests for it.
+	// begin is called in the order of the requests, and must not wait. It either answers, or returns the part that may wait after
+	// adding an entry to connection.requests.
 	begin func(c *connection, params json.RawMessage) (any, later, error)
 }
 
-// methods are all requests but initialize.
+// methods are all requests except initialize.
 var methods = map[string]method{
 	wire.ProcessStart:      {"exec", slow(start)},
 	wire.ProcessRead:       {"exec", slow(read)},
@@ -89,7 +89,7 @@ func (c *connection) enter() error {
 	}
 }
 
-// decode reads parameters. Those of a method that has none are ignored.
+// decode reads parameters. If the method has none, the parameters are ignored.
 func decode[P any](raw json.RawMessage) (params P, err error) {
 	if _, none := any(params).(wire.Empty); none {
 		return params, nil

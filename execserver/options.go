@@ -22,16 +22,16 @@ const (
 
 // Options of a server. The zero value is usable.
 type Options struct {
-	// Confinement is what commands may do for which the client wants no sandbox. A server that has one refuses commands for
-	// which the client wants another. Nil: no sandbox.
+	// Confinement confines every command. A server that has one refuses commands for which the client asks for a sandbox. Nil means
+	// no sandbox.
 	Confinement *ptyio.Confinement
-	// Roots are the directories in which the methods about files work, by absolute paths; no link leads out of them. None means
-	// everywhere, or nowhere if there is a Confinement. They do not bind commands.
+	// Roots are the directories in which the methods about files work, as absolute paths. No link leads out of them. No roots means
+	// the whole file system, or no files at all if there is a Confinement. Roots do not restrict commands.
 	Roots []string
 	// MaxMessage bounds a message of a client, in bytes; zero means DefaultMaxMessage. A client that sends more is disconnected.
 	MaxMessage int
-	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further ones are refused,
-	// except those that are answered at once.
+	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further requests are refused,
+	// except those that the server answers at once.
 	MaxRequests int
 	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused.
 	MaxProcesses int
@@ -39,7 +39,7 @@ type Options struct {
 	MaxSessions int
 	// Detached is how long a session lives without a connection; zero means DefaultDetached.
 	Detached time.Duration
-	// Logger gets what goes wrong; nil means none. It must not block.
+	// Logger logs failures; nil means no log. It must not block.
 	Logger *slog.Logger
 
 	patience patience

@@ -17,7 +17,7 @@ type coder struct {
 	bytes   []byte
 	reading bool
 	bad     bool
-	rest    string // reading: a copy of the bytes left at the first string; all strings share it
+	rest    string // when reading: a copy of the bytes that were left at the first string; all strings share it
 }
 
 // number is a signed integer of any size.
@@ -60,7 +60,7 @@ func text[T ~string](c *coder, s *T) {
 	}
 }
 
-// list codes a list by its items. An item has at least one byte, which bounds what a length can claim.
+// list codes a list by its items. An item has at least one byte, which bounds the length that a message can claim.
 func list[T any](c *coder, items *[]T, item func(*coder, *T)) {
 	n := len(*items)
 	number(c, &n)

@@ -70,7 +70,7 @@ func drawReply(t *rapid.T) *Reply {
 		})}
 }
 
-// checkCoded compares what was read with what was written; a list may come back nil instead of empty.
+// checkCoded compares the message that was read with the one that was written; a list may come back nil instead of empty.
 func checkCoded(t *rapid.T, written, read Message) {
 	out := coder{}
 	written.code(&out)
@@ -81,7 +81,7 @@ func checkCoded(t *rapid.T, written, read Message) {
 	if in.bad || len(in.bytes) > 0 || !reflect.DeepEqual(out.bytes, again.bytes) {
 		t.Fatalf("%+v was read as %+v, %d bytes left", written, read, len(in.bytes))
 	}
-	// Every beginning of it is recognised as cut off, and whatever else comes causes no panic.
+	// Every beginning of it is recognised as cut off, and arbitrary other bytes cause no panic.
 	cut := rapid.IntRange(0, len(out.bytes)-1).Draw(t, "cut")
 	in = coder{bytes: out.bytes[:cut], reading: true}
 	reflect.New(reflect.TypeOf(read).Elem()).Interface().(Message).code(&in)

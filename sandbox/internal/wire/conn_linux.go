@@ -36,10 +36,10 @@ type Conn struct {
 	raw      syscall.RawConn
 	await    func() error // waits until there is something to receive; nil: Go's poller does
 	patience time.Duration
-	bear     func() bool // reports whether to go on waiting
+	bear     func() bool // reports whether to go on waiting after that; may be nil
 
-	// sending keeps a message and its descriptors together and the stream's order; a message to a goroutine would only
-	// move the wait for the socket there and need a second queue with a second bound.
+	// sending keeps a message with its descriptors, and the stream in order. A message to a goroutine would only move the wait
+	// for the socket there, and need a second queue with a second bound.
 	sending sync.Mutex
 	out     []byte // messages that Later has left for the next Send; its room is reused
 	left    int    // how many messages out holds
@@ -56,8 +56,8 @@ type batch struct {
 	cut bool // the kernel had no room for more in this process
 }
 
-// NewConn takes over a connected stream socket. The connection breaks if the other side reads nothing of a message for this
-// long, unless bear returns true: then it waits on. Zero waits forever.
+// NewConn takes over a connected stream socket. If the other side reads nothing of a message for the time of patience, the
+// connection breaks, unless bear returns true: then the wait begins again. Zero means no limit.
 func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
@@ -73,9 +73,9 @@ func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 	return c, nil
 }
 
-// NewThreadConn takes over a connected stream socket that is in blocking mode. It does without Go's poller, so that what arrives
-// wakes the thread that receives and no other: Receive calls await, which returns when the socket can be read, or an error for
-// Receive to return. Sends wait forever, and each keeps its thread.
+// NewThreadConn takes over a connected stream socket that is in blocking mode. It does not use Go's poller, so an arriving message
+// wakes only the thread that receives. Receive calls await, which returns when the socket can be read; Receive returns its error.
+// Sends wait without a limit, and each keeps its thread.
 func NewThreadConn(fd int, await func() error) (*Conn, error) {
 	socket := os.NewFile(uintptr(fd), "socket")
 	raw, err := socket.SyscallConn()
@@ -87,11 +87,11 @@ func NewThreadConn(fd int, await func() error) (*Conn, error) {
 	return c, nil
 }
 
-// maxLater bounds the messages that wait for the next.
+// maxLater bounds the messages that wait for the next one.
 const maxLater = 4
 
-// Send writes one message, behind those that wait; the caller keeps the files. An error other than ErrBroken concerns only
-// this message and those that waited.
+// Send writes the messages that wait, and then this one. The caller keeps the files. An error other than ErrBroken concerns only
+// these messages.
 func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
@@ -103,7 +103,7 @@ func (c *Conn) Send(message Message, files ...*os.File) error {
 	})
 }
 
-// Later writes a message together with the next one. Its caller knows that another comes soon.
+// Later keeps a message and writes it together with the next one. It is for callers that know that another one comes soon.
 func (c *Conn) Later(message Message) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -161,7 +161,7 @@ func (c *Conn) sendEncoded(text []byte, fds []int) error {
 	return c.write(text, fds)
 }
 
-// write writes all of it. A stream socket takes a large message in parts, and each is progress.
+// write writes all of the text. A stream socket takes a large message in parts. Each part counts as progress.
 func (c *Conn) write(text []byte, fds []int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -176,14 +176,14 @@ func (c *Conn) write(text []byte, fds []int) error {
 		case sent == 0 && !over(err):
 			return err
 		default:
-			_ = c.shutdown(unix.SHUT_RDWR) // the other side would misread what follows, and the receiver here learns of it
+			_ = c.shutdown(unix.SHUT_RDWR) // the other side would misread further bytes; this also wakes the receiver here
 			return ErrBroken
 		}
 	}
 	return nil
 }
 
-// attempt writes what the socket takes at once.
+// attempt writes as much as the socket takes at once.
 func (c *Conn) attempt(text []byte, fds []int) (sent int) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -200,7 +200,7 @@ func (c *Conn) attempt(text []byte, fds []int) (sent int) {
 	return sent
 }
 
-// part is one system call, and the wait for room.
+// part makes one system call, after waiting for room.
 func (c *Conn) part(text, rights []byte) (n int, err error) {
 	if c.patience > 0 {
 		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
@@ -282,8 +282,8 @@ func (c *Conn) shutdown(how int) error {
 // Close ends the connection; the other side reads end-of-file.
 func (c *Conn) Close() error { return c.socket.Close() }
 
-// reader is the byte stream, with the descriptors put aside as they come. The kernel ends a read behind the first
-// message that carries descriptors, so each batch is that of one message and they come in order.
+// reader reads the byte stream and puts the descriptors aside in batches. The kernel ends a read after the first message that
+// carries descriptors, so each batch belongs to one message, and the batches come in order.
 type reader struct{ c *Conn }
 
 func (r reader) Read(p []byte) (int, error) {

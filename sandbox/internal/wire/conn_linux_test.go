@@ -43,7 +43,7 @@ func TestBigValuesAndManyDescriptorsArriveInOrderFromManySenders(t *testing.T) {
 			for i := range each {
 				request := Request{ID: uint64(sender*each + i), Start: &Start{Program: "small"}}
 				var files []*os.File
-				if i%3 == 0 { // with descriptors, the first of which says whose they are
+				if i%3 == 0 { // with descriptors; the first one names their message
 					named := temporary(t, uint64(sender*each+i))
 					defer named.Close()
 					files = append([]*os.File{named}, slicesRepeat(null, count-1)...)

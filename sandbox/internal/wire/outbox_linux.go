@@ -18,15 +18,15 @@ const (
 	// maxSignals bounds the signals that wait; one more is refused. Equal ones wait as one, as in the kernel, so only groups and
 	// real-time signals can reach this number. Ends need no bound: there is at most one for each leader.
 	maxSignals = 1 << 13
-	// realTime is the first signal that the kernel delivers as often as it was sent.
+	// realTime is the first real-time signal. The kernel delivers these as often as they were sent.
 	realTime = 32
 )
 
 // ErrFull says that the queue is full and does not move.
-var ErrFull = errors.New("too much waits for a warden that does not read")
+var ErrFull = errors.New("too many requests wait for a warden that does not read")
 
-// Outbox sends the host's requests. Its own goroutine writes whatever the socket does not take at once, so that callers do not
-// wait for the socket. Signals and ends have room of their own and overtake the starts that wait.
+// Outbox sends the host's requests. Its own goroutine writes the bytes that the socket does not take at once, so that callers do
+// not wait for the socket. Signals and ends have room of their own and overtake the starts that wait.
 type Outbox struct {
 	conn *Conn
 
@@ -78,9 +78,9 @@ func NewOutbox(conn *Conn) *Outbox {
 	return o
 }
 
-// Start queues a start, a plan or the withdrawal of one, and waits for room until ctx ends or the queue has not moved for the connection's patience. If it
-// cannot be written later, failed is called with the reason; files must stay open until the start was answered, failed or
-// withdrawn.
+// Start queues a start, a plan or the withdrawal of a plan. It waits for room until ctx ends, or until the queue has not moved for
+// the connection's patience. If the request cannot be written later, failed is called with the reason. The files must stay open
+// until the request was answered, failed or withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
 	text, err := encode(make([]byte, 0, request.room()), request)
 	if err != nil {
@@ -117,8 +117,8 @@ func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	return nil, o.attempt(w)
 }
 
-// attempt writes as much of a start as the socket takes at once, if nothing waits before it: most starts need no other goroutine.
-// It is called with o.mu held, and gives it up meanwhile. The goroutine writes the rest and handles errors.
+// attempt writes as much of a start as the socket takes at once, so that most starts need no other goroutine. It is called with
+// o.mu held, and releases it meanwhile. The goroutine writes the rest and handles errors.
 func (o *Outbox) attempt(w *waiting) error {
 	o.busy, w.writing = true, true
 	o.mu.Unlock()
@@ -250,7 +250,7 @@ func (o *Outbox) Close(most time.Duration) {
 	_ = o.conn.CloseWrite() // this fails a write under way
 }
 
-// Abort is for a connection that was closed. When it returns, nothing more is written and the goroutine has ended.
+// Abort ends the outbox of a connection that was closed. When it returns, nothing more is written and the goroutine has ended.
 func (o *Outbox) Abort() {
 	o.mu.Lock()
 	o.state = outboxFinished
@@ -282,7 +282,7 @@ func (o *Outbox) write() {
 	}
 }
 
-// rest says that nobody writes any more.
+// rest notes that no goroutine writes now.
 func (o *Outbox) rest() {
 	o.mu.Lock()
 	o.busy = false
@@ -336,7 +336,7 @@ func (o *Outbox) send(w *waiting) {
 	}
 }
 
-// fail is for a broken connection. The connection's reader learns of that, too, and answers the requests that wait.
+// fail closes a broken connection. The connection's reader notices, too, and answers the requests that wait.
 func (o *Outbox) fail() {
 	_ = o.conn.Close()
 	o.mu.Lock()

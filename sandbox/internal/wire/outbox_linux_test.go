@@ -17,7 +17,7 @@ import (
 
 const long = 20 * time.Second
 
-// outbox has a connection that nobody reads until the test does.
+// outbox returns an outbox with a connection that only the test reads.
 func outbox(t *testing.T, patience time.Duration, bear func() bool) (o *Outbox, other *Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -108,7 +108,7 @@ func TestSignalsAndEndsGoBeforeTheStartsThatWait(t *testing.T) {
 	if last := receive(t, other); last.ID != 2 {
 		t.Errorf("last came %d", last.ID)
 	}
-	if err := o.Signal(7, Signal{Number: syscall.SIGUSR1}); err != nil { // what was written takes in nothing more
+	if err := o.Signal(7, Signal{Number: syscall.SIGUSR1}); err != nil { // a signal that was written is not merged with another
 		t.Fatal(err)
 	}
 	if r := receive(t, other); r.ID != 7 {

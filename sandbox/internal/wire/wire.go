@@ -40,7 +40,7 @@ type Start struct {
 	// Files counts the descriptors sent along. FDs maps the child's numbers, from 0 on, to their positions; -1 is closed.
 	Files int
 	FDs   []int
-	// Groups are the positions of the files by which the leader joins control groups, and Rlimits its limits.
+	// Groups are the positions of the files by which the leader joins control groups. Rlimits are its resource limits.
 	Groups  []int
 	Rlimits []tree.Rlimit
 	// Tasks bounds the processes and threads of an isolated leader's namespace; zero is no bound. See isolate.Launch.
@@ -52,7 +52,7 @@ type Start struct {
 	Ruleset int
 }
 
-// room estimates how many bytes the request takes: an environment would grow its buffer many times.
+// room estimates how many bytes the request takes. Without the estimate an environment would make its buffer grow many times.
 func (m *Request) room() int {
 	s := m.Start
 	if s == nil {
@@ -88,7 +88,8 @@ type Reply struct {
 	Ended   *tree.Report
 }
 
-// Hello tells, before the warden starts any tree, how its marks are made: it may die before it can tell the mark of a tree.
+// Hello says how the warden makes its marks. It comes before any tree starts, because the warden may die before it can report the
+// mark of a tree.
 type Hello struct{ Time, Locks, Nonce uint64 }
 
 // Started says that the leader runs.
