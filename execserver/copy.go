@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// maxCopied bounds the files of one fs/copy, and maxNested how deep they are.
+// maxCopied bounds the files of one fs/copy, and maxNested their depth.
 const (
 	maxCopied = 100_000
 	maxNested = 128
@@ -39,7 +39,7 @@ func copyFiles(c *connection, params wire.CopyParams) (later, error) {
 		case info.IsDir() && !params.Recursive:
 			return nil, wire.Refuse(wire.InvalidRequest, "%s is a directory; copy it with params.recursive", from.path)
 		case info.IsDir() && strings.HasPrefix(to.path+"/", strings.TrimSuffix(from.path, "/")+"/"):
-			return nil, wire.Refuse(wire.InvalidRequest, "%s is inside of %s; copy it to another place", to.path, from.path)
+			return nil, wire.Refuse(wire.InvalidRequest, "%s is inside %s; copy it to another place", to.path, from.path)
 		}
 		copying := &copier{left: maxCopied}
 		if err := copying.one(from, to, info, 0); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// window is how much unsent or unacknowledged output makes a process wait. What its child may still deliver then fits into the
-// record, too.
+// A process waits when this much of its output is unsent or unacknowledged. The record still has room for the output that its child
+// can deliver after that.
 const (
 	windowBytes  = wire.RetainedBytes - ptyio.Credits*ptyio.MaxBatch
 	flowBytes    = wire.FlowBytes - ptyio.Credits*ptyio.MaxBatch // with wire.ExtensionFlow
@@ -26,20 +26,20 @@ type process struct {
 	stdin   bool   // it has an input
 	cancel  func() // ends the start
 
-	// mu guards the rest. Output arrives in calls that must not block, and is read by a sender and any number of long polls:
-	// a message for each would need a queue with a bound of its own.
+	// mu guards the rest. Output arrives in calls that must not block, and a sender and any number of long polls read it. A message
+	// to each reader would need a queue with a bound of its own.
 	mu       sync.Mutex
 	child    ptyio.Child // nil while it starts
 	enforced *messages.Enforcement
 	running  bool // the start has succeeded
-	stopped  bool // somebody ended the process while it was starting
+	stopped  bool // the process was ended while it was starting
 	past     record
 	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
 	sent     place       // to conn
 	acked    place       // by the client; with wire.ExtensionFlow only
 	parked   []ptyio.Output
 	discards bool          // the session has ended
-	changed  chan struct{} // closed when something happens; nil if nobody waits
+	changed  chan struct{} // closed when something happens; nil if no request waits
 	writes   writeIDs
 	closing  bool // the client has closed the input, a pipe
 	ending   *ptyio.Exited
@@ -51,7 +51,7 @@ type process struct {
 	closed   bool // process/closed is in the record
 	tree     *messages.TreeReport
 	over     bool // nothing more happens
-	retired  bool // it is forgotten soon
+	retired  bool // a timer will remove it from the session
 }
 
 // happened receives what happens to the child.
@@ -83,9 +83,9 @@ func (p *process) happened(event ptyio.Event) {
 	}
 }
 
-// settle notes the events that have happened, in the order of the protocol, and reports whether that was the last.
+// settle records the events that have happened, in the order of the protocol, and reports whether it has recorded the last one.
 func (p *process) settle() (over bool) {
-	// Clients without extensions may take the exit for the end of the output: they hear of it behind all that the leader wrote.
+	// Clients without extensions may take the exit for the end of the output, so they are told of it after the leader's output.
 	if p.ending != nil && p.exited == nil && (p.drained || p.session.has(wire.ExtensionEnds)) {
 		p.exit(*p.ending)
 	}
@@ -107,7 +107,7 @@ func (p *process) settle() (over bool) {
 	return over
 }
 
-// output keeps a copy of a batch. The batch itself goes back to the child at once, or, if the client has to catch up first, later.
+// output keeps a copy of a batch. The batch itself goes back to the child at once, or later if the client has to catch up first.
 func (p *process) output(batch ptyio.Output) {
 	kept := bytes.Clone(batch.Bytes)
 	p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *process) held() bool {
 	return p.past.now.bytes-from.bytes > most || p.past.now.chunks-from.chunks > windowChunks
 }
 
-// unpark returns the batches that must be released, which is done without the lock.
+// unpark returns the batches to release. The caller releases them without the lock.
 func (p *process) unpark() []ptyio.Output {
 	if len(p.parked) == 0 || !p.discards && p.held() {
 		return nil
@@ -174,7 +174,7 @@ func (p *process) exit(e ptyio.Exited) {
 	p.exited = &params
 }
 
-// mark keeps a notification that only a client with the extension gets.
+// mark records a notification that only a client with wire.ExtensionEnds gets.
 func (p *process) mark(method string, params func(seq uint64) any) {
 	if p.session.has(wire.ExtensionEnds) {
 		p.past.addMark(method, params)
@@ -202,8 +202,8 @@ func (p *process) announce(to *connection) {
 	}
 }
 
-// attach sends notifications to another connection from now on, or to none. A client that acknowledges gets everything again
-// that it has not acknowledged.
+// attach sends the notifications to another connection from now on, or to none. A client that acknowledges output gets everything
+// that it has not acknowledged again.
 func (p *process) attach(to *connection) {
 	p.mu.Lock()
 	p.conn, p.sent = to, p.past.now
@@ -251,7 +251,7 @@ func (p *process) discard() {
 	}
 }
 
-// wait returns when something has happened since the caller looked, with the lock held before and after.
+// wait returns when something has happened, or ctx ends. The lock is held before and after.
 func (p *process) wait(ctx context.Context) error {
 	if p.changed == nil {
 		p.changed = make(chan struct{})

@@ -36,7 +36,7 @@ func read(c *connection, params wire.ReadParams) (later, error) {
 	}, nil
 }
 
-// await returns when there is something to tell about what came after a number, or the patience is over.
+// await returns when there is news for a client that knows the events up to a number, or when the patience is over.
 func (p *process) await(ctx context.Context, after uint64, patience time.Duration) error {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -47,13 +47,13 @@ func (p *process) await(ctx context.Context, after uint64, patience time.Duratio
 	}
 	for !p.tells(after) {
 		if p.wait(wait) != nil {
-			return ctx.Err() // it is nil if only the patience is over
+			return ctx.Err() // nil if only the patience is over
 		}
 	}
 	return nil
 }
 
-// tells reports whether there is output behind a number, or an end that is news to the client.
+// tells reports whether there is output after a number, or an end that is news to the client.
 func (p *process) tells(after uint64) bool {
 	return p.past.behind(after) < len(p.past.chunks) || p.closed || p.exited != nil && after < p.exitSeq
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// entry is one numbered thing that happened to a process: a chunk of output, or a mark.
+// entry is one numbered event of a process: a chunk of output, or a mark.
 type entry struct {
 	place
 	stream wire.Stream
@@ -23,8 +23,8 @@ type place struct {
 	chunks uint64 // of output before it
 }
 
-// record is what is kept of a process's past: all marks, of which there are five at most, and the newest output, in at
-// most wire.RetainedChunks.
+// record keeps the past of a process: all marks, of which there are at most five, and the newest output, at most room bytes in
+// wire.RetainedChunks.
 type record struct {
 	room   int // for bytes of output
 	now    place
@@ -43,20 +43,20 @@ func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 	drop := 0
 	for r.kept > r.room || len(r.chunks)-drop > wire.RetainedChunks {
 		r.kept -= len(r.chunks[drop].bytes)
-		r.chunks[drop] = entry{} // its bytes are free before the list is
+		r.chunks[drop] = entry{} // this frees the bytes before the list is freed
 		drop++
 	}
 	r.chunks = r.chunks[drop:]
 }
 
-// addMark keeps a notification whose parameters are made from its number.
+// addMark keeps a notification and returns its number, from which its parameters are made.
 func (r *record) addMark(method string, params func(seq uint64) any) uint64 {
 	r.now.seq++
 	r.marks = append(r.marks, entry{place: r.now, method: method, params: params(r.now.seq)})
 	return r.now.seq
 }
 
-// next is the first entry behind a number.
+// next returns the first entry after a number.
 func (r *record) next(after uint64) (entry, bool) {
 	i := r.behind(after)
 	m := slices.IndexFunc(r.marks, func(e entry) bool { return e.seq > after })
@@ -70,12 +70,12 @@ func (r *record) next(after uint64) (entry, bool) {
 	}
 }
 
-// behind is the index of the first kept chunk behind a number.
+// behind returns the index of the first kept chunk after a number.
 func (r *record) behind(after uint64) int {
 	return sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].seq > after })
 }
 
-// output is the kept output behind a number: the first chunk, and further ones while there is room for their bytes.
+// output returns the kept output after a number: the first chunk, and further ones while there is room for their bytes.
 func (r *record) output(after uint64, room uint64) []entry {
 	from := r.behind(after)
 	to := from
@@ -87,7 +87,7 @@ func (r *record) output(after uint64, room uint64) []entry {
 	return slices.Clone(r.chunks[from:to]) // the list is overwritten later
 }
 
-// upTo is the place behind the last kept entry whose number is at most seq.
+// upTo returns the place after the last kept entry whose number is at most seq.
 func (r *record) upTo(seq uint64) place {
 	var found place
 	if i := r.behind(seq); i > 0 {

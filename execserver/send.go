@@ -8,13 +8,13 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// burst is how many notifications of one process are sent before those of the next.
+// burst is how many notifications of one process are sent before it is the next process's turn.
 const burst = 16
 
 // keptBuffer is the largest buffer that is kept for the next message.
 const keptBuffer = 256 << 10
 
-// write sends one message, which is made when it is its turn. A client that does not read it in time loses the connection.
+// write sends one message, which is made only when it can be sent. A client that does not read it in time is disconnected.
 func (c *connection) write(make func(to []byte) []byte) error {
 	select {
 	case c.writing <- struct{}{}:
@@ -45,7 +45,7 @@ func (c *connection) mark(p *process) {
 	c.mu.Unlock()
 	select {
 	case c.work <- struct{}{}:
-	default: // it is known
+	default: // the sender is already to be woken
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *connection) marks() []*process {
 	return queue
 }
 
-// send sends the notifications, those of each process in their order.
+// send sends the notifications. Those of one process keep their order.
 func (c *connection) send() {
 	for {
 		select {
@@ -119,7 +119,7 @@ func (c *connection) notify(method string, params any) error {
 	return c.write(func(to []byte) []byte { return append(to, text...) })
 }
 
-// ping ends a connection with nobody on the other side.
+// ping ends the connection if the client does not answer pings.
 func (c *connection) ping() {
 	every := time.NewTicker(c.server.options.patience.ping)
 	defer every.Stop()

@@ -22,15 +22,15 @@ type Server struct {
 	stop      context.CancelFunc
 	running   sync.WaitGroup // connections and children
 	roots     []root         // of Options.Roots
-	files     chan struct{}  // holds one entry for each operation on files that goes on
+	files     chan struct{}  // holds one entry for each running operation on files
 
-	// mu guards the rest, which every connection looks at once, when it begins and when it ends.
+	// mu guards the rest. Connections take it when they begin, start a process or end a session.
 	mu       sync.Mutex
 	sessions map[string]*session
 	closed   bool
 }
 
-// NewServer makes a server whose commands are started by a spawner. The spawner stays the caller's: Close does not close it.
+// NewServer makes a server that starts its commands with a spawner. The caller must close the spawner: Server.Close does not.
 func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -55,8 +55,8 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all connections and sessions, and returns when no process of them is left. Calls of ServeStream, ServeUnix and
-// requests to the handler then return.
+// Close ends all connections and sessions, and returns when no process of theirs is left. Then calls of ServeStream and ServeUnix
+// and requests to the handler return.
 func (s *Server) Close() {
 	s.mu.Lock()
 	first := !s.closed
@@ -76,13 +76,13 @@ func (s *Server) Close() {
 	}
 }
 
-// freed is an error of a server that is not made.
+// freed frees a server that could not be made, and returns the error.
 func (s *Server) freed(err error) error {
 	s.free()
 	return err
 }
 
-// free gives back what the server holds.
+// free releases the resources that the server holds.
 func (s *Server) free() {
 	if s.enclosure != nil {
 		s.enclosure.Release()
@@ -90,7 +90,7 @@ func (s *Server) free() {
 	closeRoots(s.roots)
 }
 
-// enter counts one thing that Close waits for; false if the server is closed.
+// enter adds one connection or process to those for which Close waits. It returns false if the server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Server) open(c *connection, extensions []wire.Extension) (*session, err
 	case s.closed:
 		return nil, wire.Refuse(wire.Internal, "the server is closing")
 	case len(s.sessions) >= s.options.MaxSessions:
-		return nil, wire.Refuse(wire.Internal, "the server has its limit of %d sessions; try again later", s.options.MaxSessions)
+		return nil, wire.Refuse(wire.Internal, "the server has reached its limit of %d sessions; try again later", s.options.MaxSessions)
 	}
 	one := &session{server: s, id: uuid.NewString(), extensions: extensions, conn: c, processes: map[string]*process{},
 		enclosures: map[string]ptyio.Enclosure{}, files: map[string]*os.File{}}
@@ -120,7 +120,7 @@ func (s *Server) open(c *connection, extensions []wire.Extension) (*session, err
 	return one, nil
 }
 
-// resume gives a session without a connection to one. If the session's own connection does not answer any more, it ends.
+// resume attaches a connection to a session that has none. If the session has one that no longer answers, that one is ended first.
 func (s *Server) resume(c *connection, id string) (*session, error) {
 	s.mu.Lock()
 	one := s.sessions[id]

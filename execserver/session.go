@@ -11,13 +11,13 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// What a session remembers of closed processes at most; the oldest are forgotten first.
+// Bounds on the closed processes that a session remembers. It forgets the oldest first.
 const (
 	maxClosed      = 1024
 	maxClosedBytes = 64 << 20
 )
 
-// session is what a client has on a server: processes that outlive its connection.
+// session holds the processes of one client, which outlive its connection.
 type session struct {
 	server     *Server
 	id         string
@@ -25,15 +25,15 @@ type session struct {
 	ctx        context.Context  // ends with the session
 	stop       context.CancelFunc
 
-	// mu guards the rest. Requests of one connection are handled at the same time, and look something up and go on.
+	// mu guards the rest. The requests of one connection are handled concurrently, and hold mu only to look something up.
 	mu         sync.Mutex
 	conn       *connection // nil: detached
 	expiry     *time.Timer // of a detached session
 	ended      bool
 	processes  map[string]*process // by the client's ids
 	living     int                 // processes that are not over
-	closed     []*process          // that are over, the oldest first
-	kept       int                 // bytes of output of those
+	closed     []*process          // those that are over, the oldest first
+	kept       int                 // bytes of output of the closed ones
 	enclosures map[string]ptyio.Enclosure
 	files      map[string]*os.File // open, by the client's handles
 }
@@ -48,7 +48,7 @@ func (s *session) attached(to *connection) bool {
 	return s.conn == to
 }
 
-// attach makes a connection that of the session, if it has none.
+// attach gives the session a connection, if it has none.
 func (s *session) attach(to *connection) bool {
 	s.mu.Lock()
 	if s.ended || s.conn != nil {
@@ -74,7 +74,7 @@ func (s *session) list() []*process {
 	return list
 }
 
-// probe ends the session's connection if nobody is on the other side.
+// probe ends the session's connection if the client does not answer.
 func (s *session) probe() {
 	s.mu.Lock()
 	c := s.conn
@@ -90,7 +90,7 @@ func (s *session) probe() {
 	}
 }
 
-// detach is called when a connection has ended and nothing of it runs any more.
+// detach is called when a connection has ended and none of its goroutines runs.
 func (s *session) detach(from *connection) {
 	s.mu.Lock()
 	if s.conn != from {
@@ -114,7 +114,7 @@ func (s *session) expire() { s.endIf(func() bool { return s.conn == nil }) }
 // end ends the session with all its processes, and does not wait for them.
 func (s *session) end() { s.endIf(func() bool { return true }) }
 
-// endIf is end under a condition about fields with the lock.
+// endIf is end under a condition, which is checked with the lock held.
 func (s *session) endIf(condition func() bool) {
 	s.mu.Lock()
 	if s.ended || !condition() {
@@ -151,14 +151,14 @@ func (s *session) reserve(p *process) error {
 	case s.processes[p.id] != nil:
 		return wire.Refuse(wire.InvalidRequest, "process %s already exists; use another id", p.id)
 	case s.living >= most:
-		return wire.Refuse(wire.Internal, "the session has its limit of %d processes; end one first", most)
+		return wire.Refuse(wire.Internal, "the session has reached its limit of %d processes; end one first", most)
 	}
 	s.processes[p.id] = p
 	s.living++
 	return nil
 }
 
-// cancelled gives the id of a process back that was not started.
+// cancelled frees the id of a process that was not started.
 func (s *session) cancelled(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *session) cancelled(p *process) {
 	}
 }
 
-// unlist gives the id of a process back that is being ended before its start was answered.
+// unlist frees the id of a process that is being ended before its start was answered.
 func (s *session) unlist(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,20 +177,20 @@ func (s *session) unlist(p *process) {
 	}
 }
 
-// find is the process with an id; nil if there is none.
+// find returns the process with an id; nil if there is none.
 func (s *session) find(id string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.processes[id]
 }
 
-// over is called once for each process of which nothing is left.
+// over is called once for each process, when nothing is left of it.
 func (s *session) over(p *process) {
 	s.mu.Lock()
 	s.living--
 	if s.processes[p.id] == p {
 		s.closed = append(s.closed, p)
-		s.kept += p.past.kept // which does not change any more
+		s.kept += p.past.kept // this no longer changes
 		s.shrink()
 	}
 	s.mu.Unlock()

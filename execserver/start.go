@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// maxID bounds the ids that clients choose, in bytes: they are kept longer than the message.
+// maxID bounds the ids that clients choose, in bytes: the server keeps them longer than the message.
 const maxID = 1024
 
 // start starts a process. The start goes on if the connection ends.
@@ -89,7 +89,7 @@ func (p *process) start(ctx context.Context, params wire.StartParams, dir string
 	return err
 }
 
-// begun is called when the child runs. If somebody has ended the process meanwhile, nobody else did more than note that.
+// begun is called when the child runs. If the process was ended meanwhile, that was only noted, and begun ends the child.
 func (p *process) begun(child ptyio.Child) error {
 	p.mu.Lock()
 	p.child, p.running = child, true
@@ -107,7 +107,7 @@ func (p *process) launch(ctx context.Context, params wire.StartParams, dir strin
 	launch := ptyio.Launch{Argv: params.Argv, Dir: dir, TTY: params.TTY, OpenStdin: params.PipeStdin, Merged: params.Merged,
 		OnLeaderExit: params.OnLeaderExit, Events: p.happened}
 	if launch.OnLeaderExit == "" {
-		launch.OnLeaderExit = messages.LeaderExitKeepsTree // a client that does not say ends processes itself
+		launch.OnLeaderExit = messages.LeaderExitKeepsTree // such a client ends the processes itself
 	}
 	if params.Arg0 != nil {
 		launch.Argv0 = *params.Arg0
@@ -166,7 +166,7 @@ func (p *process) result() wire.StartResult {
 	return result
 }
 
-// localPath is the path in a file: URI, or an absolute path.
+// localPath returns the path in a file: URI, or the text itself if it is an absolute path.
 func localPath(field, text string) (string, error) {
 	path, found := text, true
 	if !strings.HasPrefix(text, "/") {
@@ -183,10 +183,10 @@ func localPath(field, text string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// fileURI is the opposite of localPath.
+// fileURI returns the file: URI of a path.
 func fileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// acknowledge notes that the client has everything up to a number.
+// acknowledge notes that the client has all events up to a number.
 func (p *process) acknowledge(seq uint64) {
 	p.mu.Lock()
 	if place := p.past.upTo(min(seq, p.past.now.seq)); place.seq > p.acked.seq {
@@ -198,8 +198,8 @@ func (p *process) acknowledge(seq uint64) {
 	p.retire()
 }
 
-// retire has a process that is over forgotten after its time, once: at once with the end if the client does not acknowledge,
-// otherwise when it has.
+// retire sets a timer, once, that removes a process that is over from the session. The timer starts at the process's end, or, if the
+// client acknowledges events, when it has acknowledged the last one.
 func (p *process) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +210,7 @@ func (p *process) retire() {
 	time.AfterFunc(p.session.server.options.patience.retention, func() { p.session.forget(p) })
 }
 
-// errUnknown is for requests about a process that there is not, or not any more.
+// errUnknown is for requests about a process that does not exist, or no longer exists.
 func errUnknown(id string) error {
 	return wire.Refuse(wire.InvalidRequest, "unknown process id %.200s", id)
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // ServeStream serves one client whose messages are lines, such as a parent on standard input and output, until in ends or ctx ends.
-// The client's processes then end with it. out must not be used by anybody else. The streams are not closed. If one of them does
-// not answer when ctx ends, a goroutine that waits for it is left behind.
+// Then the client's processes end, too. The caller must not write to out meanwhile. ServeStream does not close the streams. If a read
+// or a write still blocks when ctx ends, a goroutine that waits for it is left behind.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer) error {
 	// Standard streams cannot always be closed under a reader or a writer, so other goroutines wait for them.
 	incoming, feed := io.Pipe()

@@ -11,7 +11,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// tree is where the methods about files look: everywhere, or below one of the server's roots, which no link leads out of.
+// tree is the part of the file system in which the methods about files work: all of it, or one of the server's roots. No link leads
+// out of a root.
 type tree interface {
 	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -39,7 +40,7 @@ func (everywhere) RemoveAll(name string) error                  { return os.Remo
 func (everywhere) Readlink(name string) (string, error)         { return os.Readlink(name) }
 func (everywhere) Symlink(target, name string) error            { return os.Symlink(target, name) }
 
-// root is a directory that files are used in.
+// root is one directory of Options.Roots.
 type root struct {
 	path string
 	tree *os.Root
@@ -97,7 +98,7 @@ func (s *Server) locate(field, text string) (location, error) {
 			return location{r.tree, below, path}, nil
 		}
 	}
-	return location{}, wire.Refuse(wire.InvalidRequest, "%s is outside of the directories of this server", path)
+	return location{}, wire.Refuse(wire.InvalidRequest, "%s is outside the directories of this server", path)
 }
 
 // fileFault is the answer to a failed use of a file.

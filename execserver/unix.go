@@ -11,7 +11,7 @@ import (
 )
 
 // ServeUnix serves clients of a unix socket, whose messages are lines, until ctx ends or the listener is closed. It closes the
-// listener. Only clients of the user as whom the server runs are let in.
+// listener. It admits only clients that run as the server's own user.
 func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

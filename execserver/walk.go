@@ -15,8 +15,8 @@ const (
 // walker collects the entries below a directory.
 type walker struct {
 	result  wire.WalkResult
-	entries int // that still fit
-	depth   int // the deepest that is wanted
+	entries int // how many more fit
+	depth   int // the deepest level that the client wants
 }
 
 func walk(c *connection, params wire.WalkParams) (later, error) {
@@ -37,7 +37,7 @@ func walk(c *connection, params wire.WalkParams) (later, error) {
 	})
 }
 
-// directory lists what is in a directory, at a depth, each directory before what is in it.
+// directory lists the entries of a directory at a depth. Each directory comes before its own entries.
 func (w *walker) directory(l location, names []string, depth int) {
 	if depth > w.depth {
 		w.result.Truncated = w.result.Truncated || len(names) > 0

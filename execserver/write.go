@@ -13,7 +13,7 @@ import (
 // defaultPatience is how long a process may take to accept input if the client does not say.
 const defaultPatience = messages.DefaultWritePatience
 
-// outcome is what becomes of a write.
+// outcome is the result of a write.
 type outcome struct {
 	known chan struct{} // closed when the rest is known
 	taken int
@@ -26,7 +26,7 @@ type writeIDs struct {
 	order    []string // the oldest first
 }
 
-// add remembers a write; the oldest one is forgotten for it.
+// add remembers a write. If there are too many, it forgets the oldest one.
 func (w *writeIDs) add(id string, o *outcome) {
 	if w.outcomes == nil {
 		w.outcomes = map[string]*outcome{}
@@ -39,7 +39,7 @@ func (w *writeIDs) add(id string, o *outcome) {
 	w.order = append(w.order, id)
 }
 
-// write writes input. It is answered at once, or, if the client wants that, when the process has taken the input.
+// write writes input. It answers at once, or, if the client asks for that, when the process has taken the input.
 func write(c *connection, raw json.RawMessage) (any, later, error) {
 	params, err := decode[wire.WriteParams](raw)
 	switch {
@@ -97,7 +97,7 @@ func (p *process) write(params wire.WriteParams) (*outcome, wire.WriteStatus) {
 	return o, wire.WriteAccepted
 }
 
-// takesInput says whether a write can be tried. It is called with the lock.
+// takesInput reports whether a write can be tried. It is called with the lock.
 func (p *process) takesInput() wire.WriteStatus {
 	switch {
 	case !p.running:
