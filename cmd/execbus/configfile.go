@@ -11,13 +11,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// How the file is named: by a flag, or by an environment variable.
+// A flag or an environment variable names the file.
 const (
 	configFlag     = "config"
 	configVariable = "EXECBUS_CONFIG"
 )
 
-// readConfig reads the file. One that a person has named must exist; the user's own need not. Naming nothing means no file.
+// readConfig reads the file. A file that a flag or the variable names must exist; the default file need not. An empty name means no
+// file.
 func readConfig(name string, named bool) ([]said, error) {
 	if !named {
 		name, named = os.LookupEnv(configVariable)
@@ -48,7 +49,7 @@ func readConfig(name string, named bool) ([]said, error) {
 
 // readTOML reads the text of a file.
 func readTOML(name string, text []byte) ([]said, error) {
-	var whole map[string]any // finds what is no TOML
+	var whole map[string]any // decoding the whole finds text that is not TOML
 	if err := toml.Unmarshal(text, &whole); err != nil {
 		if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, column := wrong.Position()
@@ -72,13 +73,13 @@ func readTOML(name string, text []byte) ([]said, error) {
 	return list, p.Error()
 }
 
-// readSetting reads one expression. It returns the node that an error is about, or the value.
+// readSetting reads one expression. It returns the value, or an error and the node that the error is about.
 func readSetting(expression *unstable.Node) (said, *unstable.Node, error) {
 	keys := expression.Key()
 	keys.Next()
 	first := keys.Node()
 	if expression.Kind != unstable.KeyValue || keys.Next() {
-		return said{}, first, errors.New("settings stand in no table; write each as a line NAME = VALUE, without brackets and dots")
+		return said{}, first, errors.New("settings cannot be in a table; write each as a line NAME = VALUE, without brackets and dots")
 	}
 	var names []string
 	for _, s := range settings {

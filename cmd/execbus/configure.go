@@ -14,12 +14,12 @@ import (
 type said struct {
 	setting
 	values []string
-	where  string // for a person
-	dir    string // which relative paths are relative to
+	where  string // names the place of the setting in an error
+	dir    string // the directory to which relative paths are relative
 }
 
-// configure reads the settings of a command: the flags first, then the environment, then the file. What an earlier one of them
-// says about a setting replaces what a later one says. done reports that there is nothing more to do.
+// configure reads the settings of a command from the flags, the environment and the file. A flag replaces a variable, and a variable
+// replaces a line of the file. done reports that there is nothing more to do.
 func configure(command, usage string, c *config, args []string, std streams) (rest []string, code int, done bool) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	dir, err := os.Getwd()
@@ -96,7 +96,7 @@ func fromEnvironment(dir string) []said {
 	return list
 }
 
-// apply sets what a source says about the settings of a command. What it says about others is left alone.
+// apply applies the settings of a source that belong to a command. It ignores the settings of other commands.
 func (c *config) apply(command string, list []said) error {
 	for _, s := range list {
 		if !slices.Contains(strings.Fields(s.commands), command) {

@@ -46,7 +46,7 @@ func (s setting) usage() string {
 	return text
 }
 
-// onlyFlags are the settings of a command that are neither in the environment nor in the file.
+// onlyFlags returns the flags of a command that cannot be in the environment or in the file.
 func onlyFlags(command string) []string {
 	names := []string{"--help"}
 	for _, s := range of(command) {

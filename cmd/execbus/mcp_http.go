@@ -32,7 +32,7 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 		return err
 	}
 	if c.noAuth && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("%s is not a loopback address: without a token, everybody who can reach it could run commands", listener.Addr()), listener.Close())
+		return errors.Join(fmt.Errorf("%s is not a loopback address: without a token, everyone who can reach it could run commands", listener.Addr()), listener.Close())
 	}
 	fmt.Fprintf(std.out, "http://%s/mcp\n", listener.Addr())
 	if c.tokenFile == "" && !c.noAuth {

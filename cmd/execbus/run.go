@@ -17,8 +17,8 @@ func runUsage() string {
 	return `Usage:
   execbus run [SETTING]... -- COMMAND [ARGUMENT]...
 
-Runs one command in a sandbox, on this terminal or these pipes, and ends everything that it started. A command that needs an
-approval is asked about on the terminal, also if input and output are pipes; without a terminal it is rejected.
+Runs one command in a sandbox, on this terminal or these pipes, and ends everything that it started. If a command needs an
+approval, run asks on the terminal, even if input and output are pipes. Without a terminal it rejects the command.
 
 ` + settingsHelp("run") + `
 Exit codes: the command's own; 128+N if it died of signal N; 124 after --timeout; 125 if it was refused; 126 if it cannot be
@@ -41,7 +41,7 @@ const (
 	exitNoProgram = 127
 )
 
-// order is one command that is run.
+// order is one command to run.
 type order struct {
 	*config
 	argv     []string
@@ -68,7 +68,7 @@ func runCommand(args []string, std streams) int {
 	return o.run()
 }
 
-// warn warns about settings that a person may not have meant.
+// warn warns about settings that may be a mistake.
 func (o *order) warn() {
 	home, _ := os.UserHomeDir()
 	if o.sandbox.Type == messages.SandboxWorkspaceWrite && (o.dir == "/" || o.dir == home) {
@@ -109,7 +109,7 @@ func (o *order) run() int {
 	return o.report(ctx, session, events, refusal)
 }
 
-// command is what is asked for.
+// command returns the call that runs the command.
 func (o *order) command() messages.ExecCommand {
 	tty := o.terminal != nil && o.terminal.whole
 	if o.tty != nil {
@@ -119,8 +119,8 @@ func (o *order) command() messages.ExecCommand {
 		Yield: new(messages.MaxYield), MaxOutputTokens: new(0), Limits: messages.Limits{WallTime: o.timeout}}
 }
 
-// report passes on what happens until the command has ended, and returns the exit code. The answer to the call says why a command
-// did not run.
+// report passes on the events until the command has ended, and returns the exit code. If the command did not run, the answer to the
+// call says why.
 func (o *order) report(ctx context.Context, session *execbus.Session, events *bus.Subscription, answer <-chan error) int {
 	lines := json.NewEncoder(o.std.out)
 	untilRefused, refused := context.WithCancelCause(ctx)
@@ -140,7 +140,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			return failed(o.std, err)
 		}
 		if o.json {
-			_ = lines.Encode(event) // a reader that has gone does not end the command
+			_ = lines.Encode(event) // the command goes on even if the reader has gone
 		}
 		switch e := event.(type) {
 		case messages.ExecStarted:
@@ -164,7 +164,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 	}
 }
 
-// say tells a person something. The terminal may not turn a newline into a new line.
+// say writes a line for a person. It ends in \r\n, because the terminal may be in raw mode.
 func (o *order) say(text string) {
 	fmt.Fprintf(o.std.err, "execbus: %s\r\n", text)
 }
@@ -197,7 +197,7 @@ func (o *order) ended(end messages.EndRecord) int {
 	return exitFailed
 }
 
-// timedOut says whether it was --timeout that ended the command, and not a shorter limit.
+// timedOut reports whether --timeout ended the command, rather than a shorter limit.
 func (o *order) timedOut(end messages.EndRecord) bool {
 	return end.Limit == messages.LimitWallTime && o.timeout > 0 && (o.limits.WallTime == 0 || o.timeout <= o.limits.WallTime)
 }
@@ -211,7 +211,7 @@ func (o *order) refused(err error) int {
 	fmt.Fprintln(o.std.err, "execbus:", err)
 	switch {
 	case tooLittleAssurance(err):
-		fmt.Fprintln(o.std.err, `execbus: "execbus doctor" says what is missing; --assurance confined or --assurance none accept less`)
+		fmt.Fprintln(o.std.err, `execbus: "execbus doctor" lists what is missing; --assurance confined or --assurance none accepts less`)
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return exitNoProgram
 	case errors.Is(err, messages.ErrSpawnFailed):

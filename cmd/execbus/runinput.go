@@ -24,7 +24,7 @@ func environment() map[string]string {
 	return all
 }
 
-// follow passes input, signals and the size of the caller's window on until the returned function is called.
+// follow passes on input, signals and the size of the caller's window until the returned function is called.
 func (o *order) follow(process *execbus.Process) (stop func()) {
 	if o.terminal != nil && o.command().TTY {
 		o.terminal.pass()
@@ -50,8 +50,8 @@ func (o *order) follow(process *execbus.Process) (stop func()) {
 	return func() { signal.Stop(signals); close(done) }
 }
 
-// feed passes on the input and its end. It reads nothing while a question is open. What an attempt has not taken is lost to the
-// next one.
+// feed passes on the input and its end. It reads nothing while a question is open. Input that one attempt has read but not taken is
+// lost to the next attempt.
 func (o *order) feed(process *execbus.Process) {
 	var in io.Reader = o.std.in
 	if o.terminal != nil {

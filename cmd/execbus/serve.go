@@ -25,13 +25,13 @@ func serveUsage() string {
   execbus serve --listen stdio [SETTING]...            serve one client on standard input and output
 
 Runs processes for other programs and other machines, by the exec-server protocol. Package execserver explains the protocol, and
-has a client in Go. Clients decide what is run, and ask for approvals where they want them. A client of a socket may
-disconnect and come back; what it has started is ended if it does not within 30 s. GET /readyz beside the websockets is answered
-with 200.
+execserver/client is a client in Go. Clients decide which commands run, and whether a person must approve them. A client of a
+socket may disconnect and come back. If it does not come back within 30 s, its processes are ended. GET /readyz at the address of
+the websockets is answered with 200.
 
 ` + settingsHelp("serve") + `
 Exit codes: 0 when the client of standard input has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong
-usage or settings. Every process of a client has then been ended.
+usage or settings. Before it exits, serve ends every process of every client.
 
 Examples:
   execbus serve
@@ -60,7 +60,7 @@ func serve(args []string, std streams) int {
 	case (c.tlsCert == "") != (c.tlsKey == "") || c.clientCA != "" && c.tlsCert == "":
 		return misused(std, "--tls-cert and --tls-key go together, and --client-ca with them", serveUsage())
 	}
-	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
+	os.Stdout = os.Stderr // the output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := c.serve(ctx, std); err != nil {
@@ -69,7 +69,7 @@ func serve(args []string, std streams) int {
 	return 0
 }
 
-// serve serves until the only client has gone or ctx has ended, and ends everything.
+// serve serves until the client of a stream has gone or ctx has ended. Then it ends everything that it started.
 func (c *config) serve(ctx context.Context, std streams) error {
 	spawner, err := sandbox.New(sandbox.Options{Notice: func(text string) { fmt.Fprintln(std.err, "execbus:", text) }})
 	if err != nil {
@@ -124,7 +124,8 @@ func (c *config) serveSocket(ctx context.Context, server *execserver.Server, std
 	return listener.Serve(ctx)
 }
 
-// listenOptions says who is let in over TCP: clients with the token, and with --client-ca clients with a certificate.
+// listenOptions returns the options that say which clients are admitted over TCP: clients with the token, and with --client-ca
+// clients with a certificate.
 func (c *config) listenOptions() (options execserver.ListenOptions, err error) {
 	if c.tokenFile != "" || c.clientCA == "" {
 		if options.Token, err = c.token(); err != nil {

@@ -15,17 +15,17 @@ import (
 type setting struct {
 	name     string
 	commands string // those that have it
-	value    string // what stands for the value in the help; empty for a switch
+	value    string // the placeholder for the value in the help; empty for a switch
 	several  bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
 	path     bool   // the value is a path; relative to the working directory, or to the file's directory in the file
 	negated  bool   // a switch that also has the flag --no-name
-	once     bool   // only a flag: it is about one call
-	initial  string // the default, in words; empty for a switch that is off, and where there is none
+	once     bool   // it concerns one call, so it is a flag only
+	initial  string // the default, in words; empty if there is none, and for a switch that is off
 	meaning  string
 	set      func(c *config, values []string) error
 }
 
-// config is what the settings say.
+// config holds the values of the settings.
 type config struct {
 	dir, cd                                    string
 	approval                                   messages.ApprovalPolicy
@@ -45,10 +45,10 @@ type config struct {
 	fileRoots                                  []string
 }
 
-// settings names all settings there are, in the order of the help.
+// settings are all settings, in the order of the help.
 var settings = []setting{
 	{name: "dir", commands: "mcp serve", value: "DIR", path: true, initial: "the current directory",
-		meaning: "where commands run that name no other directory; for serve, which they always name, only the workspace of --sandbox", set: one(func(c *config, s string) error { c.dir = s; return nil })},
+		meaning: "the directory of commands that name no other; for serve, whose clients always name one, only the workspace of --sandbox", set: one(func(c *config, s string) error { c.dir = s; return nil })},
 	{name: "cd", commands: "run", value: "DIR", path: true, once: true, initial: "the current directory",
 		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
 	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
@@ -73,13 +73,13 @@ var settings = []setting{
 			return c.assurance.Check()
 		})},
 	{name: "rules", commands: "mcp run", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
-		meaning: "which commands are allowed, asked about or forbidden: a file, or a directory of which the files *.rules are read",
+		meaning: "rules that allow or forbid commands, or ask about them: a file, or a directory whose files *.rules are read",
 		set:     setRules},
 	{name: "limit", commands: "mcp run", value: "NAME=VALUE", several: true,
-		meaning: "end a command when it reaches output=BYTES, cpu=TIME, wall=TIME, memory=BYTES, processes=N; bound files=N. " +
-			"Bytes may end in K, M or G, and times are such as 30s",
+		meaning: "end a command when it reaches output=BYTES, cpu=TIME, wall=TIME, memory=BYTES or processes=N; files=N bounds its open files. " +
+			"BYTES may end in K, M or G; a TIME looks like 30s",
 		set: setLimits},
-	{name: "timeout", commands: "run", value: "TIME", meaning: "end the command after so long, such as 10m, with exit code 124", set: one(setTimeout)},
+	{name: "timeout", commands: "run", value: "TIME", meaning: "end the command after this time, such as 10m, with exit code 124", set: one(setTimeout)},
 	{name: "tty", commands: "run", negated: true, initial: "a terminal if standard input and output are one",
 		meaning: "run the command on a terminal of its own, or on pipes", set: setTTY},
 	{name: "json", commands: "run", once: true, meaning: "print events instead of the output: one JSON object a line, with output in base64",
@@ -100,20 +100,20 @@ var settings = []setting{
 		initial: "a token is made and printed: by mcp as the second line of standard output, by serve in the URL",
 		meaning: `a file with the token that clients over TCP must send as "Authorization: Bearer TOKEN"`,
 		set:     one(func(c *config, s string) error { c.tokenFile = s; return nil })},
-	{name: "no-auth", commands: "mcp serve", meaning: "over TCP, let in everybody who can reach the address, which must be a loopback address",
+	{name: "no-auth", commands: "mcp serve", meaning: "over TCP, admit everyone who can reach the address, which must be a loopback address",
 		set: yes(func(c *config) *bool { return &c.noAuth })},
 	{name: "listen", commands: "serve", value: "URL", initial: "ws://127.0.0.1:0",
-		meaning: "ws://IP:PORT, where port 0 takes a free one; unix:///PATH; or stdio",
+		meaning: "ws://IP:PORT, where port 0 means a free one; unix:///PATH; or stdio",
 		set:     one(func(c *config, s string) error { c.listen = s; return nil })},
 	{name: "tls-cert", commands: "serve", value: "FILE", path: true, meaning: "the server's certificate in PEM, to serve wss",
 		set: one(func(c *config, s string) error { c.tlsCert = s; return nil })},
 	{name: "tls-key", commands: "serve", value: "FILE", path: true, meaning: "the key of that certificate",
 		set: one(func(c *config, s string) error { c.tlsKey = s; return nil })},
 	{name: "client-ca", commands: "serve", value: "FILE", path: true,
-		meaning: "authorities in PEM: let in clients with a certificate of one of them; they need a token only if there is --token-file",
+		meaning: "certificate authorities in PEM: admit clients with a certificate from one of them; they need a token only with --token-file",
 		set:     one(func(c *config, s string) error { c.clientCA = s; return nil })},
-	{name: "file-root", commands: "serve", value: "DIR", several: true, path: true, initial: "everywhere, and with --sandbox nowhere",
-		meaning: "a directory below which clients may read and write files by the protocol's own methods; commands are not bound by it",
+	{name: "file-root", commands: "serve", value: "DIR", several: true, path: true, initial: "all files, or none with --sandbox",
+		meaning: "a directory in which clients may read and write files by the protocol's own methods; it does not restrict commands",
 		set:     func(c *config, dirs []string) error { c.fileRoots = dirs; return nil }},
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// setRules notes rule files and directories, which must exist.
+// setRules sets the rule files and directories, which must exist.
 func setRules(c *config, paths []string) error {
 	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
@@ -48,8 +48,8 @@ func (c *config) session() execbus.SessionOptions {
 		NoLoginShell: c.noLoginShell}
 }
 
-// start starts a runtime. A named rule file that cannot be used is an error, because it may forbid something. For one of the
-// user's own files there is only a warning.
+// start starts a runtime. If a rule file that a setting names cannot be used, that is an error, because the file may forbid something.
+// For one of the user's own files there is only a warning.
 func (c *config) start(std streams) (*execbus.Runtime, error) {
 	rt, err := execbus.Start(c.runtime())
 	if err != nil {

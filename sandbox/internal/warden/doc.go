@@ -18,7 +18,7 @@
 // initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate this. Each
 // further import can delay this package, and then more packages of the host run in the warden.
 //
-// # The host's code in a warden
+// # What you must not assume
 //
 // Do not assume that none of the host's code runs in a warden: the initialisers of such packages do.
 package warden
