@@ -19,8 +19,8 @@ type planning struct {
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 
-// enter makes the plan. It does so in a goroutine where that looks at the machine, or asks a host's own spawner, which may
-// do anything.
+// enter makes the plan. It uses a goroutine if the plan needs to look at the machine, or to ask a host's own spawner,
+// which may block.
 func (s *planning) enter(p *process) {
 	_, prompt := p.spawner.(ptyio.Prompt)
 	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && (prompt || !p.settings.demands(&p.order)) {
@@ -40,7 +40,7 @@ func (s *planning) enter(p *process) {
 			defer func() { <-asked }()
 			return work(ctx)
 		case <-ctx.Done():
-			return nil // too many have not returned
+			return nil // too many plans wait for the host's spawner
 		}
 	})
 }
@@ -74,7 +74,7 @@ func (s *planning) receive(p *process, message any) bool {
 	return true
 }
 
-// planned goes on as the plan says.
+// planned acts on the plan.
 func (s *planning) planned(p *process, d *decision) {
 	if d.err != nil {
 		p.failed(d.err)
@@ -82,7 +82,7 @@ func (s *planning) planned(p *process, d *decision) {
 	}
 	p.decision = d
 	switch {
-	case d.plan.Decision != policy.Reject && d.missing != nil: // a program that appears under its name later was never looked at
+	case d.plan.Decision != policy.Reject && d.missing != nil: // never start a program that appears under this name later
 		p.failed(d.missing)
 	case d.plan.Decision != policy.Reject && d.refused != nil: // before anybody is asked
 		p.failed(d.refused)

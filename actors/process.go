@@ -35,15 +35,15 @@ type process struct {
 	silence   silence          // of the approval actor, if it was asked
 	denial    *messages.Denial // the last denial by a sandbox
 	refusal   *messages.Error  // why there was no other attempt
-	told      bool             // the exit was told to somebody
+	told      bool             // a caller was told of the exit
 	// outputTold says that OutputClosed was published.
 	outputTold bool
 }
 
 // ending holds the requests to end a process.
 type ending struct {
-	wanted bool                // somebody asked for the end, be it after the leader's exit
-	first  *messages.Terminate // the first request before the leader's exit; it counts
+	wanted bool                // somebody asked for the end, even if only after the leader's exit
+	first  *messages.Terminate // the first request before the leader's exit, which is the reported one
 }
 
 // state is the state of a process, with the facts that matter only there. States only move forward, by advance.
@@ -51,7 +51,7 @@ type state interface {
 	name() messages.ProcessState
 	// enter is called once, when the state begins.
 	enter(p *process)
-	// receive handles what belongs to this state; false says that it does not.
+	// receive handles a message that belongs to this state; false means that the message does not.
 	receive(p *process, message any) bool
 	// terminate begins the end of the process.
 	terminate(p *process, m messages.Terminate)
@@ -59,7 +59,7 @@ type state interface {
 	unasked(p *process)
 }
 
-// advance moves the state forward. It is the only way on.
+// advance moves to the next state. Nothing else changes the state, except close.
 func (p *process) advance(next state) {
 	p.state = next
 	p.tellProgress()
@@ -122,8 +122,8 @@ func (p *process) handle(message any) {
 	}
 }
 
-// internal hands a message to the state. A message that the state does not take comes from an attempt that is over, or too
-// late; anything that it owns is given back.
+// internal hands a message to the state. A message that the state does not take is from an attempt that is over, or is
+// too late; it is discarded.
 func (p *process) internal(message any) {
 	if p.state != nil && p.state.receive(p, message) {
 		return
@@ -159,7 +159,7 @@ func (p *process) origin() messages.Origin {
 
 func (p *process) will() will { return will{p.bus, p.origin(), p.silence} }
 
-// leaveWords is the end of an actor that crashes. The supervisor takes over what it owed, and also knows the child.
+// leaveWords hands the obligations of a crashing actor to the supervisor, which also knows the child.
 func (p *process) leaveWords(at any) {
 	var child ptyio.Child
 	if p.attempt != nil && p.attempt.hands != nil {
@@ -176,8 +176,8 @@ func (p *process) leaveWords(at any) {
 	}
 }
 
-// leave is the actor's own end. It comes before the process's only if the supervisor is gone. The supervisor has then
-// answered the calls, and nobody else is left to publish the end.
+// leave is called when the actor stops. The process has not ended then only if the supervisor is gone. In that case the
+// supervisor has answered the calls, and nobody else can publish the end.
 func (p *process) leave() {
 	if _, over := p.state.(*closed); over || p.state == nil {
 		return

@@ -48,7 +48,7 @@ type (
 
 // From a process to its supervisor.
 type (
-	// wantSlot asks for leave to start.
+	// wantSlot asks for permission to start.
 	wantSlot struct{ id messages.ProcessID }
 	// progress has the facts for a listing.
 	progress struct {
@@ -57,7 +57,7 @@ type (
 		dir   string
 		pid   int
 		size  messages.Size
-		// attempt is the latest that has begun; zero before the first.
+		// attempt is the latest attempt that has begun; zero before the first.
 		attempt  int
 		enforced *messages.Enforcement // for that attempt
 	}
@@ -65,7 +65,7 @@ type (
 	answered struct{ call callID }
 	// yielded says that the command outlives the call that asked for it.
 	yielded struct{ id messages.ProcessID }
-	// consult asks about one attempt; the supervisor passes it to the approval actor, and verdict back.
+	// consult asks about one attempt. The supervisor passes it to the approval actor, and passes the verdict back.
 	consult struct {
 		id       messages.ProcessID
 		request  policy.Request
@@ -76,9 +76,10 @@ type (
 		silence  silence
 		owner    string
 	}
-	// withdraw says that a process does not want to know any more.
+	// withdraw says that a process no longer needs a verdict.
 	withdraw struct{ id messages.ProcessID }
-	// ended is the last word of a process. The output becomes the supervisor's. A nil record says that it never began.
+	// ended is the last message of a process. The output becomes the supervisor's. A nil record says that it never
+	// began.
 	ended struct {
 		id     messages.ProcessID
 		record *messages.EndRecord
@@ -138,7 +139,7 @@ type (
 		taken int
 		err   error
 	}
-	// jobDone is the result of a call to a host's own child, and jobOverdue says that it takes too long.
+	// jobDone is the result of a call to a host's own child, and jobOverdue says that the call takes too long.
 	jobDone struct {
 		attempt, job int
 		err          error
@@ -151,7 +152,7 @@ type (
 	// verdict answers a consult. A withdrawn one is answered, too, so that the asker knows that no other message follows.
 	verdict struct {
 		id       messages.ProcessID
-		plan     policy.Plan // as it is now
+		plan     policy.Plan // the current one
 		decision messages.DecisionKind
 		source   messages.DecisionSource
 		refusal  *messages.Error // nil: allowed
@@ -184,16 +185,16 @@ type (
 	withdrawSlot struct{ id messages.ProcessID }
 	// giveSlot comes as a request, because the sender names the session whose slot it was; it is not answered.
 	giveSlot struct{}
-	// counted tells of an end. It is a giveSlot, too, if the process gives its slot back.
+	// counted reports an end. It is a giveSlot, too, if the process gives its slot back.
 	counted struct {
 		cause messages.Cause
 		slot  bool
 	}
-	// trimRecords asks a session to forget its oldest records until no more than that is left; it may be asked twice for the same.
-	// weighed tells how much it remembers.
+	// trimRecords asks a session to forget its oldest records until at most that many bytes are left; it may arrive
+	// twice for the same excess. weighed reports how much the session remembers.
 	trimRecords struct{ left int64 }
 	weighed     struct{ bytes int64 }
-	// spawnerHangs says that a start which was given up has not returned (1), or has at last (-1).
+	// spawnerHangs says that a start which was abandoned has not returned (1), or has now returned (-1).
 	spawnerHangs struct{ change int }
 )
 
@@ -208,11 +209,11 @@ type (
 
 // From the runtime's actor to itself.
 type (
-	// refuseSlots tells those that have waited long enough.
+	// refuseSlots refuses the processes that have waited too long.
 	refuseSlots struct{}
 )
 
-// Between the actors that have to do with rules.
+// Between the actors that handle rules.
 type (
 	// amend asks for a rule that allows commands which begin with a prefix. It is answered with amended when every session
 	// has it.
@@ -231,7 +232,8 @@ type (
 		asker *kernel.PID
 		err   error
 	}
-	// newRules are the rules that hold from now on. Versions only grow: snapshots may arrive on more than one way.
+	// newRules are the rules that hold from now on. Versions only grow, because snapshots may arrive by more than one
+	// path.
 	newRules struct {
 		version uint64
 		rules   *rules.Set
@@ -240,14 +242,14 @@ type (
 	spread struct{ amended }
 )
 
-// will has everything that is needed to publish the end of a process if no other actor can.
+// will has everything that publishing the end of a process takes, if no other actor can do it.
 type will struct {
 	bus     *bus.Bus
 	origin  messages.Origin
-	silence silence // of the approval actor; nil if that is not asked about the process
+	silence silence // of the approval actor; nil if it was never asked about the process
 }
 
-// execute publishes the end, now or when the approval actor has said its last word about the process.
+// execute publishes the end, now or when the approval actor has sent its last event about the process.
 func (w will) execute(record *messages.EndRecord, out output) {
 	w.silence.then(func() {
 		w.origin.At = time.Now()
@@ -255,12 +257,13 @@ func (w will) execute(record *messages.EndRecord, out output) {
 	})
 }
 
-// silence is where a process whose session crashes meets the approval actor, which tells of the process, too: the end must
-// be the last event. It has room for one, and the one that comes first puts something in: the process its last word, or the
-// approval actor, which will say nothing more, nil. The one that comes second says the word.
+// silence orders the end of a process whose session crashes behind the events of the approval actor, because the end
+// must be the last event. It has room for one function. If the process comes first, it puts the function that publishes
+// the end in. If the approval actor comes first, it puts nil in: it will publish nothing more. The second of the two
+// calls the function.
 type silence chan func()
 
-// then says word now if there is silence, and leaves it to the approval actor otherwise.
+// then calls word now if the approval actor is silent, and leaves the call to that actor otherwise.
 func (s silence) then(word func()) {
 	if s == nil {
 		word()
@@ -273,7 +276,7 @@ func (s silence) then(word func()) {
 	}
 }
 
-// begin is the approval actor's. It may come again.
+// begin is called by the approval actor, when it will publish nothing more. It may be called again.
 func (s silence) begin() {
 	for s != nil {
 		select {
@@ -287,7 +290,7 @@ func (s silence) begin() {
 	}
 }
 
-// Discard reports that nobody is asked.
+// Discard says that the approval actor will publish nothing about this consult.
 func (m consult) Discard() { m.silence.begin() }
 
 // Discard ends a child that nobody takes, and gives back the credit of output.
@@ -305,7 +308,7 @@ func (e childEvent) release() {
 	}
 }
 
-// Discard publishes the end in place of a supervisor that is gone.
+// Discard publishes the end on behalf of a supervisor that is gone.
 func (m ended) Discard() {
 	if m.record != nil {
 		m.will.execute(m.record, m.output)

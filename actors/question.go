@@ -67,7 +67,7 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 	}
 }
 
-// ask is the question about a command, for a person's eyes.
+// ask is the question about a command, as a person sees it.
 func (a *approval) ask(c consult) messages.Question {
 	r := c.request
 	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
@@ -92,7 +92,8 @@ func (a *approval) ask(c consult) messages.Question {
 	return q
 }
 
-// display is a command for a person's eyes. A program may do something else under another name.
+// display is a command as a person sees it. It shows another argv[0], because some programs behave differently under
+// another name.
 func display(r policy.Request) string {
 	if r.Argv0 == "" || r.Argv0 == r.Argv[0] {
 		return policy.Display(r.Argv)
@@ -133,9 +134,9 @@ func refusalOf(d messages.Decision) *messages.Error {
 	}
 }
 
-// nobody is the refusal where nobody can answer; failed says why the approver does not.
+// nobody is the refusal if nobody can answer; failed says why the approver does not.
 func nobody(failed string) *messages.Error {
-	e := rejected("it needs approval, and nobody is there to ask; run something that needs none")
+	e := rejected("it needs approval, and nobody is there to ask; run a command that needs no approval")
 	if failed != "" {
 		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// readOutput answers a ReadOutput at once, or when there is something behind the place where it begins.
+// readOutput answers a ReadOutput at once, or when there is output after the position where it begins.
 func (p *process) readOutput(from caller, m messages.ReadOutput) {
 	if m.Wait <= 0 || !p.output.waitsFor(m) || p.outputOver() {
 		p.reply(from, p.page(m))
@@ -40,7 +40,7 @@ func (p *process) page(m messages.ReadOutput) any {
 	return p.output.read(m, p.outputOver())
 }
 
-// waitsFor reports whether there is nothing yet behind the place where a read begins.
+// waitsFor reports whether there is no output yet after the position where a read begins.
 func (o *output) waitsFor(m messages.ReadOutput) bool {
 	switch {
 	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
@@ -73,7 +73,7 @@ func (o *output) read(m messages.ReadOutput, ended bool) any {
 		chunks, err = o.log.ReadAt(max(o.log.Total()-wanted, o.tailStart()), limit)
 	default:
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "read", Subject: m.Process.String(),
-			Detail: "it does not say where to begin; name a byte, a chunk, or how much of the end", Hint: "set one of Offset, AfterSeq and Tail"}
+			Detail: "it does not say where to begin, or says so twice; give an offset, a chunk, or a number of bytes at the end", Hint: "set one of Offset, AfterSeq and Tail"}
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (o *output) readAt(offset int64, limit int, skip bool) ([]ptyio.Chunk, int6
 	return chunks, missed, nil
 }
 
-// readAfter is readAt behind a chunk; it counts chunks.
+// readAfter reads the output after a chunk, as readAt does after an offset; it counts chunks.
 func (o *output) readAfter(seq uint64, limit int, skip bool) ([]ptyio.Chunk, uint64, error) {
 	chunks, err := o.log.ReadAfter(seq, limit)
 	if err == nil || !skip || seq > o.log.LastSeq() {

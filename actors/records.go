@@ -25,8 +25,8 @@ type records struct {
 type record struct {
 	info   messages.ProcessInfo
 	output output
-	told   bool                    // the exit was told to somebody
-	news   []messages.InputOutcome // of writes that no answer has told of
+	told   bool                    // a caller was told of the exit
+	news   []messages.InputOutcome // of writes that no answer has reported
 	weight int64
 	at     time.Time
 }
@@ -56,7 +56,7 @@ func (r *records) add(added *record) {
 	}
 }
 
-// trim drops the oldest until no more than so many bytes are left.
+// trim drops the oldest records until at most left bytes remain.
 func (r *records) trim(left int64) {
 	for len(r.all) > 0 && r.bytes > left {
 		r.dropOldest()
@@ -76,7 +76,7 @@ func (v *supervisor) remember(added *record) {
 // weighRecords tells the runtime's actor, which bounds the memory of all sessions, how much this session remembers.
 func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records.bytes}) }
 
-// trimRecords makes room in the runtime's bound.
+// trimRecords drops records because the runtime's bound is exceeded.
 func (v *supervisor) trimRecords(left int64) {
 	v.records.trim(left)
 	v.weighRecords()

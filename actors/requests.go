@@ -46,11 +46,11 @@ func (p *process) control(r request) {
 	case messages.Signal:
 		p.signal(hands, r.caller, m)
 	default:
-		p.reply(r.caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; send one that it knows", fmt.Sprintf("a process does not understand %T", r.message)))
+		p.reply(r.caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.message)))
 	}
 }
 
-// reachable are the hands on the child that lives, or has lived; nil before it is born, and between attempts.
+// reachable returns the hands for the current child, dead or alive; nil before it is born, and between attempts.
 func (p *process) reachable() *hands {
 	s, live := p.state.(*running)
 	_, dead := p.state.(*exited)
@@ -60,14 +60,14 @@ func (p *process) reachable() *hands {
 	return nil
 }
 
-// act does something to the child, and answers with the result.
+// act makes one call to the child, and answers with its result.
 func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child) error) {
 	c := &call{caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
 	hands.do(p, job{call: c, do: do})
 }
 
-// resize changes the terminal's size. Everyone who shows it must know.
+// resize changes the terminal's size, and publishes it, because every viewer must know it.
 func (p *process) resize(hands *hands, from caller, size messages.Size) {
 	c := &call{caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
 	p.await(c)
@@ -102,10 +102,10 @@ func (p *process) poll(from caller, m messages.Poll) {
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
 	p.await(c)
 	c.clock.run(p.ctx, c.call)
-	p.step() // the leader may have exited, which nobody may have been told yet
+	p.step() // the leader may have exited, and the exit may not have been reported
 }
 
-// awaitExit waits for the leader's exit, and takes nothing.
+// awaitExit waits for the leader's exit, and takes no output.
 func (p *process) awaitExit(from caller, m messages.AwaitExit) {
 	c := &call{caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
 	if m.For != nil {
@@ -116,8 +116,8 @@ func (p *process) awaitExit(from caller, m messages.AwaitExit) {
 	p.step()
 }
 
-// terminate begins the end; the supervisor answers when the process has ended. The first request before the leader's exit
-// is the one that counts.
+// terminate begins the end; the supervisor answers when the process has ended. The end is attributed to the first
+// request before the leader's exit.
 func (p *process) terminate(m messages.Terminate) {
 	if p.ending.first == nil && !p.leaderExited() {
 		p.ending.first = &m
@@ -141,7 +141,7 @@ func outcome(op string, err error) any {
 	return asError(op, err)
 }
 
-// asError makes any error one that can be sent; nil stays nil.
+// asError turns any error into a messages.Error; nil stays nil.
 func asError(op string, err error) *messages.Error {
 	if err == nil {
 		return nil

@@ -15,7 +15,7 @@ func (p *process) result(c *call) *messages.Result {
 	if s, is := p.state.(*starting); is && s.queued {
 		r.Waiting = "for the slot of another process, which is being ended"
 	}
-	if s, is := p.state.(*running); is && (s.between() || s.stage == judging) { // nobody is told before it is judged
+	if s, is := p.state.(*running); is && (s.between() || s.stage == judging) { // the exit is not reported before it is judged
 		r.Status = messages.StatusNone()
 	}
 	if a := p.attempt; a != nil {
@@ -52,11 +52,11 @@ func (p *process) inputPart(r *messages.Result, w *write) {
 		r.Pending = len(w.bytes) - r.Taken
 	default:
 		r.InputErr = &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Subject: p.id.String(),
-			Detail: "the program has exited and had not taken all bytes by then; what it left is lost"}
+			Detail: "the program exited before it had taken all bytes; the rest is lost"}
 	}
 }
 
-// usable reports whether a model can go on with the process: its leader lives or is still to come, or its background
+// usable reports whether a model can go on with the process: its leader lives or has yet to start, or its background
 // children were kept.
 func (p *process) usable() bool {
 	switch p.state.(type) {

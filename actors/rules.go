@@ -17,7 +17,7 @@ type rulesKeeper struct {
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
-var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "what keeps the rules has crashed; start the host anew"}
+var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
 
 func (k *rulesKeeper) receive(ctx *kernel.Context) {
 	k.ctx = ctx
@@ -29,7 +29,7 @@ func (k *rulesKeeper) receive(ctx *kernel.Context) {
 	}
 }
 
-// amend appends to the file in a goroutine; files are locked.
+// amend appends to the file, in a goroutine because the file's lock may block.
 func (k *rulesKeeper) amend(m amend) {
 	file, asker := k.file, k.ctx.Sender()
 	if _, err := k.newest.rules.With(m.prefix); err != nil || file == "" {
@@ -46,7 +46,7 @@ func (k *rulesKeeper) amend(m amend) {
 	})
 }
 
-// appended makes the rule hold in every session. The rules may have grown meanwhile.
+// appended puts the rule into force in every session. The rules may have grown meanwhile.
 func (k *rulesKeeper) appended(m appended) {
 	rules, err := k.newest.rules, m.err
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// run has what a run to the end keeps of its streams, the beginning of each, and its timeout. Nil means that the command is
-// not such a run.
+// run has the streams of a run to the end, from their beginning up to a limit, and its timeout. Nil means that the
+// command is not such a run.
 type run struct {
 	limit          int
 	full           bool
@@ -48,14 +48,14 @@ func (r *run) keep(chunk ptyio.Chunk, _ []*bus.Credit) {
 	r.omitted += int64(len(chunk.Bytes) - n)
 }
 
-// clear forgets the output of an attempt that another follows.
+// clear forgets the output of an attempt before the next one begins.
 func (r *run) clear() {
 	if r != nil {
 		r.stdout, r.stderr, r.omitted = nil, nil, 0
 	}
 }
 
-// hold stops the timeout, which does not run while somebody is asked.
+// hold stops the timeout, which does not run while a question is open.
 func (r *run) hold() {
 	if r != nil {
 		r.clock.Cancel()

@@ -8,10 +8,10 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// running is the state in which a child lives, or another attempt is to follow one that its sandbox has stopped.
+// running is the state in which a child lives, or in which another attempt may follow one that its sandbox has stopped.
 type running struct {
 	stage  stage
-	denied *messages.Denial // the denial; set from the state asking on
+	denied *messages.Denial // the denial; set from the stage asking on
 }
 
 // stage is how far a running process has come.
@@ -19,10 +19,10 @@ type stage int
 
 const (
 	living     stage = iota // the leader lives
-	judging                 // it has exited; nobody is told before it is known whether its sandbox stopped it
+	judging                 // it has exited; the exit is not reported before it is known whether its sandbox stopped it
 	asking                  // somebody is asked about another attempt
 	clearing                // another attempt follows when everything of this one has ended
-	respawning              // its spawner is at work
+	respawning              // the spawner starts the next attempt
 )
 
 // between reports whether one attempt is over and the next has not begun.
@@ -114,12 +114,12 @@ func (s *running) exited(p *process, e ptyio.Exited) {
 	s.stage = judging
 	p.run.hold()
 	if p.run != nil {
-		p.ctx.After(messages.RunDrain, judgeNow{a.number}) // as long as a run waits for output that nobody takes
+		p.ctx.After(messages.RunDrain, judgeNow{a.number}) // as long as a run waits for output that no subscriber takes
 	}
 	s.step(p)
 }
 
-// step goes on when the condition of a stage is met.
+// step moves to the next stage when the condition of the current one is met.
 func (s *running) step(p *process) {
 	a := p.attempt
 	if p.decision.launch.Sandbox == nil || p.decision.plan.OnDenial == policy.Return || p.ending.wanted { // it is the last attempt
@@ -127,7 +127,7 @@ func (s *running) step(p *process) {
 	}
 	switch {
 	case a.exit == nil:
-	case s.stage == living: // given up, because an event is missing
+	case s.stage == living: // its child was abandoned before it reported the exit
 		p.advance(&exited{})
 	case s.stage == judging && a.drained:
 		s.judge(p)
@@ -139,8 +139,8 @@ func (s *running) step(p *process) {
 	}
 }
 
-// mayBeDenied reports whether an exit has to be judged before it is reported. Another attempt is possible only as long as
-// the call that asked for the command waits: later, somebody has seen the first.
+// mayBeDenied reports whether an exit has to be judged before it is reported. Another attempt is possible only as long
+// as the call that asked for the command waits: after that, a caller has seen the first one.
 func (p *process) mayBeDenied(e ptyio.Exited) bool {
 	return p.decision.launch.Sandbox != nil && e.Lost == nil && !p.ending.wanted && p.asker() != nil &&
 		(e.Denial != nil || e.Status != messages.StatusExited(0))
@@ -175,10 +175,10 @@ func (s *running) stop(p *process, denial *messages.Denial, next stage) {
 	s.stage, s.denied = next, denial
 	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial, Enforced: p.attempt.enforced})
 	p.tellProgress()
-	p.endTree(p.grace(messages.Terminate{})) // it may have been asked to keep its children
+	p.endTree(p.grace(messages.Terminate{})) // its order may say that the children are kept
 }
 
-// verdict goes on as a person, or an earlier answer, decided about another attempt.
+// verdict acts on the decision about another attempt, by a person or an earlier answer.
 func (s *running) verdict(p *process, v verdict) {
 	p.decided(v)
 	if v.refusal != nil {
@@ -192,8 +192,8 @@ func (s *running) verdict(p *process, v verdict) {
 	s.clear(p)
 }
 
-// clear commits to another attempt. The timeout of a run goes on at once, because the output of the attempt before may wait
-// for its reader forever.
+// clear commits to another attempt. The timeout of a run starts again at once, because the output of the earlier
+// attempt may wait for its reader forever.
 func (s *running) clear(p *process) {
 	p.armRun()
 	s.step(p)
@@ -208,7 +208,7 @@ func (s *running) giveUp(p *process, failure *messages.Error) {
 	p.advance(&exited{})
 }
 
-// again begins the next attempt, without a sandbox, when everything of the one before has ended. The slot is kept.
+// again begins the next attempt, without a sandbox, when everything of the earlier one has ended. The slot is kept.
 func (s *running) again(p *process) {
 	s.stage = respawning
 	p.past = joined(p.past, p.attempt.tree)

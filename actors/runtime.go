@@ -23,11 +23,11 @@ type Stats struct {
 	Processes int    // hold a slot now
 	Started   uint64 // were given a slot
 	Ended     map[messages.Cause]uint64
-	Records   int64 // bytes of memory that all sessions have for what ended processes have said
-	Hanging   int   // calls of the spawner that were given up and have not returned
+	Records   int64 // bytes of memory for the output of ended processes, in all sessions
+	Hanging   int   // calls of the spawner that were abandoned and have not returned
 }
 
-// runtime is the actor that owns the sessions and what bounds all of them together.
+// runtime is the actor that owns the sessions and enforces the bounds of all of them together.
 type runtime struct {
 	ctx      *kernel.Context
 	around   Surroundings
@@ -38,7 +38,7 @@ type runtime struct {
 	waiting  waitingStarts
 	keeper   *kernel.PID   // of the rules
 	rules    newRules      // the newest, for sessions to come
-	closing  []*kernel.PID // those that wait for the end; not nil: nothing new is opened
+	closing  []*kernel.PID // callers that wait for the end; not nil: no session is opened
 }
 
 // StartRuntime starts the runtime actor in a system.
@@ -100,7 +100,7 @@ func (r *runtime) limit(message any) {
 		r.spawnerHangs(m.change)
 	default:
 		r.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use runtime",
-			Detail: "a runtime does not know this request; send one that it knows", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
+			Detail: "a runtime does not know this request; use a documented one", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
 	}
 }
 
@@ -115,7 +115,7 @@ func (r *runtime) open(m OpenSession) {
 	r.ctx.Respond(pid)
 }
 
-// spread hands new rules to every session. Any later message to a session arrives behind them.
+// spread hands new rules to every session. Any later message to a session arrives after them.
 func (r *runtime) spread(m spread) {
 	r.rules = m.newRules
 	for _, session := range r.sessions {
@@ -165,7 +165,7 @@ func (r *runtime) stopIfEmpty() {
 	r.ctx.Stop(r.ctx.Self())
 }
 
-// answerClosing answers those who wait for the end.
+// answerClosing answers the callers that wait for the end.
 func (r *runtime) answerClosing(answer any) {
 	for _, asker := range r.closing {
 		if asker != nil {

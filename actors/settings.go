@@ -38,8 +38,8 @@ func (s settings) built() *settings {
 	return &s
 }
 
-// buildEnvironment makes an environment; if that is exact, exact are the only overrides. A request's own has none: nothing is
-// known about what it runs.
+// buildEnvironment makes an environment. If the policy is exact, the argument exact has the only overrides; it is nil
+// for a request's own policy, because nothing is known about the program that it runs.
 func (s *settings) buildEnvironment(policy messages.EnvironmentPolicy, exact map[string]string) ([]string, error) {
 	overrides := ptyio.Overrides()
 	if policy.Exact {
@@ -54,7 +54,7 @@ type budget struct {
 	bytes  *int
 }
 
-// budget is the budget of a call which asked for this much of each; nil where it did not say.
+// budget is the budget of a call that asked for at most so many tokens and bytes; nil means that it did not say.
 func (s *settings) budget(tokens, bytes *int) budget {
 	b := budget{tokens: s.outputTokens, bytes: bytes}
 	switch {
@@ -66,8 +66,8 @@ func (s *settings) budget(tokens, bytes *int) budget {
 	return b
 }
 
-// ResolveDir asks a supervisor where a directory is that may be relative to its session's. It is answered with an absolute
-// path, as a string; whether there is such a directory is for the machine to say.
+// ResolveDir asks a supervisor to make a directory's path absolute; it may be relative to the session's directory. It
+// is answered with the path, as a string. The directory need not exist.
 type ResolveDir struct{ Dir string }
 
 // within makes a path absolute that may be relative to the session's directory.

@@ -11,10 +11,10 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// shellKinds are the shells that take a script as POSIX says, behind -c, with a login flag before it.
+// shellKinds are the shells that take a script after -c, as POSIX says, and a login flag before it.
 var shellKinds = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "oksh", "yash"}
 
-// multiShell is a program that has a shell among many others.
+// multiShell is a program that contains a shell among other programs.
 const multiShell = "busybox"
 
 // usualPlaces are searched for a shell that is not in PATH.
@@ -48,8 +48,8 @@ func isShell(path string) bool {
 	return slices.Contains(shellKinds, shellKind(path)) || shellKind(path) == multiShell
 }
 
-// findShell finds the program for a shell that was asked for by path or name. If none was asked for, it is the user's own
-// shell, or sh if that one takes no scripts. A shell that was asked for is never replaced by another.
+// findShell finds the program for a shell that was asked for by path or name. If none was asked for, it is the user's
+// own shell, or sh if that one takes no scripts. A shell that was asked for is never replaced by a different one.
 func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked string) (string, error) {
 	own, err := machine.UserShell(ctx)
 	if err != nil {

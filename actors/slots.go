@@ -7,29 +7,29 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// maxGuests is how many processes of a session may be above its limit, for as long as the calls that asked for them wait:
-// most commands are over by then, and nobody has to end for them.
+// maxGuests is how many processes of a session may be above its limit, for as long as the calls that asked for them
+// wait: most commands are over by then, and no other process has to end for them.
 const maxGuests = 8
 
-// slots hold a session to its limit of processes.
+// slots keep a session within its limit of processes.
 type slots struct {
 	uses    uint64 // counts uses of processes
 	taken   int    // slots that are taken
 	granted int    // processes that the runtime counts
 	guests  int
-	heirs   []*entry // guests, and those that wait for the slot of a process that is being ended; the first come first
+	heirs   []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
 }
 
 // place is a process's state in the count of slots.
 type place struct {
 	slot    bool // it has one
 	guest   bool // it has none, and runs above the limit
-	asked   bool // the runtime's actor has been asked to count it
-	granted bool // it does
+	asked   bool // the runtime's actor has been asked to count this process
+	granted bool // the runtime's actor counts it
 	pruned  bool // it is being ended for its heir
 
 	victim *entry // whose slot it will get
-	heir   *entry // who will get its slot
+	heir   *entry // the process that will get its slot
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
@@ -71,7 +71,7 @@ func (v *supervisor) takeSlot(e *entry) {
 	v.ctx.Request(v.runtime, takeSlot{e.info.Process})
 }
 
-// choose finds the process that has to end so that another can go on; nil if there is none.
+// choose finds a process to end so that another can start; nil if there is none.
 func (v *supervisor) choose() *entry {
 	var all []candidate
 	for id, e := range v.entries {
@@ -102,7 +102,7 @@ func (v *supervisor) yielded(id messages.ProcessID) {
 	if e == nil {
 		return
 	}
-	e.outlives = true // which may be said before it wants a slot
+	e.outlives = true // this may come before it wants a slot
 	if !e.place.guest || e.place.victim.place.pruned {
 		return
 	}
@@ -122,10 +122,10 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case e == nil && m.err == nil: // it ended meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e == nil:
-	case e.place.granted && m.err == nil: // it was left another meanwhile
+	case e.place.granted && m.err == nil: // it has inherited another meanwhile
 		v.ctx.Request(v.runtime, giveSlot{})
 	case e.place.granted:
-	case m.err != nil && e.place.guest: // no more than the session has already
+	case m.err != nil && e.place.guest: // the guest waits: the session gets no more than it has
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
 		v.ctx.Send(e.actor, waitForSlot{})
@@ -193,8 +193,8 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	v.ctx.Request(v.runtime, counted{cause, counts})
 }
 
-// vacate takes a process out of the slots, and tells who has got its own: the heir, or the first one that waits for some
-// other.
+// vacate takes a process out of the slots, and returns the process that gets its slot: its heir, or the first heir that
+// waits for another.
 func (v *supervisor) vacate(e *entry) (heir *entry) {
 	if e.place.victim != nil {
 		v.disinherit(e)

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// spawning is one call of a spawner. The spawner may be a host's own and fail in every way, so the call runs in a goroutine
-// for which nobody waits. The goroutines of our own spawners, which return, are used again.
+// spawning is one call of a spawner. The spawner may be a host's own and fail in any way, so the call runs in a
+// goroutine that nothing waits for. Our own spawners always return, and their goroutines are reused.
 type spawning struct {
 	system  *kernel.System
 	runtime *kernel.PID
@@ -26,7 +26,7 @@ type spawnResult struct {
 	err   error
 }
 
-// startSpawning lets the spawner work. Everything that can receive events is in place before.
+// startSpawning calls the spawner. Every receiver of events is in place before.
 func (p *process) startSpawning(number int) *spawning {
 	s := &spawning{system: p.ctx.System(), runtime: p.runtime, fate: make(chan struct{}, 1)}
 	wanted, callOff := context.WithCancel(context.Background())
@@ -46,7 +46,7 @@ func (p *process) startSpawning(number int) *spawning {
 			switch {
 			case result.err == nil:
 				launch.Events(ptyio.Spawned{Child: result.child}) // in case the spawner has not reported it
-			case len(born) == 0: // the child that it reported before it failed lives
+			case len(born) == 0: // otherwise the child that it reported before it failed lives
 				s.system.Send(supervisor, unborn{id, number})
 				s.system.Send(self, spawnFailed{number, result.err})
 			}
@@ -80,13 +80,13 @@ var (
 	errSpawnerLeft = &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Detail: "the spawner failed", Hint: "ptyio.Spawner.Spawn ended its goroutine"}
 
 	errSpawnerHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "spawn",
-		Detail: "the spawner did not return when the start was cancelled, and was left alone; try again later"}
+		Detail: "the spawner did not return when the start was cancelled; try again later"}
 )
 
-// relay passes a child's events to the actors: those about its life to both, because the process's may crash. It is called
-// by several goroutines of the spawner.
+// relay passes a child's events to the process's actor, and those about its life to the supervisor, too, because the
+// process's actor may crash. It is called by several goroutines of the spawner.
 func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
-	told := make(chan struct{}) // closed when the birth has been told: what follows must not overtake it
+	told := make(chan struct{}) // closed when the birth has been reported: later events must not overtake it
 	return func(e ptyio.Event) {
 		if spawned, is := e.(ptyio.Spawned); is {
 			select {
@@ -113,7 +113,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 	}
 }
 
-// returned is called by the goroutine. If the actor has already given up, the runtime's actor hears of the return.
+// returned is called by the goroutine. If the actor no longer waits, the runtime's actor is told of the return.
 func (s *spawning) returned() {
 	select {
 	case s.fate <- struct{}{}:
@@ -122,18 +122,19 @@ func (s *spawning) returned() {
 	}
 }
 
-// giveUp reports whether the spawner has not returned. Then it is left alone, and the runtime starts nothing until it does.
+// giveUp stops waiting for a spawner, and reports true, if it has not returned. The runtime then starts nothing until
+// it does.
 func (s *spawning) giveUp() bool {
 	select {
 	case s.fate <- struct{}{}:
 		s.system.Send(s.runtime, spawnerHangs{1})
 		return true
 	default:
-		return false // its result is on the way
+		return false // its result is about to arrive
 	}
 }
 
-// callOff cancels the spawner's work, and stops waiting if it does not return.
+// callOff cancels the spawner's work, and stops waiting if the spawner does not return in time.
 func (p *process) callOff() {
 	p.attempt.spawning.callOff()
 	p.ctx.After(p.patience.Spawn, spawnOverdue{p.attempt.number})

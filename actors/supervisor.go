@@ -20,14 +20,14 @@ type supervisor struct {
 	paused   int // PauseYields not yet resumed
 
 	entries map[messages.ProcessID]*entry
-	endings map[*entry]struct{} // those that may hold a start back; see aftermath
+	endings map[*entry]struct{} // processes that may hold a start back; see aftermath
 	calls   calls
 	slots   slots
 	ids     ids
 	records records
-	sweeps  []*sweep // not over yet
+	sweeps  []*sweep // that still wait
 	asking  consultation
-	closing bool // nothing new is started, and the end of the last process is ours
+	closing bool // nothing new is started, and the session ends with its last process
 }
 
 func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PID, rules newRules) *supervisor {
@@ -59,7 +59,7 @@ func (v *supervisor) handle(message any) {
 		v.leave(m.Message)
 	case kernel.Crashed:
 		v.crashed(m)
-	case kernel.Terminated, kernel.WorkPanicked, kernel.WorkLeft: // of a look whose result says so
+	case kernel.Terminated, kernel.WorkPanicked, kernel.WorkLeft: // of a lookup, whose result says so
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
 	case StartCommand:
@@ -161,7 +161,7 @@ func (v *supervisor) internal(message any) {
 		v.takeoverOverdue(m.id)
 	default:
 		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use session",
-			Detail: "a session does not know this request; send one that it knows", Hint: fmt.Sprintf("a session does not understand %T", message)})
+			Detail: "a session does not know this request; use a documented one", Hint: fmt.Sprintf("a session does not understand %T", message)})
 	}
 }
 
@@ -191,10 +191,10 @@ func (v *supervisor) exec(o order) {
 	v.ctx.Send(e.actor, begin{v.open(e)})
 }
 
-// maxQueued bounds the commands of a session that wait for a slot or have not come that far.
+// maxQueued bounds the commands of a session that wait for a slot or for an earlier step.
 const maxQueued = 256
 
-// lookup gives the entry of an id, or answers the message at hand itself.
+// lookup returns the entry of an id, or answers the current message itself.
 func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 	if e := v.entries[id]; e != nil {
 		if e.takeover == nil {

@@ -29,8 +29,8 @@ type Surroundings struct {
 	Plan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.
 	RecordBytes int64
-	// Aftermath is how long a tree that is being ended holds back a later start, counted from the beginning of its end; zero
-	// means DefaultAftermath.
+	// Aftermath is how long a tree that is being ended holds back a later start, from the moment when its end begins;
+	// zero means DefaultAftermath.
 	Aftermath time.Duration
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
@@ -38,8 +38,8 @@ type Surroundings struct {
 	asked chan struct{} // holds a token for each plan that a host's own spawner is asked about
 }
 
-// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. One that never answers
-// costs that many goroutines, and then no command that needs it starts.
+// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. A spawner that never
+// answers costs that many goroutines; after that, no command that needs it starts.
 const maxAsked = 64
 
 // DefaultRecordBytes is the default of Surroundings.RecordBytes.
@@ -50,10 +50,10 @@ const DefaultAftermath = time.Second
 
 // Patience is how long a host's own code may take before the runtime goes on without it.
 type Patience struct {
-	Spawn    time.Duration // a start that was called off: 10 s; our own spawners need up to 6
+	Spawn    time.Duration // a start that was cancelled: 10 s; our own spawners need up to 6 s
 	Child    time.Duration // one call to a child that is not ours: 5 s
-	End      time.Duration // the end of such a child, beyond its grace, and again when it was abandoned: 10 s
-	Approver time.Duration // an approver whose answer nobody wants any more: 5 s
+	End      time.Duration // the end of such a child, after its grace period, and again after it was abandoned: 10 s
+	Approver time.Duration // an approver whose answer is not wanted any more: 5 s
 }
 
 func (s Surroundings) withDefaults() Surroundings {
@@ -103,7 +103,7 @@ type SessionConfig struct {
 	WarnProcesses    int
 	Protected        int
 	DeterministicIDs bool
-	OnLeaderExit     messages.OnLeaderExit // of commands that do not say
+	OnLeaderExit     messages.OnLeaderExit // of commands that do not say otherwise
 	Approval         messages.ApprovalPolicy
 	Sandbox          messages.SandboxPolicy
 	LeastAssurance   messages.Assurance
@@ -111,8 +111,8 @@ type SessionConfig struct {
 	Approver         Approver      // nil: only subscribers and callers answer
 	ApprovalDeadline time.Duration // zero: none
 	OnDeadline       messages.DecisionKind
-	// Ended is called when the last process has ended and no event of the session comes any more, before anybody is told. It
-	// may be called more than once and must not wait; nil does nothing.
+	// Ended is called when the last process has ended and no event of the session comes any more, before any caller is
+	// told. It may be called more than once and must not block; nil does nothing.
 	Ended func()
 }
 

@@ -13,9 +13,9 @@ type takeover struct {
 	record    *messages.EndRecord
 	output    output // its output so far
 	will      will
-	crashed   bool // the news of the crash has arrived, and its calls are answered
+	crashed   bool // the crash was reported, and its calls are answered
 	abandoned bool // its child was told to end
-	disowned  bool // nobody waits for the end of its child any more
+	disowned  bool // the end of its child is not waited for any more
 }
 
 // lastWords keeps the obligations that a crashing process leaves. The report of the crash follows.
@@ -26,8 +26,8 @@ func (v *supervisor) lastWords(m lastWords) {
 	}
 }
 
-// crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. Other processes do not
-// notice.
+// crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. Other processes are
+// not affected.
 func (v *supervisor) crashed(m kernel.Crashed) {
 	if v.asking.actor != nil && v.asking.actor.Equal(m.PID) {
 		v.approvalCrashed(m)
@@ -39,7 +39,7 @@ func (v *supervisor) crashed(m kernel.Crashed) {
 			return
 		}
 	}
-	v.cancel(CancelWait{Waiter: m.PID.Id}) // the call for which it waited
+	v.cancel(CancelWait{Waiter: m.PID.Id}) // the calls for which the crashed actor waited
 	for id, c := range v.calls.table {
 		if c.home != nil && c.home.Equal(m.PID) {
 			v.reply(id, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
@@ -69,7 +69,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 	v.closeTakeover(e)
 }
 
-// abandonLeft ends what lives of a crashed process. A host's own child is abandoned if it does not end in time.
+// abandonLeft ends the living child of a crashed process. A host's own child is abandoned if it does not end in time.
 func (v *supervisor) abandonLeft(e *entry) {
 	if e.child != nil {
 		e.takeover.abandoned = true
@@ -93,7 +93,7 @@ func (v *supervisor) takeoverOverdue(id messages.ProcessID) {
 
 func crashError(id messages.ProcessID, detail string) *messages.Error {
 	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Subject: id.String(),
-		Detail: detail + "; the process was ended, start it anew"}
+		Detail: detail + "; the process was ended, start the command again"}
 }
 
 // closeTakeover publishes the end of a process whose actor is gone, when no child can live any more and no question about

@@ -14,7 +14,7 @@ import (
 const scope = "github.com/execbus/execbus"
 
 // Telemetry is a runtime's OpenTelemetry instruments. No label carries an id, an argument or a path. Nil measures
-// nothing. The instruments are the host's code, so they are called by functions that are handed to somebody else.
+// nothing. The instruments are the host's code, so they are called only in functions that are handed to submit.
 type Telemetry struct {
 	submit        func(func())
 	tracer        trace.Tracer
@@ -23,7 +23,7 @@ type Telemetry struct {
 	bytes         metric.Int64Counter
 	decisions     metric.Int64Counter
 
-	// Labels that most commands end with. To make and sort them takes 1 KiB for each command.
+	// Labels that most commands end with. Making and sorting them takes 1 KiB for each command.
 	usualEnds      map[messages.Cause][]metric.AddOption
 	usualDecisions map[decisionLabels][]metric.AddOption
 }
@@ -47,8 +47,8 @@ func endOptions(cause messages.Cause) []metric.AddOption {
 	return []metric.AddOption{metric.WithAttributes(attribute.String("cause", string(cause)))}
 }
 
-// NewTelemetry makes the instruments, which the host's code may take long to do. What submit is handed must be called one at a
-// time and in order, some time later; it may also be dropped.
+// NewTelemetry makes the instruments; the host's code may take long for that. The functions that submit gets must be
+// called later, in order and one at a time; submit may also drop them.
 func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, submit func(func())) (*Telemetry, error) {
 	meter := meters.Meter(scope)
 	t := &Telemetry{submit: submit, tracer: tracers.Tracer(scope), usualEnds: map[messages.Cause][]metric.AddOption{},

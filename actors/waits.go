@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// awaitExit waits for the exit of one process, in it, or of several, in an actor of its own.
+// awaitExit waits for exits. The actor of a process serves a wait for one; a wait for several has an actor of its own.
 func (v *supervisor) awaitExit(m messages.AwaitExit) {
 	switch len(m.Processes) {
 	case 0:
@@ -29,8 +29,8 @@ func (v *supervisor) awaitExit(m messages.AwaitExit) {
 // maxWaited bounds the processes that one call waits for.
 const maxWaited = 4096
 
-// wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does, collects
-// what comes, answers once, and ends.
+// wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does,
+// collects the answers, answers once, and ends.
 type wait struct {
 	messages.AwaitExit
 	caller
@@ -56,7 +56,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 		if w.Any || w.open == 0 {
 			w.answer(ctx, w.exits)
 		}
-	case *messages.Error: // an id that is none, or that of a process whose actor has crashed
+	case *messages.Error: // an unknown id, or that of a process whose actor has crashed
 		w.answer(ctx, m)
 	case deadline:
 		w.answer(ctx, w.exits)
