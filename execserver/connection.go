@@ -78,7 +78,7 @@ func (s *Server) serve(ctx context.Context, conn wire.Conn, only bool) error {
 	default:
 		c.session.detach(c)
 	}
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil { // a client that reads no more is gone, too
 		return nil
 	}
 	s.options.Logger.Debug("an exec-server connection ended", "error", err)
