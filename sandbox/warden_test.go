@@ -188,7 +188,7 @@ func TestAWardenStartedByHandExplainsItselfAndStops(t *testing.T) {
 		command.Args = []string{"execbus-warden", "-test.v"}
 		command.ExtraFiles = extra
 		out, _ := command.CombinedOutput()
-		if command.ProcessState.ExitCode() != 127 || !strings.Contains(string(out), "started by somebody else") ||
+		if command.ProcessState.ExitCode() != 127 || !strings.Contains(string(out), "not started by execbus") ||
 			strings.Contains(string(out), "RUN") {
 			t.Errorf("%v: %s", command.ProcessState, out)
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// Bounds on calls. Those that clean up have places of their own, so that a crowd of others cannot keep anything alive.
+// Bounds on calls. Calls that clean up have places of their own, so that they succeed however many other calls wait.
 const (
 	maxCalls    = 1024
 	maxCleaning = 1024
-	maxGiven    = 1024 // calls that were given up and may still be answered; a server that owes more is not there
+	maxGiven    = 1024 // calls that were given up and may still be answered; a server that owes more counts as gone
 	maxNotices  = 256  // messages without an answer that wait
 )
 
@@ -22,18 +22,18 @@ type call struct {
 	number int64
 	id     wire.ID
 	text   []byte // the whole message
-	// again says that it may be sent again after a cut: the server notices, or it makes no difference.
+	// again says that the call may be sent again after a cut: the server recognises it, or the repetition has no effect.
 	again    bool
 	cleaning bool
 	sent     bool // on this connection
-	resent   bool // it may have been sent on an earlier one
+	resent   bool // it may have been sent on an earlier connection
 	// done takes the result, once, in a goroutine of the link. It must not block.
 	done func(result []byte, err error)
 }
 
 func (c *call) finish(result []byte, err error) { c.done(result, err) }
 
-// start queues a call and does not wait for it. done gets its outcome, unless start has failed.
+// start queues a call and does not wait for it. done gets its outcome, unless start fails.
 func (l *link) start(c *call, method string, params any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *link) crowded(cleaning bool) bool {
 	return len(l.calls) >= maxCalls
 }
 
-// ask makes a call and waits for its result. If ctx ends first the call is withdrawn; the server may have got it.
+// ask makes a call and waits for its result. If ctx ends first, the call is withdrawn; the server may still have received it.
 func (l *link) ask(ctx context.Context, c *call, method string, params any) ([]byte, error) {
 	type outcome struct {
 		result []byte
@@ -84,7 +84,7 @@ func (l *link) ask(ctx context.Context, c *call, method string, params any) ([]b
 		if l.giveUp(c) {
 			return nil, cancelled(method, ctx.Err())
 		}
-		o := <-came // it was being answered
+		o := <-came // the answer has arrived
 		return o.result, o.err
 	}
 }
@@ -96,7 +96,7 @@ func (l *link) mayHaveArrived(c *call) bool {
 	return c.sent || c.resent
 }
 
-// giveUp withdraws a call. It reports false if the call has its result, which done then gets or has got.
+// giveUp withdraws a call. It returns false if the result has already arrived; done has received it or will.
 func (l *link) giveUp(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *link) giveUp(c *call) bool {
 	return true
 }
 
-// acknowledge tells the server that the events of a process up to seq need not be kept. Only the last counts.
+// acknowledge tells the server that it need not keep the events of a process up to seq. Only the last acknowledgement counts.
 func (l *link) acknowledge(process string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,8 @@ func (l *link) acknowledge(process string, seq uint64) {
 	}
 }
 
-// notify queues an answer to a request of the server, which matters only on this connection. It reports whether there was room
-// for it.
+// notify queues an answer to a request of the server. The answer belongs to this connection only. notify reports whether there was
+// room.
 func (l *link) notify(text []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *link) resume() {
 	l.poke()
 }
 
-// answered takes the call that a response belongs to; nil if nobody waits for it any more.
+// answered removes and returns the call to which a response belongs; nil if the call was given up.
 func (l *link) answered(id wire.ID) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

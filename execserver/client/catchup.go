@@ -6,8 +6,8 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// caught takes the answer to a read of everything from the event on that was due, when the highest number that was known was seen. What
-// the server does not have any more was lost.
+// caught takes the answer to a read that began with event due, at a time when seen was the highest known number. Events that the
+// server no longer has are lost.
 //
 // A read lists only output. The numbers that are missing in it were chunks that have been dropped, the exit or the end.
 func (f *feed) caught(text []byte, due, seen uint64) error {
@@ -27,7 +27,7 @@ func (f *feed) caught(text []byte, due, seen uint64) error {
 		}
 		f.bridge(at, chunk.Seq, &page)
 		at = chunk.Seq + 1
-		if at > f.next { // a notification of it may have come meanwhile
+		if at > f.next { // otherwise its notification has come meanwhile
 			f.next = at
 			f.append(item{kind: output, stream: chunk.Stream, bytes: chunk.Chunk, next: at})
 		}
@@ -56,7 +56,7 @@ func (f *feed) caught(text []byte, due, seen uint64) error {
 	return nil
 }
 
-// bridge accounts for the numbers from at to before to, which the page does not list. The lock is held.
+// bridge accounts for the numbers from at up to, but not including, to. The page does not list them. The lock is held.
 func (f *feed) bridge(at, to uint64, page *wire.ReadResult) {
 	at = max(at, f.next)
 	if to <= at {
@@ -88,7 +88,7 @@ func (f *feed) tellExit(page *wire.ReadResult) {
 	f.urgent = append(f.urgent, item{kind: exited, exit: e})
 }
 
-// settle goes back to notifications, unless some were not kept that the page does not cover. The lock is held.
+// settle goes back to notifications, unless the client has dropped some that the page does not cover. The lock is held.
 func (f *feed) settle() error {
 	if f.behind = f.skipped >= f.next; f.behind {
 		return nil

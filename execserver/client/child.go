@@ -18,15 +18,15 @@ type child struct {
 	spawner *spawner
 	id      string
 	launch  ptyio.Launch
-	pid     int // set before Spawned is told
+	pid     int // set before the Spawned event
 	feed    *feed
 	input   input
 
 	// credits have a token for each batch that its receiver holds: of the main stream, and of stderr.
 	credits   [2]chan struct{}
 	abandon   sync.Once
-	abandoned chan struct{} // closed when nobody wants its events
-	ended     chan struct{} // closed when its last event was told
+	abandoned chan struct{} // closed when its owner no longer wants its events
+	ended     chan struct{} // closed after its last event was reported
 }
 
 func (s *spawner) newChild(id string, launch ptyio.Launch) *child {
@@ -57,7 +57,8 @@ func (c *child) Resize(size messages.Size) error {
 // maxSignal is the last real-time signal of Linux.
 const maxSignal = 64
 
-// Signal is sent once: if the connection breaks before the server has answered, it fails, and nobody knows whether it arrived.
+// Signal sends a signal once. If the connection breaks before the server has answered, Signal fails, and the signal may or may not
+// have arrived.
 func (c *child) Signal(sig syscall.Signal, scope ptyio.Scope) error {
 	switch {
 	case sig <= 0 || sig > maxSignal:
@@ -75,7 +76,7 @@ func (c *child) Signal(sig syscall.Signal, scope ptyio.Scope) error {
 	return c.control("signal", false, wire.ProcessSignal, params)
 }
 
-// control makes a call whose result says nothing.
+// control makes a call whose result is empty.
 func (c *child) control(op string, again bool, method string, params any) error {
 	_, err := c.spawner.link.ask(c.spawner.link.life, &call{again: again}, method, params)
 	return refusal(op, "", err)
@@ -84,7 +85,7 @@ func (c *child) control(op string, again bool, method string, params any) error 
 // EndTree asks the server to end the tree.
 func (c *child) EndTree(grace time.Duration) { c.terminate(grace) }
 
-// Abandon also lets go of the process if the server does not say in time that it has ended.
+// Abandon implements ptyio.Child. If the server does not report the end of the process in time, the process counts as lost.
 func (c *child) Abandon() {
 	c.abandon.Do(func() { close(c.abandoned) })
 	c.feed.poke()
@@ -106,7 +107,7 @@ func (c *child) terminate(grace time.Duration) {
 	}
 }
 
-// over reports whether the last event was told.
+// over reports whether the last event was reported.
 func (c *child) over() bool {
 	select {
 	case <-c.ended:

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// cutting makes connections whose end is an error. The websocket library takes an end in the middle of a message for that of the
-// message, and would hand on the half of one that was cut off.
+// cutting makes connections whose end is an error. The websocket library takes the end of a connection in the middle of a message for
+// the end of the message, and would return half a message.
 type cutting struct{ http.RoundTripper }
 
 func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -21,16 +21,16 @@ import (
 
 // Options of a connection. The zero value is usable.
 type Options struct {
-	// Name is what the server is told about the client; empty means "execbus".
+	// Name is the client's name, which it tells the server; empty means "execbus".
 	Name string
-	// Token is shown to a server over TCP that wants one; empty if the URL carries it, or none is wanted.
+	// Token is the token that a server over TCP requires; empty if the URL has it, or the server requires none.
 	Token string
-	// TLS is for wss URLs: certificates of the client, and whom it trusts. Nil means the machine's authorities.
+	// TLS is for wss URLs: the client's certificates, and the authorities that it trusts. Nil means the machine's authorities.
 	TLS *tls.Config
 }
 
-// Dial connects to a server and begins a session: "ws://HOST:PORT", "wss://HOST:PORT", or "unix:///PATH" of a socket. It takes at
-// most 20 seconds, or until ctx ends, and fails with a *messages.Error. Later ctx has no effect: Close ends the session.
+// Dial connects to a server at "ws://HOST:PORT", "wss://HOST:PORT" or "unix:///PATH", and begins a session. It takes at most 20
+// seconds, or until ctx ends, and fails with a *messages.Error. After Dial has returned, ctx has no effect: Close ends the session.
 func Dial(ctx context.Context, address string, options Options) (ptyio.Spawner, error) {
 	to, err := url.Parse(address)
 	if err != nil {
@@ -45,13 +45,13 @@ func Dial(ctx context.Context, address string, options Options) (ptyio.Spawner, 
 	return nil, badAddress(address)
 }
 
-// Connect begins a session with a server at the other end of two streams, such as the output and the input of a program that
-// was started elsewhere. Close closes both. They cannot be made again: when they break, the session is lost.
+// Connect begins a session with a server at the other end of two streams, such as the output and the input of a program that was
+// started elsewhere. Close closes both streams. A broken stream cannot be replaced: then the session is lost.
 func Connect(ctx context.Context, from io.ReadCloser, to io.WriteCloser, options Options) (ptyio.Spawner, error) {
 	return begin(ctx, once(wire.Lines(from, to, wire.MaxMessage)), options.Name, usualTimes(), usualLimits())
 }
 
-// Local begins a session with a server in this process, over a connection that needs no socket. The server must live longer.
+// Local begins a session with a server in this process, over a connection that needs no socket. The server must outlive the session.
 func Local(server *execserver.Server, options Options) (ptyio.Spawner, error) {
 	return begin(context.Background(), inside(server), options.Name, usualTimes(), usualLimits())
 }
@@ -124,7 +124,7 @@ func sockets(path string) dialer {
 }
 
 func badAddress(address string) error {
-	address, _, _ = strings.Cut(address, "?") // which has a token
+	address, _, _ = strings.Cut(address, "?") // the query may have a token
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "connect", Subject: clipped(address),
 		Detail: "that is no address of a server; use ws://HOST:PORT, wss://HOST:PORT or unix:///PATH"}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// enclosure is a confinement whose paths the server has looked up. The server keeps what it found as long as the session.
+// enclosure is a confinement whose paths the server has looked up. The server keeps the result until the session ends.
 type enclosure struct {
 	ptyio.Enclosure
 	spawner  *spawner
@@ -55,7 +55,7 @@ var (
 		Detail: "the server enforces less than the sandbox policy demands; use another server, or accept less"}
 )
 
-// demanded is the least that a confinement must get from any server.
+// demanded returns the least assurance that a confinement must get from any server.
 func demanded(c ptyio.Confinement) messages.Assurance {
 	if c.Least == "" {
 		return messages.AssuranceConfined

@@ -30,7 +30,7 @@ func (p *pump) exit(e exit) {
 	}
 }
 
-// drain says that the leader's output is complete.
+// drain reports that the leader's output is complete.
 func (p *pump) drain() {
 	if !p.drained {
 		p.drained = true
@@ -38,7 +38,7 @@ func (p *pump) drain() {
 	}
 }
 
-// close says that no output will come.
+// close reports that no more output will come.
 func (p *pump) close() {
 	p.drain()
 	p.closed = true
@@ -51,7 +51,7 @@ func (p *pump) end(tree messages.TreeReport) {
 	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
 }
 
-// lose ends a process of which nothing more can be learnt. It may live on.
+// lose ends a process about which the client can learn nothing more. The process may live on.
 func (p *pump) lose(err error) {
 	if !p.exited {
 		p.exit(exit{lost: err.Error()})

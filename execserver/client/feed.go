@@ -51,15 +51,15 @@ type exit struct {
 	limit  messages.Limit
 }
 
-// feed puts the events of one process in order. A server with flow sends them in order, and again after a cut. Those of another
-// may come in any order, and more than once. If one is missing, or there was no room for it, the process is behind until a read has
-// told what it was.
+// feed puts the events of one process in order. A server with flow sends them in order, and again after a cut. Another server may
+// send them in any order, and more than once. If an event is missing, or there was no room for it, the process is behind until a
+// read has returned it.
 type feed struct {
 	flow bool
 	wake chan struct{} // holds a token when there is something new
 
-	// mu is held for instants: the reader of the connection must never wait for the owner of a process, and what waits for the owner
-	// must be counted and joined, which a channel cannot do.
+	// mu is held only for moments. The reader of the connection must never wait for the owner of a process, and the events that wait
+	// for the owner must be counted and joined, which a channel cannot do.
 	mu        sync.Mutex
 	next      uint64        // the number of the event that is due
 	queue     []item        // in order
@@ -72,8 +72,8 @@ type feed struct {
 	skipped   uint64 // the highest number that was not kept
 	exited    bool   // an exit is in the queue, or was taken from it
 	closed    bool
-	again     bool  // the server must hear the acknowledgement again
-	err       error // there will be no more
+	again     bool  // the acknowledgement must be sent again
+	err       error // why no more events will come
 }
 
 func newFeed(flow bool) *feed {
@@ -112,7 +112,7 @@ func (f *feed) put(it item) error {
 	return nil
 }
 
-// check refuses what contradicts earlier notifications. The lock is held.
+// check refuses a notification that contradicts earlier ones. The lock is held.
 func (f *feed) check(it item) error {
 	if it.seq == 0 || it.next <= it.seq {
 		return violation("it numbers an event of a process %d", it.seq)
@@ -141,7 +141,7 @@ func (f *feed) check(it item) error {
 	return nil
 }
 
-// unclosed refuses output behind the end of the output. The lock is held.
+// unclosed refuses output after the end of the output. The lock is held.
 func (f *feed) unclosed(it item) error {
 	if end := f.told[closed]; end != 0 && it.next > end {
 		return violation("output %d of a process comes behind the end of its output, %d", it.seq, end)
@@ -237,7 +237,7 @@ func (f *feed) advance() error {
 	return nil
 }
 
-// resume is called after a cut. A server with flow sends again what was lost; from another it has to be read.
+// resume is called after a cut. A server with flow sends lost events again. From another server the client must read them.
 func (f *feed) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,17 +263,17 @@ func (f *feed) fail(err error) {
 	f.poke()
 }
 
-// state is what the pump has to do next.
+// state says what the pump has to do next.
 type state struct {
 	items  []item
 	behind bool   // it must read
 	hole   bool   // an event is missing, which may still come
 	due    uint64 // its number
-	seen   uint64 // the highest number of which is known that it exists
+	seen   uint64 // the highest number that is known to exist
 	err    error
 }
 
-// takeUrgent takes what may overtake output.
+// takeUrgent takes the events that may overtake output.
 func (f *feed) takeUrgent() (urgent []item, again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -282,7 +282,7 @@ func (f *feed) takeUrgent() (urgent []item, again bool) {
 	return urgent, again
 }
 
-// take takes what is queued, and tells how things stand behind it.
+// take takes the queued events, and returns the state after them.
 func (f *feed) take() state {
 	f.mu.Lock()
 	defer f.mu.Unlock()

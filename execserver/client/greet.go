@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// connect makes a connection and begins the session on it, or resumes the one there is. Each step has its own bound.
+// connect makes a connection, and begins or resumes the session on it. Each step has its own time limit.
 func (l *link) connect(ctx context.Context) (wire.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, l.times.dial)
 	defer cancel()
@@ -90,8 +90,8 @@ func (l *link) welcome(ctx context.Context, conn wire.Conn, result []byte) error
 // maxName bounds the names that the server gives.
 const maxName = 256
 
-// refusedSession is the error of an initialize that failed. A session that is still attached elsewhere can be resumed when the
-// server has noticed that the other connection is gone.
+// refusedSession returns the error of an initialize that failed. A session that is still attached to another connection can be resumed
+// once the server has noticed that the other connection is gone.
 func refusedSession(fault *wire.Fault) error {
 	if fault.Code == wire.SessionAttached {
 		return broken(errors.New(clipped(fault.Message)))
@@ -102,7 +102,7 @@ func refusedSession(fault *wire.Fault) error {
 // has reports whether the server has an extension.
 func (l *link) has(e wire.Extension) bool { return slices.Contains(l.server.Extensions, e) }
 
-// flow reports whether the server tells all that a child reports, in order, and again what a cut has lost.
+// flow reports whether the server reports all events of a child, in order, and repeats those that a cut has lost.
 func (l *link) flow() bool { return l.has(wire.ExtensionFlow) }
 
 // take handles one message of the server.

@@ -7,13 +7,13 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// known reports whether a stream is one that a process has.
+// known reports whether a process can have this stream.
 func known(stream messages.Stream) bool {
 	return stream == messages.StreamStdout || stream == messages.StreamStderr || stream == messages.StreamPTY
 }
 
-// heard takes a notification to its process. Those of processes that nobody follows any more, and those that are not known, are
-// ignored. The error is the server's fault.
+// heard gives a notification to its process. It ignores unknown notifications, and those of processes that are no longer followed. An
+// error means that the server breaks the protocol.
 func (s *spawner) heard(method string, params []byte) error {
 	switch method {
 	case wire.ProcessOutput:

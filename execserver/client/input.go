@@ -14,14 +14,14 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// maxUnanswered bounds the writes to one process that the server has and has not answered, so that those to processes that do not
-// read leave room for other requests. Further ones wait here.
+// maxUnanswered bounds the unanswered writes to one process on the server, so that writes to processes that do not read leave room for
+// other requests. Further writes wait in the client.
 const maxUnanswered = 64
 
-// input counts what is on its way to one process. The order is that of the calls on the connection: the server begins writes in
+// input counts the writes on their way to one process. Their order is that of the calls on the connection. The server begins writes in
 // the order in which they arrive, and a write that is sent again after a cut keeps its place and its id.
 type input struct {
-	// mu is held for instants, so that the bounds and the order hold for writes of several goroutines.
+	// mu is held only for moments. It makes the bounds and the order hold for writes of several goroutines.
 	mu         sync.Mutex
 	pending    int // bytes of all
 	writes     map[*write]struct{}
@@ -46,14 +46,14 @@ type write struct {
 // slack is how much longer than the server the client waits for the result of a write with a deadline.
 const slack = time.Second
 
-// Write sends the bytes at once, unless many wait. done is called when the server has answered, or a second behind the deadline if
-// it has not.
+// Write sends the bytes at once, unless many writes wait. done is called when the server has answered, or a second after the deadline
+// if it has not.
 func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
 	c.submit(&write{bytes: p, deadline: deadline, done: done})
 	return nil
 }
 
-// CloseStdin is carried in the order of the writes.
+// CloseStdin closes the input after all earlier writes.
 func (c *child) CloseStdin(done func(error)) {
 	if !c.spawner.link.flow() {
 		done(unsupported("close stdin", "the server cannot end a process's input; tell the program to end, or use a server of execbus"))
@@ -77,8 +77,8 @@ func (c *child) submit(w *write) {
 	c.flush()
 }
 
-// admit takes a write into the books. A key that a terminal usually turns into a signal does not wait: what waits is given up for
-// it, as the terminal would discard it.
+// admit counts a write. A key that a terminal usually turns into a signal does not wait: the waiting writes are given up for it, as
+// the terminal would discard them.
 func (in *input) admit(w *write, launch ptyio.Launch) (overtaken []*write, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -109,7 +109,7 @@ func (in *input) admit(w *write, launch ptyio.Launch) (overtaken []*write, err e
 // signalKeys are Ctrl-C, Ctrl-\ and Ctrl-Z.
 var signalKeys = []byte{0x03, 0x1c, 0x1a}
 
-// arm sets the timer of a write that may be over already.
+// arm sets the timer of a write, or stops the timer if the write is already over.
 func (in *input) arm(w *write, expiry *time.Timer) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -120,7 +120,7 @@ func (in *input) arm(w *write, expiry *time.Timer) {
 	}
 }
 
-// flush sends what may be sent. The calls are begun under the lock: so they keep their order.
+// flush sends the writes that may be sent. It begins the calls under the lock, so that they keep their order.
 func (c *child) flush() {
 	in := &c.input
 	in.mu.Lock()
@@ -170,7 +170,7 @@ func (c *child) send(w *write) error {
 	return link.start(w.call, wire.ProcessWrite, params)
 }
 
-// maxWritePatience is that of a write without a deadline.
+// maxWritePatience is the patience of a write without a deadline.
 const maxWritePatience = 20 * 24 * time.Hour
 
 // finish reports the outcome of a write, once.
@@ -201,8 +201,8 @@ func (c *child) answered() {
 	c.flush()
 }
 
-// close is called when the process has ended. What the server has got it answers, too; the rest fails, and so does what it still owes
-// a moment later.
+// close is called when the process has ended. Writes that were not sent fail at once. The server has a moment to answer those that it
+// has received; then they fail, too.
 func (in *input) close() {
 	in.mu.Lock()
 	unsent := in.waiting

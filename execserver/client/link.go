@@ -26,12 +26,12 @@ func usualTimes() times {
 		longer: 2 * time.Second, send: 30 * time.Second, idle: 15 * time.Second, pong: 10 * time.Second}
 }
 
-// link is a session with a server. It outlives its connections: after one has broken, the session is resumed on the next, and
-// what was asked is asked again where that does no harm.
+// link is a session with a server. It outlives its connections. After one has broken, the session is resumed on the next, and
+// unanswered calls are sent again where that does no harm.
 type link struct {
 	dial dialer
 	name string
-	// wanted are the extensions that the client makes use of. A server of execbus has them all.
+	// wanted are the extensions that the client uses. A server of execbus has them all.
 	wanted []wire.Extension
 	times  times
 	// heard takes a notification; its error says that the peer breaks the protocol. resumed is called after a connection was
@@ -52,7 +52,7 @@ type link struct {
 	// sent a message to an owner of the table would have to wait for two answers instead of one.
 	mu      sync.Mutex
 	calls   map[wire.ID]*call       // not answered, in all states
-	acks    map[string]uint64       // of processes: the last event that was told; they go out first
+	acks    map[string]uint64       // by process: the last event to acknowledge; acknowledgements go out first
 	queue   []*call                 // not sent on this connection, in the order in which they go out
 	notices [][]byte                // answers to the server's own requests
 	given   map[wire.ID]bool        // calls that were given up, of which this connection still owes the answer
@@ -93,7 +93,7 @@ func (l *link) run(conn wire.Conn) {
 	}
 }
 
-// serve moves the messages of one connection until it breaks, and says why it did.
+// serve moves the messages of one connection until it breaks, and returns the reason.
 func (l *link) serve(conn wire.Conn) error {
 	ctx, stop := context.WithCancelCause(l.life)
 	l.mu.Lock()
@@ -105,7 +105,7 @@ func (l *link) serve(conn wire.Conn) error {
 	stop(l.read(ctx, conn))
 	_ = conn.Close()
 	others.Wait()
-	return context.Cause(ctx) // of the first that has failed
+	return context.Cause(ctx) // the error of the goroutine that failed first
 }
 
 // read takes messages.
@@ -139,7 +139,7 @@ func (l *link) write(ctx context.Context, conn wire.Conn) error {
 	}
 }
 
-// watch asks now and then whether the server is still there: a connection may break without a sign.
+// watch pings the server now and then, because a connection may break without an error.
 func (l *link) watch(ctx context.Context, conn wire.Conn) error {
 	ticker := time.NewTicker(l.times.idle)
 	defer ticker.Stop()
@@ -174,7 +174,7 @@ func (l *link) send(ctx context.Context, conn wire.Conn, text []byte) error {
 	return nil
 }
 
-// reconnect resumes the session on a new connection, or says that it is lost.
+// reconnect resumes the session on a new connection, or returns the error by which it is lost.
 func (l *link) reconnect(why error) (wire.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.life, l.times.recover)
 	defer cancel()
@@ -215,7 +215,7 @@ func (l *link) fail(err error) {
 	l.lost(lost)
 }
 
-// breach ends the session because of what the server has said.
+// breach ends the session because the server has broken the protocol.
 func (l *link) breach(err error) { l.end(err) }
 
 // close ends the session from this side and waits until nothing of it is left.

@@ -21,7 +21,7 @@ func permanent(err error) bool {
 	return is
 }
 
-// broken is the end of a connection. What cannot be different on the next one is final.
+// broken returns the error of a connection that ended. An error that would come again on the next connection is final.
 func broken(err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
 		return violation("a message of it has more than %d bytes", wire.MaxMessage)
@@ -29,7 +29,7 @@ func broken(err error) error {
 	return err
 }
 
-// violation is what a server did against the protocol. Nothing else that it says is believed.
+// violation returns the error of a server that broke the protocol. The client believes nothing else that the server says.
 func violation(format string, args ...any) error {
 	return final{fmt.Errorf("the server breaks the protocol: "+format, args...)}
 }
@@ -65,7 +65,8 @@ func unsupported(op, detail string) error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: op, Detail: detail}
 }
 
-// refusal is a server's error as one of ours. A server of execbus sends its own along, of which the code is taken over.
+// refusal converts a server's error to a *messages.Error. A server of execbus sends its own *messages.Error along, and the code of that
+// one is kept.
 func refusal(op, subject string, err error) error {
 	fault, is := errors.AsType[*wire.Fault](err)
 	if !is {
@@ -89,10 +90,10 @@ func refusal(op, subject string, err error) error {
 	return e
 }
 
-// maxText bounds what is repeated of a server's words.
+// maxText bounds how much of a server's text is repeated.
 const maxText = 1024
 
-// clipped is a text of the server that can be shown.
+// clipped returns the server's text in a form that can be shown.
 func clipped(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText] + "…"

@@ -15,7 +15,7 @@ const (
 	acknowledgeEvents = 1000
 )
 
-// pump tells the owner of a process its events, one after the other, in a goroutine that ends with them.
+// pump reports the events of a process to its owner, one after the other, in a goroutine that ends after the last event.
 type pump struct {
 	*child
 	offset   int64  // of the output that was told
@@ -30,7 +30,7 @@ type pump struct {
 	until    time.Time
 }
 
-// awaited is what a pump waits for with a bound.
+// awaited says what a pump waits for with a time limit.
 type awaited int
 
 const (
@@ -49,7 +49,7 @@ func (c *child) run() {
 	c.spawner.forget(c)
 }
 
-// step does what is next, or waits for it. It reports false when the last event was told.
+// step takes the next step, or waits for it. It returns false when the last event was reported.
 func (p *pump) step() bool {
 	s := p.feed.take()
 	p.tellUrgent() // it may have come meanwhile, but is never behind the rest
@@ -119,7 +119,7 @@ func (p *pump) awaits(s state) (awaited, time.Duration) {
 	return nothing, 0
 }
 
-// tell hands on one event.
+// tell reports one event.
 func (p *pump) tell(it item) {
 	switch it.kind {
 	case output:
@@ -143,8 +143,8 @@ func (p *pump) tell(it item) {
 	}
 }
 
-// tellUrgent hands on what overtakes output. It is acknowledged with what comes behind it. After a cut the server hears what was
-// told: it sends the rest again, which would take ever longer.
+// tellUrgent reports the events that overtake output. They are acknowledged together with later events. After a cut it repeats the
+// acknowledgement. Otherwise the server would send too much again, and more after each cut.
 func (p *pump) tellUrgent() {
 	items, again := p.feed.takeUrgent()
 	if again {
@@ -175,7 +175,7 @@ func (p *pump) output(it item) {
 	}
 }
 
-// batch hands on output when there is credit for it.
+// batch reports output when there is credit for it.
 func (p *pump) batch(stream messages.Stream, bytes []byte) {
 	credits := p.credits[0]
 	if stream == messages.StreamStderr {
@@ -199,7 +199,7 @@ func (p *pump) batch(stream messages.Stream, bytes []byte) {
 	}
 }
 
-// mainStream is the stream of a hole, of which nobody knows what it was.
+// mainStream returns the stream to which lost output is counted: its true stream is unknown.
 func (p *pump) mainStream() messages.Stream {
 	if p.launch.TTY {
 		return messages.StreamPTY
@@ -207,7 +207,7 @@ func (p *pump) mainStream() messages.Stream {
 	return messages.StreamStdout
 }
 
-// catchUp reads what the process has missed. So that many processes at once do not take much memory, they take turns.
+// catchUp reads the events that the process has missed. Only a few processes read at once, which bounds the memory.
 func (p *pump) catchUp(due, seen uint64) bool {
 	link := p.spawner.link
 	select {

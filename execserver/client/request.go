@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// Can implements ptyio.Spawner: the server said it when it looked up the confinement. Whether it can enforce the limits only a start
-// tells.
+// Can implements ptyio.Spawner. The server answered when it looked up the confinement. Only a start shows whether it can enforce the
+// limits.
 func (s *spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if e, ours := launch.Sandbox.(enclosure); ours {
 		return e.enforced, s.refuses(launch)
@@ -24,7 +24,7 @@ func confined(launch ptyio.Launch) bool {
 	return launch.Sandbox != nil && launch.Sandbox.Confinement().Policy.Confined()
 }
 
-// refuses is why a launch would mean less to the server than it says. What a server does not understand it ignores.
+// refuses returns an error if the server would ignore a part of the launch: a server ignores the parameters that it does not know.
 func (s *spawner) refuses(launch ptyio.Launch) error {
 	if len(launch.Inherit) > 0 {
 		return unsupported("spawn", "descriptors cannot be passed to another machine; pass files by their paths")
@@ -46,7 +46,7 @@ func (s *spawner) refuses(launch ptyio.Launch) error {
 	return nil
 }
 
-// request is a launch as the server gets it.
+// request converts a launch to the parameters of process/start.
 func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
 	if err := launch.Check(); err != nil {
 		return nil, err

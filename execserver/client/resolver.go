@@ -14,10 +14,10 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// resolver asks the server about its machine. A server that is not of execbus tells only its shell and its files.
+// resolver asks the server about its machine. A server that is not part of execbus reports only its shell and its files.
 type resolver struct {
 	link *link
-	// known is what does not change while the session lasts; mu is held only to read or set it.
+	// known is the part that does not change during a session. mu is held only to read or set it.
 	mu    sync.Mutex
 	known *wire.MachineResult
 }
@@ -38,7 +38,7 @@ func about[T any](ctx context.Context, l *link, method string, params any) (T, e
 	return answer, nil
 }
 
-// machine is what is asked once.
+// machine returns the part that is asked for once.
 func (r *resolver) machine(ctx context.Context) (*wire.MachineResult, error) {
 	r.mu.Lock()
 	known := r.known
@@ -102,7 +102,7 @@ func (r *resolver) IsDir(ctx context.Context, dir string) (bool, error) {
 	return found.IsDirectory, err
 }
 
-// look is what there is at a path; links are followed.
+// look describes the file at a path. It follows links.
 func (r *resolver) look(ctx context.Context, file string) (wire.PathResult, error) {
 	if r.link.flow() {
 		return about[wire.PathResult](ctx, r.link, wire.EnvironmentPath, wire.PathParams{Path: file})
@@ -117,7 +117,8 @@ func (r *resolver) look(ctx context.Context, file string) (wire.PathResult, erro
 // getMetadata is about a file.
 const getMetadata = "fs/getMetadata"
 
-// Program asks a server of execbus. On another machine the first file with the name counts, as permissions are not told.
+// Program asks a server of execbus. With another server the first file with the name counts, because that server does not report
+// permissions.
 func (r *resolver) Program(ctx context.Context, name, dir, searched string) (string, error) {
 	if name == "" {
 		return "", &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "argv", Detail: "there is no program; name one"}

@@ -16,7 +16,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// maxChildren bounds the processes of one connection. Each costs a goroutine and what waits for its owner.
+// maxChildren bounds the processes of one connection. Each costs a goroutine and the events that wait for its owner.
 const maxChildren = 16 << 10
 
 // maxReading bounds the answers to reads that are in memory at once.
@@ -85,7 +85,7 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 		err = s.confirm(ctx, c)
 	}
 	if err == nil && !start.resent && confined(launch) && (result.Enforced == nil || !result.Enforced.Level.AtLeast(demanded(launch.Sandbox.Confinement()))) {
-		err = errLessSandbox // it was dropped on the way
+		err = errLessSandbox // the server has ignored the sandbox
 	}
 	if err != nil {
 		if _, refused := errors.AsType[*wire.Fault](err); refused || !s.link.mayHaveArrived(start) {
@@ -101,7 +101,7 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	return c, nil
 }
 
-// withdraw ends a process that its owner does not get.
+// withdraw ends a process that is not returned to a caller.
 func (c *child) withdraw() {
 	c.launch.Events = func(e ptyio.Event) {
 		if output, is := e.(ptyio.Output); is {
@@ -124,7 +124,7 @@ func starting(err error) bool {
 	return is && fault.Code == wire.InvalidRequest && strings.Contains(fault.Message, "is starting")
 }
 
-// confirm finds out what became of a start whose answer was lost.
+// confirm finds out whether a start whose answer was lost has succeeded.
 func (s *spawner) confirm(ctx context.Context, c *child) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.start)
 	defer cancel()
@@ -193,7 +193,8 @@ func (s *spawner) lost(err error) {
 	}
 }
 
-// Close implements ptyio.Spawner. A server that does not say in time that its processes have ended is left alone with them.
+// Close implements ptyio.Spawner. If the server does not report in time that its processes have ended, Close gives up and returns an
+// error.
 func (s *spawner) Close() error {
 	s.mu.Lock()
 	again := s.closed

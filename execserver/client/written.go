@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// written is how much of a write was taken.
+// written returns how much of a write the process took.
 func written(size int, text []byte, err error) (int, error) {
 	if err != nil {
 		return 0, err
