@@ -72,6 +72,8 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	here := err == nil
 	ours := here && placeholder.IsWith(place.Path, &stat)
 	switch {
+	case here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK && Writable(plan, filepath.Dir(place.Path)):
+		now, err = p.hold(place) // a placeholder that was removed while we looked, unless it is the same under the lock
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
 		now, err = seen(place, &stat)
 	case place.Access == confine.Read && !isTop(plan, place): // a nested repository that has gone; one that is made later is not protected
