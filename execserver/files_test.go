@@ -209,7 +209,7 @@ func TestNothingLeadsOutOfTheRoots(t *testing.T) {
 		}
 		ask[wire.Empty](t, c, wire.Remove, wire.RemoveParams{Path: filepath.Join(dir, name), Recursive: new(true)})
 	}
-	refused(t, c, wire.Remove, wire.RemoveParams{Path: dir, Recursive: new(true)}, wire.InvalidRequest, "not removed")
+	refused(t, c, wire.Remove, wire.RemoveParams{Path: dir, Recursive: new(true)}, wire.InvalidRequest, "cannot be removed")
 	if text, err := os.ReadFile(secret); err != nil || !bytes.Equal(text, []byte("secret")) {
 		t.Errorf("got %q, %v", text, err)
 	}

@@ -44,7 +44,7 @@ func TestAddressesAreUnderstoodOrRefused(t *testing.T) {
 			l.Close()
 		}
 	}
-	if _, err := s.Listen("ws://0.0.0.0:0", ListenOptions{}); err == nil || !strings.Contains(err.Error(), "everybody") {
+	if _, err := s.Listen("ws://0.0.0.0:0", ListenOptions{}); err == nil || !strings.Contains(err.Error(), "everyone") {
 		t.Errorf("got %v", err)
 	}
 	l, err := s.Listen("ws://0.0.0.0:0", ListenOptions{Token: "t"})

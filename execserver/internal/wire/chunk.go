@@ -26,7 +26,7 @@ func (c *Chunk) UnmarshalJSON(text []byte) error {
 		return errNoBase64
 	}
 	digits := text[1 : len(text)-1]
-	if bytes.IndexByte(digits, '\\') >= 0 { // the rare slash that is escaped, and line breaks
+	if bytes.IndexByte(digits, '\\') >= 0 { // an escaped slash, which is rare, or a line break
 		digits = []byte(unquote(text))
 		if bytes.ContainsAny(digits, "\r\n") {
 			return errNoBase64
@@ -40,7 +40,7 @@ func (c *Chunk) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// AppendOutput appends the notification of a chunk of output. It is what floods are made of, so it does without reflection.
+// AppendOutput appends the notification of a chunk of output. It uses no reflection, because a flood consists of these notifications.
 func AppendOutput(to []byte, process string, seq uint64, stream Stream, chunk []byte) []byte {
 	name, _ := json.Marshal(process)
 	to = append(to, `{"method":"`+ProcessOutput+`","params":{"processId":`...)

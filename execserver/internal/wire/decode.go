@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Checker is implemented by types that have something to say about their values.
+// Checker is implemented by types that check their values.
 type Checker interface{ Check() error }
 
-// DecodeParams reads parameters or a result. Its error is a *Fault that names the field. Members that are not known are ignored,
-// except in a field with the tag "strict", where ignoring one might grant more than was meant.
+// DecodeParams reads parameters or a result. Its error is a *Fault that names the field. Unknown members are ignored, except in a
+// field with the tag "strict", where ignoring one might grant more than was meant.
 func DecodeParams(raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -25,11 +25,11 @@ func DecodeParams(raw json.RawMessage, into any) error {
 
 // rules say what a value may be.
 type rules struct {
-	null   bool // null, for nothing
-	strict bool // only members that are known, here and below
+	null   bool // null, which means no value
+	strict bool // only known members, here and below
 }
 
-// decode reads a value that is valid JSON into what a pointer points to. The path names the value.
+// decode reads a value that is valid JSON through a pointer. The path names the value in errors.
 func decode(raw []byte, into any, path string, may rules) error {
 	target := reflect.ValueOf(into).Elem()
 	custom, itself := into.(json.Unmarshaler)
@@ -38,7 +38,7 @@ func decode(raw []byte, into any, path string, may rules) error {
 		return nil
 	case string(raw) == "null":
 		return fmt.Errorf("%s is null", path)
-	case itself: // json.Unmarshal would look at every byte two times more
+	case itself: // json.Unmarshal would scan every byte two more times
 		if err := custom.UnmarshalJSON(raw); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -75,7 +75,7 @@ func decodeValue(raw []byte, into any, path string) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// describe is what a value of a type is in JSON.
+// describe names the JSON form of a type's values.
 func describe(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:

@@ -2,7 +2,8 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// Methods about the machine. The last four are extensions that need not be asked for: a ptyio.Spawner and its Resolver need them.
+// Methods about the machine. The last four are extensions that a client may use without asking for them. A ptyio.Spawner and its
+// Resolver need them.
 const (
 	EnvironmentInfo    = "environment/info"
 	EnvironmentStatus  = "environment/status"
@@ -12,72 +13,72 @@ const (
 	EnvironmentEnclose = "environment/enclose"
 )
 
-// InfoResult is that of environment/info.
+// InfoResult is the result of environment/info.
 type InfoResult struct {
 	Shell        Shell        `json:"shell"`
 	Cwd          string       `json:"cwd,omitempty"` // a file: URI
 	Capabilities Capabilities `json:"capabilities"`
 }
 
-// Shell is the shell of the user as whom commands run.
+// Shell is the shell of the user that commands run as.
 type Shell struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 }
 
-// Capabilities are what the server can do besides.
+// Capabilities are the server's optional abilities.
 type Capabilities struct {
 	NetworkProxyLaunch         bool `json:"networkProxyLaunch"`
 	CapabilityDiscoverySandbox bool `json:"capabilityDiscoverySandbox"`
 }
 
-// StatusResult is that of environment/status.
+// StatusResult is the result of environment/status.
 type StatusResult struct {
 	Status string `json:"status"`
 }
 
-// Ready is the only status there is.
+// Ready is the only status.
 const Ready = "ready"
 
-// MachineResult is that of environment/machine.
+// MachineResult is the result of environment/machine.
 type MachineResult struct {
 	UserShell   string   `json:"userShell"`
 	Environment []string `json:"environment"`
 	TrustedDirs []string `json:"trustedDirs"`
 }
 
-// ProgramParams are those of environment/program; ptyio.Resolver says what they mean.
+// ProgramParams are the parameters of environment/program; ptyio.Resolver explains them.
 type ProgramParams struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"`
 	Path string `json:"path"`
 }
 
-// ProgramResult is that of environment/program.
+// ProgramResult is the result of environment/program.
 type ProgramResult struct {
 	Path  string          `json:"path"`
 	Error *messages.Error `json:"error,omitempty"`
 }
 
-// PathParams are those of environment/path.
+// PathParams are the parameters of environment/path.
 type PathParams struct {
 	Path string `json:"path"`
 }
 
-// PathResult is that of environment/path. Links are followed.
+// PathResult is the result of environment/path. Links are followed.
 type PathResult struct {
 	IsFile      bool `json:"isFile"`
 	IsDirectory bool `json:"isDirectory"`
 }
 
-// EncloseParams are those of environment/enclose, which looks up where the paths of a confinement lead. Later starts in this
-// session with an equal Sandbox are refused if they lead elsewhere.
+// EncloseParams are the parameters of environment/enclose, which looks up where the paths of a confinement lead. A later start in this
+// session with an equal Sandbox is refused if the paths lead elsewhere by then.
 type EncloseParams struct {
 	Sandbox Sandbox          `json:"sandbox" strict:""`
 	Limits  *messages.Limits `json:"limits,omitempty" strict:""`
 }
 
-// EncloseResult is that of environment/enclose: what would be enforced, or why a start would be refused.
+// EncloseResult is the result of environment/enclose: the enforcement that a start would get, or the error by which it would be refused.
 type EncloseResult struct {
 	Enforced *messages.Enforcement `json:"enforced,omitempty"`
 	Error    *messages.Error       `json:"error,omitempty"`

@@ -16,33 +16,34 @@ const (
 	CloseFile       = "fs/close"
 )
 
-// FileParams are those of methods about one path.
+// FileParams are the parameters of methods about one path.
 type FileParams struct {
 	Path    string `json:"path"`
 	Sandbox *any   `json:"sandbox,omitempty"` // refused: files are read and written by the server itself
 }
 
-// ReadFileResult is that of fs/readFile.
+// ReadFileResult is the result of fs/readFile.
 type ReadFileResult struct {
 	Data Chunk `json:"dataBase64"`
 }
 
-// WriteFileParams are those of fs/writeFile, which makes the file or replaces what is in it.
+// WriteFileParams are the parameters of fs/writeFile, which creates the file or replaces its content.
 type WriteFileParams struct {
 	Path    string `json:"path"`
 	Data    Chunk  `json:"dataBase64"`
 	Sandbox *any   `json:"sandbox,omitempty"`
 }
 
-// CreateDirectoryParams are those of fs/createDirectory. With Recursive parents are made, and a directory may be there.
+// CreateDirectoryParams are the parameters of fs/createDirectory. With Recursive, missing parents are created, and the directory may
+// already exist.
 type CreateDirectoryParams struct {
 	Path      string `json:"path"`
 	Recursive *bool  `json:"recursive,omitempty"`
 	Sandbox   *any   `json:"sandbox,omitempty"`
 }
 
-// MetadataResult is that of fs/getMetadata. A link is described as what it leads to, with IsSymlink. CreatedAtMs is 0 where
-// it is not known.
+// MetadataResult is the result of fs/getMetadata. For a link it describes the file to which the link leads, and has IsSymlink.
+// CreatedAtMs is 0 if it is not known.
 type MetadataResult struct {
 	IsDirectory  bool  `json:"isDirectory"`
 	IsFile       bool  `json:"isFile"`
@@ -52,7 +53,7 @@ type MetadataResult struct {
 	ModifiedAtMs int64 `json:"modifiedAtMs"`
 }
 
-// ReadDirectoryResult is that of fs/readDirectory, ordered by name.
+// ReadDirectoryResult is the result of fs/readDirectory, ordered by name.
 type ReadDirectoryResult struct {
 	Entries []DirectoryEntry `json:"entries"`
 }
@@ -64,7 +65,8 @@ type DirectoryEntry struct {
 	IsFile      bool   `json:"isFile"`
 }
 
-// RemoveParams are those of fs/remove. Recursive removes what is in a directory, too; with Force nothing need be there.
+// RemoveParams are the parameters of fs/remove. Recursive also removes the content of a directory. With Force, a missing file is no
+// error.
 type RemoveParams struct {
 	Path      string `json:"path"`
 	Recursive *bool  `json:"recursive,omitempty"`
@@ -72,7 +74,7 @@ type RemoveParams struct {
 	Sandbox   *any   `json:"sandbox,omitempty"`
 }
 
-// CopyParams are those of fs/copy. Links are copied as links.
+// CopyParams are the parameters of fs/copy. Links are copied as links.
 type CopyParams struct {
 	SourcePath      string `json:"sourcePath"`
 	DestinationPath string `json:"destinationPath"`
@@ -80,25 +82,25 @@ type CopyParams struct {
 	Sandbox         *any   `json:"sandbox,omitempty"`
 }
 
-// CanonicalizeResult is that of fs/canonicalize: the path without links.
+// CanonicalizeResult is the result of fs/canonicalize: the path without links.
 type CanonicalizeResult struct {
 	Path string `json:"path"`
 }
 
-// WalkParams are those of fs/walk.
+// WalkParams are the parameters of fs/walk.
 type WalkParams struct {
 	Path    string      `json:"path"`
 	Options WalkOptions `json:"options,omitzero"`
 	Sandbox *any        `json:"sandbox,omitempty"`
 }
 
-// WalkOptions bound a walk; what is not said is bounded by the server.
+// WalkOptions bound a walk. The server bounds everything that they leave out.
 type WalkOptions struct {
 	MaxDepth   *uint32 `json:"maxDepth,omitempty"`
 	MaxEntries *uint32 `json:"maxEntries,omitempty"`
 }
 
-// WalkResult is that of fs/walk: everything below the path, in the order of names, without following links.
+// WalkResult is the result of fs/walk: everything below the path, in the order of names, without following links.
 type WalkResult struct {
 	Entries   []WalkEntry `json:"entries"`
 	Errors    []WalkError `json:"errors"`
@@ -119,27 +121,27 @@ type WalkError struct {
 	Message string `json:"message"`
 }
 
-// OpenFileParams are those of fs/open: a file is opened for reading, under an id that the client chooses.
+// OpenFileParams are the parameters of fs/open, which opens a file for reading, under an id that the client chooses.
 type OpenFileParams struct {
 	HandleID string `json:"handleId"`
 	Path     string `json:"path"`
 	Sandbox  *any   `json:"sandbox,omitempty"`
 }
 
-// ReadBlockParams are those of fs/readBlock.
+// ReadBlockParams are the parameters of fs/readBlock.
 type ReadBlockParams struct {
 	HandleID string `json:"handleId"`
 	Offset   uint64 `json:"offset"`
 	Len      uint32 `json:"len"`
 }
 
-// ReadBlockResult is that of fs/readBlock: as much as there is up to Len, or the server's own bound.
+// ReadBlockResult is the result of fs/readBlock: at most Len bytes, or the server's own bound if that is less.
 type ReadBlockResult struct {
 	Chunk Chunk `json:"chunk"`
-	EOF   bool  `json:"eof"` // there is nothing behind it
+	EOF   bool  `json:"eof"` // the file ends after the chunk
 }
 
-// CloseFileParams are those of fs/close.
+// CloseFileParams are the parameters of fs/close.
 type CloseFileParams struct {
 	HandleID string `json:"handleId"`
 }

@@ -2,11 +2,11 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// One process's notifications are numbered from 1: each Seq is one more than the last, except behind a gap. They are sent in
-// that order. Without ExtensionEnds there are process/output, process/exited, process/closed and no others, so that closed has
-// the last number; with it process/background and process/drained are numbered among them, and process/ended is the last.
+// The notifications of one process are numbered from 1: each Seq is one more than the last, except after a gap. They are sent in
+// that order. Without ExtensionEnds there are only process/output, process/exited and process/closed, and process/closed has the
+// last number. With ExtensionEnds there are also process/background and process/drained, and process/ended has the last number.
 
-// OutputParams are those of process/output.
+// OutputParams are the parameters of process/output.
 type OutputParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
@@ -14,11 +14,11 @@ type OutputParams struct {
 	Chunk     Chunk  `json:"chunk"`
 }
 
-// ExitedParams are those of process/exited. Output may follow. The fields from Status on are there with ExtensionEnds.
+// ExitedParams are the parameters of process/exited. Output may follow. The fields from Status on are present with ExtensionEnds.
 type ExitedParams struct {
 	ProcessID     string `json:"processId"`
 	Seq           uint64 `json:"seq"`
-	ExitCode      int    `json:"exitCode"` // 128 and the signal for a killed leader, -1 if it is not known
+	ExitCode      int    `json:"exitCode"` // 128 plus the signal for a killed leader, -1 if it is not known
 	SandboxDenied *bool  `json:"sandboxDenied,omitempty"`
 
 	Status *messages.ExitStatus `json:"status,omitempty"`
@@ -27,33 +27,34 @@ type ExitedParams struct {
 	Limit  messages.Limit       `json:"limit,omitempty"`
 }
 
-// BackgroundParams are those of process/background: the leader has exited and left so many living processes.
+// BackgroundParams are the parameters of process/background: the leader has exited and left this number of living processes.
 type BackgroundParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
 	Count     int    `json:"count"`
 }
 
-// DrainedParams are those of process/drained: all output of the leader has been sent.
+// DrainedParams are the parameters of process/drained: all output of the leader has been sent.
 type DrainedParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
 }
 
-// ClosedParams are those of process/closed: the leader has exited, and no more output will come.
+// ClosedParams are the parameters of process/closed: the leader has exited, and no more output will come.
 type ClosedParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
 }
 
-// EndedParams are those of process/ended: the tree has ended, and the output is closed.
+// EndedParams are the parameters of process/ended: the tree has ended, and the output is closed.
 type EndedParams struct {
 	ProcessID string              `json:"processId"`
 	Seq       uint64              `json:"seq"`
 	Tree      messages.TreeReport `json:"tree"`
 }
 
-// GapParams are those of process/gap: the notifications from Seq to before NextSeq were dropped, with so many bytes.
+// GapParams are the parameters of process/gap: the notifications from Seq up to, but not including, NextSeq were dropped, with this
+// number of bytes.
 type GapParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`

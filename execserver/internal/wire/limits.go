@@ -6,16 +6,16 @@ import "time"
 const (
 	MaxMessage = 64 << 20 // bytes; a connection that gets more is closed
 	MaxValues  = 1 << 18  // JSON values
-	MaxDepth   = 128      // arrays and objects inside of each other
+	MaxDepth   = 128      // arrays and objects inside each other
 )
 
-// What both sides keep of one process.
+// Bounds on the data that both sides keep for one process.
 const (
 	RetainedBytes  = 1 << 20 // output, the oldest chunk is dropped first
 	FlowBytes      = 4 << 20 // the same with ExtensionFlow; a flood fills a MiB before the first of it is acknowledged
 	RetainedChunks = 50_000
 	RememberedIDs  = 4096 // write ids, for each process
-	ReorderChunks  = 256  // notifications that a client puts in order
+	ReorderChunks  = 256  // early notifications that a client keeps to put them in order
 )
 
 // MaxChunk bounds the bytes of a chunk that the server sends.

@@ -15,14 +15,14 @@ type lines struct {
 	from  io.ReadCloser
 	to    io.WriteCloser
 	limit int
-	// writing keeps lines whole. Writers wait for the other side in any case, so nothing is won by a goroutine that writes.
+	// writing keeps lines whole. Writers wait for the other side in any case, so a goroutine that writes would not help.
 	writing sync.Mutex
 	closing sync.Once
 	closed  error
 }
 
-// Lines makes a Conn of two streams, which may be the two halves of one and are closed with it. Lines above limit bytes are
-// refused; empty ones are skipped. Closing from must end its Read.
+// Lines makes a Conn of two streams, which may be the two halves of one. Closing the Conn closes them. Lines above limit bytes are
+// refused; empty lines are skipped. Closing from must end a Read of it.
 func Lines(from io.ReadCloser, to io.WriteCloser, limit int) Conn {
 	return &lines{in: bufio.NewReaderSize(from, 64<<10), from: from, to: to, limit: limit}
 }
@@ -37,7 +37,7 @@ func (l *lines) Read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// line reads up to the next newline. Text at the end that has none is no message.
+// line reads up to the next newline. Text without a newline at the end of the stream is not a message.
 func (l *lines) line() (line []byte, err error) {
 	for {
 		part, err := l.in.ReadSlice('\n')

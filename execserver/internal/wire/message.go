@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind int
 
 // The kinds.
@@ -21,13 +21,13 @@ const (
 // ID is the id of a request: the text of a JSON string or of an integer. It is comparable. The zero ID is none.
 type ID struct{ text string }
 
-// NumberID is an integer as an id.
+// NumberID makes an id of an integer.
 func NumberID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
-// MalformedID is the id of the answer to a message that is none.
+// MalformedID returns the id of the answer to a malformed message.
 func MalformedID() ID { return NumberID(-1) }
 
-// String is the id as JSON.
+// String returns the id as JSON.
 func (id ID) String() string { return id.text }
 
 func parseID(raw []byte) (ID, error) {
@@ -52,7 +52,8 @@ type Message struct {
 	Fault  *Fault          // of a failure
 }
 
-// Parse reads a message. Raw output becomes a process/output whose Params are for DecodeOutput only. Its error says what is wrong with the text, for a sentence about "the message".
+// Parse reads a message. Raw output becomes a process/output whose Params are for DecodeOutput only. The error says what is wrong with
+// the text; its text continues a sentence about "the message".
 func Parse(text []byte) (Message, error) {
 	if len(text) > 0 && text[0] == rawMark {
 		_, err := decodeRaw(text)

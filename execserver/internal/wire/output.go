@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// DecodeOutput reads the parameters of process/output, which were valid JSON in a message, or are raw output. Floods are made of them, so it does
-// without reflection, and looks at each byte of the chunk no more often than it must.
+// DecodeOutput reads the parameters of process/output, which are either valid JSON or raw output. A flood consists of them, so
+// DecodeOutput uses no reflection, and scans each byte of the chunk no more often than it must.
 func DecodeOutput(raw []byte) (OutputParams, error) {
 	if len(raw) > 0 && raw[0] == rawMark {
 		return decodeRaw(raw)

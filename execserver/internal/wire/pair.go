@@ -17,7 +17,7 @@ type half struct {
 	closing *sync.Once
 }
 
-// Pair makes two connected Conns inside of this process. Closing one ends both.
+// Pair makes two connected Conns within this process. Closing one ends both.
 func Pair() (Conn, Conn) {
 	there, back := make(chan []byte, pairQueue), make(chan []byte, pairQueue)
 	ended, closing := make(chan struct{}), &sync.Once{}
@@ -25,7 +25,7 @@ func Pair() (Conn, Conn) {
 }
 
 func (h *half) Read(ctx context.Context) ([]byte, error) {
-	select { // what was sent before the end is read
+	select { // messages that were sent before the end are read first
 	case message := <-h.in:
 		return message, nil
 	default:

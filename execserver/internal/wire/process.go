@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Methods about processes. The last three requests are extensions that need not be asked for.
+// Methods about processes. The last three requests are extensions that a client may use without asking for them.
 const (
 	ProcessStart      = "process/start"
 	ProcessRead       = "process/read"
@@ -32,7 +32,7 @@ const (
 // Stream names where output came from.
 type Stream = messages.Stream
 
-// StartParams are those of process/start. The fields from Size on are extensions.
+// StartParams are the parameters of process/start. The fields from Size on are extensions.
 type StartParams struct {
 	ProcessID string            `json:"processId"`
 	Argv      []string          `json:"argv"`
@@ -43,7 +43,7 @@ type StartParams struct {
 	PipeStdin bool              `json:"pipeStdin,omitempty"`
 	Arg0      *string           `json:"arg0,omitempty"`
 	Sandbox   *Sandbox          `json:"sandbox,omitempty" strict:""`
-	// The network is managed by nobody here: a request for it is refused.
+	// A server of execbus does not manage the network: it refuses a start that asks for that.
 	EnforceManagedNetwork bool `json:"enforceManagedNetwork,omitempty"`
 	ManagedNetwork        *any `json:"managedNetwork,omitempty"`
 	NetworkProxy          *any `json:"networkProxy,omitempty"`
@@ -55,8 +55,8 @@ type StartParams struct {
 	Limits       *messages.Limits      `json:"limits,omitempty" strict:""`
 }
 
-// EnvPolicy says how the environment is made from the server's. StartParams.Env then takes precedence over it; without a policy that
-// is the whole environment.
+// EnvPolicy says how the environment is made from the server's. StartParams.Env takes precedence over the result. Without a policy,
+// StartParams.Env is the whole environment.
 type EnvPolicy struct {
 	Inherit               messages.Inherit  `json:"inherit,omitempty"`
 	IgnoreDefaultExcludes bool              `json:"ignoreDefaultExcludes,omitempty"`
@@ -85,7 +85,7 @@ func (s Sandbox) Check() error {
 	return cmp.Or(s.Policy.Check(), s.Least.Check())
 }
 
-// Size is that of a terminal.
+// Size is the size of a terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
@@ -102,7 +102,7 @@ const (
 	SandboxWindowsRestricted SandboxType = "windowsRestrictedToken"
 )
 
-// StartResult is that of process/start. PID and Enforced are there with ExtensionEnds.
+// StartResult is the result of process/start. PID and Enforced are present with ExtensionEnds.
 type StartResult struct {
 	ProcessID   string                `json:"processId"`
 	SandboxType SandboxType           `json:"sandboxType,omitempty"`
@@ -110,7 +110,7 @@ type StartResult struct {
 	Enforced    *messages.Enforcement `json:"enforced,omitempty"`
 }
 
-// ReadParams are those of process/read.
+// ReadParams are the parameters of process/read.
 type ReadParams struct {
 	ProcessID string  `json:"processId"`
 	AfterSeq  *uint64 `json:"afterSeq,omitempty"`
@@ -118,7 +118,7 @@ type ReadParams struct {
 	WaitMs    *uint64 `json:"waitMs,omitempty"`
 }
 
-// ReadResult is that of process/read.
+// ReadResult is the result of process/read.
 type ReadResult struct {
 	Chunks        []ReadChunk `json:"chunks"`
 	NextSeq       uint64      `json:"nextSeq"`
@@ -136,17 +136,17 @@ type ReadChunk struct {
 	Chunk  Chunk  `json:"chunk"`
 }
 
-// WriteParams are those of process/write. The fields from UntilTaken on are extensions.
+// WriteParams are the parameters of process/write. The fields from UntilTaken on are extensions.
 type WriteParams struct {
 	ProcessID string  `json:"processId"`
 	Chunk     Chunk   `json:"chunk"`
 	WriteID   *string `json:"writeId,omitempty"`
-	// UntilTaken answers when the process has taken the input, or PatienceMs are over; the rest is then discarded.
+	// UntilTaken delays the answer until the process has taken the input or PatienceMs are over. The rest is then discarded.
 	UntilTaken bool    `json:"untilTaken,omitempty"`
 	PatienceMs *uint64 `json:"patienceMs,omitempty"`
 }
 
-// WriteStatus is what became of a write.
+// WriteStatus is the outcome of a write.
 type WriteStatus string
 
 // The statuses.
@@ -157,14 +157,15 @@ const (
 	WriteStarting       WriteStatus = "starting"
 )
 
-// WriteResult is that of process/write. Taken and Error are there with WriteParams.UntilTaken; Error says why not all was taken.
+// WriteResult is the result of process/write. Taken and Error are present with WriteParams.UntilTaken. Error says why the process did
+// not take everything.
 type WriteResult struct {
 	Status WriteStatus     `json:"status"`
 	Taken  *int            `json:"taken,omitempty"`
 	Error  *messages.Error `json:"error,omitempty"`
 }
 
-// SignalParams are those of process/signal. Without Tree the signal goes to the foreground process group.
+// SignalParams are the parameters of process/signal. Without Tree the signal goes to the foreground process group.
 type SignalParams struct {
 	ProcessID string `json:"processId"`
 	Signal    string `json:"signal"` // "interrupt", or a POSIX name such as "SIGTERM"
@@ -174,33 +175,33 @@ type SignalParams struct {
 // Interrupt is the signal that clients without extensions can send.
 const Interrupt = "interrupt"
 
-// TerminateParams are those of process/terminate.
+// TerminateParams are the parameters of process/terminate.
 type TerminateParams struct {
 	ProcessID string  `json:"processId"`
 	GraceMs   *uint32 `json:"graceMs,omitempty"` // an extension
 }
 
-// TerminateResult is that of process/terminate, which does not wait for the end.
+// TerminateResult is the result of process/terminate, which does not wait for the end.
 type TerminateResult struct {
-	Running bool `json:"running"` // it was
+	Running bool `json:"running"` // whether the process was running
 }
 
-// ResizeParams are those of process/resize.
+// ResizeParams are the parameters of process/resize.
 type ResizeParams struct {
 	ProcessID string `json:"processId"`
 	Size      Size   `json:"size"`
 }
 
-// CloseStdinParams are those of process/closeStdin. The result is a WriteResult.
+// CloseStdinParams are the parameters of process/closeStdin. The result is a WriteResult.
 type CloseStdinParams struct {
 	ProcessID string `json:"processId"`
 }
 
-// AcknowledgeParams are those of process/acknowledge: the output up to Seq need not be kept any more.
+// AcknowledgeParams are the parameters of process/acknowledge: the server need no longer keep the events up to Seq.
 type AcknowledgeParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
 }
 
-// Empty is the result of a request with nothing to tell.
+// Empty is the result of a request that returns nothing.
 type Empty struct{}

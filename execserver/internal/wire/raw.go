@@ -7,11 +7,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// rawMark begins a process/output with ExtensionRaw: no JSON begins with this byte. The length of the process id follows, the id, the
-// number, both numbers as varints, a byte for the stream, and the chunk as it is.
+// rawMark begins a process/output with ExtensionRaw: no JSON begins with this byte. After it come the length of the process id, the
+// id, the number of the event, a byte for the stream, and the unencoded chunk. The length and the number are varints.
 const rawMark = 0
 
-// rawStreams are the streams by their bytes.
+// rawStreams are the streams, indexed by their bytes.
 var rawStreams = []Stream{messages.StreamStdout, messages.StreamStderr, messages.StreamPTY}
 
 // AppendRawOutput appends the notification of a chunk of output for a client with ExtensionRaw, over a Conn that is Binary.

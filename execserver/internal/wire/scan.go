@@ -15,7 +15,7 @@ type member struct {
 	value []byte
 }
 
-// members checks that text is one JSON object within the bounds, and lists what is in it.
+// members checks that text is one JSON object within the bounds, and returns its members.
 func members(text []byte) ([]member, error) {
 	s := scanner{text: text}
 	s.space()
@@ -32,8 +32,8 @@ func members(text []byte) ([]member, error) {
 	return list, nil
 }
 
-// scanner goes over JSON text once. Unlike encoding/json it refuses names that occur twice, of which each reader might
-// take another, text that is not UTF-8, and too much of anything.
+// scanner goes over JSON text once. Unlike encoding/json it refuses text that is not UTF-8, too many or too deeply nested values, and
+// names that occur twice, because two readers might choose different values.
 type scanner struct {
 	text   []byte
 	at     int
@@ -148,8 +148,8 @@ func (s *scanner) string() ([]byte, error) {
 	return s.oddString(begin)
 }
 
-// plain reports whether text is printable ASCII without a backslash, as base64 is. It looks at eight bytes at a time: floods are
-// such text.
+// plain reports whether text is printable ASCII without a backslash, as base64 is. It checks eight bytes at a time, because a flood
+// consists of such text.
 func plain(text []byte) bool {
 	const ones = 0x0101010101010101
 	if bytes.IndexByte(text, '\\') >= 0 {
@@ -169,7 +169,7 @@ func plain(text []byte) bool {
 	return true
 }
 
-// oddString is string for one with escapes, with characters that are not ASCII, or without an end.
+// oddString continues string for text with escapes, with characters that are not ASCII, or without an end.
 func (s *scanner) oddString(begin int) ([]byte, error) {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; {
@@ -223,7 +223,7 @@ func (s *scanner) space() {
 	}
 }
 
-// peek is the next byte; zero at the end.
+// peek returns the next byte; zero at the end.
 func (s *scanner) peek() byte {
 	if s.at == len(s.text) {
 		return 0
@@ -246,7 +246,7 @@ func (s *scanner) unexpected() error {
 	return fmt.Errorf("it is not JSON at byte %d", s.at)
 }
 
-// unquote is the text of a string that is valid JSON.
+// unquote returns the text of a string that is valid JSON.
 func unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])

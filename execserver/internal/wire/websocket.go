@@ -10,11 +10,11 @@ import (
 	"github.com/coder/websocket"
 )
 
-// socket is a websocket where each text or binary frame is a message. Compression is off: base64 of output does not gain
-// what it would cost. The kernel's delay of small packets is off, too, as Go does it for every TCP connection.
+// socket is a websocket where each text or binary frame is a message. Compression is off, because for output in base64 it costs more
+// than it gains. The kernel's delay of small packets is off, too, as Go does it for every TCP connection.
 type socket struct {
 	conn *websocket.Conn
-	last int // bytes of the message that was read last: the next one is often as large
+	last int // bytes of the last message that was read: the next one is often as large
 }
 
 // Accept makes a Conn of a request whose sender has been authenticated.
@@ -26,7 +26,7 @@ func Accept(w http.ResponseWriter, r *http.Request, limit int) (Conn, error) {
 	return newSocket(conn, limit), nil
 }
 
-// DialWebsocket connects to a URL. ctx bounds only the connecting. If the server refuses, the response says how.
+// DialWebsocket connects to a URL. ctx bounds only the connecting. If the server refuses, the response has its status.
 func DialWebsocket(ctx context.Context, url string, client *http.Client, header http.Header, limit int) (Conn, *http.Response, error) {
 	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: header})
 	if err != nil {
@@ -35,7 +35,7 @@ func DialWebsocket(ctx context.Context, url string, client *http.Client, header 
 	return newSocket(conn, limit), response, nil
 }
 
-// keptSize bounds the buffer that a message begins with.
+// keptSize bounds the first buffer for a message.
 const keptSize = 128 << 10
 
 func newSocket(conn *websocket.Conn, limit int) Conn {
