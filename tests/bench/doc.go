@@ -32,7 +32,7 @@
 // spawn-pipes-*: the same on pipes. Bare is os/exec with a buffer each for stdout and stderr, Run to its end.
 //
 // spawn-*-confined and spawn-isolated*: spawn-pipes or spawn-pty in a sandbox ("ours"), in turn with the same without one ("bare"),
-// through the same warden. The rows "bubblewrap" are there where bwrap is installed: through the same warden it isolates about as
+// through the same warden. spawn-bubblewrap* are there where bwrap is installed: through the same warden it isolates about as
 // much, without Landlock, filters of system calls and protected names.
 //
 // heap-*: spawn-pty in two processes of their own that hold 50 MiB ("bare") and 2 GiB ("ours") of touched memory in their
