@@ -7,8 +7,8 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Choices are the answers that a person is offered when a plan asks, each with exactly what it would remember. File is
-// where rules are written; if it is empty, they are kept in memory only.
+// Choices are the answers that a person is offered when a plan asks, each with exactly what it would remember. Rules
+// are written to file; if it is empty, they are kept in memory only.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
 	once := choice(messages.DecisionApproved, "")
 	if plan.OnDenial == Retry {

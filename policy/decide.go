@@ -48,17 +48,17 @@ type maker struct {
 	understood command.Understanding
 	commands   []invoked
 	segments   []segment // the verdict on each of the commands
-	dirs       []string  // where a script may be when it comes to a command
-	// altered says that the request changes what names and words mean, by variables or another argv[0]. Allow rules and the
-	// list of safe programs then do not apply: they are about other programs than those that would run.
+	dirs       []string  // the directories that a script may be in at the current command
+	// altered says that the request changes what names and words mean, by variables or another argv[0]. Allow rules and
+	// the list of safe programs then do not apply, because other programs may run than those that they describe.
 	altered bool
 }
 
-// segment is one of the commands, judged.
+// segment is the verdict on one of the commands.
 type segment struct {
 	verdict verdict
 	rule    *rules.Match // the rule that decided; nil if none did
-	matched bool         // some rule matches, even if it does not count
+	matched bool         // some rule matches, even one that does not count
 	danger  bool         // no rule decided, and it is dangerous
 	idle    bool         // it does nothing, so the other segments decide
 }
@@ -97,7 +97,7 @@ func Matches(set *rules.Set, words []string) []rules.Match {
 	return matching(set, words, command.Search(words))
 }
 
-// matching is Matches for a search that has been made.
+// matching is Matches with the result of a search.
 func matching(set *rules.Set, words []string, found command.Survey) []rules.Match {
 	matches := slices.Clip(set.Match(words))
 	for _, inner := range found.Commands[min(1, len(found.Commands)):] { // the first is the whole
@@ -127,7 +127,7 @@ func (m *maker) judgeAll() {
 	}
 }
 
-// judge applies the rules to a command. If no rule matches, it goes by what is known about programs.
+// judge applies the rules to a command. If no rule matches, it uses what is known about programs.
 func (m *maker) judge(c invoked) segment {
 	found := command.Search(c.words)
 	matches := matching(m.rules, c.words, found)
@@ -157,7 +157,7 @@ func (m *maker) guess(words []string, dangerous bool) (v verdict, danger bool) {
 		return fine, false
 	case dangerous && mode == messages.ApproveNever:
 		return forbid, true
-	case dangerous, mode == messages.ApproveUntrusted, widens: // a request for more was refused earlier under never and on-failure
+	case dangerous, mode == messages.ApproveUntrusted, widens: // under never and on-failure, a request for more has been refused before
 		return ask, dangerous
 	}
 	return fine, false

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Display is a command for a person's eyes: one line, quoted so that bash, in a UTF-8 locale, reads the same words.
-// Characters that are invisible, or that move visible ones, are escaped as in $'\u202e'. So are letters that look like
-// Latin ones and stand beside one and, in the name of the program, all characters beyond ASCII.
+// Display is a command as it is shown to a person: one line, quoted so that bash, in a UTF-8 locale, reads the same
+// words. Characters that are invisible, or that move visible ones, are escaped as in $'\u202e'. So are letters that
+// look like Latin ones and stand beside one and, in the name of the program, all characters beyond ASCII.
 func Display(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {
@@ -22,7 +22,7 @@ func Display(argv []string) string {
 	return b.String()
 }
 
-// reserved are words that a shell does not take for a program where it expects one.
+// reserved are words that a shell does not read as the name of a program where it expects one.
 var reserved = []string{"!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
 	"select", "then", "time", "until", "while", "{", "}"}
 
@@ -82,7 +82,7 @@ func lookalike(r rune) bool {
 
 func latin(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// blanks are printing characters that show nothing, besides those that Unicode calls ignorable.
+// blanks are characters that count as printing but show nothing, besides those that Unicode calls ignorable.
 var blanks = []rune{0x2800, 0x1d159, 0x16fe4, 0x1bca0, 0x1bca1, 0x1bca2, 0x1bca3}
 
 // escapeInto writes a word as it stands inside $'…'.
@@ -122,7 +122,7 @@ func escaped(rest string, r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Visible turns a text that somebody else wrote, such as a justification, into one line in which every character can be
+// Visible turns a text from another author, such as a justification, into one line in which every character can be
 // seen.
 func Visible(text string) string {
 	var b strings.Builder

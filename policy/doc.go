@@ -18,12 +18,12 @@
 //   - The approval policy says when a person is asked: never, on-request (the default), untrusted, on-failure, or granular,
 //     which is on-request with reasons to ask that can be switched off.
 //   - The sandbox policy says what a command may do: read-only (RO), workspace-write (WW), danger-full-access (DFA), or
-//     external-sandbox (EXT), where somebody else confines. Under DFA and EXT no sandbox of ours exists.
+//     external-sandbox (EXT), where something else confines it. Under DFA and EXT there is no sandbox of ours.
 //   - The sandbox permissions are what the request itself asks for: use_default, require_escalated (no sandbox), or
 //     with_additional_permissions (a wider one).
 //   - A segment is one of the commands that a script consists of. A script is taken apart only if it is nothing but
 //     programs, their literal arguments, and ; && || | and newlines between them, run by a shell of the system's or a
-//     trusted one. Output may be thrown away or joined (>/dev/null, 2>&1). A command that only steers the shell, such as
+//     trusted one. Output may be discarded or joined (>/dev/null, 2>&1). A command that only steers the shell, such as
 //     set -e, || exit 1 and test -f x, does not count beside other segments. Any other script, and one that is very long,
 //     is one segment: the whole argv, shell included.
 //   - A rule says allow, prompt or forbidden about segments that begin with certain words.
@@ -43,11 +43,11 @@
 //   - P: some segment matches a prompt rule. F: some segment matches a forbidden rule.
 //   - E: U that asks for require_escalated. SE: S that does. W: U that asks for with_additional_permissions.
 //
-// This is the decision table. It says whether the command runs without a question (run), a person is asked (ask), or it is
-// rejected (rej). With an exclamation mark, the first attempt is without a sandbox. After the slash stands what follows if
-// the sandbox stops that attempt: the denial is the result (return), it runs again without a sandbox if a person agrees
-// (ask), or it does so at once, since the first answer covers it (retry). Where there is no sandbox of ours there is no
-// denial.
+// This is the decision table. It says whether the command runs without a question (run), a person is asked (ask), or it
+// is rejected (rej). An exclamation mark means that the first attempt has no sandbox. The word after the slash says
+// what follows if the sandbox stops that attempt: the denial is the result (return), the command runs again without a
+// sandbox if a person agrees (ask), or it does so at once, because the first answer covers it (retry). Where there is
+// no sandbox of ours there is no denial.
 //
 //	policy                        |sandbox  |S          |U          |D          |A    |P          |F   |E    |SE   |W
 //	never                         |RO, WW   |run/return |run/return |rej        |run! |rej        |rej |rej  |rej  |rej
@@ -76,10 +76,10 @@
 //     but it is not known to be safe, and no rule is offered for it.
 //   - Allow rules and safe names count only where names and words have their usual meaning. If the request brings variables
 //     of its own, or another argv[0], there are no classes S and A. A program that was found outside of the system's own
-//     directories, be it for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
+//     directories, for an argv or for a script, is known by its path and not by its name; prompt and forbidden rules
 //     for the name hold for it, too, and a rule file's host_executable can say that a path stands for its name. A script's
-//     shell looks for names later, and by itself. So nothing at all is known of a name if a directory that comes before in
-//     PATH is relative or empty, or lies in the working directory, the session's, a writable root or a directory for
+//     shell looks for names later, and by itself. So nothing at all is known of a name if an earlier directory in PATH is
+//     relative or empty, or lies in the working directory, the session's, a writable root or a directory for
 //     temporary files: a program could be put there.
 //   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification or else what is
 //     known about the command, followed by the caller's reason, which is marked as such and shortened.
@@ -91,34 +91,35 @@
 //
 // Approved runs the command once; where the table says retry, that includes a second attempt.
 //
-// Approved for the session makes equal commands run without a question until the session ends, the grant expires or it is
-// revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are the same
-// command, in the same directory, with the same environment from the request, the same permissions, under the same sandbox
-// policy, and with the same consequence of an approval, so that one for a confined attempt never becomes one without a
-// sandbox. A plain script of a single command equals that command, unless the request brings variables of its own or
-// another argv[0], which mean something else to the shell. The path of a trusted shell does not matter, nor do yield time,
-// output limits and justification. It does matter whether the input stays open, as a terminal's does: an approval with open
-// input covers the command with closed input, but not the reverse, because nobody has seen the code that is typed into
-// python3. A grant answers a question; it never changes a rejection.
+// Approved for the session makes equal commands run without a question until the session ends, the grant expires or it
+// is revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are
+// the same command, in the same directory, with the same environment from the request, the same permissions, under the
+// same sandbox policy, and with the same consequence of an approval, so that one for a confined attempt never becomes
+// one without a sandbox. A plain script of a single command equals that command, unless the request brings variables of
+// its own or another argv[0], which mean something else to the shell. The path of a trusted shell does not matter, nor
+// do yield time, output limits and justification. It does matter whether the input stays open, as a terminal's does: an
+// approval with open input covers the command with closed input, but not the reverse, because no person has seen the
+// code that will be typed into python3. A grant answers a question; it never changes a rejection.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for every command that begins with
-// these words, in every session, without a question and without a sandbox, before the command that was asked about goes on.
-// No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env, sudo,
-// git alone), or where it would not hold. [Choices] explains all this to the person who is asked, and [Display] shows the
-// command so that nothing in it is hidden. The plan's Segments are the commands that run: at most 10, and how many more,
-// those that are asked about first, each with the reason and with host names that are not what they look like.
+// these words, in every session, without a question and without a sandbox, before the command that was asked about goes
+// on. No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env,
+// sudo, git alone), or where it would not hold. [Choices] explains all this to the person who is asked, and [Display]
+// shows the command so that nothing in it is hidden. The plan's Segments are the commands that run: at most 10, and how
+// many more, those that are asked about first, each with the reason and with the host names that may not be what they
+// look like.
 //
 // # Guarantees
 //
 //   - A command that is rejected is never started, and has no ExecStarted. Each decision is an event, a log record and a
 //     count, with its source: rule, cache, policy, user, deadline or absence.
 //   - A session asks one question at a time. Equal questions that wait are merged, unless only listeners to single calls
-//     could answer. Each question that is shown is resolved once, even if an actor dies meanwhile; a second answer gets an
+//     could answer. Each question that is shown is resolved once, even if an actor crashes meanwhile; a second answer gets an
 //     error. At most 256 wait.
 //   - If nobody can be asked, a command is rejected at once, and the error says what to configure. Somebody can be asked if
-//     there is an approver, or a subscriber that names the event. If the last one goes, the questions that wait are
+//     there is an approver, or a subscriber that names the event. If the last one leaves, the open questions are
 //     rejected within about 250 ms.
-//   - A question holds the clock of the call that asked for the command, and of no other call. The command has no slot yet,
+//   - A question stops the clock of the call that asked for the command, and of no other call. The command has no slot yet,
 //     so no running process has to end for it.
 //   - The actor that asks is replaced once if it crashes, without the approvals for the session, and an ExecNotice says so.
 //   - The program that was looked at for the plan is the one that runs, even if PATH changes meanwhile. A command whose
@@ -134,9 +135,9 @@
 // or a file that changed since the approval. Nor do they see a command that a script puts together from expansions: a
 // forbidden rule does not match it. To forbid something for certain, confine the command.
 //
-// That a name in a script is the program you know. [Request] says where it led when somebody looked, in the PATH that the
-// host gives to commands. The start files of a login shell may change PATH, and a symbolic link may change as well. If
-// nobody looked, a name is believed.
+// That a name in a script is the program you know. [Request] says where it led at the time of the lookup, in the PATH
+// that the host gives to commands. The start files of a login shell may change PATH, and a symbolic link may change as
+// well. Without a lookup, a name is taken for the program that usually has it.
 //
 // That safe means without effect: git status, for one, runs programs that the repository configures. Safe commands run in
 // the sandbox, too. Files under /proc and /sys are not safe to read, but a symbolic link may lead there.

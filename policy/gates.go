@@ -12,8 +12,8 @@ func override(p messages.CommandPolicy) bool {
 	return p.SandboxPermissions != "" && p.SandboxPermissions != messages.PermissionsUseDefault
 }
 
-// CheckCommand finds errors in the policy part of a command, before anything is decided about it. A request that is well
-// formed but not allowed under the approval policy is left to the plan, which rejects it.
+// CheckCommand finds errors in the policy part of a command, before anything is decided about it. The plan rejects a
+// request that is well formed but not allowed under the approval policy.
 func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPolicy) error {
 	switch command.SandboxPermissions {
 	case "", messages.PermissionsUseDefault, messages.PermissionsRequireEscalated, messages.PermissionsWithAdditional:
@@ -22,7 +22,7 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 			messages.PermissionsRequireEscalated, messages.PermissionsWithAdditional), "")
 	}
 	if command.Justification != "" && command.SandboxPermissions == "" {
-		return invalid("justification", "a reason is given, but nothing that it is for; ask to run without a sandbox, or leave the reason out",
+		return invalid("justification", "there is a justification, but no request that it justifies; ask to run without a sandbox, or leave it out",
 			"set SandboxPermissions to RequireEscalated, or leave Justification empty")
 	}
 	if gate(command, approval) != "" {
@@ -31,12 +31,12 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 	asks := command.SandboxPermissions == messages.PermissionsWithAdditional
 	switch additional := command.AdditionalPermissions; {
 	case asks && additional == nil:
-		return invalid("additionalPermissions", "more permissions are asked for, and none are named; ask for the network, or name paths",
+		return invalid("additionalPermissions", "additional permissions are requested, but none are named; ask for the network, or name paths",
 			"set AdditionalPermissions")
 	case asks && additional.Empty():
 		return invalid("additionalPermissions", "nothing is asked for; ask for the network, or name paths", "set Network or FileSystem")
 	case !asks && additional != nil:
-		return invalid("additionalPermissions", "permissions are named, but it is not said that they are asked for; say it, or leave them out",
+		return invalid("additionalPermissions", "additional permissions are named, but not requested; request them, or leave them out",
 			"set SandboxPermissions to WithAdditionalPermissions")
 	case asks:
 		return checkPaths(additional.FileSystem)
@@ -61,9 +61,9 @@ func invalid(subject, detail, hint string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
 }
 
-// gate says why a request for more than the sandbox allows is rejected without a question; it is empty if the request is
-// not. A person may be asked to let it run without a sandbox wherever the policy allows questions, but about a wider
-// sandbox only under on-request.
+// gate says why a request for more than the sandbox allows is rejected without a question; empty means that it is not
+// rejected. A person may be asked to let it run without a sandbox wherever the policy allows questions, but about a
+// wider sandbox only under on-request.
 func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	mode := messages.ApprovalMode(approval.String())
 	switch {
@@ -79,8 +79,8 @@ func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) stri
 		"command without them", approval)
 }
 
-// refuse says why a command is rejected before it is judged; it is empty if the command is not. A malformed command is
-// rejected too, in case nobody has checked it.
+// refuse says why a command is rejected before it is judged; empty means that it is not rejected. A malformed command
+// is rejected, too, in case CheckCommand was not called.
 func refuse(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	if reason := gate(command, approval); reason != "" {
 		return reason

@@ -28,7 +28,8 @@ func (e exact) MarshalJSON() ([]byte, error) {
 	}{[]byte(e)})
 }
 
-// texts are strings that JSON encodes without loss. Nearly always they need no encoding of ours, which is much faster.
+// texts are strings that JSON encodes without loss. Nearly always they are valid UTF-8 and need no encoding of ours,
+// which is much faster.
 func texts(all []string) any {
 	if len(all) == 0 || !slices.ContainsFunc(all, func(text string) bool { return !utf8.ValidString(text) }) {
 		return all
@@ -53,8 +54,8 @@ type approved struct {
 	Network     bool                        `json:"network,omitempty"`
 	Read        any                         `json:"read,omitempty"`
 	Write       any                         `json:"write,omitempty"`
-	// Attempt and what follows are what the person was told would happen: an approval for a confined attempt covers neither
-	// one without a sandbox nor one in a wider sandbox.
+	// Attempt and the fields below it are what the person was told would happen: an approval for a confined attempt
+	// covers neither one without a sandbox nor one in a wider sandbox.
 	Attempt  Attempt                 `json:"attempt"`
 	OnDenial OnDenial                `json:"on_denial"`
 	Sandbox  *messages.SandboxPolicy `json:"sandbox,omitempty"`
@@ -115,8 +116,8 @@ func (m *maker) key(plan Plan, openInput bool) string {
 	return string(text)
 }
 
-// longKey is the length, in bytes, from which on a key is replaced by its hash: keys are kept with the grants, and commands
-// may have megabytes.
+// longKey is the greatest length of a key, in bytes. A longer one is replaced by its hash: keys are kept with the
+// grants, and commands may have megabytes.
 const longKey = 4 << 10
 
 // canonical is the command without irrelevant differences. A program outside of the system's directories is known by its
@@ -155,7 +156,7 @@ func (m *maker) elsewhere() any {
 	return texts(slices.Compact(paths))
 }
 
-// places are paths, absolute, sorted, once each.
+// places are paths made absolute, sorted, without repeats.
 func (m *maker) places(paths []string) any {
 	var result []string
 	for _, path := range paths {

@@ -11,8 +11,8 @@ import (
 // maxNames bounds how many names of one script are looked for.
 const maxNames = 64
 
-// Names are the names in a request's script that its shell will look for in PATH; Request.Found should have an entry for
-// each. There are none where the script is not understood, because names do not matter then.
+// Names are the names in a request's script that its shell will look for in PATH; Request.Found should have an entry
+// for each. There are none if the script is not understood, because names do not matter then.
 func Names(request Request, trustedShells []string) []string {
 	u := command.Understand(request.line(trustedShells))
 	if !u.Script || !u.Plain && !u.Complex {
@@ -61,7 +61,7 @@ func (m *maker) invocations(sessionDir string) []invoked {
 	return all
 }
 
-// known is a command whose program was found at a path; if the path is empty, nobody has looked.
+// known is a command whose program was found at a path; an empty path means that there was no lookup.
 func (m *maker) known(words []string, program string) invoked {
 	if program == "" || command.InSystemDir(program) {
 		return invoked{words: words}
@@ -104,8 +104,8 @@ func (m *maker) openDirs(sessionDir string) []string {
 	return dirs
 }
 
-// shadowed reports whether a command can put another program before one in PATH: a directory that comes earlier moves with
-// the working directory, or can be written to.
+// shadowed reports whether a command can put another program before one in PATH: an earlier directory is relative, or
+// can be written to.
 func shadowed(path, dir string, open []string) bool {
 	for _, entry := range filepath.SplitList(path) {
 		entry = tidy(entry)

@@ -8,9 +8,8 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// amendment is the prefix that an approval could turn into an allow rule. It is nil where none should be offered: where
-// rules would not hold for the command, where one matches already, or where the prefix would allow far more than this
-// command.
+// amendment is the prefix that an approval could turn into an allow rule. It is nil if none should be offered: if rules
+// would not hold for the command, if one matches already, or if the prefix would allow far more than this command.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.PermissionsWithAdditional
 	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {

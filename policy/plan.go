@@ -8,22 +8,23 @@ import (
 // Request is one command as it is about to run. It is not changed by the plan.
 type Request struct {
 	Argv []string
-	// Argv0 is the name that the program is told is its own; empty means Argv[0].
+	// Argv0 is the name that the program gets as its own; empty means Argv[0].
 	Argv0 string
-	// Program is the absolute path at which Argv[0] was found, symbolic links not followed, or NotFound. If it is empty,
-	// nobody looked, and a name is taken for the program that usually has it; the runner of the command should look. A shell
-	// or a known-safe program is taken for one only if it lies where the system keeps its own.
+	// Program is the absolute path at which Argv[0] was found, symbolic links not followed, or NotFound. If it is
+	// empty, there was no lookup, and a name is taken for the program that usually has it; the caller that runs the
+	// command should look it up. A shell or a known-safe program is taken for one only if it lies where the system
+	// keeps its own.
 	Program string
 	// Found says where the names in a script lead, as Names lists them: absolute paths, symbolic links not followed, or
-	// NotFound. Nil means that nobody looked. A name is believed only if it leads to the system's own directories, and if no
-	// earlier directory in Path, the child's PATH, is relative, empty, or one that commands can write to.
+	// NotFound. Nil means that there was no lookup. A name is trusted only if it leads to the system's own directories,
+	// and if no earlier directory in Path, the child's PATH, is relative, empty, or one that commands can write to.
 	Found map[string]string
 	Path  string
 	Dir   string // absolute
-	// Environment is what the request, not the session, says about the environment; nil says nothing.
+	// Environment is the request's own environment policy, not the session's; nil for none.
 	Environment *messages.EnvironmentPolicy
-	// OpenInput says that somebody can write to the command while it runs: a terminal's input stays open, and a pipe's if that
-	// was asked for. What is written may be what an interpreter runs.
+	// OpenInput says that the command's input stays open while it runs: always on a terminal, and on a pipe if the
+	// request says so. An interpreter may run the text that is written there.
 	OpenInput bool
 	messages.CommandPolicy
 }
@@ -77,20 +78,20 @@ const (
 // Plan is the decision about one command.
 type Plan struct {
 	Decision Decision
-	// Reason says why a person is asked, or why the command is rejected. It names nothing that the person does not see
-	// anyway.
+	// Reason says why a person is asked, or why the command is rejected. It reveals nothing that the person does not
+	// see anyway.
 	Reason string
 	// Source is what decided: a rule, the cache, or the policies.
 	Source       messages.DecisionSource
 	FirstAttempt Attempt
 	OnDenial     OnDenial
 	// Segments are the commands that run, for display in a question: those that are asked about first, at most 10.
-	// MoreSegments counts the others. There are none where no question is possible.
+	// MoreSegments counts the others. There are none if no question is possible.
 	Segments     []messages.Segment
 	MoreSegments int
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
-	// CacheKey is equal for commands that one approval for the session covers, and empty where no question is possible. An
+	// CacheKey is equal for commands that one approval for the session covers, and empty if no question is possible. An
 	// approval of a command with open input also covers the same command with closed input, which has another key.
 	CacheKey string
 }

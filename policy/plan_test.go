@@ -131,7 +131,7 @@ func TestCheckCommand(t *testing.T) {
 		"not asked for":        {messages.CommandPolicy{AdditionalPermissions: network}, onRequest, "say it, or leave them out"},
 		"not asked for, never": {messages.CommandPolicy{AdditionalPermissions: network}, never, "say it, or leave them out"},
 		"both": {messages.CommandPolicy{SandboxPermissions: messages.PermissionsRequireEscalated,
-			AdditionalPermissions: network}, onRequest, "it is not said that they are asked for"},
+			AdditionalPermissions: network}, onRequest, "named, but not requested"},
 		"a pattern": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("/a", "/b/*")},
 			onRequest, "/b/*|not patterns"},
 		"a path without a name": {messages.CommandPolicy{SandboxPermissions: with, AdditionalPermissions: files("")}, onRequest,

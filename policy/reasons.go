@@ -15,7 +15,7 @@ const reasonBytes = 300
 // quote is the beginning of a command, as a reason quotes it.
 func quote(command []string) string { return "`" + displayed(command, reasonBytes) + "`" }
 
-// displayed is the beginning of a command for a person's eyes.
+// displayed is the beginning of a command as it is shown to a person.
 func displayed(command []string, left int) string {
 	var words []string
 	end := ""
@@ -34,7 +34,7 @@ func displayed(command []string, left int) string {
 // callerBytes bounds how much of the caller's justification a reason quotes.
 const callerBytes = 300
 
-// justified is a reason followed by the caller's own, which nobody has checked.
+// justified is a reason followed by the caller's own, which is unchecked.
 func (m *maker) justified(reason string) string {
 	text := m.request.Justification
 	if text == "" {
@@ -94,7 +94,7 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	return ""
 }
 
-// whyAsk says why a question is asked: the rule's reason, or else what is known about the command and what the caller says.
+// whyAsk says why a question is asked: the rule's reason, or else the facts about the command and the caller's reason.
 func (m *maker) whyAsk(byRule *segment) string {
 	if byRule != nil {
 		return quote(m.request.Argv) + " " + whyRule(byRule.rule)

@@ -43,8 +43,8 @@ func (m *maker) shown() (all []messages.Segment, more int) {
 
 func (m *maker) asks(i int) bool { return !m.segments[i].idle && m.segments[i].verdict == ask }
 
-// hosts are the host names among words that may not be what they look like, with their form in ASCII. In a URL or behind an
-// @ these are all names beyond ASCII; elsewhere they are names that mix letters or consist of look-alikes.
+// hosts are the host names among words that may not be what they look like, with their form in ASCII. In a URL or after
+// an @ these are all names beyond ASCII; elsewhere they are names that mix letters or consist of look-alikes.
 func hosts(words []string) (all []string) {
 	left := segmentBytes
 	for _, word := range words {

@@ -51,7 +51,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"write_stdin", `{"session_id":1000,"chars":7}`, "chars", "must be a string"},
 		{"write_stdin", `{"session_id":1000,"chars":"x","no_timeout":true}`, "no_timeout", "`no_timeout=true` requires empty `chars`"},
 		{"write_stdin", `{"session_id":1000,"no_timeout":true,"yield_time_ms":0}`, "no_timeout", "`no_timeout=true` requires `yield_time_ms` to be omitted"},
-		{"read_output", `{"session_id":1000,"offset":0,"tail":1}`, "tail", "beside offset"},
+		{"read_output", `{"session_id":1000,"offset":0,"tail":1}`, "tail", "combined with offset"},
 		{"read_output", `{"session_id":1000,"pattern":"("}`, "pattern", "missing closing )"},
 		{"list_processes", `{"all":true}`, "all", "there are include_ended"},
 		{"terminate_process", `{"session_id":1000,"grace_ms":"0"}`, "grace_ms", "must be a number"},

@@ -19,15 +19,15 @@
 //
 // # Order
 //
-// [Set.Begin] returns when the call has its place. A host that wants calls to take effect in the order in which the model made
-// them begins them one after the other, and waits for the answers in any way it likes.
+// [Set.Begin] returns when the call has its place. If calls are to take effect in the order in which the model made
+// them, the host begins them one after the other. It may wait for the answers in any order.
 //
 // # Answers
 //
-// [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. An error has
-// two sentences: what happened, and what to do about it. [Answer.Structured] is the same for programs and fits
-// the schema in [Tool.Output]. The output in both is cut to what the call and the session allow; [Options.WholeOutput] is for
-// programs that want all of it.
+// [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. An
+// error has two sentences: what happened, and what to do about it. [Answer.Structured] has the same content for
+// programs and fits the schema in [Tool.Output]. The output in both is cut to what the call and the session allow;
+// [Options.WholeOutput] is for programs that want all of it.
 //
 // # What you must not assume
 //

@@ -102,22 +102,22 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 	return s.outcome(result, a.has(argMaxTokens))
 }
 
-// endUnknown ends the process of a cancelled call, because nobody has learned its id.
+// endUnknown ends the process of a cancelled call, because no caller has learned its id.
 func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error) {
 	var id messages.ProcessID
 	switch {
 	case err == nil && result.Running:
 		id = result.Process
 	case err != nil && typed(err).Code == messages.ErrCancelled:
-		number, _ := strconv.Atoi(typed(err).Subject) // otherwise nothing was begun
+		number, _ := strconv.Atoi(typed(err).Subject) // no number: no process began
 		id = messages.ProcessID(number)
 	}
 	if id != 0 {
-		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // it may have ended just now
+		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // an error means that it has just ended
 	}
 }
 
-// maxShown bounds how much of a command stands in an error.
+// maxShown bounds, in characters, how much of a command an error quotes.
 const maxShown = 200
 
 func shortened(script string) string {

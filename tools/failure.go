@@ -41,7 +41,7 @@ func failure(tried string, err error) Answer {
 	return Answer{Text: fmt.Sprintf("%s failed: %s%s", tried, sentence(e.Error()), behind(advice[e.Code])), Err: e}
 }
 
-// misread is the answer where the arguments could not be understood.
+// misread is the answer if the arguments could not be understood.
 func misread(err error) Answer {
 	e := typed(err)
 	return Answer{Text: fmt.Sprintf("failed to parse function arguments: %s: %s%s", e.Subject, sentence(e.Detail), behind(advice[e.Code])), Err: e}

@@ -71,7 +71,7 @@ func listed(p messages.ProcessInfo) Listed {
 	return l
 }
 
-// describe is where a process stands, in words.
+// describe is the state of a process, in words.
 func describe(p messages.ProcessInfo) string {
 	if p.End != nil {
 		return p.End.Words()

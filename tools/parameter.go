@@ -1,6 +1,6 @@
 package tools
 
-// kind is what a parameter takes.
+// kind is the type of a parameter's value.
 type kind string
 
 const (
@@ -19,7 +19,7 @@ type parameter struct {
 	required bool
 	about    string
 	choices  []string // of a text; none: any
-	hidden   bool     // understood, and not offered
+	hidden   bool     // accepted, but not in the schema
 }
 
 // sessionID names the process in every tool that is about one.

@@ -26,10 +26,11 @@ const (
 // Reading is the structured answer of read_output.
 type Reading struct {
 	SessionID int `json:"session_id"`
-	// Offset is where Output begins, NextOffset where a further call goes on.
+	// Offset is the position at which Output begins, NextOffset the position at which a further call continues.
 	Offset     int64 `json:"offset"`
 	NextOffset int64 `json:"next_offset"`
-	// TotalBytes is all output so far, MissedBytes what is not kept any more of what was asked for.
+	// TotalBytes is the size of all output so far. MissedBytes is how much of the requested output is not kept any
+	// more.
 	TotalBytes  int64  `json:"total_bytes"`
 	MissedBytes int64  `json:"missed_bytes,omitempty"`
 	Ended       bool   `json:"ended"`
@@ -66,7 +67,7 @@ func readOutput() tool {
 
 func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer {
 	if a.has(argOffset) && a.has(argTail) {
-		return misread(wrong("read_output", argTail, "it is there beside offset; leave one of them out"))
+		return misread(wrong("read_output", argTail, "it cannot be combined with offset; leave one of them out"))
 	}
 	pattern, err := compile(a.text(argPattern))
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	argTree   = "tree"
 )
 
-// Sent is the structured answer of the tools that only say that something was done.
+// Sent is the structured answer of the tools that only confirm an action.
 type Sent struct {
 	SessionID int `json:"session_id"`
 }

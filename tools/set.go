@@ -30,7 +30,7 @@ func New(session *execbus.Session, options Options) *Set {
 type Request struct {
 	// Call is the host's own name for the call; the events of a command carry it. It may be empty.
 	Call messages.CallID
-	// Name is the tool, Arguments a JSON object; nothing, and null, count as an empty one.
+	// Name is the tool's name. Arguments is a JSON object; empty and null count as an empty object.
 	Name      string
 	Arguments json.RawMessage
 }
@@ -43,7 +43,8 @@ type Answer struct {
 	Structured any
 	// Err is the error of the call. A command that fails is not an error.
 	Err *messages.Error
-	// Process is the process that the call was about, zero if there is none; Running says that a further call may name it.
+	// Process is the process that the call was about, zero if there is none; Running says that further calls may name
+	// it.
 	Process messages.ProcessID
 	Running bool
 }
@@ -57,8 +58,8 @@ type Call struct {
 // Begin begins a call and returns when it has its place: calls take effect in the order in which their Begin returned, and
 // are answered independently of each other. It does not block for longer than it takes to read the arguments.
 //
-// A context that ends cancels the call. That ends the command of an exec_command, which only the caller knows. For all other
-// calls it ends only the wait.
+// A context that ends cancels the call. The command of a cancelled exec_command is ended, because no answer has named
+// it. For all other calls, only the wait ends.
 func (s *Set) Begin(ctx context.Context, request Request) *Call {
 	c := &Call{done: make(chan struct{})}
 	begun := make(chan struct{})

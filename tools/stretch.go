@@ -12,7 +12,7 @@ import (
 // mostSearched bounds the bytes that one read_output looks at: more than a process's log keeps.
 const mostSearched = 4 << 20
 
-// stretch is output without a hole.
+// stretch is output without a gap.
 type stretch struct {
 	process     messages.ProcessID
 	from, total int64
@@ -25,7 +25,8 @@ func (s *stretch) next() int64 { return s.from + int64(len(s.bytes)) }
 
 func (s *stretch) text() string { return strings.ToValidUTF8(string(s.bytes), "\uFFFD") }
 
-// stretch reads the output that the arguments name, page by page. It stops before a hole; output after it is another stretch.
+// stretch reads the output that the arguments name, page by page. It stops before a gap; output after the gap is
+// another stretch.
 func (s *Set) stretch(ctx context.Context, a arguments, length int) (*stretch, error) {
 	r := &stretch{process: a.process()}
 	read := messages.ReadOutput{Process: r.process, SkipLost: true, Max: min(max(length, 1), messages.MaxRead)}
@@ -61,7 +62,7 @@ func (s *Set) stretch(ctx context.Context, a arguments, length int) (*stretch, e
 	}
 }
 
-// begin is where a page begins; one without chunks begins where it was asked for, or at the end.
+// begin is the position at which a page begins. A page without chunks begins at the requested offset, or at the end.
 func begin(page *messages.OutputPage, asked *int64) int64 {
 	switch {
 	case len(page.Chunks) > 0:

@@ -15,7 +15,7 @@ type Termination struct {
 	SessionID int    `json:"session_id"`
 	End       string `json:"end"`
 	ExitCode  *int   `json:"exit_code,omitempty"`
-	// Background counts the other processes of its tree that were ended; Survivors names what could not be.
+	// Background counts the other processes of its tree that were ended; Survivors names those that could not be ended.
 	Background int      `json:"background"`
 	Survivors  []string `json:"survivors,omitempty"`
 }
@@ -23,7 +23,7 @@ type Termination struct {
 func terminateProcess() tool {
 	number := map[string]any{"type": "number"}
 	return tool{Tool: Tool{Name: "terminate_process", Title: "End a process", Destructive: true,
-		Description: "Ends a process with everything it started, and answers when that has come about: SIGTERM, a grace, then SIGKILL."},
+		Description: "Ends a process with everything it started, and answers when they have ended: SIGTERM, a grace period, then SIGKILL."},
 		parameters: []parameter{sessionID,
 			{name: argGrace, kind: milliseconds, about: "How long to wait before SIGKILL; 0 sends it at once. Default: 500."}},
 		output: closed(map[string]any{"session_id": number, "end": map[string]any{"type": "string"}, "exit_code": number, "background": number,

@@ -26,7 +26,7 @@ type Tool struct {
 	Description string // for the model
 	// Input and Output are JSON schemas: of the arguments, and of Answer.Structured.
 	Input, Output json.RawMessage
-	// ReadOnly says that it changes nothing, Destructive that it may destroy something.
+	// ReadOnly says that the tool changes nothing, Destructive that it may destroy something.
 	ReadOnly, Destructive bool
 }
 
@@ -36,8 +36,8 @@ type Options struct {
 	Session execbus.SessionOptions
 	// HideShell leaves the argument shell out of exec_command: the user's own shell is used.
 	HideShell bool
-	// WholeOutput leaves the output in Answer.Structured as it is where a call does not set max_output_tokens; for programs,
-	// which have more room than a model.
+	// WholeOutput leaves the output in Answer.Structured uncut if a call does not set max_output_tokens. It is for
+	// programs, which have more room than a model.
 	WholeOutput bool
 }
 

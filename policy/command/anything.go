@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// These programs run whatever their arguments say. A rule for one of them alone, or with nothing but options, would allow
-// everything. A longer prefix narrows it down.
+// These programs run anything that their arguments say. A rule for one of them alone, or with nothing but options,
+// would allow everything. A longer prefix narrows it down.
 var (
 	bannedShells       = wordSet(`ash bash csh dash fish ksh mksh sh tcsh zsh`)
 	bannedInterpreters = wordSet(`python pythonw py pyw pypy ipython node nodejs bun deno perl php ruby lua julia Rscript osascript
@@ -15,7 +15,7 @@ var (
 	bannedWindows = wordSet(`cmd powershell pwsh`)
 	bannedOthers  = wordSet(`env git sudo rm eval find ssh su watch npx bunx pnpx uvx awk gawk mawk`)
 	codeFollows   = wordSet(`-c -e -E -r --eval`) // to interpreters
-	bannedVerbs   = map[string]map[string]bool{   // what a first word makes such a program of
+	bannedVerbs   = map[string]map[string]bool{   // by program, the first words that make it such a program
 		"bun": wordSet("run x"), "deno": wordSet("eval run"), "docker": wordSet("exec run"), "go": wordSet("run"),
 		"npm": wordSet("exec run"), "pnpm": wordSet("dlx exec run"), "podman": wordSet("exec run"), "uv": wordSet("run"),
 		"yarn": wordSet("dlx run"),
@@ -41,7 +41,7 @@ func RunsAnything(prefix []string) bool {
 	return true
 }
 
-// allowsAll reports whether a program that is followed by these words runs whatever comes after them.
+// allowsAll reports whether a program that is followed by these words runs anything that comes after them.
 func allowsAll(program string, words []string) bool {
 	name := strings.TrimSuffix(path.Base(program), ".exe")
 	verbs, hasVerbs := bannedVerbs[name]

@@ -45,7 +45,7 @@ func canonicalPlain(script plainScript) (form []string, found bool) {
 			form = append(form, "\x00"+command.joint)
 		}
 		form = append(form, command.words...)
-		for _, null := range command.nulls { // without the redirection there is more to read, or to write to
+		for _, null := range command.nulls { // without the redirection the command reads or writes more
 			form = append(form, "\x00"+null)
 		}
 	}

@@ -44,8 +44,8 @@ var carriers = map[string]carrier{
 		"--process-slot-var"}},
 }
 
-// carrierOf returns how a program of this name runs the command in its words, if it does. The dynamic loader has many
-// names.
+// carrierOf returns how a program of this name runs the command in its words, if it runs one. The dynamic loader has
+// many names.
 func carrierOf(name string) (carrier, bool) {
 	if strings.HasPrefix(name, "ld") && strings.Contains(name, ".so") {
 		name = "ld.so"
@@ -67,7 +67,7 @@ func (c carrier) carried(args []string) []string {
 	}
 	args = args[min(c.operands, len(args)):]
 	if list := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, ":::") }); c.text && list >= 0 {
-		return args[:list] // what follows are words for it
+		return args[:list] // the rest are words for the command
 	}
 	return args
 }
@@ -89,7 +89,7 @@ func splitString(args []string) (line string, found bool) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		arg, rest, skip := args[0], args[1:], 1
 		name, value, _ := strings.Cut(arg, "=")
-		letter := strings.IndexAny(arg, env.valued+"S") // what follows it is its value
+		letter := strings.IndexAny(arg, env.valued+"S") // the rest of the word is its value
 		switch {
 		case option(name, "--split-string"):
 			return strings.Join(append([]string{value}, rest...), " "), true

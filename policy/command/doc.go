@@ -1,4 +1,4 @@
-// Package command says what a command line runs, and what is known about it.
+// Package command finds the commands that a command line runs, and has the facts about them.
 //
 //	u := command.Understand(command.Line{Argv: []string{"/bin/bash", "-lc", "git status && rm -rf build"}})
 //	u.Commands                        // [[git status] [rm -rf build]]
@@ -16,10 +16,10 @@
 // words and no others. Anything it does not know makes the script one opaque command. Code that allows something must use
 // it.
 //
-// [Search] is broad, and so is [Dangerous]. It looks for commands wherever they stand, in loops, substitutions and other
-// shells' scripts, and skips what it cannot read. Code that stops something uses it.
+// [Search] is broad, and so is [Dangerous]. It looks for commands everywhere, in loops, substitutions and other shells'
+// scripts, and skips text that it cannot read. Code that stops something uses it.
 //
-// [Split] is simple. It splits the text of an example in a rule file, where nothing is run.
+// [Split] is simple. It splits the text of an example in a rule file, which is never run.
 //
 // # Bounds
 //
@@ -33,5 +33,5 @@
 //
 // That a shell still reads a script as we do after it has read its start files: we do not see aliases, functions and hooks.
 //
-// That what is not dangerous is harmless. The search finds accidents, not intent.
+// That a command which is not dangerous is harmless. The search finds accidents, not intent.
 package command

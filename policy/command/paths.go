@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// readsNothing are the safe programs that read no file, whatever their words.
+	// readsNothing are the safe programs that read no file, with any words.
 	readsNothing = wordSet(`date echo expr false id pwd seq tr true uname which whoami`)
 	// readsBelow are those that read whole directories.
 	readsBelow = wordSet(`diff find grep rg` + onLinux(` du`))
@@ -69,7 +69,7 @@ func (at Setting) leads(file string, below bool) bool {
 		return inKernelDir(rest)
 	}
 	first, _, more := strings.Cut(rest, "/")
-	return more && slices.Contains(kernelDirs, first) // it may be asked about in the root
+	return more && slices.Contains(kernelDirs, first) // the working directory may be the root
 }
 
 // inKernelDir reports whether a path from the root begins with one of the kernel's directories, or with a pattern that may
@@ -85,7 +85,7 @@ func inKernelDir(rest string) bool {
 // maxDirs bounds the directories that one script may be in.
 const maxDirs = 16
 
-// Moved are the directories in which a script may be after a command, given those before it: a cd may lead on from each of
+// Moved are the directories in which a script may be after a command, given those before it: a cd may change each of
 // them, fail, or be skipped. An unknown directory, or one too many, becomes one in which no relative path is safe.
 func Moved(dirs []string, words []string) []string {
 	if len(words) == 0 || words[0] != "cd" {

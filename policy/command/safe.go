@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// safeAlways are the programs that only look, whatever their words. safeSome do so with some words. safeConfined do so only
+// safeAlways are the programs that only look, with any words. safeSome do so with some words. safeConfined do so only
 // in a sandbox: git status also runs programs that the repository configures.
 var (
 	safeAlways = wordSet(`cat cd cut du echo expr false grep head id ls nl paste pwd rev seq stat tail tr true uname wc which
@@ -29,7 +29,7 @@ func onLinux(words string) string {
 // Setting is where a command would run.
 type Setting struct {
 	Confined bool   // in a sandbox of ours
-	Dir      string // absolute; empty: nobody knows
+	Dir      string // absolute; empty: unknown
 }
 
 // Safe reports whether one command is known only to look at things: it changes no file, runs no other program, and looks at
@@ -37,7 +37,7 @@ type Setting struct {
 // path in the system's own directories. Pass only commands that Understand calls plain: in any other script the words are
 // not those that the program gets.
 //
-// That a bare name finds the system's program is taken on trust, and so are symbolic links.
+// Safe trusts that a bare name finds the system's program, and it trusts symbolic links.
 func Safe(words []string, at Setting) bool {
 	if len(words) == 0 {
 		return false
@@ -53,7 +53,7 @@ func Safe(words []string, at Setting) bool {
 	return safeAlways[name] || check != nil && check(words[1:])
 }
 
-// safeWithAnyWords reports whether a program is safe whatever its words, apart from the files that they make it read.
+// safeWithAnyWords reports whether a program is safe with any words, apart from the files that they make it read.
 func safeWithAnyWords(program string) bool {
 	name, known := safeName(program)
 	return known && safeAlways[name]

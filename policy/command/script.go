@@ -27,8 +27,8 @@ func parseScript(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
 }
 
-// openers counts what can make the parser, which is recursive, go deeper. Words such as "if" are not counted: at maxScript
-// they do no harm.
+// openers counts the tokens that can make the parser, which is recursive, go deeper. Words such as "if" are not
+// counted: at maxScript they do no harm.
 func openers(text string) int {
 	tokens := "([{"
 	if strings.Contains(text, "((") || strings.Contains(text, "[") || strings.Contains(text, "let") {
@@ -51,7 +51,7 @@ type plainScript struct {
 
 // plainCommand is a program with its words.
 type plainCommand struct {
-	joint   string // what stands between it and the command before: "&&", "||", "|" or ";"; empty for the first
+	joint   string // the operator between it and the command before: "&&", "||", "|" or ";"; empty for the first
 	words   []string
 	nulls   []string // its redirections, such as "2>/dev/null", if some lead there
 	pattern bool     // the shell puts paths in the place of some of the words
@@ -79,7 +79,8 @@ func readScript(text string) (plainScript, bool) {
 	return script, len(file.Last) == 0 && script.staysPut()
 }
 
-// scriptText reports whether a script is text as every shell reads it: UTF-8 without control characters but tab and newline.
+// scriptText reports whether every shell reads a script as the same text: UTF-8 without control characters except tab
+// and newline.
 func scriptText(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
@@ -135,7 +136,7 @@ func redirects(r *syntax.Redirect) bool {
 	return true
 }
 
-// nulls are redirections, in their order, if one of them takes something away.
+// nulls are redirections, in their order, if one of them leads to or from /dev/null.
 func nulls(list []*syntax.Redirect) (all []string) {
 	null := false
 	for _, r := range list {
@@ -213,7 +214,7 @@ func readHeredoc(statement *syntax.Stmt, text string) (plainScript, bool) {
 		return plainScript{}, false
 	}
 	command := script.commands[0]
-	return script, !command.pattern && !slices.ContainsFunc(command.words, isShell) // which would run the text
+	return script, !command.pattern && !slices.ContainsFunc(command.words, isShell) // a shell would run the text
 }
 
 // plainHeredoc reports whether a redirection gives a fixed text to the standard input. Without quotes around the mark

@@ -15,8 +15,8 @@ const (
 	maxLooks   = 1 << 20 // words and bytes of scripts looked at, however often
 )
 
-// Dangerous reports whether a command line removes by force: rm with -f, alone or in a cluster, or --force, before "--",
-// wherever Search finds it.
+// Dangerous reports whether a command line removes by force: rm with -f, alone or in a cluster, or --force, before
+// "--", anywhere that Search finds it.
 //
 // It catches accidents, not intent: a program name that is a variable or is put together is not seen.
 func Dangerous(argv []string) bool { return Search(argv).Dangerous }
@@ -26,7 +26,7 @@ type Survey struct {
 	// Commands are all commands that are written down literally, the command line itself first. A part of a word that is not
 	// literal is a NUL, which no word of a program can contain.
 	Commands [][]string
-	// Dangerous says that one of them removes by force, or that the search was given up.
+	// Dangerous says that one of them removes by force, or that the search stopped at a bound.
 	Dangerous bool
 }
 
@@ -205,7 +205,7 @@ func (s *search) node(node syntax.Node, level int) {
 	}
 }
 
-// lines looks at a script that cannot be parsed, line by line: from each of its words on a line may be a command.
+// lines looks at a script that cannot be parsed, line by line: a command may begin at each word of a line.
 func (s *search) lines(text string, level int) {
 	for line := range strings.Lines(text) {
 		words := strings.FieldsFunc(line, func(r rune) bool { return !strings.ContainsRune(letters+digits+"_./-", r) })

@@ -33,8 +33,8 @@ var shellDirs = []string{"/bin", "/usr/bin", "/usr/local/bin"}
 // Line is one command line as it is about to run.
 type Line struct {
 	Argv []string
-	// Program is the absolute path at which Argv[0] was found, or any text that is not an absolute path if it leads nowhere. Empty means that
-	// nobody looked, and that a name is taken for the program that usually has it.
+	// Program is the absolute path at which Argv[0] was found, or any text that is not an absolute path if it was not
+	// found. Empty means that there was no lookup, and that a name is taken for the program that usually has it.
 	Program string
 	// TrustedShells are absolute paths of shells besides the system's own.
 	TrustedShells []string
@@ -43,17 +43,17 @@ type Line struct {
 // Understand says which commands a command line runs. It reads nothing but its arguments and runs nothing.
 //
 // A script is looked into if argv is exactly a trusted shell, -c or -lc, and the script. A shell is trusted by its
-// path: Line.Program, or argv[0] where nobody looked, has to be bash, zsh or sh in /bin, /usr/bin or /usr/local/bin, or
-// one of TrustedShells; a bare name is trusted where nobody looked. Everything else is one command with arguments.
+// path: Line.Program, or argv[0] without a lookup, has to be bash, zsh or sh in /bin, /usr/bin or /usr/local/bin, or
+// one of TrustedShells; a bare name is trusted without a lookup. Everything else is one command with arguments.
 //
-// A script is plain if it is nothing but programs with literal words, joined by && || | ; and newlines. Programs are bare
-// words of ASCII letters, digits and "_./+@-". None may be a reserved word or a builtin command of bash, zsh or sh, except
-// cd, echo, false, pwd, true and ":", and those forms of exit, set and test that Idle knows. After cd, no program may have
-// a relative path. In words, quotes and backslashes are resolved. Expansions, braces, comments and control characters make
-// a script not plain, and so do bare characters beyond ASCII that are blank or invisible. Redirections do too, except those
-// of output to /dev/null or to the other output, and of input from /dev/null. Patterns, and paths that begin with ~, may
-// only be words of programs that are safe whatever their words: for another program, a file called --output=x would be an
-// option.
+// A script is plain if it is nothing but programs with literal words, joined by && || | ; and newlines. Programs are
+// bare words of ASCII letters, digits and "_./+@-". None may be a reserved word or a builtin command of bash, zsh or
+// sh, except cd, echo, false, pwd, true and ":", and those forms of exit, set and test that Idle knows. After cd, no
+// program may have a relative path. In words, quotes and backslashes are resolved. Expansions, braces, comments and
+// control characters make a script not plain, and so do bare characters beyond ASCII that are blank or invisible.
+// Redirections do too, except those of output to /dev/null or to the other output, and of input from /dev/null.
+// Patterns, and paths that begin with ~, may only be words of programs that are safe with any words: for another
+// program, a file called --output=x would be an option.
 //
 // It cannot see the aliases, functions and hooks that a shell has from its start files or from the environment.
 func Understand(line Line) Understanding {

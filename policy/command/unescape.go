@@ -12,9 +12,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// meant are the bytes that a text stands for, each with whether a backslash makes it literal. Between double quotes a
-// backslash does so only before some characters. A backslash before a newline disappears with it. One at the end stands for
-// itself.
+// meant are the bytes that a text stands for. With each comes true if a backslash makes it literal. Between double
+// quotes a backslash does so only before some characters. A backslash before a newline disappears with the newline. A
+// backslash at the end stands for itself.
 func meant(raw string, quoted bool) iter.Seq2[byte, bool] {
 	return func(yield func(byte, bool) bool) {
 		for i := 0; i < len(raw); i++ {

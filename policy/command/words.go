@@ -16,16 +16,17 @@ func plainProgram(name string) bool {
 		return true
 	}
 	return name != "" && strings.Trim(name, letters+digits+"_./+@-") == "" && !shellWords[name] &&
-		name[0] != '-' && name[0] != '+' // to bash -c, a script that begins so is another option
+		name[0] != '-' && name[0] != '+' // bash -c takes a script that begins with such a character as another option
 }
 
-// inert are the builtin commands of shells that have no effect on the commands after them, whatever their words. After cd,
+// inert are the builtin commands of shells that have no effect on the commands after them, with any words. After cd,
 // programs with a relative path are unknown.
 var inert = wordSet(`: cd echo false pwd true`)
 
-// shellWords are the other builtin commands and the reserved words of bash, zsh, dash and ksh. A script with one of them
-// as a program is not plain: they run their words (eval, exec, command, trap), change what a name means (alias, hash,
-// enable, set), assign to PATH (read, printf -v, printf %n), or run what is hidden in a subscript (test -v, let, unset).
+// shellWords are the other builtin commands and the reserved words of bash, zsh, dash and ksh. A script with one of
+// them as a program is not plain: they run their words (eval, exec, command, trap), change what a name means (alias,
+// hash, enable, set), assign to PATH (read, printf -v, printf %n), or run a command that is hidden in a subscript (test
+// -v, let, unset).
 var shellWords = wordSet(`
 	! . - [ [[ ]] { } ]
 	alias always autoload bg bind bindkey break builtin bye caller cap case chdir clone command comparguments compcall compctl

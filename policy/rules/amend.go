@@ -85,19 +85,19 @@ func appendRule(path string, prefix []string) error {
 	return nil
 }
 
-// checkAppended finds out whether the file can be read after the change, and whether it then has the new rule. With one
-// byte too much, or a last line that the next one continues, all its rules would be lost.
+// checkAppended finds out whether the file can be read after the change, and whether it then has the new rule. If the
+// file became too long, or if its last line continued on the new one, all its rules would be lost.
 func checkAppended(old []byte, added string, prefix []string) error {
 	if _, err := Parse("it", old); err != nil {
 		return fmt.Errorf("the file cannot be read as it is: %s", detailAt(err))
 	}
 	rules, err := Parse("it", append(slices.Clip(old), added...))
 	if err != nil {
-		return fmt.Errorf("with one line more the file could not be read: %s", detailAt(err))
+		return fmt.Errorf("with the new line the file could not be read: %s", detailAt(err))
 	}
 	allows := func(m Match) bool { return m.Decision == Allow && slices.Equal(m.Prefix, prefix) }
 	if !slices.ContainsFunc(rules.Match(prefix), allows) {
-		return errors.New("in this file the line would not mean what it says")
+		return errors.New("in this file the new line would not allow the prefix")
 	}
 	return nil
 }

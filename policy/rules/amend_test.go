@@ -98,12 +98,12 @@ func TestWhatCannotBeAppended(t *testing.T) {
 		t.Errorf("a full file: %v", err)
 	}
 	for _, bad := range []struct{ content, want string }{
-		{"prefix_rule(['rm'], decision='forbidden') \\\n", "with one line more"},
+		{"prefix_rule(['rm'], decision='forbidden') \\\n", "with the new line"},
 		{"prefix_rule(['rm'], decision='forbidden') \\", "cannot be read"},
 		{"prefix_rule(['rm'], decision='forbidden')\nx = \"\"\"", "2:5: starlark error"},
 		{"prefix_rule(['rm'], decision='forbidden')\nx = [", "cannot be read"},
 		{"prefix_rule(['rm'], decision='maybe')", "1:12: invalid decision"},
-		{"def prefix_rule(pattern, decision):\n  pass\n", "not mean what it says"},
+		{"def prefix_rule(pattern, decision):\n  pass\n", "would not allow the prefix"},
 		{"for i in range(10000):\n  prefix_rule([str(i)])\n", "more than 10000 rules"},
 	} {
 		if err := os.WriteFile(path, []byte(bad.content), 0o600); err != nil {

@@ -3,8 +3,8 @@
 //	set, errors := rules.Load([]rules.Layer{{Dir: "/home/me/rules", Trusted: true}})
 //	decision, found := rules.Strictest(set.Match([]string{"git", "push"}))
 //
-// A [Set] is never changed, so it can be shared; [Set.With] makes a new one. This package does not know where a decision
-// leads, nor which commands a script consists of.
+// A [Set] is never changed, so it can be shared; [Set.With] makes a new one. This package knows neither the consequence
+// of a decision nor the commands that a script consists of.
 //
 // # Rule files
 //
@@ -13,15 +13,15 @@
 //	prefix_rule(
 //		pattern = ["git", ["push", "pull"]],  # words; a list of words is a choice
 //		decision = "prompt",                  # allow (the default), prompt or forbidden
-//		justification = "talks to a server",  # told to the person who is asked, or the caller that is refused
+//		justification = "talks to a server",  # shown to the person who is asked, or to the caller that is refused
 //		match = ["git push origin", ["git", "pull"]],
 //		not_match = ["git status"],
 //	)
 //	host_executable(name = "git", paths = ["/usr/bin/git", "/opt/git/bin/git"])
 //	network_rule(host = "example.com", protocol = "https", decision = "deny")
 //
-// A command matches a rule if its first words are the pattern's. All rules that match count, and the strictest decides. The
-// examples are checked when the file is read, so a rule that does not do what its author meant is noticed.
+// A command matches a rule if its first words are the pattern's. All rules that match count, and the strictest decides.
+// The examples are checked when the file is read, so a mistake in a pattern is noticed.
 //
 // A command that is named by a path is also tried under its base name. Forbidden rules for the name always hold. Prompt
 // rules hold unless a rule matches the path as it is written. Allow rules hold only for the paths that a host_executable
@@ -44,5 +44,5 @@
 // That a forbidden rule for a name stops a program. It stops the name. A copy or a link has another name, and so does GIT
 // where the file system ignores case.
 //
-// That words are all that matters to a program. Rules do not see its configuration and environment.
+// That only words matter to a program. Rules do not see its configuration and environment.
 package rules

@@ -12,7 +12,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// example is a command that a rule says it matches, or does not.
+// example is a command that a rule claims to match, or not to match.
 type example struct {
 	words []string
 	text  string // as it is shown to people

@@ -25,8 +25,8 @@ type ruleFile struct {
 // maxRules bounds the rules of one file.
 const maxRules = 10_000
 
-// Parse reads one rule file. Errors call it by the name, and also have the line and column. The package documentation has
-// the bounds on the time and memory that a file may use.
+// Parse reads one rule file. Errors contain the name, the line and the column. The package documentation has the bounds
+// on the time and memory that a file may use.
 func Parse(name string, source []byte) (*Set, error) {
 	f := &ruleFile{File: bounded.New(name), name: name}
 	err := f.Run(source, starlark.StringDict{

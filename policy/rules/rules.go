@@ -84,8 +84,8 @@ func (r *rule) match(command []string, program string) Match {
 
 // Match finds every rule that a command matches.
 //
-// A command that is named by a path is also tried under its base name, under which it is stopped more easily than it is let
-// through:
+// A command that is named by a path is also tried under its base name. Strict rules for that name hold more often than
+// allow rules:
 //   - a forbidden rule for the name counts for every path;
 //   - a prompt rule too, unless a rule matches the path as it is written;
 //   - an allow rule counts, unless a rule matches the path as it is written, for the paths that a host_executable lists,
@@ -136,13 +136,13 @@ func (r *Set) With(prefix []string) (*Set, error) {
 	}
 	more := &Set{byFirst: maps.Clone(r.byFirst), executables: r.executables, network: r.network}
 	if others := r.byFirst[added.first]; others != nil {
-		more.byFirst[added.first] = slices.Clip(others) // so that adding copies it
+		more.byFirst[added.first] = slices.Clip(others) // so that append copies it
 	}
 	more.add(added)
 	return more, nil
 }
 
-// add must only be called while nobody else has seen the set.
+// add must only be called before the set is shared.
 func (r *Set) add(added *rule) {
 	if r.byFirst == nil {
 		r.byFirst = map[string][]*rule{}
@@ -174,7 +174,7 @@ func CheckPrefix(prefix []string) error {
 	}
 	for _, word := range prefix {
 		if !plainText(word) {
-			return wrong("a word of the prefix is not UTF-8 text, which a rule file could not say; leave it out")
+			return wrong("a word of the prefix is not UTF-8 text, which a rule file cannot contain; leave it out")
 		}
 	}
 	return nil

@@ -13,12 +13,12 @@ type built int
 
 const (
 	callRefused  built = iota
-	callConstant       // looks at nothing as a whole
+	callConstant       // reads no whole value
 	callInputs         // reads its arguments
-	callLinear         // reads its arguments and what it is a method of
+	callLinear         // reads its arguments and its receiver
 	callKeyed          // looks for one key
 	callMany           // looks for each argument's elements as keys, or makes many small values
-	callProduct        // may put an argument in many times
+	callProduct        // may repeat an argument many times
 )
 
 // builtIns are the functions and methods that a file may call, the methods by type. Any other is refused: no rule needs it,
@@ -90,7 +90,7 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 		values = append(values, pair[1])
 	}
 	for _, value := range values {
-		// A function among the arguments would be called where its work is not counted.
+		// The work of a function among the arguments would not be counted.
 		if _, function := value.(starlark.Callable); function && kind != callConstant {
 			return fmt.Errorf("%s does not take functions in rule files", name)
 		}
@@ -121,7 +121,8 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 	return nil
 }
 
-// repeats is an upper bound for how often a string's method can put something into its result, and for the size of that.
+// repeats returns upper bounds for the number of insertions that a string's method makes into its result, and for the
+// size of one.
 func repeats(text, method string, args starlark.Tuple, sum int) (times, size int) {
 	switch method {
 	case "format":

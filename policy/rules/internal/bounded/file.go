@@ -31,7 +31,7 @@ func New(name string) *File {
 // Place is a line and column of a file, from 1; the zero value is none.
 type Place struct{ Line, Column int32 }
 
-// Error says what is wrong with a file, and where.
+// Error describes a fault in a file, and its place.
 type Error struct {
 	At   Place
 	Text string
@@ -89,7 +89,7 @@ func (f *File) Here(thread *starlark.Thread) Place {
 	return Place{}
 }
 
-// placed finds the place in the file, whichever part of Starlark reports the error. Errors of our functions about their
+// placed finds the place in the file, for an error from any part of Starlark. Errors of our functions about their
 // arguments begin with "invalid" and get no prefix.
 func (f *File) placed(err error) *Error {
 	if e, ok := errors.AsType[syntax.Error](err); ok {

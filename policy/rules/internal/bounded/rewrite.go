@@ -12,7 +12,7 @@ import (
 // that first charges for it. The names of these functions begin with $, so that no file can call or replace them.
 type rewriter struct {
 	formats   map[Place]bool // where the literals of f-strings begin
-	functions map[Place]int  // how big each function is, by the place of its def or lambda
+	functions map[Place]int  // the size of each function in nodes, by the place of its def or lambda
 	nodes     int
 	depth     int
 	err       error
@@ -274,7 +274,7 @@ func (w *rewriter) call(e *syntax.CallExpr) syntax.Expr {
 	return guarded("$call", e.Lparen, arguments...)
 }
 
-// literal lets an f-string put its values together, and refuses huge numbers.
+// literal turns an f-string into a call that joins its values, and refuses huge numbers.
 func (w *rewriter) literal(e *syntax.Literal) syntax.Expr {
 	begin := Place{e.TokenPos.Line, e.TokenPos.Col}
 	if isBig(e) {

@@ -12,7 +12,7 @@ import (
 // Bounds of the work that one rule file may do, besides the steps of the Starlark machine. A single step can be a lot of
 // work: [0] * (1 << 28), or joining a list that holds itself many times.
 const (
-	maxWork  = 8 << 20 // bytes read and made, about
+	maxWork  = 8 << 20 // approximate number of bytes read and made
 	maxBits  = 1 << 10 // of a number
 	maxCalls = 50      // functions inside of each other
 
@@ -134,7 +134,7 @@ func (w *work) key(values ...starlark.Value) error {
 	return w.charge(keyCost)
 }
 
-// times charges for doing something often.
+// times charges for doing something n times.
 func (w *work) times(n, cost int) error {
 	if n > 0 && cost > math.MaxInt/n {
 		return errTooMuch
@@ -142,7 +142,7 @@ func (w *work) times(n, cost int) error {
 	return w.charge(n * cost)
 }
 
-// made charges for the result of something that was cheap enough to try.
+// made charges for the result of an operation that was cheap enough to try.
 func (w *work) made(value starlark.Value, err error) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
