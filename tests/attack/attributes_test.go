@@ -10,9 +10,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-const ownAttributes = "Landlock has no right for mode, times and attributes, and a filter cannot tell the files outside of the roots from those inside"
+const ownAttributes = "Landlock has no right for mode, times and attributes, and a filter cannot tell the files outside the roots from those inside"
 
-// attributes change what is known of a file outside, not what is in it. Landlock does not mediate that.
+// attributes are attempts to change the metadata of a file outside, not its content. Landlock does not control that.
 func attributes() []attack {
 	at := func(p places) string { return outFile(p) }
 	mode := func(s *scene) bool { info, _ := os.Stat(s.Out + "/file"); return info.Mode().Perm() != 0o644 }
@@ -54,10 +54,10 @@ func attributes() []attack {
 		}, won: flagged},
 	}
 	for i := range list {
-		if list[i].who != onlyRoot && list[i].name != "attribute: flags" { // an owner needs rights to change, and flags have a rule
+		if list[i].who != onlyRoot && list[i].name != "attribute: flags" { // only a privileged process changes an owner, and flags have a rule of their own
 			list[i].except = ownAttributes
 		}
-		// Under a policy that lets nothing be written the filter for system calls stands before it.
+		// Under a policy without writable files, the filter for system calls stops all attacks.
 		closed := list[i]
 		closed.except, closed.name = "", "read-only, outside: "+closed.name
 		closed.policy = func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }

@@ -50,7 +50,7 @@ func bombs() []attack {
 	}
 }
 
-// fill maps so many bytes and writes to each page.
+// fill maps this number of bytes and writes to each page.
 func fill(fd, size int) error {
 	kind := unix.MAP_SHARED
 	if fd < 0 {
@@ -70,7 +70,7 @@ func touch(memory []byte) {
 	}
 }
 
-// holdMemory is a child that fills some memory, says so, and keeps it.
+// holdMemory is the role of a child that fills some memory, reports it, and keeps the memory.
 func holdMemory() {
 	if err := fill(-1, 48*mebibyte); err != nil {
 		os.Exit(1)
@@ -79,7 +79,7 @@ func holdMemory() {
 	select {}
 }
 
-// hold succeeds if so many children are alive at once, each of which has written a line.
+// hold starts this number of children. It succeeds if each has written a line while all are alive.
 func hold(number int, command func() *exec.Cmd) error {
 	lines, ready, err := os.Pipe()
 	if err != nil {

@@ -28,14 +28,14 @@ import (
 
 var soak = flag.Bool("soak", false, "let 30 hosts die in each way at each level instead of 3")
 
-// ofHosts are commands of a host that dies. $1 is what they sleep for, by which they are found.
+// ofHosts are the commands of a host that dies. $1 is the time for which they sleep; the test finds them by it.
 var ofHosts = []string{
 	`(setsid sleep $1 </dev/null >/dev/null 2>&1 &); sleep $1; true`,
 	`trap "" TERM HUP; sleep $1 & sleep $1; true`,
 	`(sleep $1 &); kill -STOP $$`,
 }
 
-// runtimeAt is a runtime whose commands get one level.
+// runtimeAt returns a runtime whose commands get one level.
 func runtimeAt(level messages.Assurance, state string) (*execbus.Runtime, error) {
 	spawner, err := sandbox.New(sandbox.Options{StateDir: state, WithoutNamespaces: level == messages.AssuranceConfined})
 	if err != nil {
@@ -44,7 +44,7 @@ func runtimeAt(level messages.Assurance, state string) (*execbus.Runtime, error)
 	return execbus.Start(execbus.Options{Spawner: spawner})
 }
 
-// sessionAt is a session in a directory at a level. Its commands have a control group, where there can be one.
+// sessionAt returns a session in a directory at a level. Its commands have a control group if the machine allows one.
 func sessionAt(rt *execbus.Runtime, level messages.Assurance, dir string) (*execbus.Session, error) {
 	options := execbus.SessionOptions{Dir: dir, LeastAssurance: level, Limits: messages.Limits{MemoryBytes: 1 << 30}}
 	if level != messages.AssuranceNone {
@@ -53,7 +53,7 @@ func sessionAt(rt *execbus.Runtime, level messages.Assurance, dir string) (*exec
 	return rt.OpenSession(options)
 }
 
-// beHost starts commands, one of them with a program that cannot be opened if there is such, and waits to be killed.
+// beHost starts commands and waits to be killed. If the test names a program that cannot be opened, beHost starts that, too.
 func beHost(level messages.Assurance, dir, state, token, hanging string) {
 	rt, err := runtimeAt(level, state)
 	check(err)
@@ -82,11 +82,11 @@ func check(err error) {
 // death is a way in which a host dies.
 type death struct {
 	name    string
-	both    bool // with its warden, which does not get to anything
-	hanging bool // while the fork of a command does not come to its end
+	both    bool // its warden dies with it, and so cannot clean up
+	hanging bool // while the fork of a command hangs
 }
 
-// Whatever way a host dies in, and at any moment: nothing of it is left, at the latest when the next one has begun.
+// A host may die in any way and at any moment. Nothing of it is left, at the latest once the next host has begun.
 func TestHostsThatDie(t *testing.T) {
 	rounds := 3
 	if *soak {
@@ -127,7 +127,7 @@ func dies(t *testing.T, level messages.Assurance, way death) {
 		lines.Scan()
 		said <- lines.Text()
 	}()
-	if rand.IntN(3) > 0 { // at any other time it dies while it begins
+	if rand.IntN(3) > 0 { // otherwise it dies while it begins
 		if first := <-said; first != "up" {
 			t.Errorf("the host says %s", first)
 		}
@@ -138,7 +138,7 @@ func dies(t *testing.T, level messages.Assurance, way death) {
 			return missing
 		})
 	}
-	time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // any moment is a good one
+	time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // it dies at a random moment
 	_ = host.Process.Signal(unix.SIGSTOP)
 	family := descendants(host.Process.Pid)
 	if way.both {
@@ -161,7 +161,8 @@ func dies(t *testing.T, level messages.Assurance, way death) {
 	})
 }
 
-// next is another host with the same directories, which runs one command and lives until what the first one has noted is done.
+// next starts another host with the same directories. It runs one command, and lives until the notes of the first host are dealt
+// with.
 func next(t *testing.T, level messages.Assurance, dir, state string) {
 	t.Helper()
 	notes := namesIn(state)
@@ -181,7 +182,7 @@ func next(t *testing.T, level messages.Assurance, dir, state string) {
 	}
 }
 
-// unreachable is a script whose interpreter cannot be opened until the test ends. Waited reports whether somebody tries.
+// unreachable makes a script whose interpreter cannot be opened until the test ends. Waited reports whether a process is trying.
 func unreachable(t *testing.T) (script string, waited func() bool) {
 	t.Helper()
 	var interpreter string
@@ -196,11 +197,11 @@ func unreachable(t *testing.T) (script string, waited func() bool) {
 	}
 	return script, func() bool {
 		kind, err := unix.FcntlInt(file.Fd(), unix.F_GETLEASE, 0)
-		return err == nil && kind != unix.F_WRLCK // it is being taken away
+		return err == nil && kind != unix.F_WRLCK // the kernel is breaking the lease
 	}
 }
 
-// process tells one from a later one of the same number.
+// process distinguishes a process from a later one with the same number.
 type process struct {
 	pid   int
 	start string
@@ -215,7 +216,7 @@ func startOf(pid int) string {
 	return fields[19]
 }
 
-// descendants are all processes that a process has borne, at any remove.
+// descendants returns all descendants of a process.
 func descendants(pid int) (all []process) {
 	for _, child := range childrenOf(strconv.Itoa(pid)) {
 		number, _ := strconv.Atoi(child)
@@ -224,7 +225,7 @@ func descendants(pid int) (all []process) {
 	return all
 }
 
-// left are those of the processes that live, and all others with the token.
+// left returns those of the processes that are alive, and all other processes with the token.
 func left(family []process, token string) (alive []string) {
 	for _, p := range family {
 		if p.start != "" && startOf(p.pid) == p.start {

@@ -1,11 +1,11 @@
 // Package attack tries to break out of the sandbox, from inside.
 //
-// An attack has three sides: a setup outside, the attempt by a confined child (this test binary, executed again, which makes the
-// system calls itself), and a look at the result from outside. It names the weakest level at which it must fail, and runs at
-// every level that there is here. Where that is safe it is first shown that the attack works without a sandbox. What cannot be
-// tried here is printed.
+// An attack has three parts: a setup outside the sandbox, the attempt by a confined child, and a check of the result from outside.
+// The child is this test binary, executed again, and makes the system calls itself. An attack names the weakest level at which it
+// must fail, and runs at every level that the machine has. If it is safe, the test first shows that the attack works without a
+// sandbox. The tests print the attacks that they cannot try on the machine.
 //
 //	go test -v ./tests/attack
 //
-// As root the attacks are those of a host that runs as root, and as an ordinary user those of a user.
+// If root runs the tests, the host under attack is one that runs as root; otherwise it is one that runs as an ordinary user.
 package attack

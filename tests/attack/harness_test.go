@@ -19,7 +19,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// attack is one way out.
+// attack is one way out of the sandbox.
 type attack struct {
 	name string
 	// except says why confined does not stop the attack; where it is empty confined stops it. Isolated stops all of them.
@@ -29,7 +29,7 @@ type attack struct {
 	who   who
 	// policy is workspace-write without the network, unless it says otherwise.
 	policy func(*messages.SandboxPolicy)
-	// unsafe is not tried without a sandbox: it would harm this machine, or nothing shows that it has worked.
+	// unsafe attacks are not tried without a sandbox: they would harm this machine, or nothing shows that they have worked.
 	unsafe bool
 	tty    bool
 	env    map[string]string
@@ -38,13 +38,13 @@ type attack struct {
 	needGroup bool // the attempt shares the work between processes
 	// setup prepares the world outside.
 	setup func(*scene)
-	// act is the attempt, inside. Nil says that it believes to have won.
+	// act is the attempt, inside. If it returns nil, it believes that it has won.
 	act func(places) error
-	// won looks from outside; without it the attempt is believed.
+	// won checks from outside whether the attempt has won; without it the test believes the attempt.
 	won func(*scene) bool
 }
 
-// who makes an attack.
+// who says which user makes an attack.
 type who int
 
 const (
@@ -57,21 +57,21 @@ func attacks() []attack {
 	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs())
 }
 
-// scene is the world outside of one attempt.
+// scene is the world outside one attempt.
 type scene struct {
 	*testing.T
 	places
 	rt     *execbus.Runtime
 	policy messages.SandboxPolicy
-	killed func() bool // whether its victim is dead, soon
+	killed func() bool // waits a moment, and reports whether its victim is dead
 }
 
 const patience = 20 * time.Second
 
-// stage builds a scene: a writable root and a directory beside it, with something in both.
+// stage builds a scene: a writable root and a directory beside it, with files in both.
 func stage(t *testing.T, rt *execbus.Runtime, a attack) *scene {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "execbus-attack-") // names of tests would mean something in options of mounts
+	dir, err := os.MkdirTemp("", "execbus-attack-") // a directory named after the test could have characters that are special in mount options
 	must(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -105,7 +105,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// host is a runtime for one test.
+// host starts a runtime for one test.
 func host(t *testing.T) *execbus.Runtime {
 	t.Helper()
 	rt, err := execbus.Start(execbus.Options{})
@@ -120,7 +120,7 @@ func host(t *testing.T) *execbus.Runtime {
 	return rt
 }
 
-// try makes the attempt, in a session of its own. An empty level is without a sandbox.
+// try makes the attempt, in a session of its own. An empty level means no sandbox.
 func (s *scene) try(a attack, level messages.Assurance) (won bool, why string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -150,16 +150,16 @@ func (s *scene) try(a attack, level messages.Assurance) (won bool, why string) {
 		said = said[i+1:]
 	}
 	if strings.HasPrefix(said, "BROKEN") || result.Running {
-		s.Fatalf("the attempt did not come about: %s, %v", said, result.Status)
+		s.Fatalf("the attempt was not made: %s, %v", said, result.Status)
 	}
-	won = strings.HasSuffix(said, "WON") // behind what was typed into its terminal
+	won = strings.HasSuffix(said, "WON") // after the text that was typed into its terminal
 	if a.won != nil {
 		won = a.won(s)
 	}
 	return won, fmt.Sprintf("%s, %v", said, result.Status)
 }
 
-// best is the strongest level that there is here, the version of Landlock, and what is missing.
+// best returns the strongest level that this machine has, its version of Landlock, and what is missing.
 func best(t *testing.T, rt *execbus.Runtime) (level messages.Assurance, landlock int, text string) {
 	t.Helper()
 	session, err := rt.OpenSession(execbus.SessionOptions{Dir: t.TempDir(), LeastAssurance: messages.AssuranceConfined,
@@ -180,7 +180,7 @@ func best(t *testing.T, rt *execbus.Runtime) (level messages.Assurance, landlock
 	return messages.AssuranceNone, 0, "no start was told"
 }
 
-// levelVariable is the level of the attacks in a cage.
+// levelVariable names the variable with the level of the attacks in a cage.
 const levelVariable = "EXECBUS_ATTACK_LEVEL"
 
 func TestAttacks(t *testing.T) {
@@ -197,7 +197,7 @@ func TestAttacks(t *testing.T) {
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
 			if root := os.Geteuid() == 0; a.who == onlyRoot && !root || a.who == onlyUser && root {
-				t.Skip("skipped: an attack of somebody else")
+				t.Skip("skipped: this attack is for another user")
 			}
 			r.try(t, a)
 		})
@@ -209,7 +209,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// round is all attacks at one level.
+// round runs all attacks at one level.
 type round struct {
 	rt                       *execbus.Runtime
 	level                    messages.Assurance
@@ -228,7 +228,7 @@ func (r *round) try(t *testing.T, a attack) {
 		except = fmt.Sprintf("it needs version %d of Landlock, and the kernel has %d", a.since, abi)
 	}
 	if a.needGroup && !grouped() {
-		except = "without a control group a limit for memory is one of each process"
+		except = "without a control group a limit for memory applies to each process alone"
 	}
 	works := false
 	if !a.unsafe && (os.Getenv(levelVariable) == "" || except != "") {
@@ -267,14 +267,14 @@ func grouped() bool {
 	return false
 }
 
-// Where namespaces can be made the same attacks run once more where they cannot.
+// On a machine that allows namespaces, the same attacks run once more where namespaces are forbidden.
 func TestAttacksWithoutNamespaces(t *testing.T) {
 	if os.Getenv(levelVariable) != "" {
 		t.Skip("this is that test")
 	}
 	t.Parallel() // it is in a process of its own
 	if level, _, _ := best(t, host(t)); level != messages.AssuranceIsolated {
-		t.Skipf("skipped: namespaces are not to be had anyway, so the other test has done it")
+		t.Skipf("skipped: this machine allows no namespaces, so the other test has done the same")
 	}
 	self, err := os.Executable()
 	must(t, err)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// let reports whether a call got past the check for rights: any answer but these comes from further inside.
+// let reports whether a call got past the kernel's check for rights. Any error but these comes after that check.
 func let(err error) error {
 	switch err {
 	case nil, unix.EINVAL, unix.EFAULT, unix.ENOENT, unix.EBADF, unix.ESRCH, unix.EEXIST, unix.E2BIG, unix.ENOKEY, unix.EOPNOTSUPP, unix.EBUSY:
@@ -112,7 +112,7 @@ func kernelDoors() []attack {
 	for name, act := range acts {
 		a := attack{name: "kernel: " + name, act: act}
 		switch name {
-		case "have some to gain": // to empty the set needs rights, which no_new_privs makes useless for others
+		case "have some to gain": // emptying the set takes rights; for ordinary users no_new_privs makes the set useless
 			a.who = onlyRoot
 		case "hang up", "watch everything", "kernel log", "adjust the clock":
 			a.unsafe = true
@@ -136,7 +136,7 @@ func perf() error {
 }
 
 func adjust() error {
-	change := unix.Timex{Modes: 0x8000} // a mode that there is not: the right to it is looked at first
+	change := unix.Timex{Modes: 0x8000} // this mode does not exist, but the kernel checks the rights first
 	_, err := unix.Adjtimex(&change)
 	return let(err)
 }
@@ -146,7 +146,7 @@ func unixSwapon() error {
 	return call(unix.SYS_SWAPON, uintptr(unsafe.Pointer(name)), 0)
 }
 
-// status wins where a line of the own status is not what it should be.
+// status wins if a line of this process's status has another value than it should.
 func status(key, want string) error {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -163,7 +163,7 @@ func status(key, want string) error {
 	return fmt.Errorf("there is no %s", key)
 }
 
-// keptDescriptors wins where there are descriptors besides the three. Those of Go's runtime are its own business.
+// keptDescriptors wins if there are other descriptors than the first three. Those that Go's runtime opens do not count.
 func keptDescriptors(places) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -201,7 +201,7 @@ func born(pid uintptr, errno error) error {
 	return err
 }
 
-// sharedMemory is what processes share that no file system names.
+// sharedMemory are attempts on shared objects that no file system names.
 func sharedMemory() []attack {
 	return []attack{
 		{name: "shared: a segment of somebody else", setup: func(s *scene) {

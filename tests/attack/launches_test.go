@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launches are attempts on the starter of the command: by its environment, its directory, and what its paths lead to.
+// launches are attempts on the process that starts the command: by the command's environment, its directory, and its paths.
 func launches() []attack {
 	pwned := func(s *scene) bool { _, err := os.Stat(s.Out + "/new"); return err == nil }
 	script := func(s *scene, names ...string) {

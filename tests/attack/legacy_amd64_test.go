@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// legacyCall makes the 32-bit getpid, with code of its own: mov eax, 20; int 0x80; mov [answer], rax; ret.
+// legacyCall makes the 32-bit system call getpid, in machine code: mov eax, 20; int 0x80; mov [answer], rax; ret.
 func legacyCall() error {
 	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

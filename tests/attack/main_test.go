@@ -19,9 +19,9 @@ import (
 
 // The roles of this binary when it is executed again. They are its first argument.
 const (
-	roleAct  = "attack-act"  // makes one attempt; the others are its name and its places
-	roleStop = "attack-stop" // stops all that a process bears
-	roleHost = "attack-host" // has commands, and is killed
+	roleAct  = "attack-act"  // makes one attempt; the other arguments are its name and its places
+	roleStop = "attack-stop" // stops all children of a process
+	roleHost = "attack-host" // starts commands, and is killed
 	roleFill = "attack-fill" // holds some memory
 	roleCage = "attack-cage" // runs tests where no namespace can be made
 )
@@ -41,25 +41,25 @@ func TestMain(m *testing.M) {
 			encage(os.Args[2:])
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for those that this program starts: otherwise each takes a second to exit
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for the processes that this program starts: otherwise each takes a second to exit
 	os.Exit(m.Run())
 }
 
-// places are what an attempt is told about the world outside. It is what a thorough attacker would find out.
+// places tell an attempt about the world outside. A thorough attacker would find all of this out.
 type places struct {
 	Work, Out string // the writable root, and a directory beside it
 	Victim    int    // a process of the same user
 	Host      int    // the process that embeds execbus
-	TCP, UDP  int    // ports where somebody listens on 127.0.0.1
+	TCP, UDP  int    // ports on 127.0.0.1 where a process outside listens
 	TCP6      int
 	Abstract  string // the name of an abstract socket, stream; with ".d" datagram
-	Terminal  string // the other side of somebody's terminal
+	Terminal  string // the path of another terminal
 	Shared    int    // a System V segment
 	Queue     string // a POSIX message queue
 	Inner     bool   // the attempt is in namespaces of its own
 }
 
-// attempt makes one and tells how it went. It does not return.
+// attempt makes an attempt and reports how it went. It does not return.
 func attempt(name, where string) {
 	runtime.LockOSThread()
 	var p places
@@ -89,10 +89,10 @@ func find(name string) *attack {
 	return nil
 }
 
-// errHeld is why an attempt fails whose calls all succeed without an effect.
+// errHeld is the error of an attempt whose calls all succeed without an effect.
 var errHeld = errors.New("no effect")
 
-// encage makes it impossible to make namespaces, as many containers do, and executes a program. It does not return.
+// encage forbids new namespaces, as many containers do, and executes a program. It does not return.
 func encage(argv []string) {
 	runtime.LockOSThread()
 	const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |

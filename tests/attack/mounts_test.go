@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounts try to change what is where. All run in namespaces of their own, so they are safe to try anywhere.
+// mounts are attempts to change the mounted file systems. All run in namespaces of their own, so they are safe to try anywhere.
 func mounts() []attack {
 	acts := map[string]func(places) error{
 		"tmpfs over a directory outside": func(p places) error { return unix.Mount("t", p.Out, "tmpfs", 0, "") },
@@ -70,7 +70,7 @@ func mounts() []attack {
 	return list
 }
 
-// again makes the attempt in a process that has namespaces of its own, and rights over them.
+// again makes the attempt in a process that has namespaces of its own, and all rights in them.
 func again(name string, p places) error {
 	p.Inner = true
 	where, err := json.Marshal(p)

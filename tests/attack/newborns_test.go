@@ -21,8 +21,9 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// stopAll stops, again and again, all children of a process but this one, and the grandchildren, until its input ends: newborns are
-// not confined yet, and one that is stopped holds up its start. Then it tells how many signals were sent. It does not return.
+// stopAll stops all children of a process except this one, and the grandchildren, again and again until its input ends. It tries this
+// because newborns are not confined yet, and a stopped newborn holds up its start. Then it reports how many signals it sent. It does
+// not return.
 func stopAll(parent string) {
 	var over atomic.Bool
 	go func() {
@@ -56,7 +57,7 @@ func childrenOf(parent string) (children []string) {
 	return children
 }
 
-// TestNewbornsCannotBeStopped: while one command tries to stop all that the warden bears, others start as ever.
+// While one command tries to stop all children of the warden, other commands start as usual.
 func TestNewbornsCannotBeStopped(t *testing.T) {
 	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
 		t.Run(string(level), func(t *testing.T) {

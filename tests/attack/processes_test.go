@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// victim is a process of the same user, outside. Whether it lives is what most attacks on it are about.
+// victim starts a process of the same user, outside. Attacks by signals win if it dies.
 func victim(s *scene) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"SECRET=untouched"}
@@ -33,8 +33,8 @@ func victim(s *scene) {
 	})
 }
 
-// sibling is a command of another session under the same policy. It gets what there is, so also an attack without a sandbox is one
-// on a confined command.
+// sibling starts a command of another session under the same policy. It is confined as far as the machine allows, so even an attack
+// without a sandbox is an attack on a confined command.
 func sibling(s *scene) {
 	session, err := s.rt.OpenSession(execbus.SessionOptions{Dir: s.Work, Sandbox: &s.policy, LeastAssurance: messages.AssuranceNone})
 	must(s, err)
@@ -54,7 +54,7 @@ func sibling(s *scene) {
 	}
 }
 
-// stateOf is the letter by which the kernel tells the state of a process; zero if there is none.
+// stateOf returns the kernel's letter for the state of a process; zero if there is no such process.
 func stateOf(pid int) byte {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if i := bytes.LastIndexByte(stat, ')'); i >= 0 && i+2 < len(stat) {
@@ -65,9 +65,9 @@ func stateOf(pid int) byte {
 
 func killed(s *scene) bool { return s.killed() }
 
-const visible = "without a pid namespace the numbers of other processes and of their descriptors can be seen, not what they are"
+const visible = "without a pid namespace a command sees the numbers of other processes and of their descriptors, but not what they are"
 
-// signals is the version of Landlock from which on it restricts them.
+// signals is the first version of Landlock that restricts signals.
 const signals = 6
 
 // otherProcesses are attempts on processes that do not belong to the command.
@@ -143,7 +143,7 @@ func otherProcesses() []attack {
 			act: func(p places) error { return act(p.Victim) }})
 		list = append(list, attack{name: "process: " + name + ", the parent", except: except, unsafe: true, setup: victim, act: func(places) error {
 			parent := os.Getppid()
-			if parent <= 1 { // it is pid 1 of the command's own namespace: guarded like the host
+			if parent <= 1 { // it is pid 1 of the command's own namespace, and protected like the host
 				parent = 1
 			}
 			return act(parent)
@@ -228,7 +228,7 @@ func following(name string) func(pid int) error {
 	return func(pid int) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, name)); return err }
 }
 
-// mapped is an address of a process: of its program, where that can be read, or else one that every address space may have.
+// mapped returns an address of a process: one of its program if that can be read, or else one that every address space may have.
 func mapped(pid int) uintptr { return mapping(pid, "/") }
 
 func stack(pid int) uintptr { return mapping(pid, "[stack]") }

@@ -12,9 +12,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-const carveOut = "Landlock gives rights to all that is below a directory, and cannot take them back for a part of it"
+const carveOut = "Landlock grants rights to everything below a directory, and cannot take them back for a part of it"
 
-// protectedNames are attempts on what must stay as it is inside of the root.
+// protectedNames are attempts on files inside the root that must not change.
 func protectedNames() []attack {
 	intact := func(s *scene) bool {
 		text, err := os.ReadFile(s.Work + "/.git/config")
@@ -128,7 +128,7 @@ func protectedNames() []attack {
 			}})
 }
 
-// pointer makes .git a file that names a directory inside of the root.
+// pointer makes .git a file that names a directory inside the root.
 func pointer(s *scene) {
 	must(s, os.RemoveAll(s.Work+"/.git"))
 	must(s, os.Mkdir(s.Work+"/dir/real", 0o755))

@@ -24,11 +24,11 @@ const tryAll = `for p in $PPID "$1"; do for t in /proc/$p/task/*; do
 	for fd in 0 1 2 3 4 5 6 7; do [ -e "$t/fd/$fd" ] && echo "descriptor $fd of $t"; done
 done; done; echo tried`
 
-// TestNoConfinedCommandReachesTheWardenOrTheHost: 1,000 times, while others of several kinds are born, and the processors are
-// busy. A thread of ours that is in a command's domain, be it for a moment, would be reached by some of them.
+// 1,000 commands try to reach the warden and the host while others of several kinds start and the processors are busy. If a thread of
+// ours were in a command's Landlock domain for only a moment, some of them would reach it.
 func TestNoConfinedCommandReachesTheWardenOrTheHost(t *testing.T) {
 	const beside = 8
-	for spawnerName, starts := range map[string]int{"warden": 1000, "direct": 200} { // the direct spawner keeps no threads that bear
+	for spawnerName, starts := range map[string]int{"warden": 1000, "direct": 200} { // the direct spawner keeps no threads for starts
 		t.Run(spawnerName, func(t *testing.T) {
 			spawner, err := sandbox.New(sandbox.Options{Direct: spawnerName == "direct", WithoutNamespaces: true})
 			must(t, err)
@@ -61,7 +61,7 @@ func TestNoConfinedCommandReachesTheWardenOrTheHost(t *testing.T) {
 	}
 }
 
-// kindsOfEnclosures have different filters, for which the warden keeps different threads.
+// kindsOfEnclosures returns enclosures with different filters, for each of which the warden keeps a thread.
 func kindsOfEnclosures(t *testing.T, spawner ptyio.Spawner) (kinds []ptyio.Enclosure) {
 	t.Helper()
 	for _, policy := range []messages.SandboxPolicy{
@@ -75,13 +75,14 @@ func kindsOfEnclosures(t *testing.T, spawner ptyio.Spawner) (kinds []ptyio.Enclo
 	return kinds
 }
 
-// reached is what one command says that it has reached.
+// reached returns the list of things that one command has reached, in its own words.
 func reached(t *testing.T, spawner ptyio.Spawner, e ptyio.Enclosure) string {
 	_, said := begin(t, spawner, ptyio.Launch{Argv: []string{"sh", "-c", tryAll, "sh", strconv.Itoa(os.Getpid())}, Sandbox: e})
 	return said()
 }
 
-// begin starts a command without a session. What it has said is there when it and all it has started is over.
+// begin starts a command without a session. said waits until the command and everything that it started has ended, and returns its
+// output.
 func begin(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch) (child ptyio.Child, said func() string) {
 	var text bytes.Buffer
 	closed, ended := make(chan struct{}), make(chan struct{})

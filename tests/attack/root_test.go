@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootDoors are files and rights that matter for a host that runs as root.
+// rootDoors are attempts on files and rights that matter for a host that runs as root.
 func rootDoors() []attack {
 	var list []attack
 	for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
@@ -99,7 +99,7 @@ func rootDoors() []attack {
 					return fmt.Errorf("%s: %s", program, text)
 				}
 				if v, _ := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); v == 1 {
-					return errHeld // it ran without its rights
+					return errHeld // it ran, but without its rights
 				}
 				return nil
 			}
@@ -116,7 +116,7 @@ func setUID(name string) func(*scene) bool {
 	}
 }
 
-// controlGroups is where groups of processes can be made, if anywhere.
+// controlGroups returns a directory in which control groups can be made; empty if there is none.
 func controlGroups() string {
 	text, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.SplitSeq(string(text), "\n") {

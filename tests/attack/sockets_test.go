@@ -16,7 +16,7 @@ import (
 // ear listens outside. A process that reaches it has won.
 type ear chan struct{}
 
-// heard reports whether anybody came, soon.
+// heard waits a moment, and reports whether a process has reached the ear.
 func (e ear) heard() bool {
 	select {
 	case <-e:
@@ -62,7 +62,7 @@ func packets(s *scene, network, address string) (ear, net.Addr) {
 	return e, c.LocalAddr()
 }
 
-// reach makes an attack of an attempt to reach an ear.
+// reach turns an attempt to reach an ear into an attack.
 func reach(name string, listen func(*scene) ear, act func(places) error) attack {
 	ears := map[*scene]ear{}
 	return attack{name: name, setup: func(s *scene) { ears[s] = listen(s) }, act: act,
@@ -240,7 +240,7 @@ func sockets() []attack {
 	} {
 		list = append(list, attack{name: "socket family: " + name, act: func(places) error {
 			fd, err := unix.Socket(kind.family, kind.kind, kind.protocol)
-			if err == nil && name == "audit" { // making one harms nobody; speaking does
+			if err == nil && name == "audit" { // making one is harmless; sending on it is not
 				return unix.Sendto(fd, []byte{16, 0, 0, 0, 0xe8, 3, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0}, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 			}
 			return err

@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// The root is replaced after the policy was set, and before the command starts: what it leads to then must not be written.
+// The root is replaced after the policy was set and before the command starts. The command must not write to the replacement.
 func TestARootThatIsReplaced(t *testing.T) {
 	rt := host(t)
 	if level, _, why := best(t, rt); level == messages.AssuranceNone {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// somebodysTerminal is one with nobody at it. What is written to it arrives at an ear.
+// somebodysTerminal makes a terminal that no one uses. Everything that is written to it arrives at an ear.
 func somebodysTerminal(s *scene) ear {
 	master, slave, err := pty.Open()
 	must(s, err)
@@ -29,7 +29,7 @@ func somebodysTerminal(s *scene) ear {
 	return e
 }
 
-// terminals are attempts to type into one, the own or another.
+// terminals are attempts to type into a terminal: the command's own, or another.
 func terminals() []attack {
 	inject := func(request uintptr) func(places) error {
 		return func(places) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// changed reports whether anything in the directory outside is not what it was.
+// changed reports whether anything in the directory outside has changed.
 func changed(s *scene) bool {
 	entries, _ := os.ReadDir(s.Out)
 	var names []string
@@ -197,7 +197,7 @@ func writes() []attack {
 	return append(list, readOnlyWrites()...)
 }
 
-// withReadOnly does something with the file outside, open for reading.
+// withReadOnly calls a function with the file outside, open for reading.
 func withReadOnly(p places, do func(fd int) error) error {
 	fd, err := unix.Open(outFile(p), unix.O_RDONLY, 0)
 	if err != nil {
@@ -206,7 +206,7 @@ func withReadOnly(p places, do func(fd int) error) error {
 	return do(fd)
 }
 
-// readOnlyDoors are ways to write to what is open for reading.
+// readOnlyDoors are attempts to write to a file that is open for reading.
 var readOnlyDoors = map[string]func(fd int) error{
 	"truncate": func(fd int) error { return unix.Ftruncate(fd, 0) },
 	"write to": func(fd int) error { _, err := unix.Write(fd, []byte("owned")); return err },
@@ -255,7 +255,7 @@ var readOnlyDoors = map[string]func(fd int) error{
 	},
 }
 
-// readOnlyWrites are attempts to write to the root under the policy that allows none.
+// readOnlyWrites are attempts to write to the root under the policy that allows no writes.
 func readOnlyWrites() []attack {
 	readOnly := func(p *messages.SandboxPolicy) { *p = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }
 	inRoot := func(s *scene) bool {
