@@ -17,7 +17,7 @@ func leaves(dying string) messages.ExecCommand {
 // isAlive counts a zombie as dead: with the direct spawner another process has to reap it.
 const isAlive = `read child < child; case $(cat /proc/$child/stat 2>/dev/null) in ""|*") Z "*) echo gone;; *) echo alive;; esac`
 
-func TestWhatIsBeingEndedIsNotFoundAliveByTheNextCommand(t *testing.T) {
+func TestATreeThatIsBeingEndedIsGoneBeforeTheNextCommand(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		first := s.exec(leaves("sleep 0.2; exit"))
@@ -41,7 +41,7 @@ func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
 	second := s.call(shell(isAlive))
 	probe.Expect(s.events, patience, func(e messages.ToolDecision) bool { return e.Process == first.Process+1 })
 	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") || second.answered(0) {
-		t.Errorf("the one behind the one that is held back: %q", got.Output)
+		t.Errorf("the command after the one that is held back: %q", got.Output)
 	}
 	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < aftermath {
 		t.Errorf("the one that is held back: %q after %v", got.Output, time.Since(began))

@@ -54,7 +54,7 @@ func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
 // always asks about every command.
 func always() *planner { return &planner{Plan: policy.Plan{Decision: policy.Ask, Reason: "because"}} }
 
-// asker is a session whose commands are asked about, and a listener who can answer.
+// asker is a session whose commands are asked about, with a listener that can answer.
 type asker struct {
 	*talk
 	planner *planner

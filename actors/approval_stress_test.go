@@ -65,7 +65,7 @@ func (s *asker) disturb(calls []waiting) {
 	}
 }
 
-func TestEveryQuestionAndEveryCallEndsOnceWhateverDies(t *testing.T) {
+func TestEveryQuestionAndEveryCallEndsOnceAmongCrashes(t *testing.T) {
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
 	h := newHost(t, hostOptions{seam: seam{Spawner: sandbox}, plan: moody})
 	var all sync.WaitGroup

@@ -40,7 +40,7 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 	s.nothingLeft()
 }
 
-func TestNobodyIsAskedAboutWhatCannotBeEnforced(t *testing.T) {
+func TestNoQuestionIsPutAboutACommandThatCannotBeEnforced(t *testing.T) {
 	w := &wary{Spawner: realSpawner(t, hostOptions{}), refuse: &messages.Error{Code: messages.ErrUnsupported}}
 	s := newAsker(t, always(), hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
@@ -61,7 +61,7 @@ func TestADifferenceIsAQuestionOfItsOwn(t *testing.T) {
 	if put := s.question(); put.ID != first.ID {
 		t.Errorf("%s was put, and %s is the first", put.ID, first.ID)
 	}
-	// Nothing else is put before the first is answered; but anybody who knows of the second may answer it.
+	// Nothing else is put before the first is answered; but a caller that knows of the second may answer it.
 	if err := s.decide(second.ID, messages.Decision{Kind: messages.DecisionDenied, Rejection: "not that one"}); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,8 @@ func TestTooManyQuestions(t *testing.T) {
 	s.nothingLeft()
 }
 
-// TestClosedSessionsHoldNoMemory: what outlives them, such as the keeper of the rules, must not hold on to them.
+// TestClosedSessionsHoldNoMemory: actors that outlive them, such as the keeper of the rules, must not keep references
+// to them.
 func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {

@@ -152,7 +152,7 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 	}
 }
 
-func TestWhoListensToOneCallIsAskedAboutThatCall(t *testing.T) {
+func TestAListenerToOneCallIsAskedAboutThatCall(t *testing.T) {
 	p := always()
 	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p}
 	listen := func(call messages.CallID) *bus.Subscription {
@@ -182,7 +182,7 @@ func TestWhoListensToOneCallIsAskedAboutThatCall(t *testing.T) {
 			s.decide(asked.ID, messages.Decision{Kind: messages.DecisionApproved})
 			break
 		} else if err != nil {
-			t.Fatal("the one who listens to the second call is not asked")
+			t.Fatal("the listener to the second call is not asked")
 		}
 	}
 	wantCode(t, second.result(), 0)

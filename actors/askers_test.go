@@ -62,7 +62,7 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	s.nothingLeft()
 }
 
-func TestClosingEndsWhatWaitsForAnAnswer(t *testing.T) {
+func TestClosingEndsTheOpenQuestions(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)

@@ -18,13 +18,14 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// bubble is a runtime whose children are imagined and whose time is: a wait costs nothing, and "nothing happens any more" is
-// a fact. What blocks forever is released at the end; any other goroutine that is left fails the test.
+// bubble is a runtime whose children are imagined and whose time is: a wait costs nothing, and "nothing happens any
+// more" is a fact. Goroutines that block forever are released at the end; any other goroutine that is left fails the
+// test.
 type bubble struct {
 	*host
 	machine *fiction
 	opened  int        // sessions
-	mu      sync.Mutex // actors meet faults beside each other, and the test changes them
+	mu      sync.Mutex // actors meet faults concurrently, and the test changes them
 	faults  func(self *kernel.PID, message any)
 }
 
@@ -35,7 +36,7 @@ func (b *bubble) fault(faults func(self *kernel.PID, message any)) {
 	b.faults = faults
 }
 
-// bubbleOptions of a test; the zero value is what most need.
+// bubbleOptions of a test; the zero value suits most tests.
 type bubbleOptions struct {
 	max     int
 	records int64

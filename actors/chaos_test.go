@@ -192,7 +192,8 @@ func (c *chaos) disturb(s *talk, lives int) {
 	}
 }
 
-// finish ends the sessions, each in a way of its own, waits until nothing happens any more, and looks at what is left.
+// finish ends the sessions, each in a way of its own, waits until nothing happens any more, and checks that nothing is
+// left.
 func (c *chaos) finish(all []*talk) {
 	runtimeDies := c.dice.IntN(10) == 0
 	for n, s := range all {

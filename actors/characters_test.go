@@ -13,8 +13,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// Batches end inside of characters all the time, and what is held back of them waits under the credit that it came with: a
-// subscription that is full of what 60 floods may have under way has no room for anything without one.
+// Batches end inside of characters all the time, and the bytes that are held back keep the credit of their batch: a
+// subscription that is full of the credited output of 60 floods has no room for output without credit.
 func TestLosslessSubscribersWhoAreSlowGetEveryCharacter(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)

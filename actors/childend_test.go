@@ -18,7 +18,7 @@ import (
 type puppets struct {
 	ptyio.Spawner
 	endTree func(*unending)
-	fails   error // what Spawn returns, although it has told of a child
+	fails   error // the error that Spawn returns, although it has reported a child
 	last    *unending
 }
 
@@ -95,7 +95,7 @@ func TestAChildThatCannotBeAskedToEndIsAbandonedAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhoeverAsksAgainTakesNoTimeFromAnAbandonedChild(t *testing.T) {
+func TestAnotherTerminationTakesNoTimeFromAnAbandonedChild(t *testing.T) {
 	s := &puppets{endTree: func(*unending) {}}
 	withPuppets(t, s, 2*dying, func(t *testing.T, s *talk) {
 		id := s.exec(quick("")).Process

@@ -62,7 +62,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		}
 		passes(2 * time.Millisecond)
 		if !call.answered(0) {
-			t.Fatal("the clock began anew")
+			t.Fatal("the clock started again")
 		}
 		if got := call.result(); got.WallTime < 9*time.Second || got.WallTime > 11*time.Second {
 			t.Errorf("it waited %v", got.WallTime)
@@ -110,7 +110,7 @@ func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 		}
 		s.decide(q.ID, approved())
 		if got := asked.result(); !got.Running || got.WallTime != messages.MinYield {
-			t.Errorf("the time in which somebody thought counts: %+v", got)
+			t.Errorf("the time in which a person was asked counts: %+v", got)
 		}
 	})
 }
@@ -140,8 +140,8 @@ func TestATimeoutDoesNotRunWhileSomebodyIsAsked(t *testing.T) {
 	}
 }
 
-// Where nobody takes the output a run is judged, answered and ended all the same.
-func TestARunDoesNotWaitForAReaderForEver(t *testing.T) {
+// A run is judged, answered and ended even if no subscriber takes its output.
+func TestARunDoesNotWaitForeverForAReader(t *testing.T) {
 	for name, test := range map[string]struct {
 		argv     []string
 		timesOut bool

@@ -10,7 +10,7 @@ import (
 // complains is the output of a sandboxed command that is stopped, at once or later.
 const complains = `if [ -n "$CONFINED" ]; then sleep %s; echo "x: Permission denied"; exit 7; fi; echo second`
 
-func TestADenialThatOnlyTheOutputTellsOf(t *testing.T) {
+func TestADenialThatOnlyTheOutputShows(t *testing.T) {
 	s, _ := inSandbox(t, retries, nil)
 	awaitThat(t, "one that is stopped early is retried", func() bool { // early enough is up to the machine
 		return string(s.exec(shell(fmt.Sprintf(complains, "0"))).Output) == "second\n"

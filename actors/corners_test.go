@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-func TestWhatIsLostIsLostAlsoWhereItWasTerminated(t *testing.T) {
+func TestAnEndThatIsLostIsLostAlsoAfterATermination(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		id := s.exec(does("prompt,lost", "wait")).Process
@@ -48,7 +48,7 @@ func TestAStartThatEndsBeforeItHasItsSlotLeaksNone(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsAtTheRuntimesCapIsServedInOrderOrRefusedAndForgotten(t *testing.T) {
+func TestStartsAtTheRuntimesCapAreServedInOrderOrRefusedAndForgotten(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 1}, func(t *testing.T, b *bubble) {
 		s, other := b.open(nil), b.open(nil)
 		first := s.exec(does("prompt", "wait")).Process
@@ -68,7 +68,7 @@ func TestWhoWaitsAtTheRuntimesCapIsServedInOrderOrRefusedAndForgotten(t *testing
 		other.terminate(second.result().Process)
 		fourth := s.exec(does("prompt", "wait")).Process
 		if got := b.stats(); got.Started != 3 || got.Processes != 1 {
-			t.Errorf("who was refused stays: %+v", got)
+			t.Errorf("a refused start stays: %+v", got)
 		}
 		s.terminate(fourth)
 	})
@@ -95,7 +95,7 @@ func TestTheCommandsBeforeTheirSlotsAreBounded(t *testing.T) {
 	})
 }
 
-func TestWhatNeverRanHasNoOutputThatCloses(t *testing.T) {
+func TestACommandThatNeverRanHasNoOutputThatCloses(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		_, err := ask[any](b.host, s.supervisor, does("foreign,spawn=fail"))

@@ -18,7 +18,8 @@ import (
 // alive says whether the leader of a process that was started still runs.
 func alive(started messages.ExecStarted) bool { return syscall.Kill(started.PID, 0) == nil }
 
-// wantCrash checks the one end of a process whose actor crashed, that its slot is free and that nobody else noticed.
+// wantCrash checks the one end of a process whose actor crashed, that its slot is free and that nothing else is
+// affected.
 func wantCrash(t testing.TB, s *talk, id, bystander messages.ProcessID) messages.ExecEnded {
 	t.Helper()
 	end := s.ended(id)
@@ -320,7 +321,7 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 	})
 }
 
-func TestAnEndThatTheSupervisorCannotHearIsPublishedAllTheSame(t *testing.T) {
+func TestAnEndThatTheSupervisorCannotReceiveIsStillPublished(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	id := s.exec(quick("exit 3")).Process

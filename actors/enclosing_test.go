@@ -18,7 +18,7 @@ import (
 // wary is a spawner that notes what it has to enforce, and claims to enforce it.
 type wary struct {
 	ptyio.Spawner
-	refuse error                         // what Can says
+	refuse error                         // the result of Can
 	look   func(ptyio.Confinement) error // what Enclose does; nil for nothing
 	limit  messages.Limit                // the spawner ends its children because of this limit
 	mu     sync.Mutex                    // guards the rest, which tests read
@@ -161,7 +161,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	s.told(shell("true"))
 	await(1, 0)
 	if launches := w.launches(); launches[1].Sandbox.Confinement().Dir == "/" || launches[2].Sandbox.Confinement().Dir != "/" {
-		t.Error("a new directory moved what can be written, or a new policy did not")
+		t.Error("a new directory changed the writable paths, or a new policy did not")
 	}
 	wider := shell("true")
 	wider.SandboxPermissions = messages.PermissionsWithAdditional
@@ -176,7 +176,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	await(1, 1, 1)
 }
 
-func TestALookThatFailsRefusesEachCommand(t *testing.T) {
+func TestALookupThatFailsRefusesEachCommand(t *testing.T) {
 	for name, look := range map[string]func(ptyio.Confinement) error{
 		"error": func(ptyio.Confinement) error {
 			return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Detail: "no"}
@@ -198,7 +198,7 @@ func TestALookThatFailsRefusesEachCommand(t *testing.T) {
 	}
 }
 
-func TestALookThatHangsKeepsNobodyButCommandsWaiting(t *testing.T) {
+func TestALookupThatHangsKeepsOnlyCommandsWaiting(t *testing.T) {
 	gate := make(chan struct{})
 	w := &wary{look: func(ptyio.Confinement) error { <-gate; return nil }}
 	s := newWary(t, w, nil)
@@ -210,7 +210,7 @@ func TestALookThatHangsKeepsNobodyButCommandsWaiting(t *testing.T) {
 	}
 }
 
-func TestWhatIsEnforcedIsTold(t *testing.T) {
+func TestEnforcementIsReported(t *testing.T) {
 	s := newWary(t, &wary{}, nil)
 	s.told(shell("true"))
 	started := probe.Expect[messages.ExecStarted](s.events, patience, nil)

@@ -190,7 +190,7 @@ func TestMuchOutputKeepsHeadTailAndMarkerInResultAndEnd(t *testing.T) {
 	})
 }
 
-func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
+func TestTheFateOfBackgroundChildrenIsReported(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	ended := s.exec(shell("sleep 1000 & echo leader"))
@@ -225,7 +225,7 @@ func TestWhatBecomesOfBackgroundChildrenIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheFirstPollAfterAnExitNobodyWasToldOfAnswersAtOnce(t *testing.T) {
+func TestTheFirstPollAfterAnUnreportedExitAnswersAtOnce(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	command := quick("sleep 1000 & echo leader; exit 6")

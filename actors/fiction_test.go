@@ -15,8 +15,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// fiction is a machine in memory, behind the seam that a host's own spawner uses. The command line of a child is what it
-// does, word by word:
+// fiction is a machine in memory, behind the seam that a host's own spawner uses. The command line of a child lists its
+// actions, word by word:
 //
 //	say:N       N bytes of output
 //	part        the beginning of a character
@@ -32,10 +32,10 @@ import (
 //	spawn=how, method=how, resolve=how    with panic, hang, leave (Goexit) or tarry (then panic), and for a spawner fail and late
 //	respawn=how                           the same for what follows a denial
 //	deaf                                  it never ends
-//	lost                                  nobody knows how it ended
-//	stuck                                 nobody takes its output: it ends, but that does not close before it is given up
+//	lost                                  its exit status is unknown
+//	stuck                                 its output is not taken: it ends, but the output does not close before it is abandoned
 //	stubborn                              it uses all of its grace
-//	mute                                  it never says what became of a write
+//	mute                                  it never reports the outcome of a write
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
@@ -160,12 +160,12 @@ type imagined struct {
 	credits chan struct{}
 	input   chan []byte
 	killed  chan struct{} // closed when it is to end
-	given   chan struct{} // has something when it is given up
+	given   chan struct{} // receives a token when it is abandoned
 
 	mu        sync.Mutex // its methods are called from anywhere
 	over      bool
 	eof       bool
-	ended     bool // it has said its last word
+	ended     bool // it has reported its last event
 	abandoned int
 	said      int64
 }
@@ -375,7 +375,7 @@ func (c *imagined) giveUp() {
 	}
 }
 
-// state is whether it has ended, and how often it was given up.
+// state is whether it has ended, and how often it was abandoned.
 func (c *imagined) state() (ended bool, abandoned int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

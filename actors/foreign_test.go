@@ -40,7 +40,7 @@ func (foreign) Can(ptyio.Launch) (messages.Enforcement, error) {
 
 func (foreign) Close() error { return nil }
 
-// puppet is a foreign child that does as it is told when its end is wanted.
+// puppet is a foreign child whose behaviour at its end is set by the test.
 type puppet struct{ end func() }
 
 func (puppet) PID() int { return 4711 }
@@ -73,7 +73,7 @@ var (
 	treeEnded = ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1}}
 )
 
-func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
+func TestAForeignSpawnersReportsLeadToOneEnd(t *testing.T) {
 	for name, events := range oddities {
 		for i, sandboxed := range []messages.SandboxType{messages.SandboxDangerFullAccess, messages.SandboxReadOnly} { // whose exits are looked at first
 			t.Run(name+" "+string(sandboxed), func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestHoweverAForeignSpawnerReportsThereIsOneEnd(t *testing.T) {
 	}
 }
 
-// A flood whose way loses bytes, and whose batches come back to code that blocks or panics.
+// A flood that loses bytes on its way, and whose batches are released to code that blocks or panics.
 func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
 	const batches, size, lost = 2000, 1000, 24
 	hang := make(chan struct{})
@@ -190,7 +190,7 @@ func (u useless) Abandon()                                 { u.call() }
 // brief is the patience of tests with foreign code that does not return.
 var brief = Patience{Spawn: 100 * time.Millisecond, Child: 100 * time.Millisecond, End: 100 * time.Millisecond}
 
-func TestAForeignChildOfWhichEveryCallFailsEndsAllTheSame(t *testing.T) {
+func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 	for _, name := range []string{"blocks", "panics"} {
 		t.Run(name, func(t *testing.T) {
 			over := make(chan struct{})

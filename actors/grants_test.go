@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-func TestWhatWasApprovedForTheSessionIsNotAskedAgain(t *testing.T) {
+func TestAnApprovalForTheSessionIsNotAskedForAgain(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	call := s.call(shell("echo 1"))
 	s.answer(messages.DecisionApprovedForSession)
@@ -56,7 +56,7 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 		for n := range maxGrants + 1 {
 			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
 		}
-		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // anew
+		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
 		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ type host struct {
 	dir     string
 }
 
-// hostOptions of a test; the zero value is a warden and no limit to speak of.
+// hostOptions of a test; the zero value means a warden, and limits that no test reaches.
 type hostOptions struct {
 	direct bool
 	lost   func(sandbox.WardenLost)
@@ -126,8 +126,8 @@ func (h *host) shutdown() {
 	h.bus.Close()
 }
 
-// shared are the spawners that tests without a wish of their own use, one after the other: a warden with the race
-// detector takes long to start.
+// shared are the spawners of tests that do not choose one, used one after the other: a warden with the race detector
+// takes long to start.
 var shared = map[bool]ptyio.Spawner{}
 
 func TestMain(m *testing.M) {
@@ -191,17 +191,17 @@ func openFiles(t testing.TB) int {
 	return len(entries)
 }
 
-// awaitThat waits until a condition holds that nobody reports.
+// awaitThat polls until a condition holds that no event reports.
 func awaitThat(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it never came about that %s", what)
+			t.Fatalf("this never became true: %s", what)
 		}
 	}
 }
 
-// follow hands a session's events to receive; nothing is lost, and nobody waits long.
+// follow hands a session's events to receive; nothing is lost, and no publisher waits long.
 func follow(t testing.TB, b *bus.Bus, session messages.SessionID, receive func(any)) {
 	t.Helper()
 	events, err := b.Subscribe(bus.Filter{Sessions: []messages.SessionID{session}}, bus.SubscribeOptions{Lossless: true})
@@ -267,7 +267,7 @@ func wantError(t testing.TB, what string, err error, target error) *messages.Err
 	return typed
 }
 
-// newActor runs what starts a process and finds its actor.
+// newActor calls a function that starts a process, and finds the process's actor.
 func (h *host) newActor(start func()) *kernel.PID {
 	h.t.Helper()
 	before := h.actors("/process$")

@@ -47,7 +47,7 @@ func TestAnApproverThatNeverReturnsIsLeftAlone(t *testing.T) {
 		first := s.call(does("prompt", "asked", "one"))
 		synctest.Wait()
 		second := s.call(does("prompt", "asked", "two"))
-		time.Sleep(time.Hour) // it may think as long as somebody waits
+		time.Sleep(time.Hour) // it may take any time while a caller waits
 		if first.answered(0) || second.answered(0) || r.gave() != 1 {
 			t.Errorf("answered, or %d questions at once", r.gave())
 		}
@@ -130,12 +130,12 @@ func TestTheNextApprovalActorDoesNotCallAnApproverThatHasNotReturned(t *testing.
 	})
 }
 
-func TestASpawnerThatNeverReturnsIsGivenUp(t *testing.T) {
+func TestASpawnerThatNeverReturnsIsAbandoned(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		one, other := b.open(nil), b.open(nil)
 		call := one.call(does("foreign,spawn=hang", "say:7", "wait"))
 		synctest.Wait()
-		time.Sleep(time.Hour) // a start may take as long as nobody wants its end
+		time.Sleep(time.Hour) // a start may take any time until it is terminated
 		other.exec(does("prompt", "wait"))
 		ending := one.call(messages.Terminate{Process: firstID})
 		synctest.Wait()
@@ -200,7 +200,7 @@ func TestAChildThatNeverEndsIsAbandonedOnceAndNamed(t *testing.T) {
 	}
 }
 
-// What knows the machine is a host's own, too.
+// The resolver is a host's own code, too.
 func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })

@@ -62,7 +62,7 @@ func TestAKeyThatIsASignalWaitsForNothing(t *testing.T) {
 	})
 }
 
-// The write before has its bytes out and waits for output; what comes after the key is the key's.
+// The earlier write has sent its bytes and waits for output; output after the key belongs to the key's answer.
 func TestAKeyThatIsASignalEndsTheWaitOfTheWriteBefore(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)

@@ -27,7 +27,7 @@ func wantLastWords(t testing.TB, b *bubble, s *talk) map[messages.ProcessID]mess
 		}
 		seen[id] = true
 		if end, ended := ends[id]; ended {
-			t.Errorf("%s: behind the end of %d (%v) comes %T %+v", s.id, id, &end.EndRecord, event, event)
+			t.Errorf("%s: after the end of %d (%v) comes %T %+v", s.id, id, &end.EndRecord, event, event)
 		}
 		switch e := event.(type) {
 		case messages.OutputDelta:
@@ -60,7 +60,7 @@ func wantNoChild(t testing.TB, b *bubble) {
 	}
 }
 
-// stages are commands, and what brings them into each state of a process.
+// stages are commands, and the actions that bring them into each state of a process.
 var stages = []struct {
 	name  string
 	argv  []string
@@ -125,7 +125,7 @@ func TestASupervisorCrashesWithAProcessInEachState(t *testing.T) {
 
 func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
 	eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
-		// The supervisor crashes while the news of the other crash wait for it.
+		// The supervisor crashes while the report of the other crash is in its mailbox.
 		hold := newStop(func(self *kernel.PID, message any) bool {
 			_, list := message.(ListProcesses)
 			return list
@@ -166,8 +166,8 @@ func TestAnApprovalActorAndAProcessActorCrash(t *testing.T) {
 	}
 }
 
-// What waits in the mailbox of a process when its session crashes is answered, too.
-func TestARequestThatNobodyHasLookedAtIsAnswered(t *testing.T) {
+// Requests in the mailbox of a process are answered, too, if its session crashes.
+func TestARequestInAMailboxIsAnswered(t *testing.T) {
 	for name, crash := range map[string]func(b *bubble, s *talk, process *kernel.PID){
 		"the session crashes": func(b *bubble, s *talk, _ *kernel.PID) { b.crash(s.supervisor) },
 		"the process crashes": func(b *bubble, _ *talk, process *kernel.PID) { b.crash(process) },
@@ -197,7 +197,7 @@ func TestARequestThatNobodyHasLookedAtIsAnswered(t *testing.T) {
 	}
 }
 
-func TestWhoClosesARuntimeThatCrashesIsAnswered(t *testing.T) {
+func TestACallerThatClosesACrashingRuntimeIsAnswered(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		s.exec(does("deaf", "wait"))
@@ -213,7 +213,7 @@ func TestWhoClosesARuntimeThatCrashesIsAnswered(t *testing.T) {
 }
 
 // A wait over several processes uses them. If its actor crashes they are free.
-func TestAWaitThatCrashesUsesNobodyAnyMore(t *testing.T) {
+func TestAWaitThatCrashesUsesNoProcessAnyMore(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		ids := []messages.ProcessID{s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process}
@@ -232,7 +232,7 @@ func TestAWaitThatCrashesUsesNobodyAnyMore(t *testing.T) {
 	})
 }
 
-// Between the last words of an actor and the news of its crash its child may end.
+// The child may end between the last words of its actor and the report of the crash.
 func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
@@ -260,7 +260,7 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 	})
 }
 
-// A question that was on its way when the session crashed is asked by nobody.
+// A question that was in a mailbox when the session crashed is never put.
 func TestASupervisorCrashesAtAQuestion(t *testing.T) {
 	for _, at := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// running starts a command whose first call goes on waiting, and gives its id.
+// running starts a command whose first call keeps waiting, and returns its id.
 func (b *bubble) running(s *talk, words ...string) (waiting, messages.ProcessID) {
 	b.t.Helper()
 	c := s.call(messages.ExecCommand{Argv: words, Yield: new(messages.MaxYield)})
@@ -21,7 +21,7 @@ func (b *bubble) running(s *talk, words ...string) (waiting, messages.ProcessID)
 	return c, all[len(all)-1].Process
 }
 
-func TestAWriteThatWaitsBetweenTwoAttemptsHarmsNobody(t *testing.T) {
+func TestAWriteThatWaitsBetweenTwoAttemptsDoesNoHarm(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		_, id := b.running(s, "prompt,respawn=late", "sleep:1000", "denied", "retry", "cat")
@@ -56,7 +56,7 @@ func TestAPauseDoesNotBeginTheClockOfAWriteThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-func TestASlotThatTheRuntimeRefusesGoesToNobodyWhoHasBetterProspects(t *testing.T) {
+func TestASlotThatTheRuntimeRefusesDoesNotGoToAProcessThatWillGetABetterOne(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
 		b.open(nil).exec(does("prompt", "wait"))
 		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
@@ -67,7 +67,7 @@ func TestASlotThatTheRuntimeRefusesGoesToNobodyWhoHasBetterProspects(t *testing.
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		_, err := answerIs(t, refused)
-		wantError(t, "who was refused", err, messages.ErrLimitReached)
+		wantError(t, "the refused start", err, messages.ErrLimitReached)
 		if _, err := answerIs(t, heir); err != nil {
 			t.Errorf("the heir: %v", err)
 		}
@@ -124,7 +124,7 @@ func TestACommandThatYieldedBeforeItsSlotIsNoGuest(t *testing.T) {
 	})
 }
 
-func TestNothingIsStartedWhileASpawnerHangsAlsoNotWhatWaited(t *testing.T) {
+func TestNothingIsStartedWhileASpawnerHangs(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 1}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		s.call(does("spawn=hang"))
@@ -140,7 +140,7 @@ func TestNothingIsStartedWhileASpawnerHangsAlsoNotWhatWaited(t *testing.T) {
 	})
 }
 
-func TestAWriteOfWhichAForeignChildNeverTellsHoldsNoAttempt(t *testing.T) {
+func TestAWriteThatAForeignChildNeverReportsHoldsNoAttempt(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		first, id := b.running(s, "mute", "sleep:1000", "denied", "retry")
@@ -250,7 +250,7 @@ func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
 	})
 }
 
-func TestAGuestWhoseVictimEndsGetsWhatTheRuntimeCountedForIt(t *testing.T) {
+func TestAGuestWhoseVictimEndsGetsItsSlotOfTheRuntime(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 1}, func(t *testing.T, b *bubble) {
 		other := b.open(nil)
 		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
@@ -264,7 +264,7 @@ func TestAGuestWhoseVictimEndsGetsWhatTheRuntimeCountedForIt(t *testing.T) {
 			t.Errorf("the slot went elsewhere: %v", err)
 		}
 		_, err := answerIs(t, foreign)
-		wantError(t, "who waited for one of the runtime's", err, messages.ErrLimitReached)
+		wantError(t, "the start that waited for a slot of the runtime", err, messages.ErrLimitReached)
 		if got := b.stats(); got.Processes != 1 {
 			t.Errorf("%+v", got)
 		}

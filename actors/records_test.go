@@ -43,7 +43,7 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 	}
 	beyond := int64(14)
 	_, err := ask[any](h, s.supervisor, messages.ReadOutput{Process: done.Process, Offset: &beyond})
-	wantError(t, "a read behind the end", err, messages.ErrOutputUnretained)
+	wantError(t, "a read after the end", err, messages.ErrOutputUnretained)
 }
 
 // recordOf makes a record with so many bytes of output, half of them unread.
@@ -83,7 +83,7 @@ func TestIDsCountUpAndAreNotGivenTwice(t *testing.T) {
 			t.Errorf("the last id is %d", got)
 		}
 		if got := v.reserve(); got != firstID && v.entries[firstID] == nil && v.records.find(firstID) == nil {
-			t.Errorf("behind the last id comes %d", got)
+			t.Errorf("after the last id comes %d", got)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestAPersonDecidesAboutAnotherAttempt(t *testing.T) {
 	}
 }
 
-func TestWhatWasApprovedIsNotAskedAboutAgainAfterADenial(t *testing.T) {
+func TestAnApprovedCommandIsNotAskedAboutAgainAfterADenial(t *testing.T) {
 	for _, plan := range []policy.Plan{both, {Decision: policy.Ask, OnDenial: policy.AskTo}} {
 		s, sandbox := inSandbox(t, plan, noWrite)
 		call := s.call(shell(stoppable))
@@ -208,7 +208,7 @@ func TestAnApprovedRetryIsRemembered(t *testing.T) {
 	s.decidedBy(messages.DecidedByPolicy, messages.DecidedByPerson, messages.DecidedByPolicy, messages.DecidedByCache)
 }
 
-func TestAnUnsandboxedAttemptIsNotDeniedWhateverItSays(t *testing.T) {
+func TestAnUnsandboxedAttemptIsNeverDenied(t *testing.T) {
 	s, _ := inSandbox(t, retries, noWrite)
 	result := s.exec(shell(`echo "permission denied, says $CONFINED"; exit 1`))
 	if string(result.Output) != "permission denied, says \n" || result.Denial != nil || result.Status != messages.StatusExited(1) {

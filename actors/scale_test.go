@@ -163,7 +163,8 @@ func applyMany(t *testing.T, system *kernel.System, runtime *kernel.PID, n int) 
 	return time.Since(began)
 }
 
-// Three readers that wait, and somebody who polls, read one flood: each reader has all of it, or knows exactly what it has missed.
+// Three waiting readers and a caller that polls read one flood: each reader has all of it, or knows exactly how much it
+// has missed.
 func TestThreeReadersAndAPollerOfAFlood(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.bare(0)
@@ -186,7 +187,7 @@ func TestThreeReadersAndAPollerOfAFlood(t *testing.T) {
 	})
 }
 
-// readAll reads as one who waits does; reader 2 is slow.
+// readAll reads as a waiting reader does; reader 2 is slow.
 func (s *talk) readAll(id messages.ProcessID, n int, all int64) string {
 	var read, missed int64
 	for {
@@ -212,7 +213,7 @@ func (s *talk) readAll(id messages.ProcessID, n int, all int64) string {
 	}
 }
 
-// pollAll takes what no other poll has taken.
+// pollAll takes the output that no other poll has taken.
 func (s *talk) pollAll(id messages.ProcessID, all int64) string {
 	var got int64
 	for {

@@ -128,7 +128,7 @@ func TestAWriteToAnEndedProcessGetsTheRest(t *testing.T) {
 	}
 }
 
-// endOf accepts the end of a process; it is a last message behind all events of processes that ended before.
+// endOf returns the end of a process; it comes after all events of processes that ended earlier.
 func endOf(r *messages.Result) func(any) bool {
 	return func(message any) bool {
 		end, ok := message.(messages.ExecEnded)
@@ -136,7 +136,7 @@ func endOf(r *messages.Result) func(any) bool {
 	}
 }
 
-func TestTheListShowsWhatRunsAndTerminateAnswersWithTheRecord(t *testing.T) {
+func TestTheListShowsRunningProcessesAndTerminateAnswersWithTheRecord(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		if err := os.Mkdir(filepath.Join(s.dir, "below"), 0o755); err != nil {

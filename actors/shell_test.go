@@ -16,7 +16,7 @@ type shelf struct {
 	ptyio.Resolver
 	own   string
 	files []string
-	path  map[string]string // what PATH leads to
+	path  map[string]string // the programs in PATH
 }
 
 func (s shelf) UserShell(context.Context) (string, error) { return s.own, nil }
@@ -68,7 +68,7 @@ func TestTheShellThatWasAskedForIsUsedOrNone(t *testing.T) {
 	}
 }
 
-func TestScriptsRunInWhateverShellsThereAre(t *testing.T) {
+func TestScriptsRunInEveryInstalledShell(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	for _, shell := range shellKinds {

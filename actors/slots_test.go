@@ -157,7 +157,7 @@ func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 	wantCode(t, s.exec(shell("exit 0")), 0)
 }
 
-func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
+func TestNoProcessIsPrunedWhileAnExitedOneIsBusy(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
 	kept := quick("sleep 1000 & exit 5")
@@ -185,7 +185,7 @@ func TestNobodyIsPrunedWhileTheOneThatHasExitedIsBusy(t *testing.T) {
 	}
 }
 
-func TestAQuickCommandEndsNobodysProcess(t *testing.T) {
+func TestAQuickCommandEndsNoOtherProcess(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 0 })
 	ids := fill(s, 4)
@@ -252,7 +252,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
 	must[messages.Processes](h, s.supervisor, ListProcesses{})
-	for range 3 { // a command that is refused costs nobody
+	for range 3 { // a refused command ends no other process
 		_, err := ask[any](h, s.supervisor, quick(idle))
 		wantError(t, "one too many", err, messages.ErrLimitReached)
 	}
@@ -329,7 +329,7 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 	}
 }
 
-func TestASlotOnItsWayBackIsWaitedFor(t *testing.T) {
+func TestAStartWaitsForASlotThatIsAboutToBeFree(t *testing.T) {
 	h := newHost(t, hostOptions{max: 1})
 	one, other := h.open(nil), h.open(nil)
 	for n := range 100 {

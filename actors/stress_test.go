@@ -64,7 +64,7 @@ func (o *observer) life(launch ptyio.Launch) *observed {
 	return o.lives[call]
 }
 
-// life is one way to live, with what its end must be. Where we and the process may be equally quick there are several.
+// life is one kind of life, with the expected end. There are several ends where the test and the process race.
 type life struct {
 	name   string
 	script string

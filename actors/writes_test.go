@@ -25,7 +25,7 @@ func deaf(s *talk, tty bool) messages.ProcessID {
 	return id
 }
 
-func TestAWriteThatNobodyTakesKeepsItsYield(t *testing.T) {
+func TestAWriteThatIsNotTakenKeepsItsYield(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		for _, tty := range []bool{false, true} {
@@ -63,7 +63,7 @@ func TestAWriteThatDoesNotWaitIsAnsweredWhenItsBytesAreTakenOrLost(t *testing.T)
 			id := deaf(s, tty)
 			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true, Patience: new(time.Hour)})
 			if much.answered(10 * time.Millisecond) {
-				t.Error("nobody has taken the bytes, and yet it was answered")
+				t.Error("it was answered before the bytes were taken")
 			}
 			if _, err := s.terminate(id); err != nil {
 				t.Error(err)
@@ -96,15 +96,15 @@ func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
 	behind := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true, Patience: new(time.Millisecond)})
-	behind.reply() // the bytes of the cancelled one have been given up by now
+	behind.reply() // the bytes of the cancelled write have been discarded by now
 	s.call(messages.Signal{Process: id, Signal: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	if string(got.Output) != "deaf\n" || len(got.EarlierInput) != 1 || got.EarlierInput[0].Err == nil {
-		t.Errorf("what nobody took: %+v", got)
+		t.Errorf("the bytes that were not taken: %+v", got)
 	}
 }
 
-func TestTheEndOfInputIsBehindTheWrites(t *testing.T) {
+func TestTheEndOfInputComesAfterTheWrites(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
 	for _, tty := range []bool{false, true} {
@@ -193,7 +193,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 	}
 }
 
-func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
+func TestAWriteThatTheExitOvertakesKnowsHowMuchWasTaken(t *testing.T) {
 	release := make(chan struct{})
 	var o hostOptions
 	o.seam.child = func(child ptyio.Child) ptyio.Child { return lateWriter{child, release} }
@@ -221,7 +221,7 @@ func TestAWriteThatTheExitOvertakesKnowsWhatWasTaken(t *testing.T) {
 	s.ended(id)
 }
 
-// lateWriter says what became of a write only when it is released.
+// lateWriter reports the outcome of a write only when it is released.
 type lateWriter struct {
 	ptyio.Child
 	release chan struct{}

@@ -82,7 +82,7 @@ func TestDisplayHidesNothing(t *testing.T) {
 	}
 }
 
-// anyWord draws words with a liking for what is dangerous.
+// anyWord draws words, dangerous ones more often.
 func anyWord() *rapid.Generator[string] {
 	odd := []string{"'", "\\", "$", "`", "\"", " ", "\n", "\x1b", "\x7f", "\u202e", "\u200d", "\ufeff", "\U000e0041", "\u00a0",
 		"\xff", "\xe2\x80",
@@ -163,7 +163,7 @@ func TestChoices(t *testing.T) {
 	for name, c := range map[string]struct {
 		change    func(*Request)
 		plan      Plan
-		session   []string // facts of what an approval for the session remembers
+		session   []string // parts of the text about an approval for the session
 		not, rule string
 	}{
 		"confined": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return},

@@ -19,7 +19,7 @@ var around = []string{
 	"cat <(@)", "x=$(@)", "@ $REMOTE", "@ \"$@\"", "echo a | @ | cat > b", "coproc @", "[[ a ]] && @", "cat <<E\n$(@)\nE",
 	"sudo @", "env A=b @", "nohup @ &", "timeout 5 @ > log", "xargs @ < list", "find . -exec @ \\;", "sh -c '@'", "sudo bash -lc \"cd x; @\"",
 	"eval '@'", "eval @", "trap '@' EXIT", "bash <<E\n@\nE", "env -S '@'", "command @", "exec @", "fish -c '@'", "/usr/bin/@", "./@",
-	// What cannot be parsed here may well be run.
+	// A shell may run scripts that cannot be parsed here.
 	"@\n)", "ls\n@ origin; ((1 2))", "[[ a ]] && { @ }", "for f (a b) @ $f", "sh -c '@; ((1 2))'",
 }
 
@@ -49,7 +49,7 @@ func TestRulesThatStopLookEverywhere(t *testing.T) {
 	}
 }
 
-// TestRulesThatAllowStayStrict: they hold for what is known to be all that runs.
+// TestRulesThatAllowStayStrict: they hold only if all commands that run are known.
 func TestRulesThatAllowStayStrict(t *testing.T) {
 	snapshot := under(untrusted, readOnly, testRules(testRule{rules.Allow, "git push", ""}))
 	for _, text := range around {
@@ -60,7 +60,7 @@ func TestRulesThatAllowStayStrict(t *testing.T) {
 	}
 }
 
-// TestLessIsAskedAbout: what only steers the shell, or throws output away, changes neither what is known nor what is allowed.
+// TestLessIsAskedAbout: commands that only steer the shell, and redirections that discard output, change no verdict.
 func TestLessIsAskedAbout(t *testing.T) {
 	set := testRules(testRule{rules.Allow, "git push", ""})
 	for _, text := range plainAround {
@@ -97,7 +97,7 @@ func TestLessIsAskedAbout(t *testing.T) {
 	steered := testRules(testRule{rules.Prompt, "exit", ""}, testRule{rules.Forbidden, "set", ""}, testRule{rules.Allow, "ls", ""})
 	for text, want := range map[string]string{"ls; exit 1": "ask/retry", "set -e; ls": "rej", "ls; true": "run!"} {
 		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, steered)), true); got != want {
-			t.Errorf("a rule about what steers, %q: %s, want %s", text, got, want)
+			t.Errorf("a rule about a steering command, %q: %s, want %s", text, got, want)
 		}
 	}
 	request := shell("set -e; true")

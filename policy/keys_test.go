@@ -8,14 +8,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// asked is what a caller may vary.
+// asked has the parts of a call that may vary.
 type asked struct {
 	exec    messages.ExecCommand
 	program string
 	shell   string // the path of the shell; empty: /bin/bash
 }
 
-// request is what is planned for a call: yield time and output limits are gone, relative directories resolved.
+// request is the plan's input for a call: yield time and output limits are gone, relative directories resolved.
 func (a asked) request() Request {
 	e := a.exec
 	r := Request{Argv: e.Argv, Argv0: e.Argv0, Program: a.program, Dir: "/work", Environment: e.Environment,
@@ -211,7 +211,7 @@ func TestKeysTellApart(t *testing.T) {
 		"values that are no UTF-8": {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},
 		"names":                    {base.with(set("A", "b")), base.with(set("B", "b"))},
 		"argv[0]":                  {argv("npm"), argv("npm").with(told("sh"))},
-		// What a shell reads from its start files, and functions, are nothing to a program; a shell's own name is not the program's.
+		// Start files and functions of a shell do not matter to a program; a shell's own name is not the program's.
 		"variables for a shell":       {argv("npm", "test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
 		"variables for one shell":     {in("/bin/sh", "npm test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
 		"variables for a login shell": {base.with(set("HOME", "x")), base.with(set("HOME", "x")).with(noLogin)},
@@ -260,7 +260,7 @@ func TestKeysTellApart(t *testing.T) {
 	}
 }
 
-// TestAnApprovalCoversOnlyItsAttempt: what was approved under one policy is not more under another.
+// TestAnApprovalCoversOnlyItsAttempt: an approval under one policy allows no more under another.
 func TestAnApprovalCoversOnlyItsAttempt(t *testing.T) {
 	request := shell("rm -rf build")
 	first := MakePlan(request, under(onRequest, readOnly, nil))

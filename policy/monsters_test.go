@@ -65,7 +65,7 @@ func TestMonstersAreBounded(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used; unlike a clock it does not mind what else the machine does.
+// processorTime is the processor time of this process; unlike a clock it does not depend on the load of the machine.
 func processorTime(t *testing.T) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -25,14 +25,14 @@ func looked(text, path string, elsewhere ...string) Request {
 
 const usualPath = "/usr/local/bin:/usr/bin/:/bin"
 
-// TestANameIsBelievedWhereItLeads: neither allow rules nor what is known of names counts for another program.
+// TestANameIsBelievedWhereItLeads: neither allow rules nor the facts about a name count for another program.
 func TestANameIsBelievedWhereItLeads(t *testing.T) {
 	snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/data", "../side"}},
 		testRules(testRule{rules.Allow, "allowed", ""}, testRule{rules.Prompt, "prompted", ""}, testRule{rules.Forbidden, "forbidden", ""}))
 	snapshot.Dir = "/session"
 	for name, c := range map[string]struct {
 		path     string
-		found    string // what "allowed", "ls" and so on lead to: a directory, or NotFound
+		found    string // the directory of "allowed", "ls" and so on, or NotFound
 		believed bool
 	}{
 		"the system's":                    {usualPath, "/usr/bin", true},
@@ -102,7 +102,7 @@ func TestWiderPermissionsOpenDirectories(t *testing.T) {
 	}
 	request.CommandPolicy = wider(false, nil, []string{"/opt/x"})
 	if plan := MakePlan(request, snapshot); plan.Source == messages.DecidedByRule {
-		t.Errorf("the script may replace what it runs: %+v", plan)
+		t.Errorf("the script may replace its own programs: %+v", plan)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestAnApprovalIsForTheProgramThatWasFound(t *testing.T) {
 		t.Error("a pattern and a word have one key")
 	}
 	if unknown := shell("tool x"); key(unknown) != key(looked("tool x", path)) {
-		t.Error("to have looked makes a difference")
+		t.Error("a lookup makes a difference")
 	}
 }
 
@@ -189,7 +189,7 @@ func TestNames(t *testing.T) {
 	if got := Names(words("git", "status"), nil); got != nil {
 		t.Errorf("an argv: %q", got)
 	}
-	// What was not looked for is not believed.
+	// A name without a lookup is not trusted.
 	for text, want := range map[string]Decision{many: Ask, strings.SplitAfter(many, "n63; ")[0]: Run} {
 		if plan := MakePlan(looked(text, usualPath), under(untrusted, readOnly, testRules(all...))); plan.Decision != want {
 			t.Errorf("%.20q: %+v", text, plan)

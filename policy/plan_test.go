@@ -290,7 +290,7 @@ func TestDangerIsKnownByItsName(t *testing.T) {
 	}
 }
 
-// TestWishesAndRules: a command that asks for more, and that rules speak about, under on-request.
+// TestWishesAndRules: under on-request, commands that ask for more and that rules match.
 func TestWishesAndRules(t *testing.T) {
 	for text, want := range map[string][2]string{ // escalated, wider
 		"allowed x":             {"run!", "run!"},
@@ -324,8 +324,7 @@ func deep(text string) Request {
 	return request
 }
 
-// TestWhatIsSafeDependsOnTheSandbox: git runs what a repository says, and only where it cannot do harm is that as good as
-// nothing.
+// TestWhatIsSafeDependsOnTheSandbox: git runs programs that a repository configures, so it is safe only in a sandbox.
 func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 	for _, c := range []struct {
 		request Request
@@ -389,7 +388,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// grantAll is a snapshot in which everything that is asked about has been approved before; asked is what was looked up.
+// grantAll is a snapshot in which every question has been approved before; asked has the keys that were looked up.
 func grantAll(snapshot Snapshot, asked *[]string) Snapshot {
 	snapshot.Granted = func(key string) bool {
 		*asked = append(*asked, key)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a request to run a script of known segments, and what it is planned from.
+// drawn is a request to run a script of known segments, with its snapshot.
 type drawn struct {
 	segments [][]string
 	request  Request
@@ -34,7 +34,7 @@ func drawPlan(t *rapid.T) drawn {
 		decision := rapid.SampledFrom([]rules.Decision{rules.Allow, rules.Allow, rules.Allow, rules.Prompt, rules.Forbidden}).Draw(t, "decision")
 		return testRule{decision, strings.Join(command.Draw(t, "prefix"), " "), ""}
 	}), 0, 6).Draw(t, "rules")
-	// So that it does not take luck to meet what is rare.
+	// Rare cases are drawn more often.
 	switch rapid.SampledFrom([]string{"any", "all allowed", "one forbidden"}).Draw(t, "kind") {
 	case "all allowed":
 		d.rules = nil
@@ -71,7 +71,7 @@ func (d *drawn) join(t *rapid.T, segments [][]string) Request {
 	return shell(text)
 }
 
-// says is what the rules say about a command, found in the simplest way.
+// says is the verdict of the rules on a command, found in the simplest way.
 func (d *drawn) says(command []string) (decisions []rules.Decision) {
 	for _, r := range d.rules {
 		prefix := strings.Fields(r.prefix)
@@ -107,7 +107,7 @@ func TestNothingLeavesTheSandboxByItself(t *testing.T) {
 		}
 	})
 	if left == 0 {
-		t.Error("no plan was drawn that an allow rule lets out: the test shows nothing")
+		t.Error("no plan was drawn in which an allow rule removes the sandbox: the test shows nothing")
 	}
 }
 

@@ -51,7 +51,7 @@ var sandboxes = map[string][]messages.SandboxPolicy{
 	"DFA, EXT": {{Type: messages.SandboxDangerFullAccess}, {Type: messages.SandboxExternal}},
 }
 
-// classes are commands of each column, and what they ask for.
+// classes are commands of each column, with the permissions that they ask for.
 var classes = map[string]struct {
 	script string
 	policy messages.CommandPolicy
@@ -178,7 +178,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// wellFormed checks what every plan promises.
+// wellFormed checks the properties that every plan has.
 func wellFormed(t interface{ Errorf(string, ...any) }, plan Plan) {
 	switch {
 	case plan.Decision == Reject && (plan.Reason == "" || plan.CacheKey != ""),

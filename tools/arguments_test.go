@@ -72,7 +72,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}
 }
 
-// What was not said is not zero, null is not said, and zero is a number that is brought to the least.
+// An argument that is left out is not zero, null means left out, and zero is raised to the smallest value.
 func TestNumbers(t *testing.T) {
 	set, _ := open(t)
 	for _, arguments := range []string{

@@ -18,7 +18,7 @@ import (
 	"github.com/execbus/execbus/tools"
 )
 
-// start starts a command that goes on, and returns its session ID.
+// start starts a command that keeps running, and returns its session ID.
 func start(t *testing.T, set *tools.Set, script string, more ...string) int {
 	t.Helper()
 	arguments := fmt.Sprintf(`{"cmd":%q,"yield_time_ms":250%s}`, script, strings.Join(append([]string{""}, more...), ","))
@@ -168,7 +168,7 @@ func TestCallsBeginInOrderAndAreAnsweredIndependently(t *testing.T) {
 	}
 }
 
-// The begin of a call is its place, also where the next call begins at once: a termination never overtakes what it is about.
+// A call keeps its place even if the next call begins at once: a termination never overtakes a write before it.
 func TestACallThatBeganLaterActsLater(t *testing.T) {
 	set, _ := open(t)
 	for range 4 {
@@ -176,7 +176,7 @@ func TestACallThatBeganLaterActsLater(t *testing.T) {
 		write := set.Begin(t.Context(), tools.Request{Name: "write_stdin", Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":"x\n"}`, id))})
 		end := set.Begin(t.Context(), tools.Request{Name: "terminate_process", Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"grace_ms":0}`, id))})
 		if answer := write.Answer(); answer.Err != nil {
-			t.Fatalf("the write came behind the end: %s", answer.Text)
+			t.Fatalf("the write came after the end: %s", answer.Text)
 		}
 		if answer := end.Answer(); answer.Err != nil {
 			t.Fatal(answer.Text)
@@ -224,7 +224,7 @@ func TestAnyOtherCancelledCallEndsNothing(t *testing.T) {
 	}
 }
 
-// When Begin has returned the session knows of the call: who asks then finds its command.
+// When Begin has returned, the session knows of the call: a caller that lists the processes finds its command.
 func TestBeginReturnsWhenTheCallHasItsPlace(t *testing.T) {
 	set, session := open(t)
 	for range 10 {

@@ -2,7 +2,7 @@ package tools
 
 import "github.com/execbus/execbus/messages"
 
-// Advice is what a model is told about an error code.
+// Advice is the sentence that a model gets about an error code.
 func Advice(code string) string { return advice[messages.ErrorCode(code)] }
 
 // Parse reads the arguments of a tool.

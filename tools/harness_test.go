@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open opens a session for one test; with options, if there are any.
 func open(t *testing.T, options ...tools.Options) (*tools.Set, *execbus.Session) {
 	t.Helper()
-	o := tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}} // what a login shell reads of this machine can be slow
+	o := tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}} // the start files of a login shell can be slow
 	if len(options) > 0 {
 		o = options[0]
 	}

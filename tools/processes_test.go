@@ -32,7 +32,7 @@ func TestReadOutput(t *testing.T) {
 		t.Errorf("the tail: %+v", r)
 	}
 	if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000}`, id)); answer.Err == nil || answer.Err.Code != messages.ErrOutputUnretained {
-		t.Errorf("behind the end: %+v", answer)
+		t.Errorf("after the end: %+v", answer)
 	}
 	if r := read(`,"pattern":"^(7|MA.*|.*99)$"`); len(r.Matches) != 22 || r.Matches[0] != (tools.Match{Offset: 12, Line: "7"}) ||
 		r.Matches[21] != (tools.Match{Offset: total - 5, Line: "MARK"}) || r.Output != "" {

@@ -94,10 +94,10 @@ func TestOriginalTokensCountBytes(t *testing.T) {
 	}
 }
 
-// statusLine are the lines that say how a process stands.
+// statusLine are the lines with the state of a process.
 var statusLine = regexp.MustCompile(`(?m)^Process .*$`)
 
-func TestTextSaysWhyAProcessIsGone(t *testing.T) {
+func TestTextSaysHowAProcessEnded(t *testing.T) {
 	for by, want := range map[messages.TerminatedBy]string{
 		messages.TerminatedByUser:         "Process was terminated on request (signal 15)",
 		messages.TerminatedByPrune:        "Process was terminated to make room for another command (signal 15)",

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-func TestParentLearnsOfACrashBehindTheChildsOwnMessages(t *testing.T) {
+func TestAParentLearnsOfACrashAfterTheChildsOwnMessages(t *testing.T) {
 	for _, in := range []any{Started{}, Stopping{}, "message", "work"} {
 		t.Run(fmt.Sprintf("%v%T", in, in), func(t *testing.T) {
 			s := newTestSystem(t)
@@ -78,7 +78,7 @@ func TestStoppingIsTheLastMessage(t *testing.T) {
 	}
 }
 
-func TestAnActorThatCrashesHandsOverWhatItOwes(t *testing.T) {
+func TestACrashingActorHandsOverItsObligations(t *testing.T) {
 	s := newTestSystem(t)
 	type owed struct{ at, reason any }
 	heard := make(chan any, 10)

@@ -64,7 +64,7 @@ func TestAReplyThatIsThereWinsOverAnEndedContext(t *testing.T) {
 	}
 }
 
-func TestAskOfNobodyFailsAtOnce(t *testing.T) {
+func TestAnAskOfNoActorFailsAtOnce(t *testing.T) {
 	s := newTestSystem(t)
 	ended := mustSpawn(t, s, echo)
 	mustEnd(t, s, ended)

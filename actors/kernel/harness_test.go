@@ -101,7 +101,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// rerunTest runs the calling test in a process of its own and returns what it printed.
+// rerunTest runs the calling test in a process of its own and returns its output.
 func rerunTest(t *testing.T, environment string) (string, error) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -110,7 +110,7 @@ func rerunTest(t *testing.T, environment string) (string, error) {
 	return string(output), err
 }
 
-// captureFile returns what run writes to a standard file.
+// captureFile returns the text that run writes to a standard file.
 func captureFile(t *testing.T, file **os.File, run func()) string {
 	t.Helper()
 	reader, writer, err := os.Pipe()

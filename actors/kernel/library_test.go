@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// The library may get other fields and another table of actors; what we make has to keep up.
+// The library may get other fields and another table of actors; ours must have the same.
 func TestOurSystemHasWhatTheLibrarysHas(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	configure := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger })

@@ -43,7 +43,7 @@ func TestAGuardedLoggerNeverPanics(t *testing.T) {
 	}
 }
 
-func TestALoggerThatPanicsHarmsNobody(t *testing.T) {
+func TestALoggerThatPanicsDoesNoHarm(t *testing.T) {
 	for _, onlyHandle := range []bool{false, true} {
 		s := NewSystem(slog.New(panicky{onlyHandle}), Options{})
 		misbehave(t, s)
@@ -54,7 +54,7 @@ func TestALoggerThatPanicsHarmsNobody(t *testing.T) {
 	}
 }
 
-// nasty cannot be printed: fmt survives a panic of its method, but not another in what that one panicked with.
+// nasty cannot be printed: fmt survives a panic of its method, but not a second one in a method of the panic's value.
 type nasty struct{}
 
 func (nasty) Error() string { panic(nasty{}) }

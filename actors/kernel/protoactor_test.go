@@ -17,8 +17,8 @@ import (
 	"github.com/asynkron/protoactor-go/eventstream"
 )
 
-// The tests of this file and protoactor_life_test.go assert what this package works around. They use the bare library. One that fails after an
-// upgrade says that a workaround may have become unnecessary, or wrong.
+// The tests of this file and protoactor_life_test.go assert the faults that this package works around. They use the
+// bare library. One that fails after an upgrade says that a workaround may have become unnecessary, or wrong.
 
 func newLibrary(logger *slog.Logger, more ...actor.ConfigOption) *actor.ActorSystem {
 	options := append(more,
@@ -67,7 +67,7 @@ func TestLibraryFutureChangesItsResultAfterCompletion(t *testing.T) {
 	}
 }
 
-func TestLibraryStopFutureGivesUpAfterTenSeconds(t *testing.T) {
+func TestLibraryStopFutureEndsAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := quietLibrary()
 		gate := make(chan struct{})

@@ -199,7 +199,7 @@ func TestDetachedWorkTakesNoKeptGoroutine(t *testing.T) {
 		case "work":
 			ctx.Go(func(context.Context) any {
 				names <- goroutineName()
-				<-release // so that nobody works twice
+				<-release // so that no goroutine works twice
 				return nil
 			})
 		}

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// The differential test gives scripts that are understood to real shells and compares what runs with what was listed. The
-// shells find nothing on PATH but stubs, which record their words. It is quiet about scripts that are not understood:
-// nothing is promised about them, so they are not run.
+// The differential test gives scripts that are understood to real shells and compares the commands that run with the
+// list. The shells find nothing on PATH but stubs, which record their words. It is quiet about scripts that are not
+// understood: nothing is promised about them, so they are not run.
 //
 // In bash the builtin commands that are taken for inert are disabled, so that they are recorded too, all but cd and ":".
 // In sh and zsh they are left out of the comparison.
@@ -73,7 +73,7 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// run gives every script to the shell, and returns what each ran.
+// run gives every script to the shell, and returns the commands of each.
 func (s stage) run(t *testing.T, bash, shell string, scripts []string) [][][]string {
 	logs := filepath.Join(s.root, "logs", filepath.Base(shell))
 	input := filepath.Join(s.root, "scripts")
@@ -100,7 +100,7 @@ func (s stage) run(t *testing.T, bash, shell string, scripts []string) [][][]str
 		t.Fatalf("%v: %s", err, output)
 	}
 	if after := names(t, s.work); !slices.Equal(before, after) {
-		t.Errorf("scripts that only run what was listed made files: %q, then %q", before, after)
+		t.Errorf("scripts that only run listed commands made files: %q, then %q", before, after)
 	}
 	var result [][][]string
 	for n := range scripts {
@@ -142,7 +142,7 @@ func names(t *testing.T, dir string) []string {
 	return result
 }
 
-// contradiction says where what ran is something else than what was listed; silent are commands that are not recorded.
+// contradiction says where the commands that ran differ from the list; silent are commands that are not recorded.
 func contradiction(script plainScript, ran [][]string, silent map[string]bool) string {
 	var listed []plainCommand
 	maybe, parallel := false, false // not all of it has to run; what runs may be recorded in any order
@@ -231,7 +231,7 @@ func (g generator) damaged(script string) string {
 	return string(text)
 }
 
-// nasty are scripts by hand: heredocs and what has led others astray.
+// nasty are scripts by hand: heredocs, and text that other parsers have misread.
 var nasty = []string{
 	"cat <<'EOF'\nrm x\nEOF", "cat <<EOF\nrm x\nEOF\n", "cat <<-EOF\n\tEOF\n", "cat <<EOF\nEO\\\nF\nrm x\nEOF",
 	"cat <<'EOF'\nEO\\\nF\nrm x\nEOF",
@@ -351,7 +351,7 @@ func (s stage) absent(silent map[string]bool, known []plainScript) map[string]bo
 	return all
 }
 
-// TestTheComparisonSees: what would be a mistake is noticed.
+// TestTheComparisonSees: every mistake in these runs is noticed.
 func TestTheComparisonSees(t *testing.T) {
 	script, _ := readScript("ls a && rm b")
 	ls, rm := []string{"ls", "a"}, []string{"rm", "b"}
@@ -363,6 +363,6 @@ func TestTheComparisonSees(t *testing.T) {
 	both, _ := readScript("ls a; rm b")
 	if contradiction(both, [][]string{ls}, nil) == "" || contradiction(both, [][]string{ls, rm}, nil) != "" ||
 		contradiction(script, [][]string{ls}, nil) != "" {
-		t.Error("what did not run is judged wrongly")
+		t.Error("a command that did not run is judged wrongly")
 	}
 }

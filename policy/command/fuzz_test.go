@@ -32,8 +32,8 @@ func quotedAgain(script plainScript) string {
 	return b.String()
 }
 
-// FuzzUnderstand: nothing panics, everything ends soon, and what is understood means the same when it is written with
-// quotes around every word.
+// FuzzUnderstand: nothing panics, everything ends soon, and a script that is understood means the same with quotes
+// around every word.
 func FuzzUnderstand(f *testing.F) {
 	for _, text := range slices.Concat(nasty, notPlain) {
 		f.Add(text)

@@ -21,7 +21,7 @@ func commands(text string) [][]string {
 	return all
 }
 
-// confined is where what is known to be safe most often runs.
+// confined is the setting in which safe commands most often run.
 var confined = Setting{Confined: true, Dir: "/work"}
 
 func TestKnownSafeCommands(t *testing.T) {
@@ -424,13 +424,13 @@ func TestTheOptionsOfTheRealPrograms(t *testing.T) {
 		known := wordSet(list)
 		for _, word := range strings.FieldsFunc(string(help), func(r rune) bool { return !strings.ContainsRune(letters+digits+"-", r) }) {
 			if strings.HasPrefix(word, "--") && len(word) > 3 && !known[word] && Safe([]string{program, word}, confined) {
-				t.Errorf("%s has an option %s, and nobody has looked at it", program, word)
+				t.Errorf("%s has an option %s that is not reviewed", program, word)
 			}
 		}
 	}
 }
 
-// TestRealProgramsOnlyLook runs what is known to be safe, and compares the directory before and after.
+// TestRealProgramsOnlyLook runs commands that are known to be safe, and compares the directory before and after.
 func TestRealProgramsOnlyLook(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "list"} {

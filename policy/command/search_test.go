@@ -115,7 +115,7 @@ func TestDangerousScripts(t *testing.T) {
 		"rm -f x\necho 'a",
 		"rm -f x; echo \xff", "sudo $opts; rm -f $x", "if true; then (while false; do ls | { rm -f x; }; done); fi",
 		"rm -f x <<< y", "sh <<< 'rm -f x'", "sudo bash -s <<E\nrm -f x\nE",
-		// What is an error to our parser, and not to zsh, or to bash only when it gets there.
+		// Errors for our parser that zsh does not see, and bash sees only when it gets there.
 		"rm -rf build(N)", "for f (a b) rm -f $f", "rm -f ${(f)names}", "names=(${(f)x})\nrm -rf $names", "[[ a ]] && { rm -f x }",
 		"rm -f x; echo ${a b}", "rm -f x; echo $((1 2))", "sudo rm -rf x; ((1 2))", "sh -c 'rm -f x'; let a+",
 		"fish -c 'rm -rf x'", "fish -lc 'if test -e x; rm -rf x; end'", "csh -c 'rm -f x'", "tcsh -fc 'rm -f x'",
@@ -176,7 +176,7 @@ func TestNotDangerous(t *testing.T) {
 	}
 }
 
-// TestBeyondTheBounds: what is wrapped too often is dangerous; of a script that is too long the lines count.
+// TestBeyondTheBounds: a command in too many wrappers is dangerous; a script that is too long is judged by its lines.
 func TestBeyondTheBounds(t *testing.T) {
 	sudo := func(n int, words ...string) []string {
 		return append(strings.Fields(strings.Repeat("sudo ", n)), words...)
@@ -199,7 +199,7 @@ func TestBeyondTheBounds(t *testing.T) {
 		t.Error("a search of one script again and again is not given up")
 	}
 	if took := time.Since(start); took > 5*time.Second {
-		t.Error("to give up took", took)
+		t.Error("stopping took", took)
 	}
 	if !Dangerous(strings.Fields("find . " + strings.Repeat("-exec find ", 20_000))) {
 		t.Error("a search without end is not given up")

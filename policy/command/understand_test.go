@@ -11,7 +11,8 @@ import (
 // script is a request that gives a script to bash.
 func script(text string) Line { return Line{Argv: []string{"bash", "-lc", text}} }
 
-// shown is what a script is understood to run, on one line: words in brackets, nothing for what is not plain.
+// shown lists, on one line, the commands that a script is understood to run: words in brackets, nothing for a script
+// that is not plain.
 func shown(u Understanding) string {
 	if !u.Plain && !u.Complex {
 		return ""
@@ -193,7 +194,7 @@ func TestAProgramIsKnownWhereItLies(t *testing.T) {
 	}
 }
 
-func TestNothingIsUnderstoodOfNothing(t *testing.T) {
+func TestAnEmptyCommandIsNotUnderstood(t *testing.T) {
 	if u := Understand(Line{}); u.Plain || u.Complex || len(u.Commands) > 0 || len(u.Canonical) > 0 {
 		t.Errorf("%+v", u)
 	}
@@ -273,7 +274,7 @@ func TestLongAndDeepScripts(t *testing.T) {
 			t.Errorf("%q is plain", opener)
 		}
 		if opener != "${a:-" && !Dangerous([]string{"sh", "-c", text}) {
-			t.Errorf("what %d of %q hide is not seen", n, opener)
+			t.Errorf("the command behind %d of %q is not seen", n, opener)
 		}
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%q took %v", opener, took)

@@ -66,7 +66,7 @@ func TestAppendingMakesOneDirectory(t *testing.T) {
 	}
 	rules, failures := Load([]Layer{{Dir: filepath.Dir(path), Trusted: true}})
 	if len(failures) > 0 || len(rules.Match([]string{"a", "b c", `"d"`, "é\n", "<&>", "more"})) != 1 {
-		t.Errorf("it does not allow what it should: %v", failures)
+		t.Errorf("it does not allow the prefix: %v", failures)
 	}
 	for _, path := range []string{path, filepath.Dir(path)} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -213,7 +213,7 @@ func TestAReplacedFileIsNoticed(t *testing.T) {
 	}
 	defer file.Close()
 	if !isAt(file, path) {
-		t.Error("the file is not where it is")
+		t.Error("an unchanged file counts as replaced")
 	}
 	if err := os.Rename(filepath.Join(dir, "new"), path); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestAReplacedFileIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
+func TestTheWaitForAHeldLockIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "default.rules")
 	file, err := openLocked(path, time.Minute)
 	if err != nil {
@@ -269,7 +269,7 @@ func TestAppendingOnAFullDisk(t *testing.T) {
 	t.Log(err)
 }
 
-// TestAmendmentsMeanThePrefix: a line allows what begins with exactly these words, whatever they are.
+// TestAmendmentsMeanThePrefix: a line allows commands that begin with exactly these words, for any words.
 func TestAmendmentsMeanThePrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nasty := rapid.SampledFrom([]string{`"`, `\`, `")`, "\n", "\u2028", "f'{x}'", "#", "'''"})

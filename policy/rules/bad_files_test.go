@@ -24,7 +24,7 @@ func parse(t *testing.T, source string) *Set {
 	return rules
 }
 
-// attacks are files that a naive evaluation would pay dearly for.
+// attacks are files that would cost a naive evaluation much time or memory.
 var attacks = map[string]string{
 	"a long list":             `x = [0] * (1 << 28)`,
 	"a very long list":        `x = [0] * 1000000000`,
@@ -146,7 +146,7 @@ func many(n int) string {
 	return b.String() + "fail()\n"
 }
 
-// processorTime is what this process has used; unlike a clock it does not mind what else the machine does.
+// processorTime is the processor time of this process; unlike a clock it does not depend on the load of the machine.
 func processorTime(t *testing.T) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -22,7 +22,7 @@ func (r modelRule) source() string {
 	return fmt.Sprintf("prefix_rule(pattern=%s, decision=%q)\n", pattern, r.decision)
 }
 
-// modelMatches says it as the manual does, and slowly: each rule is tried as written and under the base name.
+// modelMatches follows the manual word for word, and slowly: each rule is tried as written and under the base name.
 func modelMatches(rules []modelRule, lists map[string][]string, command []string) []string {
 	fits := func(rule modelRule, words []string) bool {
 		if len(words) < len(rule.pattern) {

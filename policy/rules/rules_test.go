@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// said is what rules say about a command: decision and words of each match.
+// said is the verdict of rules on a command: decision and words of each match.
 func said(rules *Set, command ...string) string {
 	var all []string
 	for _, m := range rules.Match(command) {
@@ -357,7 +357,7 @@ func TestAnEverydayFile(t *testing.T) {
 	}
 }
 
-// TestTheManualsRules reads what the package doc gives as an example.
+// TestTheManualsRules reads the example in the package doc.
 func TestTheManualsRules(t *testing.T) {
 	manual, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// programs use everything that is guarded. Each calls say with what it finds out.
+// programs use everything that is guarded. Each calls say with its results.
 var programs = []string{
 	`say(1 + 2, 2 - 5, 3 * 4, 7 // 2, 7 % 4, -7 // 2, 7 / 2, 1 << 9, 512 >> 3, 6 & 3, 6 | 3, 6 ^ 3, ~5, -5, +5)`,
 	`say("a" + "b", "ab" * 3, 3 * "ab", -1 * "ab", [1] * 3, 0 * [1], (1, 2) * 2, [1] + [2], (1,) + (2,))`,
@@ -40,7 +40,7 @@ var programs = []string{
 	`say("%d" % "x")`, `say("{}".format())`, "for x in 3:\n  pass", "d = {[]: 1}", "d = {}\nd[{}] = 1", "for i in range(3):\n  say(i)\n  i += 2\n",
 }
 
-// TestGuardedStarlarkIsStarlark compares what the programs do with and without our guards.
+// TestGuardedStarlarkIsStarlark compares the results of the programs with and without our guards.
 func TestGuardedStarlarkIsStarlark(t *testing.T) {
 	for _, source := range programs {
 		plain, plainErr := runPlain(source)
