@@ -290,7 +290,7 @@ func (a *approval) withdraw(id messages.ProcessID) {
 	a.next()
 }
 
-// forget ends a question that nobody waits for any more. A rule that is being made is still made.
+// forget ends a question that no process waits for any more. A rule that is being made is still made.
 func (a *approval) forget(q *question) {
 	a.take(q)
 	if q.closed {

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Approver answers questions on a person's behalf. Its context ends when nobody waits for the answer any more.
+// Approver answers questions on a person's behalf. Its context ends when the answer is not wanted any more.
 type Approver func(context.Context, messages.Question) (messages.Decision, error)
 
 // approverCall is the one call of the approver that is under way. The approver is asked one question at a time, and no

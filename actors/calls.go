@@ -18,7 +18,7 @@ type calls struct {
 
 // openCall is a call that another actor answers.
 type openCall struct {
-	asker *kernel.PID // nil: nobody waits for the answer
+	asker *kernel.PID // nil: no caller waits for the answer
 	entry *entry      // the process it concerns; nil if that is another actor
 	home  *kernel.PID // the wait actor that answers it; nil if none does
 	ender bool        // it waits here for the end of the process

@@ -15,17 +15,17 @@
 //
 //	planning → awaitingApproval → starting → running → exited → closed
 //
-// Planning decides what is to be done, in a goroutine where that looks at the machine. Starting asks the supervisor for
-// a slot and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has
-// stopped: attempts are values inside of it. Exited waits for the tree, the output and the input; closed has reported
+// Planning makes the plan, in a goroutine if that needs to look at the machine. Starting asks the supervisor for a slot
+// and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has stopped:
+// attempts are values inside of it. Exited waits for the tree, the output and the input; closed has reported
 // everything, and the supervisor, which has the record, handles later messages.
 //
 // # Calls
 //
-// Every call is an entry in the supervisor's table: who asked, which process it concerns, how it is cancelled. A process
-// with an open call is in use. Inside the process each call has its own clock and answers at its yield, whatever else waits;
-// the first to answer takes the output that nobody has. Only a waiting write first waits for the waiting writes before it.
-// A question holds the clock of the call that is asked about, and no other. A poll:
+// Every call is an entry in the supervisor's table: who asked, which process it concerns, how it is cancelled. A
+// process with an open call is in use. Inside the process each call has its own clock and answers at its yield,
+// independently of the others; the first to answer takes the unread output. Only a waiting write first waits for the
+// waiting writes before it. A question holds the clock of the call that is asked about, and no other. A poll:
 //
 //	caller      supervisor          process
 //	  │── Poll ───▶│ open: call 7      │
@@ -52,8 +52,8 @@
 //
 // # Questions
 //
-// The approval actor alone knows what was approved for the session, so a plan is made without that at first, and again
-// by the approval actor when it is consulted, and whenever something was decided. The path of a verdict:
+// Only the approval actor knows the approvals for the session. So a plan is first made without them. The approval actor
+// makes it again when it is consulted, and after every decision. The path of a verdict:
 //
 //	process          supervisor           approval           rules, runtime
 //	  │── consult ──────▶│ notes who asks    │                     │
@@ -86,13 +86,13 @@
 // # When an actor crashes
 //
 // Every obligation (an end to publish, a call to answer, a child to end, a slot to give back) is a value that somebody
-// holds. An actor that crashes hands over what it owes; a message that carries an obligation is a Discarder, which
+// holds. An actor that crashes hands over its obligations; a message that carries an obligation is a Discarder, which
 // meets it if no actor can take the message. So a process has exactly one ExecEnded, as its last event, and a call
 // exactly one answer. If a process's actor crashes its supervisor takes over: it answers the calls, kills the tree, and
 // publishes the end with cause runtime_failure and the output that there was; other processes do not notice. An
-// approval actor that crashes is replaced once, without what was approved for the session. Nothing else is restarted.
-// If a supervisor crashes it answers every call it knows of, and its processes end their children and publish their
-// ends themselves.
+// approval actor that crashes is replaced once, without the approvals for the session. Nothing else is restarted. If a
+// supervisor crashes it answers every call it knows of, and its processes end their children and publish their ends
+// themselves.
 //
 // # A host's own code
 //

@@ -29,8 +29,8 @@ func (s *settings) confinement() ptyio.Confinement {
 	return c
 }
 
-// enclose begins the lookup for settings that nobody has yet. Its result is released when the settings are replaced, and
-// with the session.
+// enclose begins the lookup for settings that are not in use yet. Its result is released when the settings are
+// replaced, and with the session.
 func (v *supervisor) enclose(s *settings) {
 	s.enclosing = nil
 	if !s.sandbox.Confined() {

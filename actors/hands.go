@@ -176,7 +176,7 @@ func (p *process) disown() {
 
 var errNoEnd = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
 
-// unended names a leader whose end nobody has reported.
+// unended names a leader whose end was not reported.
 func unended(pid int, argv []string) messages.TreeReport {
 	survivor := messages.Survivor{PID: pid, Why: "its spawner never reported its end"}
 	if len(argv) > 0 {

@@ -21,7 +21,7 @@ type input struct {
 	news    []messages.InputOutcome
 }
 
-// maxNews bounds the outcomes that no answer has told of yet; older ones are joined.
+// maxNews bounds the outcomes that no answer has reported yet; the oldest is dropped for a new one.
 const maxNews = 16
 
 // open is how many writes the child has not reported on.

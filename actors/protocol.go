@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// The private messages, by pair of actors. All of them are values that nobody changes after they were sent.
+// The private messages, by pair of actors. All of them are values that are not changed after they were sent.
 
 // callID names an open call of a session.
 type callID uint64
@@ -19,7 +19,7 @@ type callID uint64
 // caller is where the answer of a call goes.
 type caller struct {
 	call  callID
-	asker *kernel.PID // nil: nobody waits for it
+	asker *kernel.PID // nil: no caller waits for it
 }
 
 // From a supervisor to a process.
@@ -293,7 +293,7 @@ func (s silence) begin() {
 // Discard says that the approval actor will publish nothing about this consult.
 func (m consult) Discard() { m.silence.begin() }
 
-// Discard ends a child that nobody takes, and gives back the credit of output.
+// Discard ends a child that no actor takes, and gives back the credit of output.
 func (e childEvent) Discard() {
 	if event, born := e.event.(ptyio.Spawned); born {
 		abandon(event.Child)

@@ -75,7 +75,7 @@ func (v *supervisor) abandonLeft(e *entry) {
 		e.takeover.abandoned = true
 		abandon(e.child)
 	}
-	if e.attempt < e.begun || e.child == nil || !ptyio.IsPrompt(e.child) { // the spawner may be a host's own, whatever the child is
+	if e.attempt < e.begun || e.child == nil || !ptyio.IsPrompt(e.child) { // the spawner may be a host's own, even if the child is prompt
 		v.ctx.After(v.patience.Spawn+v.patience.End, takeoverOverdue{e.info.Process})
 	}
 }

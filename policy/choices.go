@@ -21,7 +21,7 @@ func Choices(request Request, plan Plan, file string) []messages.Choice {
 	return append(choices, choice(messages.DecisionDenied, ""), choice(messages.DecisionAborted, ""))
 }
 
-// sentences say what the answers do.
+// sentences describe the effects of the answers.
 var sentences = map[messages.DecisionKind]string{
 	messages.DecisionApproved:           "Run it this once.",
 	messages.DecisionApprovedForSession: "Run it, and do not ask about it again in this session.",

@@ -29,7 +29,7 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	if !m.granted(plan, snapshot.Granted) {
 		return plan
 	}
-	// The key says what was approved: this attempt, with this answer to a denial.
+	// The key identifies the approval: of this attempt, with this answer to a denial.
 	plan.Source = messages.DecidedByCache
 	if plan.Decision == Ask {
 		plan.Decision = Run

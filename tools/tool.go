@@ -15,7 +15,7 @@ const (
 	WriteStdin  = "write_stdin"
 )
 
-// Instructions tell a model what the tools together are for.
+// Instructions tell a model the purpose of the tools together.
 const Instructions = "Runs commands. " + ExecCommand + " starts one and answers with its output, or with a session ID while it still runs; " +
 	WriteStdin + " then writes to it or waits for more. End what is not needed any more with terminate_process."
 
@@ -32,7 +32,7 @@ type Tool struct {
 
 // Options adapt the tools to a session.
 type Options struct {
-	// Session is what the session was, or will be, opened with: descriptions state its limits.
+	// Session has the options of the session: descriptions state its limits.
 	Session execbus.SessionOptions
 	// HideShell leaves the argument shell out of exec_command: the user's own shell is used.
 	HideShell bool
@@ -75,7 +75,7 @@ func List(options Options) []Tool {
 	return list
 }
 
-// offered are the parameters that a model is told of.
+// offered are the parameters in the schema for a model.
 func offered(parameters []parameter) []parameter {
 	return slices.DeleteFunc(slices.Clone(parameters), func(p parameter) bool { return p.hidden })
 }

@@ -96,8 +96,8 @@ func (c *Context) Spawn(prefix string, receive Receive) *PID {
 // at once. A parent need not watch its children.
 func (c *Context) Watch(pid *PID) { c.lib.Watch(pid) }
 
-// Unwatch undoes Watch. A watcher of something that outlives it must do so before it ends: nobody else does, and a watched
-// actor holds on to its watchers.
+// Unwatch undoes Watch. A watcher that ends before the watched actor must call it: a watched actor keeps references to
+// its watchers.
 func (c *Context) Unwatch(pid *PID) { c.lib.Unwatch(pid) }
 
 // Stop stops this actor or a child, with all its children. It overtakes the messages that the stopped actor has not

@@ -28,7 +28,7 @@
 //
 // It stops (Context.Stop, System.Shutdown), or it crashes: a panic in Receive, or in work started with Go, ends this
 // one actor and nothing else. Either way its children end before it, its timers are cancelled, and the context of its
-// work ends. One that crashes gets Crashing as its last message, to hand over what it owes; one that stops gets
+// work ends. An actor that crashes gets Crashing as its last message, to hand over its obligations; one that stops gets
 // Stopping. Its parent gets Crashed, if it crashed, and then Terminated; its watchers get Terminated. Nothing is
 // restarted.
 //

@@ -60,8 +60,8 @@ func (s *System) Spawn(prefix string, receive Receive) (*PID, error) {
 func (s *System) Send(to *PID, message any) { s.lib.Root.Send(to, message) }
 
 // Shutdown refuses new actors, stops all there are, and waits until they and the work they started with Go have ended.
-// It does not wait for what was started with Detach. If ctx ends first the error names what is left; Shutdown may then
-// be called again, any number of times.
+// It does not wait for work started with Detach. If ctx ends first, the error names the actors and work that are left;
+// Shutdown may then be called again, any number of times.
 func (s *System) Shutdown(ctx context.Context) error {
 	_, err := Ask[done](ctx, s, s.root, shutdown{})
 	if err == nil || errors.Is(err, messages.ErrClosed) {

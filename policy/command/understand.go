@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Understanding is what a command line is known to run.
+// Understanding has the commands that a command line is known to run.
 type Understanding struct {
 	// Commands are the commands in the order of the text, each a program with its words; all of argv where a script could
 	// not be taken apart.

@@ -72,7 +72,7 @@ func plainWord(word *syntax.Word) (text string, pattern, ok bool) {
 	return b.String(), pattern, true
 }
 
-// plainBare writes what an unquoted part of a word stands for; first says that the word begins with it. It knows only
+// plainBare writes the meaning of an unquoted part of a word; first says that the word begins with it. It knows only
 // characters that mean themselves in every shell.
 func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 	if !plainBeyondASCII(raw) {
@@ -127,7 +127,7 @@ func innerText(quoted *syntax.DblQuoted) (text string, ok bool) {
 	return text, true
 }
 
-// plainQuoted writes what a text between double quotes stands for. A dollar sign is known only at the end and before a
+// plainQuoted writes the meaning of a text between double quotes. A dollar sign is known only at the end and before a
 // blank.
 func plainQuoted(b *strings.Builder, raw string) bool {
 	dollar := false

@@ -24,7 +24,7 @@ var networkProtocols = map[string]NetworkProtocol{
 	"http": HTTP, "https": HTTPS, "https_connect": HTTPS, "http-connect": HTTPS, "socks5_tcp": Socks5TCP, "socks5_udp": Socks5UDP,
 }
 
-// NetworkRule is what a rule file says about a host. Rules are checked and kept; nothing enforces them yet.
+// NetworkRule is a rule about a host. Rules are checked and kept; nothing enforces them yet.
 type NetworkRule struct {
 	Host          string // lower case, without port, brackets and trailing dot
 	Protocol      NetworkProtocol
@@ -41,7 +41,7 @@ func (r *Set) Network() []NetworkRule {
 	return slices.Clone(r.network)
 }
 
-// NetworkHosts are the hosts that are allowed and those that are denied, whatever the protocol. A later rule for a host
+// NetworkHosts are the hosts that are allowed and those that are denied, for any protocol. A later rule for a host
 // replaces an earlier one; a prompt rule does neither.
 func (r *Set) NetworkHosts() (allowed, denied []string) {
 	for _, rule := range r.Network() {
