@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// confinable skips a test where the machine confines nothing.
+// confinable skips a test if the machine cannot confine commands.
 func confinable(t *testing.T) (dir string) {
 	spawner := newSpawner(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -44,7 +44,7 @@ func TestASandboxIsEnforced(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(outside); err == nil {
-		t.Error("it wrote outside of its sandbox")
+		t.Error("it wrote outside its sandbox")
 	}
 }
 

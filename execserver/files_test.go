@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// realDir is a new directory by a path without links.
+// realDir makes a directory and returns its path without links.
 func realDir(t *testing.T) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -23,7 +23,7 @@ func realDir(t *testing.T) string {
 	return dir
 }
 
-// throughFiles tests the methods about files, everywhere and below a root.
+// throughFiles runs a test of the methods about files on a server without roots, and on one with a root.
 func throughFiles(t *testing.T, test func(t *testing.T, c *client, dir string)) {
 	t.Run("everywhere", func(t *testing.T) { test(t, opened(t, Options{}), realDir(t)) })
 	t.Run("root", func(t *testing.T) {

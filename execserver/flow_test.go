@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// floodLines make output that is larger than what is kept, with extensions or without.
+// floodLines make more output than a server keeps, with extensions or without.
 const floodLines = 1_000_000
 
 var floodText = func() string {
@@ -26,7 +26,7 @@ var floodText = func() string {
 
 func flood(id string) wire.StartParams { return startParams(id, "seq", fmt.Sprint(floodLines)) }
 
-// begun opens a session over a stream without buffers and starts a process, and reads no further than the answers.
+// begun opens a session over a stream without buffers and starts a process. It reads only the answers.
 func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) (conn wire.Conn) {
 	here, there := net.Pipe()
 	served := make(chan struct{})
@@ -56,7 +56,7 @@ func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.
 	return conn
 }
 
-// rest reads notifications about a process until one of a kind, and checks that they are in order and that gaps are announced.
+// rest reads notifications about a process up to one of a kind. It checks that they are in order and that gaps are announced.
 func rest(t *testing.T, conn wire.Conn, last string) (text string, lost uint64) {
 	t.Helper()
 	next := uint64(1)
@@ -157,12 +157,12 @@ func TestWithFlowAProcessWaitsForAcknowledgements(t *testing.T) {
 	var text string
 	upTo := uint64(0)
 	for text != floodText {
-		until(t, func() bool { // it waits, or is done
+		until(t, func() bool { // it waits, or has written everything
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return len(p.parked) > 0 || p.closed
 		})
-		c.close() // what was not read is sent again
+		c.close() // the server will send again what the client has not acknowledged
 		c = inProcess(t, s)
 		c.open(session)
 		p.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// stage is a spawner whose children only act: no input of a fuzzer runs a program.
+// stage is a spawner whose children are not processes, so that no input of a fuzzer runs a program.
 type stage struct{}
 
 func (stage) Resolver() ptyio.Resolver { return ptyio.Local() }
@@ -83,7 +83,7 @@ func (p *player) EndTree(time.Duration) {
 	}()
 }
 
-// FuzzServer sends lines to a server, behind a good handshake or instead of it. Every answer must be a message, and the server must
+// FuzzServer sends lines to a server, after a good handshake or instead of it. Every answer must be a message, and the connection must
 // end with its client.
 func FuzzServer(f *testing.F) {
 	start := `{"id":1,"method":"process/start","params":{"processId":"p","argv":["a"],"cwd":"/","env":{},"tty":true}}` + "\n"

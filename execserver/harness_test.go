@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// bound is the most that a test waits for something that should happen.
+// bound is how long a test waits for something that should happen.
 const bound = 20 * time.Second
 
 func newSpawner(t testing.TB) ptyio.Spawner {
@@ -116,13 +116,13 @@ func (c *client) receive() {
 			waiting <- message
 			delete(c.want, message.ID)
 		} else {
-			c.t.Errorf("the server answered what nobody asked: %s", text)
+			c.t.Errorf("the server answered a request that was not sent: %s", text)
 		}
 		c.mu.Unlock()
 	}
 }
 
-// send sends a request and returns where its answer comes.
+// send sends a request and returns the channel to which its answer comes.
 func (c *client) send(method string, params any) <-chan wire.Message {
 	c.mu.Lock()
 	c.next++
@@ -149,7 +149,7 @@ func (c *client) tell(method string, params any) {
 	}
 }
 
-// understood takes an answer apart.
+// understood decodes an answer.
 func understood[R any](t testing.TB, answer <-chan wire.Message) (result R, fault *wire.Fault) {
 	t.Helper()
 	select {
@@ -179,7 +179,7 @@ func ask[R any](t testing.TB, c *client, method string, params any) R {
 	return result
 }
 
-// refused sends a request that fails, with a code and words that the message has.
+// refused sends a request that must fail, with this code and these words in the message.
 func refused(t testing.TB, c *client, method string, params any, code wire.Code, words ...string) {
 	t.Helper()
 	result, fault := understood[json.RawMessage](t, c.send(method, params))
@@ -209,7 +209,7 @@ func (c *client) open(resume string, extensions ...wire.Extension) (session stri
 	return session
 }
 
-// happened waits until a notification about a process has come, the n-th that the condition holds for.
+// happened waits for a notification about a process for which the condition holds.
 func (c *client) happened(process string, condition func(wire.Message) bool) wire.Message {
 	c.t.Helper()
 	stop := time.AfterFunc(bound, func() {
@@ -258,7 +258,7 @@ func paramsOf(m wire.Message) (n numbered) {
 
 func processOf(m wire.Message) string { return paramsOf(m).ProcessID }
 
-// story is what has come about a process, for messages of tests.
+// story lists the notifications about a process, for the messages of tests.
 func (c *client) story(process string) string {
 	var b strings.Builder
 	for _, m := range c.got {
@@ -269,7 +269,7 @@ func (c *client) story(process string) string {
 	return b.String()
 }
 
-// output is all output of a process that has come, and the numbers of its notifications.
+// output returns all output of a process that has come, and the numbers of its notifications.
 func (c *client) output(process string) (text string, seqs []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,7 +294,7 @@ func (c *client) start(params wire.StartParams) wire.StartResult {
 	return ask[wire.StartResult](c.t, c, wire.ProcessStart, params)
 }
 
-// inProcess connects to a server inside of this process.
+// inProcess connects to a server in this process.
 func inProcess(t testing.TB, s *Server) *client {
 	here, there := wire.Pair()
 	served := make(chan struct{})
@@ -306,7 +306,7 @@ func inProcess(t testing.TB, s *Server) *client {
 	return newClient(t, here)
 }
 
-// transports connect to a server in each way.
+// transports connect to a server by each transport.
 var transports = map[string]func(t testing.TB, s *Server) *client{
 	"websocket": func(t testing.TB, s *Server) *client {
 		server := httptest.NewServer(s.Handler(""))

@@ -139,7 +139,7 @@ func TestAClientOfAnotherUserIsTurnedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	serving(t, l)
-	for _, path := range []string{dir, filepath.Join(dir, "s")} { // so that only the check is in its way
+	for _, path := range []string{dir, filepath.Join(dir, "s")} { // so that only the check of the user can refuse it
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// descriptors counts the open descriptors; -1 where that cannot be known.
+// descriptors counts the open descriptors; -1 if they cannot be listed.
 func descriptors() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *client) several(n int) {
 	}
 }
 
-// A thousand clients: some speak, some say nothing, some speak nonsense, some go in the middle of a message.
+// A thousand clients: some work, some send nothing, some send nonsense, some disconnect in the middle of a message.
 func TestAThousandConnections(t *testing.T) {
 	const many = 1000
 	leavesNothing(t, func() {
@@ -140,7 +140,7 @@ func TestAThousandConnections(t *testing.T) {
 				_ = conn.Close()
 			}
 		}
-		for range 20 { // others do not notice
+		for range 20 { // other clients do not notice
 			conn, _, err := wire.DialWebsocket(ctx, l.URL(), nil, nil, wire.MaxMessage)
 			if err != nil {
 				t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAThousandConnections(t *testing.T) {
 	})
 }
 
-// Clients that die in the middle of anything leave sessions, and those expire.
+// Clients that die at any moment leave sessions, and these expire.
 func TestClientsThatDieInTheMiddle(t *testing.T) {
 	leavesNothing(t, func() {
 		s, err := NewServer(newSpawner(t), Options{Detached: time.Millisecond})

@@ -13,7 +13,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
 
-// changing matches what differs each time.
+// changing matches the values that differ each time.
 var changing = []struct {
 	pattern *regexp.Regexp
 	same    string
@@ -23,9 +23,9 @@ var changing = []struct {
 	{regexp.MustCompile(`"modifiedAtMs":\d+`), `"modifiedAtMs":<time>`},
 }
 
-// A conversation is a file. Lines that begin with "> " are sent, and those with "< " are what the server must say then: byte for byte,
-// the answers and the notifications about each process in this order. "= disconnect" begins another connection, and
-// "= disconnected" says that the server has ended this one.
+// A conversation is a file. The test sends the lines that begin with "> ". The server must then send the lines that begin with "< ",
+// byte for byte; answers keep their order, and so do the notifications about each process. "= disconnect" begins another connection,
+// and "= disconnected" says that the server has ended this one.
 func TestConversationsReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/conversations/*.txt")
 	if err != nil || len(files) == 0 {
@@ -36,14 +36,14 @@ func TestConversationsReplay(t *testing.T) {
 	}
 }
 
-// conversation is one that goes on.
+// conversation is a conversation in progress.
 type conversation struct {
 	t       *testing.T
 	server  *Server
 	conn    wire.Conn
 	session string
 	root    string
-	waiting []string // what the server has said and nobody has expected yet
+	waiting []string // messages of the server that the file has not expected yet
 }
 
 func replay(t *testing.T, file string) {
@@ -101,7 +101,7 @@ func (c *conversation) finish() {
 	c.conn.Close()
 }
 
-// laneOf is what a message has an order with: the notifications about one process, or the answers.
+// laneOf returns the group of messages within which a message keeps its order: the notifications about one process, or the answers.
 func laneOf(text string) string {
 	var m struct {
 		Method string
@@ -114,7 +114,7 @@ func laneOf(text string) string {
 	return "process " + m.Params.ProcessID
 }
 
-// next is the next message in a lane.
+// next returns the next message in a lane.
 func (c *conversation) next(lane string) string {
 	c.t.Helper()
 	for {
@@ -134,7 +134,7 @@ func (c *conversation) next(lane string) string {
 	}
 }
 
-// normal replaces what differs each time.
+// normal replaces the values that differ each time.
 func (c *conversation) normal(text string) string {
 	var m struct{ Result struct{ SessionID string } }
 	if json.Unmarshal([]byte(text), &m) == nil && m.Result.SessionID != "" {
@@ -151,7 +151,7 @@ func TestAHugeMessageDisconnectsItsClientOnly(t *testing.T) {
 	other := inProcess(t, s)
 	other.open("")
 	for name, connect := range transports {
-		if name == "in process" { // it has no bytes that somebody else could send
+		if name == "in process" { // a client in this process sends no bytes that could be malformed
 			continue
 		}
 		c := connect(t, s)

@@ -162,7 +162,7 @@ func TestAConnectionThatDoesNotAnswerLosesItsSession(t *testing.T) {
 	}
 }
 
-// mute is a connection with nobody behind it.
+// mute is a connection whose other side does not answer.
 type mute struct{ wire.Conn }
 
 func (mute) Ping(ctx context.Context) error {

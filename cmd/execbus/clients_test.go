@@ -19,7 +19,7 @@ type clientEntry struct {
 	Args    []string
 }
 
-// What mcp/README.md tells people to paste is what each client reads, and what the program understands.
+// Each client can read the configuration that mcp/README.md gives for it, and the program understands the command in it.
 func TestTheConfigurationsOfClientsAreTrue(t *testing.T) {
 	home(t, "")
 	page, err := os.ReadFile("../../mcp/README.md")
@@ -66,7 +66,7 @@ func TestTheConfigurationsOfClientsAreTrue(t *testing.T) {
 	}
 }
 
-// The client for which the page has a file of its own reads it.
+// Codex has a file of its own on the page, and reads it.
 func TestCodexReadsItsConfiguration(t *testing.T) {
 	codex, err := exec.LookPath("codex")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type model struct {
 	namespace string   // of the tools that it calls
 	command   string   // the command before it becomes cat
-	told      []string // what the client told it: the outputs of its calls, newest last
+	told      []string // the outputs of its calls, as the client reported them, newest last
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// turn lets codex, an agent that somebody else has written, have a turn with a scripted model: npm install -g @openai/codex.
+// turn runs one turn of codex, an independent agent, with a scripted model: npm install -g @openai/codex.
 func (m *model) turn(t *testing.T, config string, environment ...string) {
 	t.Helper()
 	codex, err := exec.LookPath("codex")

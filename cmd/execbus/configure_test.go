@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// configured is what the settings of a command are with some arguments, and what was said about a mistake.
+// configured returns the settings of a command with some arguments, and the message about a mistake.
 func configured(t *testing.T, command string, arguments ...string) (c *config, code int, wrong string) {
 	t.Helper()
 	c = &config{}
@@ -44,7 +44,8 @@ func home(t *testing.T, text string) (file string) {
 	return file
 }
 
-// A flag replaces the variable, the variable the file, and the file the default: for every setting, in every combination.
+// A flag replaces the variable, the variable replaces the file, and the file replaces the default: for every setting, in every
+// combination.
 func TestEverySettingHasItsSources(t *testing.T) {
 	rules := t.TempDir()
 	values := map[string][]string{ // three that differ

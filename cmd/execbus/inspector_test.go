@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The MCP Inspector's command line is a client that somebody else has written: npm install -g @modelcontextprotocol/inspector.
+// The MCP Inspector's command line is an independent client: npm install -g @modelcontextprotocol/inspector.
 func TestTheMCPInspectorSeesAndCallsTheTools(t *testing.T) {
 	inspector, err := exec.LookPath("mcp-inspector")
 	if err != nil {

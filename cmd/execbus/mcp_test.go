@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
 // running is execbus in a process of its own.
@@ -65,7 +65,7 @@ func (r *running) send(line string) {
 	}
 }
 
-// line is the next line on standard output.
+// line returns the next line on standard output.
 func (r *running) line() string {
 	r.t.Helper()
 	if !r.out.Scan() {
@@ -74,7 +74,7 @@ func (r *running) line() string {
 	return r.out.Text()
 }
 
-// answer is the answer to a request; every line until then has to be a message.
+// answer returns the answer to a request. Every line before it must be a message.
 func (r *running) answer(id string) string {
 	r.t.Helper()
 	for {
@@ -158,8 +158,8 @@ func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// The server ends within the grace of its processes and a second, also where one ignores SIGTERM. A busy machine may be slow,
-// but not every time.
+// The server ends within the grace of its processes and a second, even if one ignores SIGTERM. A busy machine may be too slow
+// sometimes, but not every time.
 func TestMCPEndsSoonAfterItsInput(t *testing.T) {
 	const soon = 500*time.Millisecond + time.Second
 	var took []time.Duration
@@ -285,7 +285,7 @@ func TestMCPOverHTTP(t *testing.T) {
 	}
 	for _, test := range []struct {
 		flags  []string
-		bearer string // empty: the one that is told
+		bearer string // empty: the token that the server prints
 	}{{[]string{"--token-file", token}, "Bearer secret"}, {nil, ""}, {[]string{"--no-auth"}, "none"}} {
 		r := launch(t, append([]string{"mcp", "--http", "127.0.0.1:0"}, test.flags...)...)
 		url := r.line()

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// roleVariable makes this test binary execbus: the real one, in a process of its own.
+// roleVariable makes this test binary run as execbus, in a process of its own.
 const roleVariable = "EXECBUS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -110,7 +110,7 @@ func TestPolicyCheckForPeople(t *testing.T) {
 	}
 }
 
-// TestPolicyCheckAgreesWithPlans compares the answers with what a session would do.
+// TestPolicyCheckAgreesWithPlans compares the answers with the plans of a session.
 func TestPolicyCheckAgreesWithPlans(t *testing.T) {
 	set, err := rules.Parse("a.rules", []byte(sample))
 	if err != nil {

@@ -22,14 +22,15 @@ import (
 type seat struct {
 	t      *testing.T
 	master *os.File
-	slave  *os.File // keeps the terminal, so that its modes can be looked at
+	slave  *os.File // keeps the terminal open, so that its modes can be read
 	before *term.State
 	c      *exec.Cmd
 	shown  chan string // what was shown, in pieces
 	text   string      // what was shown and not expected yet
 }
 
-// sit runs a script on a terminal of its own. In it run is "execbus run" in the directory $DIR, and free the same without a sandbox.
+// sit runs a script on a terminal of its own. In the script, run is "execbus run" in the directory $DIR, and free is the same without
+// a sandbox.
 func sit(t *testing.T, script string) *seat {
 	t.Helper()
 	self, err := os.Executable()
@@ -144,7 +145,7 @@ func TestRunOnATerminalOrOnPipes(t *testing.T) {
 	}
 }
 
-// The question comes on the terminal, and the answer decides; the command's input is left alone.
+// The question comes on the terminal, and the answer decides. Asking does not read the command's input.
 func TestRunAsksOnTheTerminal(t *testing.T) {
 	s := sit(t, `echo input | run --approval untrusted --sandbox danger-full-access -- sh -c 'cat; echo $((6*7)); exit 3' | cat`)
 	asked := s.expect(`(?s)Run this command\?.*> $`)
@@ -169,7 +170,7 @@ func TestRunAsksOnTheTerminal(t *testing.T) {
 	}
 }
 
-// What was typed before the question is no answer to it.
+// Text that was typed before the question does not answer it.
 func TestRunTakesNoAnswerFromBeforeTheQuestion(t *testing.T) {
 	s := sit(t, `echo first; read -r x; run --approval untrusted --sandbox danger-full-access -- sh -c 'echo $((6*7))'`)
 	s.expect(`first\r\n`)
@@ -179,7 +180,7 @@ func TestRunTakesNoAnswerFromBeforeTheQuestion(t *testing.T) {
 	s.expect(`ended with 125\.`)
 }
 
-// A question in the middle of a command: its sandbox has stopped it, and it runs again with the keys.
+// A question comes in the middle of a command: the sandbox has stopped it. After approval it runs again and gets the keys.
 func TestRunAsksBeforeASecondAttempt(t *testing.T) {
 	confinedHere(t)
 	outside := filepath.Join(t.TempDir(), "file")
@@ -204,7 +205,7 @@ func TestRunRemembersAnAnswerAsARule(t *testing.T) {
 	s.expect(`second 0`)
 }
 
-// Without a terminal nobody can be asked, and the command is rejected at once.
+// Without a terminal, run cannot ask, and rejects the command at once.
 func TestRunWithoutATerminalAsksNobody(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -275,7 +276,7 @@ func TestRunWarnsAboutAWorkspaceThatIsTheHome(t *testing.T) {
 	}
 }
 
-// The sentence names what would help, and with it the command works.
+// The message names the permission that would help, and with that permission the command works.
 func TestRunNamesWhatWouldAllowACommit(t *testing.T) {
 	if sandbox.Probe().Level != messages.AssuranceIsolated {
 		t.Skip("skipped: nothing can be isolated here")

@@ -14,7 +14,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// confinedHere skips where nothing can be confined.
+// confinedHere skips a test if the machine cannot confine commands.
 func confinedHere(t *testing.T) {
 	t.Helper()
 	if probed := sandbox.Probe(); probed.Level == messages.AssuranceNone {
@@ -22,7 +22,7 @@ func confinedHere(t *testing.T) {
 	}
 }
 
-// runs is "execbus run" with some arguments.
+// runs calls "execbus run" with some arguments.
 func runs(t *testing.T, input string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -192,7 +192,7 @@ func TestRunAfterATimeout(t *testing.T) {
 	}
 }
 
-// With --json every line is an event, and they are all that a program needs.
+// With --json every line is an event, and a program needs nothing else.
 func TestRunPrintsEvents(t *testing.T) {
 	code, out, errors := runs(t, "input", "--json", "--sandbox", "danger-full-access", "--cd", t.TempDir(), "--", "sh", "-c", "cat; echo wrong >&2; exit 3")
 	if code != 3 || errors != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// ways are the spawners that are compared: here, and on a server in this process.
+// ways are the spawners to compare: the local one, and a client of a server in this process.
 var ways = map[string]func(b *testing.B) ptyio.Spawner{
 	"here": func(b *testing.B) ptyio.Spawner {
 		machine, err := sandbox.New(sandbox.Options{Direct: true})
@@ -38,7 +38,7 @@ func over(b *testing.B, dial dialer) ptyio.Spawner {
 	return s
 }
 
-// compared runs a benchmark on each way. The way through a socket has a program between that carries its bytes.
+// compared runs a benchmark in each way. On the way through a socket, a goroutine in between copies the bytes.
 func compared(b *testing.B, run func(b *testing.B, s ptyio.Spawner)) {
 	for _, name := range []string{"here", "inside", "lines", "websocket"} {
 		b.Run(name, func(b *testing.B) {

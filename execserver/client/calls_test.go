@@ -65,9 +65,9 @@ func TestACallThatIsWithdrawnLeavesNothingBehind(t *testing.T) {
 		t.Error(err)
 	}
 	p.wait(s, 0)
-	p.answer(m, wire.PathResult{}) // late, and no lie
+	p.answer(m, wire.PathResult{}) // late, but no violation
 	p.round(s)
-	p.answer(m, wire.PathResult{}) // twice, and a lie
+	p.answer(m, wire.PathResult{}) // twice, which is a violation
 	within(t, "the end of the link", s.link.done)
 }
 

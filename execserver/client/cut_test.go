@@ -43,7 +43,7 @@ func newServer(t testing.TB) *execserver.Server {
 	return server
 }
 
-// scissors is a way to a server that breaks after some bytes, anywhere in a message.
+// scissors is a proxy to a server. It breaks each connection after some bytes, anywhere in a message.
 type scissors struct {
 	listener net.Listener
 	to       string
@@ -53,7 +53,7 @@ type scissors struct {
 	running  sync.WaitGroup
 }
 
-// newScissors is a way to an address on this machine. It breaks so many times.
+// newScissors makes a proxy to an address on this machine, which breaks this number of connections.
 func newScissors(t testing.TB, to string, cuts int64, random *rand.Rand) *scissors {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +99,7 @@ func (s *scissors) accept() {
 	}
 }
 
-// carry copies bytes until none are left, and reports whether that was why it ended.
+// carry copies bytes until left is used up, and reports whether that is why it ended.
 func carry(to io.Writer, from io.Reader, left *atomic.Int64) (cut bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -114,7 +114,7 @@ func carry(to io.Writer, from io.Reader, left *atomic.Int64) (cut bool) {
 	}
 }
 
-// socketWay is a websocket through scissors.
+// socketWay makes a websocket through scissors.
 func socketWay(t testing.TB, server *execserver.Server, cuts int64, random *rand.Rand) (dialer, *scissors) {
 	web := httptest.NewServer(server.Handler("secret"))
 	t.Cleanup(web.Close)
@@ -122,7 +122,7 @@ func socketWay(t testing.TB, server *execserver.Server, cuts int64, random *rand
 	return websockets(url.URL{Scheme: "ws", Host: way.listener.Addr().String()}, Options{Token: "secret"}), way
 }
 
-// lineWay is a stream through scissors.
+// lineWay makes a stream through scissors.
 func lineWay(t testing.TB, server *execserver.Server, cuts int64, random *rand.Rand) (dialer, *scissors) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,7 +154,7 @@ func lineWay(t testing.TB, server *execserver.Server, cuts int64, random *rand.R
 	}, way
 }
 
-// begun begins a session over a way that may break while it does.
+// begun begins a session. The connection may break during the handshake.
 func begun(t testing.TB, dial dialer, extensions []wire.Extension) *spawner {
 	t.Helper()
 	times, limits := quick()
@@ -176,8 +176,8 @@ func begun(t testing.TB, dial dialer, extensions []wire.Extension) *spawner {
 	}
 }
 
-// Ten MiB go to a process and come back while the way breaks 200 times, anywhere in a message. They must come back as they went:
-// nothing is lost, and no write is made twice.
+// Ten MiB go to a process and come back while the connection breaks 200 times, anywhere in a message. They must come back unchanged:
+// no byte is lost, and no write is made twice.
 func TestTheWayIsCut200Times(t *testing.T) {
 	for name, way := range map[string]func(testing.TB, *execserver.Server, int64, *rand.Rand) (dialer, *scissors){"websocket": socketWay, "lines": lineWay} {
 		for kind, extensions := range map[string][]wire.Extension{"with extensions": all, "without extensions": nil} {
@@ -252,7 +252,7 @@ func difference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// Each start of a way that breaks makes one process, and its output comes once.
+// Each start over a connection that breaks makes one process, and its output comes once.
 func TestStartsOverAWayThatIsCut(t *testing.T) {
 	dial, _ := socketWay(t, newServer(t), 1<<30, rand.New(rand.NewPCG(1, 2)))
 	s := begun(t, dial, all)

@@ -10,8 +10,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// FuzzServer lets a server say anything, line by line, to a client with two processes, one of which has missed something. Whatever
-// it says, the client stays usable or leaves, and each process that has ended has ended once.
+// FuzzServer lets a server send arbitrary lines to a client with two processes, one of which has missed an event. The client must stay
+// usable or disconnect, and no process may end twice.
 func FuzzServer(f *testing.F) {
 	for _, lie := range lies {
 		if text := said(lie.tell, lie.plain); len(text) < 10_000 {
@@ -116,7 +116,7 @@ func checkOrder(t *testing.T, l *log) {
 	}
 }
 
-// said is what a lie sends.
+// said returns the bytes that a lie sends.
 func said(tell func(*peer, *log), plain bool) []byte {
 	record := &recorder{}
 	p := &peer{t: &testing.B{}, Conn: record}

@@ -12,7 +12,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// lies are what a server may do against the protocol, in an order that no honest one has. The process's next event is 1.
+// lies are violations of the protocol that no honest server makes. The next event of the process is number 1.
 var lies = map[string]struct {
 	plain bool // without extensions
 	tell  func(p *peer, l *log)
@@ -69,7 +69,7 @@ func (p *peer) gap(l *log, seq, next, bytes uint64) {
 	p.tell(wire.ProcessGap, wire.GapParams{ProcessID: l.id, Seq: seq, NextSeq: next, Bytes: bytes})
 }
 
-// flood sends more than may wait to an owner that takes nothing.
+// flood sends more output than may wait, while the owner takes none.
 func flood(p *peer, l *log) {
 	l.mu.Lock()
 	l.holding = true
@@ -108,7 +108,7 @@ func TestALyingServerIsLeft(t *testing.T) {
 			s := p.connect()
 			l, other := p.start(s, ptyio.Launch{}), p.start(s, ptyio.Launch{})
 			lie.tell(p, l)
-			exited, _ := other.ended(t) // nothing of it is believed any more
+			exited, _ := other.ended(t) // the client no longer believes the server
 			l.release()
 			l.ended(t)
 			typed, is := errors.AsType[*messages.Error](exited.Lost)

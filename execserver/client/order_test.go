@@ -69,7 +69,7 @@ func TestABackgroundProcessThatHoldsTheOutputIsNoticed(t *testing.T) {
 	p := newPeer(t)
 	l := p.start(p.connect(), ptyio.Launch{})
 	p.exit(l, 1, 0)
-	p.answer(p.expect(wire.ProcessTerminate), wire.TerminateResult{}) // nobody else ends what the leader left behind
+	p.answer(p.expect(wire.ProcessTerminate), wire.TerminateResult{}) // only the client ends the processes that the leader left behind
 	l.await(t, "the drain", func() bool { return len(l.events) == 4 })
 	if got := l.names(); got != "Spawned Exited Drained Background" {
 		t.Error(got)
@@ -178,7 +178,7 @@ func TestAnOwnerThatIsLateReadsWhatItMissed(t *testing.T) {
 	l = p.startLog(s, l)
 	half := strings.Repeat("x", 64<<10)
 	sent := 0
-	for ; sent < 100; sent++ { // far beyond what is kept
+	for ; sent < 100; sent++ { // far more than is kept
 		p.chunk(l, uint64(sent+1), half)
 	}
 	answered := p.round(s) // all of it has arrived
@@ -213,7 +213,7 @@ func (p *peer) startLog(s *spawner, l *log) *log {
 	return started
 }
 
-// round makes a call, whose answer says that the client has read everything before it.
+// round makes a call. Its answer shows that the client has read everything before it.
 func (p *peer) round(s *spawner) <-chan struct{} {
 	p.t.Helper()
 	done := make(chan struct{})

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait; it is reached only by a failure.
+// patience bounds every wait. Only a failure waits that long.
 const patience = 20 * time.Second
 
-// quick are the bounds of tests.
+// quick returns the bounds for tests.
 func quick() (times, limits) {
 	t, l := usualTimes(), usualLimits()
 	t.pause, t.longer = 2*time.Millisecond, 10*time.Millisecond
@@ -34,7 +34,7 @@ func quick() (times, limits) {
 
 var all = []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds}
 
-// peer is a server that does what a test says, one connection after the other.
+// peer is a server that a test controls. It has one connection after another.
 type peer struct {
 	t          testing.TB
 	extensions []wire.Extension
@@ -140,7 +140,7 @@ func (p *peer) resumed() {
 	p.welcome("session", true)
 }
 
-// receive is the next message of the client, acknowledgements left out.
+// receive returns the next message of the client that is not an acknowledgement.
 func (p *peer) receive() wire.Message {
 	p.t.Helper()
 	for {
@@ -192,7 +192,7 @@ func (p *peer) tell(method string, params any) {
 	p.say(string(text))
 }
 
-// say sends text as it is. A client that has gone does not matter.
+// say sends text unchanged. It ignores the error if the client has gone.
 func (p *peer) say(text string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -214,7 +214,7 @@ func (p *peer) gone() {
 	}
 }
 
-// log keeps what one child reports.
+// log keeps the events of one child.
 type log struct {
 	ptyio.Child
 	id      string
@@ -250,7 +250,7 @@ func (l *log) receive(e ptyio.Event) {
 	l.changed = make(chan struct{})
 }
 
-// release gives back what is held, and all that follows.
+// release releases the output that is held, and all later output.
 func (l *log) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,7 +285,7 @@ func (l *log) String() string {
 	return fmt.Sprintf("events %+v, %d bytes of output", l.events, l.output.Len())
 }
 
-// names are the events without output, in short.
+// names lists the events other than output, in short.
 func (l *log) names() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,7 +383,7 @@ func (p *peer) end(l *log, seq uint64) {
 	p.tell(wire.ProcessEnded, wire.EndedParams{ProcessID: l.id, Seq: seq, Tree: messages.TreeReport{Ended: 2, Airtight: true}})
 }
 
-// finish tells of a whole life.
+// finish sends all events of a process that exits.
 func (p *peer) finish(l *log, seq uint64) {
 	p.t.Helper()
 	p.exit(l, seq, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// result is what a write has come to.
+// result is the outcome of a write.
 type result struct {
 	taken int
 	err   error
@@ -76,7 +76,7 @@ func TestACutIsHealed(t *testing.T) {
 	}
 }
 
-// What is asked while there is no connection waits for the next one.
+// Calls that are made while there is no connection wait for the next one.
 func TestCallsOutliveAnOutage(t *testing.T) {
 	p := newPeer(t, all...)
 	s := p.connect()
@@ -119,7 +119,7 @@ func TestCallsOutliveAnOutage(t *testing.T) {
 	}
 }
 
-// wait waits until so many calls are pending.
+// wait waits until this number of calls is pending.
 func (p *peer) wait(s *spawner, calls int) {
 	p.t.Helper()
 	for until := time.Now().Add(patience); ; <-time.After(time.Millisecond) {

@@ -126,7 +126,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	}
 }
 
-// A URL that carries the token lets its client in, and the token is in no error.
+// A URL with the token admits its client, and no error contains the token.
 func TestTheTokenOfAURLIsKeptToItself(t *testing.T) {
 	listener := listening(t, execserver.DefaultListen)
 	remote, err := Dial(t.Context(), listener.URL()+"/?token=secret", Options{})
@@ -144,7 +144,7 @@ func TestTheTokenOfAURLIsKeptToItself(t *testing.T) {
 	}
 }
 
-// The plan is made from what the server's machine has.
+// The plan is made from the programs of the server's machine.
 func TestAProgramThatTheServerDoesNotHave(t *testing.T) {
 	session := sessionAt(t, listening(t, execserver.DefaultListen).URL(), execbus.SessionOptions{Dir: "/",
 		Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
@@ -161,7 +161,7 @@ func TestAnEncryptedWay(t *testing.T) {
 	t.Cleanup(web.Close)
 	address := "wss://" + web.Listener.Addr().String()
 	if _, err := Dial(t.Context(), address, Options{Token: "secret"}); !errors.Is(err, messages.ErrRuntimeFailure) {
-		t.Errorf("a certificate that nobody has vouched for: %v", err)
+		t.Errorf("a certificate that no authority has signed: %v", err)
 	}
 	trusted := x509.NewCertPool()
 	trusted.AddCert(web.Certificate())
@@ -177,7 +177,7 @@ func TestAnEncryptedWay(t *testing.T) {
 	}
 }
 
-// Streams cannot be made again: their end is that of the session.
+// Streams cannot be replaced: their end is the end of the session.
 func TestStreams(t *testing.T) {
 	server := newServer(t)
 	in, toServer := io.Pipe()

@@ -137,7 +137,7 @@ func TestASandboxIsNeverDropped(t *testing.T) {
 	})
 }
 
-// eventually waits for a condition that nobody reports.
+// eventually waits for a condition of which no message tells.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for until := time.Now().Add(patience); !is(); <-time.After(time.Millisecond) {

@@ -48,7 +48,7 @@ func TestAConnectionThatIsDeadWithoutASignIsReplaced(t *testing.T) {
 	}
 }
 
-// stuck is a connection that takes nothing while full is set.
+// stuck is a connection that accepts no message while full is set.
 type stuck struct {
 	wire.Conn
 	full *atomic.Bool
@@ -84,7 +84,7 @@ func TestAConnectionThatTakesNothingIsReplaced(t *testing.T) {
 	}
 }
 
-// What the documentation promises, in the numbers that tests shorten.
+// The usual bounds are those that the documentation promises. Other tests shorten them.
 func TestTheUsualBounds(t *testing.T) {
 	times, limits := usualTimes(), usualLimits()
 	if times.dial != 10*time.Second || times.greet != 10*time.Second || times.recover != 25*time.Second || times.pause != 100*time.Millisecond ||

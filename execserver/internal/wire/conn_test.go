@@ -91,7 +91,7 @@ func TestMessagesComeWholeAndInOrder(t *testing.T) {
 
 func TestTheOtherSidesEndIsAnEnd(t *testing.T) {
 	everyTransport(t, func(t *testing.T, here, there Conn) {
-		go func() { _, _ = here.Read(t.Context()) }() // lets a websocket see the end
+		go func() { _, _ = here.Read(t.Context()) }() // so that the websocket notices the end
 		there.Close()
 		for {
 			if err := here.Write(t.Context(), []byte("{}")); err != nil {

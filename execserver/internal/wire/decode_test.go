@@ -85,7 +85,7 @@ func TestBase64IsTheStandardOne(t *testing.T) {
 	}
 }
 
-// FuzzParse compares the scanner with encoding/json: what it accepts is JSON, and the bounds are all that it adds.
+// FuzzParse compares the scanner with encoding/json. All text that the scanner accepts is JSON, and the scanner adds only its bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{"id":1,"method":"m","params":{"a":[1,-2.5e3,"x\u0041é",null,true]}}`, `{"id":"x","error":{"code":1,"message":"m"}}`,
 		`{"method":"m","params":{"a":1,"a":2}}`, `{"`, "{\"\xff\":1}", `{"id":1,"result":{"\ud800":[]}}`, "\x00\x01p\x05\x02chunk"} {

@@ -43,7 +43,7 @@ func TestRawOutputIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// What it takes DecodeParams takes, too, and as the same.
+// If DecodeOutput accepts a text, DecodeParams accepts it, too, with the same result.
 func FuzzDecodeOutput(f *testing.F) {
 	const good = `{"processId":"1","seq":1,"stream":"stdout","chunk":"eA=="}`
 	for _, text := range []string{good, `{}`, `[]`, `{"processId":1}`, `{"seq":-1}`, `{"seq":1.0}`, `{"chunk":"e\u0041=="}`, `{"chunk":7}`, `{"stream":null}`, `{"a":` + good + `}`} {

@@ -67,7 +67,7 @@ func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 	if err := <-executed; err != nil {
-		t.Errorf("what was killed has not started: %v", err)
+		t.Errorf("a leader that was killed has not started: %v", err)
 	}
 	expect(t, said, report{"exited", Status{Signaled, int(unix.SIGKILL)}})
 	expect(t, said, report{what: "ended"})
@@ -84,7 +84,7 @@ func TestABirthThatWillNotDieIsNamed(t *testing.T) {
 	program, giveBack := leasetest.Leased(t, "/bin/true")
 	hanging := beginHanging(t, f, program, said)
 	if left := f.endUnborn(time.Now()); len(left) != 1 || left[0].PID != hanging.PID() || left[0].Why == "" {
-		t.Errorf("%+v", left) // its end was not requested
+		t.Errorf("%+v", left) // the test has not ended it
 	}
 	giveBack()
 	_ = hanging.Executed()

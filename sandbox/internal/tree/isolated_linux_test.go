@@ -24,7 +24,7 @@ type last struct {
 // startIsolated starts a shell in namespaces, and returns when the shell has written something.
 func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-chan last) {
 	t.Helper()
-	runtime.LockOSThread() // whose end would be that of the command
+	runtime.LockOSThread() // the command would end with this thread
 	t.Cleanup(runtime.UnlockOSThread)
 	network, err := isolate.NewNetwork()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAnIsolatedTreeEndsWithItsFirstProcess(t *testing.T) {
 			}
 			select {
 			case got := <-said:
-				if test.end { // how many of them the ending meets is luck
+				if test.end { // the number of processes that the ending meets varies
 					got.left, got.report.Ended = test.left, test.ended
 				}
 				if !got.is(test.status, test.left, test.ended) {
@@ -171,7 +171,7 @@ func TestAHungIsolatedBirthIsFound(t *testing.T) {
 			break
 		}
 		if time.Now().After(until) {
-			t.Fatalf("nobody hangs; it is at %s", tree.newborn.Step())
+			t.Fatalf("no start hangs; it is at %s", tree.newborn.Step())
 		}
 	}
 	giveBack()

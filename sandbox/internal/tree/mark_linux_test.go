@@ -23,7 +23,7 @@ func of(m Marks, tree Mark) limits {
 	return limits{pair{m.Nonce, m.Time - n}, pair{m.Nonce, m.Locks + n}}
 }
 
-// lowered returns limits that a process without rights can give itself or another.
+// lowered returns limits that a process without privileges can give to itself or to another process.
 func lowered(l limits, time, locks uint64) limits {
 	return limits{pair{min(l.time.soft, time), min(l.time.hard, time)}, pair{min(l.locks.soft, locks), min(l.locks.hard, locks)}}
 }
@@ -50,7 +50,7 @@ func TestALimitNeverSaysAnotherTreesNumber(t *testing.T) {
 			}
 			s := m.span(lowered(given, value("time"), value("locks")))
 			if !s.has(own) || s.certain() && s.first != own {
-				t.Fatalf("a process of tree %d passes for one of %+v", own, s)
+				t.Fatalf("a process of tree %d is taken for one of %+v", own, s)
 			}
 		}))
 	}
@@ -97,7 +97,7 @@ func TestANestedWardensMarksBelongToTheTreeItRunsIn(t *testing.T) {
 		t.Errorf("%d marks", given)
 	}
 	if s := nested.span(of(alone, 7)); s != anywhere {
-		t.Errorf("what runs unmarked beside the inner warden is %+v", s)
+		t.Errorf("an unmarked process beside the inner warden is %+v", s)
 	}
 	if twice := newMarker(of(nested, 1), 0, 0, 0); twice.Next() != 0 {
 		t.Error("a warden in a warden in a warden gives marks")

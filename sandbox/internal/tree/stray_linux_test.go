@@ -48,7 +48,7 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 	}
 	named := f.place(nil, process{pid: 7, start: 200, state: 'S'}, span{4, 8})
 	if named.falls(trees[5]) || named.stray(trees[5]) {
-		t.Errorf("what was named before: %+v", named)
+		t.Errorf("a survivor that was named before: %+v", named)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestANewbornOfAnyThreadIsFound(t *testing.T) {
 	go onAnotherThread(func() {
 		defer close(born)
 		pid, err := syscall.ForkExec(program, []string{"script"}, &syscall.ProcAttr{})
-		for errors.Is(err, unix.ETXTBSY) { // another test's newborn still has the descriptor by which it was written
+		for errors.Is(err, unix.ETXTBSY) { // another test's newborn still has the descriptor through which the file was written
 			time.Sleep(time.Millisecond)
 			pid, err = syscall.ForkExec(program, []string{"script"}, &syscall.ProcAttr{})
 		}

@@ -181,7 +181,7 @@ func TestATreeIsDesertedOnlyWhenAWalkThatSettledHasFoundNothing(t *testing.T) {
 		{walked(subreaper, unsettled, member), false},
 		{walked(subreaper, unsettled, nothing), true},
 		{walked(subreaper, unsettled), false},
-		{walked(NewForest(), nothing, member), false}, // what lists all of /proc may have missed it
+		{walked(NewForest(), nothing, member), false}, // a scan of all of /proc may have missed it
 		{walked(NewForest(), nothing), true},
 	} {
 		if got := c.tree.deserted(); got != c.want {
