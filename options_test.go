@@ -133,7 +133,7 @@ func TestTheLongestScriptRunsAndALongerOneIsRefused(t *testing.T) {
 	}
 	command.Script += "#"
 	_, err := session.Exec(patient(t), command)
-	wantError(t, err, messages.ErrInvalidRequest, "too long", "file")
+	wantError(t, err, messages.ErrInvalidRequest, "at most 131071", "file")
 	_, err = session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true", strings.Repeat("a", 7<<20)}})
 	wantError(t, err, messages.ErrInvalidRequest, "argv")
 }

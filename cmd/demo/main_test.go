@@ -105,7 +105,7 @@ func TestExitCodes(t *testing.T) {
 		{"no such sandbox", []string{"--sandbox", "sand"}, 2, `there is no type "sand"`},
 		{"no name of a sandbox", []string{"--sandbox", ""}, 2, "it is empty"},
 		{"policies of the tour", []string{"--approval", "never", "tour"}, 2, "before tour"},
-		{"an unknown scene", []string{"tour", "99"}, 2, "1 to 14"},
+		{"an unknown scene", []string{"tour", "99"}, 2, "1 to 15"},
 		{"two scenes", []string{"tour", "1", "2"}, 2, `leave out "2"`},
 		{"arguments of the tour", []string{"tour", "x"}, 2, `"x"`},
 		{"flags of the tour", []string{"tour", "-nosuch"}, 2, "-nosuch"},
