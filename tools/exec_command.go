@@ -113,7 +113,7 @@ func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error
 		id = messages.ProcessID(number)
 	}
 	if id != 0 {
-		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // an error means that it has just ended
+		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // an error means that it, or the session, has ended
 	}
 }
 
