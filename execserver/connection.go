@@ -20,7 +20,7 @@ type connection struct {
 	stop     context.CancelFunc
 	over     chan struct{}  // closed when none of its goroutines runs
 	running  sync.WaitGroup // its goroutines
-	writing  chan struct{}  // holds one entry while somebody writes
+	writing  chan struct{}  // holds one entry during a write
 	buffer   []byte         // for the message that is written
 	requests chan struct{}  // holds one entry for each request that waits
 
@@ -78,7 +78,7 @@ func (s *Server) serve(ctx context.Context, conn wire.Conn, only bool) error {
 	default:
 		c.session.detach(c)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil { // a client that reads no more is gone, too
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil { // a client that has stopped reading is gone, too
 		return nil
 	}
 	s.options.Logger.Debug("an exec-server connection ended", "error", err)

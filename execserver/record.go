@@ -33,7 +33,7 @@ type record struct {
 	marks  []entry
 }
 
-// addOutput keeps bytes, which must not change any more.
+// addOutput keeps bytes, which must not change afterwards.
 func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 	r.now.seq++
 	r.now.bytes += uint64(len(bytes))

@@ -129,7 +129,7 @@ func (p *process) launch(ctx context.Context, params wire.StartParams, dir strin
 	return launch, err
 }
 
-// environment makes the environment: without a policy it is exactly what the client sends.
+// environment makes the environment. Without a policy it is exactly the one that the client sends.
 func (p *process) environment(ctx context.Context, params wire.StartParams) ([]string, error) {
 	var base []string
 	var policy messages.EnvironmentPolicy

@@ -119,7 +119,7 @@ func (o *outcome) wait(ctx context.Context, exact bool) (any, error) {
 	}
 }
 
-// result is the answer to a write whose outcome is known; an exact one says how much was taken.
+// result returns the answer to a write whose outcome is known. An exact answer says how much was taken.
 func (o *outcome) result(exact bool) (any, later, error) {
 	typed, _ := errors.AsType[*messages.Error](o.err)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// said is what one source says about one setting.
+// said holds the values that one source gives for one setting.
 type said struct {
 	setting
 	values []string
@@ -79,7 +79,7 @@ func isSet(flags *flag.FlagSet, name string) (is bool) {
 	return is
 }
 
-// fromEnvironment returns what the environment says. An empty variable says nothing.
+// fromEnvironment returns the settings of the environment. An empty variable does not count.
 func fromEnvironment(dir string) []said {
 	var list []said
 	for _, s := range settings {

@@ -8,8 +8,8 @@ import (
 // maxConnections bounds the connections of a server over HTTP, and with them its requests and streams.
 const maxConnections = 256
 
-// bounded is a listener that closes a connection at once if there are too many. A client learns that at once, while one
-// that waits would not know for what.
+// bounded is a listener that closes a connection at once if there are too many. So the client fails at once, instead of waiting
+// without a known reason.
 type bounded struct {
 	net.Listener
 	room chan struct{} // one entry for each connection
@@ -30,7 +30,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		case b.room <- struct{}{}:
 			return &counted{conn, sync.OnceFunc(func() { <-b.room })}, nil
 		default:
-			_ = conn.Close() // there is nobody to tell
+			_ = conn.Close() // the error would interest no caller
 		}
 	}
 }

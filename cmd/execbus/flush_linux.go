@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discardTyped forgets what was typed and not read.
+// discardTyped discards text that was typed and not read.
 func discardTyped(tty *os.File) {
 	control(tty, func(fd int) { _ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) })
 }

@@ -8,8 +8,8 @@
 //	execbus warden                                            print the path of this program, for Options.Warden
 //	execbus version                                           print the version
 //
-// Each command explains itself with --help, with its settings: flags, environment variables and lines of a TOML file. The text for people may change at any time; scripts can use --json and the
-// exit codes that the help names.
+// Each command explains itself and its settings with --help. Settings are flags, environment variables and lines of a TOML file. The
+// text for people may change at any time; scripts can use --json and the exit codes that the help names.
 package main
 
 import (

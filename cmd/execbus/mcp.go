@@ -68,7 +68,7 @@ func serveMCP(args []string, std streams) int {
 	return 0
 }
 
-// serveMCP serves until the client has gone or ctx has ended, and ends everything.
+// serveMCP serves until the client has gone or ctx has ended. Then it ends everything that it started.
 func (c *config) serveMCP(ctx context.Context, std streams) error {
 	rt, err := c.start(std)
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	server.Close() // answers what is pending
+	server.Close() // this answers the pending requests
 	return errors.Join(err, front.Close())
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// person is somebody at the terminal who decides whether a command may run.
+// person asks a person at the terminal whether a command may run.
 type person struct {
 	tty      *os.File
 	terminal *terminal // if the command's input is the same terminal
 }
 
-// findPerson opens the terminal for questions; nil if there is none, or if the command's keys and the answers could not be told
-// apart.
+// findPerson opens the terminal for questions. It returns nil if there is none, or if it could not tell answers from the command's
+// keys.
 func findPerson(t *terminal) *person {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *person) leave() {
 	}
 }
 
-// answers are what a person can type.
+// answers are the answers that a person can type.
 var answers = []struct {
 	key  string
 	kind messages.DecisionKind
@@ -61,7 +61,7 @@ func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Dec
 	interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT)
 	defer stop()
 	defer context.AfterFunc(interrupted, func() { _ = p.tty.SetReadDeadline(time.Unix(1, 0)) })()
-	discardTyped(p.tty) // before the question it was no answer
+	discardTyped(p.tty) // text that was typed before the question does not answer it
 	offered := map[string]messages.DecisionKind{}
 	fmt.Fprintf(p.tty, "execbus: %s\n", q.Text())
 	for _, a := range answers {

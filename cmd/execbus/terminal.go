@@ -11,22 +11,22 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// terminal is the caller's terminal. It is nil if the input is none.
+// terminal is the caller's terminal. It is nil if the input is not a terminal.
 type terminal struct {
 	fd     int
 	whole  bool     // the output is a terminal, too
 	in     *os.File // the keys
 	before *term.State
 
-	// The caller's modes come back at the end and for a question, and the last of both may come at any time: the lock makes each
-	// change whole. A message would have to be answered before the program ends.
+	// The caller's modes are restored at the end and for each question, and either may come at any time: the lock makes each change
+	// whole. A message would have to be answered before the program ends.
 	mu     sync.Mutex
 	raw    bool          // keys are passed on unchanged
-	over   bool          // the modes do not change any more
+	over   bool          // the modes no longer change
 	paused chan struct{} // closed when the open question is over; nil without one
 }
 
-// attach finds the caller's terminal; nil if the input is none.
+// attach finds the caller's terminal; nil if the input is not one.
 func attach(std streams) *terminal {
 	in, isFile := std.in.(*os.File)
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
@@ -75,7 +75,7 @@ func (t *terminal) pause() (resume func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused = make(chan struct{})
-	_ = t.in.SetReadDeadline(time.Unix(1, 0)) // findPerson has seen that it can
+	_ = t.in.SetReadDeadline(time.Unix(1, 0)) // findPerson has checked that this works
 	if t.raw && !t.over {
 		_ = term.Restore(t.fd, t.before)
 	}

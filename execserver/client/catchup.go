@@ -18,12 +18,12 @@ func (f *feed) caught(text []byte, due, seen uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if page.NextSeq < due || page.Closed && !page.Exited {
-		return violation("its answer to a read says that event %d is next, behind event %d", page.NextSeq, due-1)
+		return violation("its answer to a read says that event %d is next, after event %d", page.NextSeq, due-1)
 	}
 	at := due
 	for _, chunk := range page.Chunks {
 		if chunk.Seq < at || !known(chunk.Stream) {
-			return violation("chunk %d of its answer to a read does not belong behind %d", chunk.Seq, at-1)
+			return violation("chunk %d of its answer to a read cannot follow event %d", chunk.Seq, at-1)
 		}
 		f.bridge(at, chunk.Seq, &page)
 		at = chunk.Seq + 1
@@ -51,7 +51,7 @@ func (f *feed) caught(text []byte, due, seen uint64) error {
 		f.fail(failed("follow process", "the server has lost it: "+clipped(*page.Failure)))
 	}
 	if f.next == due && seen >= due {
-		return violation("it has sent events behind %d, and its answer to a read does not know of them", due)
+		return violation("it has sent events after %d, but its answer to a read does not have them", due)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (f *feed) put(it item) error {
 		f.skipped = max(f.skipped, it.next-1)
 	case it.next <= f.next: // it came before
 	case it.seq > f.next && f.flow:
-		return violation("event %d of a process comes behind event %d", it.seq, f.next-1)
+		return violation("event %d of a process comes after event %d", it.seq, f.next-1)
 	case it.seq > f.next:
 		f.keepEarly(it)
 	default:
@@ -122,18 +122,18 @@ func (f *feed) check(it item) error {
 		last = f.told[closed]
 	}
 	if last != 0 && it.seq > last {
-		return violation("event %d of a process comes behind its end, %d", it.seq, last)
+		return violation("event %d of a process comes after its end, %d", it.seq, last)
 	}
 	if it.kind < exited {
 		return f.unclosed(it)
 	}
 	if before := f.told[it.kind]; before != 0 && before != it.seq {
-		return violation("the events %d and %d of a process say the same, which happens once", before, it.seq)
+		return violation("the events %d and %d of a process report the same thing, which happens once", before, it.seq)
 	}
 	if it.kind == closed {
 		for seq, other := range f.early {
 			if seq > it.seq || other.kind < exited && seq == it.seq {
-				return violation("event %d of a process comes behind its end, %d", seq, it.seq)
+				return violation("event %d of a process comes after its end, %d", seq, it.seq)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (f *feed) check(it item) error {
 // unclosed refuses output after the end of the output. The lock is held.
 func (f *feed) unclosed(it item) error {
 	if end := f.told[closed]; end != 0 && it.next > end {
-		return violation("output %d of a process comes behind the end of its output, %d", it.seq, end)
+		return violation("output %d of a process comes after the end of its output, %d", it.seq, end)
 	}
 	return nil
 }
@@ -162,18 +162,18 @@ func (f *feed) keepEarly(it item) {
 }
 
 var errDisorder = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "follow process",
-	Detail: "the server left out an event of the process and went on; its output cannot be put in order, and the process is ended"}
+	Detail: "the server left out an event of the process; its output cannot be put in order, so the process is ended"}
 
 // add appends the event that is due. The lock is held.
 func (f *feed) add(it item) error {
 	f.next = max(f.next, it.next)
 	switch {
-	case it.kind == exited && f.exited: // a read has told of it before
+	case it.kind == exited && f.exited: // a read has already reported it
 		return nil
 	case it.kind > exited && !f.exited:
-		return violation("event %d says that a process has ended which has not exited", it.next-1)
+		return violation("event %d reports the end of a process that has not exited", it.next-1)
 	case it.kind == ended && !f.closed:
-		return violation("event %d says that a process has ended whose output has not", it.next-1)
+		return violation("event %d reports the end of a process whose output has not ended", it.next-1)
 	}
 	f.exited = f.exited || it.kind == exited
 	f.closed = f.closed || it.kind == closed
@@ -248,7 +248,7 @@ func (f *feed) resume() {
 	f.poke()
 }
 
-// stop ends the feed with an error, after what is queued.
+// stop ends the feed with an error, after the queued events.
 func (f *feed) stop(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

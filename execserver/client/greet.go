@@ -117,7 +117,7 @@ func (l *link) take(text []byte) error {
 	case wire.Request:
 		answer := wire.AppendFailure(nil, m.ID, wire.Refuse(wire.UnknownMethod, "the client does not answer %.80s", m.Method))
 		if !l.notify(answer) {
-			return violation("it asks more than it reads answers")
+			return violation("it sends requests without reading the answers")
 		}
 		return nil
 	}

@@ -137,7 +137,7 @@ func (c *child) flush() {
 	}
 	in.mu.Unlock()
 	if errors.Is(why, errCrowded) {
-		why = inputFull("too many requests wait for an answer of the server; wait until processes read")
+		why = inputFull("too many requests wait for answers from the server; wait until processes read")
 	}
 	for _, w := range failed {
 		in.finish(w, 0, why)

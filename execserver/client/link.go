@@ -57,7 +57,7 @@ type link struct {
 	notices [][]byte                // answers to the server's own requests
 	given   map[wire.ID]bool        // calls that were given up, of which this connection still owes the answer
 	last    int64                   // number of the newest call
-	closed  bool                    // no more calls are taken
+	closed  bool                    // further calls are refused
 	cut     context.CancelCauseFunc // ends the connection
 }
 
@@ -121,7 +121,7 @@ func (l *link) read(ctx context.Context, conn wire.Conn) error {
 	}
 }
 
-// write sends what is queued.
+// write sends the queued messages.
 func (l *link) write(ctx context.Context, conn wire.Conn) error {
 	for {
 		text := l.pop()

@@ -24,7 +24,7 @@ func permanent(err error) bool {
 // broken returns the error of a connection that ended. An error that would come again on the next connection is final.
 func broken(err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
-		return violation("a message of it has more than %d bytes", wire.MaxMessage)
+		return violation("one of its messages has more than %d bytes", wire.MaxMessage)
 	}
 	return err
 }
@@ -47,10 +47,10 @@ var (
 	errClosed = &messages.Error{Code: messages.ErrClosed, Op: "use server", Detail: "the connection to the server was closed"}
 
 	errCrowded = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
-		Detail: fmt.Sprintf("%d requests wait for an answer of the server; try again later", maxCalls)}
+		Detail: fmt.Sprintf("%d requests wait for answers from the server; try again later", maxCalls)}
 
 	errUncertain = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
-		Detail: "the connection broke before the server answered, and it is not known whether it did what was asked; look before you ask again"}
+		Detail: "the connection broke before the server answered, and it is not known whether the request took effect; check before you repeat it"}
 )
 
 func cancelled(op string, err error) error {

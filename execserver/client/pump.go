@@ -9,7 +9,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// When the server hears that output was told: often enough that a process of a server with flow does not wait.
+// Bounds on the output and the events that are reported but not acknowledged. They are low enough that a process of a server with flow
+// does not wait.
 const (
 	acknowledgeBytes  = wire.FlowBytes / 4
 	acknowledgeEvents = 1000
@@ -18,9 +19,9 @@ const (
 // pump reports the events of a process to its owner, one after the other, in a goroutine that ends after the last event.
 type pump struct {
 	*child
-	offset   int64  // of the output that was told
-	last     uint64 // number of the last event that was told
-	acked    uint64 // number of the last event that the server was told of
+	offset   int64  // of the output that was reported
+	last     uint64 // number of the last event that was reported
+	acked    uint64 // number of the last event that was acknowledged to the server
 	bytes    int    // of output that were told and not acknowledged
 	exited   bool
 	drained  bool
@@ -52,7 +53,7 @@ func (c *child) run() {
 // step takes the next step, or waits for it. It returns false when the last event was reported.
 func (p *pump) step() bool {
 	s := p.feed.take()
-	p.tellUrgent() // it may have come meanwhile, but is never behind the rest
+	p.tellUrgent() // an urgent event may have come meanwhile; it never has to wait for the others
 	for _, it := range s.items {
 		p.awaiting = nothing
 		p.tell(it)
@@ -98,7 +99,7 @@ func (p *pump) wait(s state) bool {
 		p.launch.Events(ptyio.Background{Count: 1})
 		return true
 	default:
-		p.lose(failed("follow process", "the server has not told of its end in time"))
+		p.lose(failed("follow process", "the server has not reported its end in time"))
 		return false
 	}
 }

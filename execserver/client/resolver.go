@@ -65,7 +65,7 @@ func (r *resolver) ask(ctx context.Context) (*wire.MachineResult, error) {
 	return &wire.MachineResult{UserShell: info.Shell.Path, Environment: []string{"PATH=" + usualPath}, TrustedDirs: strings.Split(usualPath, ":")}, err
 }
 
-// usualPath is where programs are on a machine whose server does not tell its environment.
+// usualPath is the search path if the server does not report its environment.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func (r *resolver) UserShell(ctx context.Context) (string, error) {

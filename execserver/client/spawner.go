@@ -219,7 +219,7 @@ func (s *spawner) Close() error {
 	case <-over:
 	case <-s.link.done:
 	case <-timer.C:
-		err = failed("close", fmt.Sprintf("the server has not told of the end of %d processes", len(s.all())))
+		err = failed("close", fmt.Sprintf("the server has not reported the end of %d processes", len(s.all())))
 	}
 	for _, c := range s.all() {
 		c.Abandon()

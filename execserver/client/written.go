@@ -52,11 +52,11 @@ func inputFull(detail string) error {
 
 var (
 	errOvertaken = &messages.Error{Code: messages.ErrInputNotTaken, Op: "write",
-		Detail: "a key interrupted the process before it could be sent; write it again if it is still wanted"}
+		Detail: "a key interrupted the process before this input was sent; write it again if you still want it"}
 
 	errNotTaken = &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Like: messages.LikeDeadlineExceeded,
-		Detail: "the process has not read what was written before in time, and nothing of it was sent; wait until it reads and write it again"}
+		Detail: "the process has not read earlier input in time, and none of this write was sent; wait until the process reads, and write again"}
 
 	errNotAnswered = &messages.Error{Code: messages.ErrInputNotTaken, Op: "write", Like: messages.LikeDeadlineExceeded,
-		Detail: "the server has not answered in time, and it is not known how much the process took; look at its output before you write again"}
+		Detail: "the server has not answered in time, and it is not known how much the process took; check its output before you write again"}
 )

@@ -66,7 +66,7 @@ func attributes() []attack {
 	return list
 }
 
-// notDumped is a flag of a file that harms nobody.
+// notDumped is a harmless flag of a file.
 const notDumped = 0x40
 
 func flagged(s *scene) bool {

@@ -12,7 +12,7 @@ const (
 // Bounds on the data that both sides keep for one process.
 const (
 	RetainedBytes  = 1 << 20 // output, the oldest chunk is dropped first
-	FlowBytes      = 4 << 20 // the same with ExtensionFlow; a flood fills a MiB before the first of it is acknowledged
+	FlowBytes      = 4 << 20 // the same with ExtensionFlow; a flood fills a MiB before its first chunk is acknowledged
 	RetainedChunks = 50_000
 	RememberedIDs  = 4096 // write ids, for each process
 	ReorderChunks  = 256  // early notifications that a client keeps to put them in order

@@ -56,7 +56,7 @@ func (h *half) Write(ctx context.Context, message []byte) error {
 	}
 }
 
-// give closes the connection of a call whose context has ended.
+// give closes the connection because the context of a call has ended, and returns that context's error.
 func (h *half) give(ctx context.Context) error {
 	_ = h.Close()
 	return ctx.Err()

@@ -54,7 +54,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	return t, nil
 }
 
-// bear bears a leader on this thread and puts its tree on the table.
+// bear starts a leader on this thread and adds its tree to the table.
 func (f *Forest) bear(t *Tree, spec Spec, steps []birth.Step) error {
 	newborn, err := birth.Begin(steps)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *Forest) newTree() *Tree {
 		done: make(chan struct{}), shorter: make(chan struct{}, 1)}
 }
 
-// enter adds a tree whose leader is being born to the table.
+// enter adds a tree to the table. Its leader has not yet executed its program.
 func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	t.spec, t.pid, t.fd, t.newborn = spec, newborn.PID, newborn.PIDFD, newborn
 	f.mu.Lock()

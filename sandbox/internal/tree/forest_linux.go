@@ -76,7 +76,7 @@ func NewForest() *Forest {
 		survivors: map[int]struct{}{}}
 }
 
-// NewSubreaper makes a forest to whose process all orphans of its trees come. No other code in the process may wait for children.
+// NewSubreaper makes a forest whose process gets all orphans of its trees. No other code in the process may wait for children.
 // Begin must be called from threads that never end, because leaders die with the thread that started them. Begin should not be
 // called from the first thread of the process: an exit costs less if the orphans are not on the same list as many leaders.
 func NewSubreaper() (*Forest, error) {
@@ -222,7 +222,7 @@ func (f *Forest) brood(thread int) *brood {
 // near reports whether a brood may have members of the tree.
 func (t *Tree) near(b *brood) bool { return b == t.forest.first || b == t.brood }
 
-// read is what the limits of an orphan say now.
+// read returns what the limits of an orphan say now.
 func (f *Forest) read(p process) marked {
 	l, err := limitsOf(p.pid)
 	if err != nil {
@@ -273,7 +273,7 @@ func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 	return syscall.Kill(-t.pid, sig)
 }
 
-// forget removes a tree whose last member is gone from the table and reaps its leader, in this order and between two walks.
+// forget is called when the last member of a tree is gone. It removes the tree from the table and then reaps its leader, between two walks.
 // So the pid is never free while the table names it.
 func (f *Forest) forget(t *Tree) {
 	t.brood.undisturbed(func() {

@@ -13,7 +13,7 @@ type shared[T any] struct {
 	last  T
 }
 
-// look returns what fresh finds now, or what it has found for another caller since this call began.
+// look returns the result of fresh: either of a call now, or of a call that another caller began after this call of look.
 func (s *shared[T]) look(fresh func() T) T {
 	before := s.begun.Load()
 	s.mu.Lock()
@@ -25,7 +25,7 @@ func (s *shared[T]) look(fresh func() T) T {
 	return s.last
 }
 
-// try returns what fresh finds now, unless another caller is looking.
+// try returns the result of fresh, unless another caller is looking.
 func (s *shared[T]) try(fresh func() T) (found T, looked bool) {
 	if !s.mu.TryLock() {
 		return found, false

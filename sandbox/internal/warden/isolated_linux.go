@@ -21,7 +21,7 @@ import (
 // often the next command comes at once.
 const linger = 500 * time.Millisecond
 
-// cell holds what the isolated commands of a plan share.
+// cell holds the resources that the isolated commands of a plan share.
 type cell struct {
 	network *isolate.Network // nil where they use the host's
 
@@ -127,7 +127,7 @@ func (c *cell) forsake() {
 	c.tidy()
 }
 
-// tidy removes the placeholders if nobody needs them.
+// tidy removes the placeholders if no command needs them.
 func (c *cell) tidy() {
 	c.work <- struct{}{}
 	defer func() { <-c.work }()
@@ -152,7 +152,7 @@ func (c *cell) end() {
 	}
 }
 
-// idles reports whether there may be placeholders that nobody needs.
+// idles reports whether there may be placeholders that no command needs.
 func (c *cell) idles() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

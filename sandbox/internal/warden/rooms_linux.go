@@ -47,7 +47,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	r.plans[id] = p
 }
 
-// idle returns the cells that may have placeholders that nobody needs, if commands of their plan can write one of the directories.
+// idle returns the cells that may have unneeded placeholders, if commands of their plan can write to one of the directories.
 func (r *rooms) idle(dirs []string) (cells []*cell) {
 	for _, p := range r.plans {
 		if p.cell.idles() && slices.ContainsFunc(dirs, func(dir string) bool { return isolate.Writable(&p.plan, dir) }) {

@@ -33,7 +33,7 @@ const (
 	reapPause = 100 * time.Millisecond
 	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
-	// maxStarts bounds the starts that wait to be handled; the host has no more under way.
+	// maxStarts bounds the starts that wait to be handled. The host never has more of them under way.
 	maxStarts = 64
 )
 
@@ -99,7 +99,7 @@ type start struct {
 	leave   func()        // ends its use of the placeholders; nil if it uses none
 }
 
-// run is the life of a warden. It is called from init, whose goroutine is locked to the main thread.
+// run runs a warden until it ends. It is called from init, whose goroutine is locked to the main thread.
 func run() error {
 	host := takeHost()
 	closeInherited()

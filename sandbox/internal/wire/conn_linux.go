@@ -23,7 +23,7 @@ const (
 	maxMessage = 16 << 20
 	// prefix is the length that precedes a message.
 	prefix = 4
-	// maxPart is what one system call writes.
+	// maxPart is how much one system call writes at most.
 	maxPart = 64 << 10
 )
 

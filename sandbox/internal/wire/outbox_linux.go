@@ -38,7 +38,7 @@ type Outbox struct {
 	urgent []*Request
 	merged map[urgency]*Request // the requests in urgent that later ones are merged into
 	state  outboxState
-	busy   bool          // somebody writes, and nobody else may
+	busy   bool          // a goroutine writes, and no other may
 	moved  chan struct{} // closed, and replaced, when there is room again and at the end
 
 	wake chan struct{} // room for one
@@ -233,8 +233,8 @@ func (o *Outbox) rouse() {
 	}
 }
 
-// Close refuses everything from now on, drops the starts that wait, and lets the other side read end-of-file behind the urgent
-// requests. If these are not written in the given time, end-of-file may come in the middle of a message.
+// Close refuses further requests, drops the starts that wait, and lets the other side read end-of-file after the urgent requests. If
+// these are not written in the given time, end-of-file may come in the middle of a message.
 func (o *Outbox) Close(most time.Duration) {
 	o.mu.Lock()
 	o.state = max(o.state, outboxClosing)

@@ -27,7 +27,7 @@ type Register struct {
 	Files int // the descriptors sent along; those of Plan are positions among them
 }
 
-// Withdraw says that no start will name the number of a Register any more.
+// Withdraw says that no further start will name the number of a Register.
 type Withdraw struct{}
 
 // Start asks for a leader; Files descriptors travel with it.
@@ -45,7 +45,7 @@ type Start struct {
 	Rlimits []tree.Rlimit
 	// Tasks bounds the processes and threads of an isolated leader's namespace; zero is no bound. See isolate.Launch.
 	Tasks int
-	// Plan is the number of the Register by which the leader is confined, and Level how much of it is enforced; zero for none.
+	// Plan is the number of the Register by which the leader is confined; zero for none. Level is how much of the plan is enforced.
 	Plan  uint64
 	Level confine.Level
 	// Ruleset is the position of a Landlock rule set among the files; -1 for none.
