@@ -12,7 +12,7 @@ import (
 const doctorUsage = `Usage:
   execbus doctor [--json]
 
-Shows what can and cannot be enforced on this machine, why, and what to change. Each kernel mechanism is tried.
+Shows the protections that this machine can and cannot enforce, why, and what to change. It tries each kernel mechanism.
 
 Exit codes: 0 if commands can be confined, 1 if not, 2 for wrong usage.
 

@@ -30,7 +30,7 @@ func settingsHelp(command string) string {
 		" and of execbus/config.toml in your configuration directory; an empty name means none")
 	wrap(&b, "", "\nA setting --a-name can also be the environment variable EXECBUS_A_NAME, with colons between several values, and the line "+
 		"a_name = \"value\" of the TOML file: a switch is true or false there, and several values are a list [\"…\"]. A flag replaces "+
-		"the variable, the variable the file, the file the default. Only flags: "+strings.Join(onlyFlags(command), ", ")+".")
+		"the variable, the variable replaces the file, and the file replaces the default. Flags only: "+strings.Join(onlyFlags(command), ", ")+".")
 	return b.String()
 }
 

@@ -20,7 +20,7 @@ func mcpUsage() string {
   execbus mcp --http ADDRESS [SETTING]...  serve clients over streamable HTTP
 
 The tools are ` + toolNames() + `.
-A command that needs an approval is asked about through the client, if it can ask; otherwise it is rejected.
+If a command needs an approval, the server asks through the client. If the client cannot ask, the server rejects the command.
 
 ` + settingsHelp("mcp") + `
 Exit codes: 0 when the client has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong usage or settings.

@@ -16,21 +16,21 @@ import (
 const checkUsage = `Usage:
   execbus policy check --rules FILE... [--json | --pretty] [--] COMMAND [ARGUMENT]...
 
-Shows which rule decides about a command, and why. Nothing is run, and no program is looked up: only its name or path as
-given counts.
+Shows which rule decides about a command, and why. It runs nothing and looks up no program: only the name or path as given
+counts.
 
-  --rules FILE, -r FILE       a rule file, or a directory of which the files *.rules are read; may be given many times
-  --json                      print JSON, and exit with 0 whatever the answer is
+  --rules FILE, -r FILE       a rule file, or a directory whose files *.rules are read; may be given many times
+  --json                      print JSON, and exit with 0 for every answer
   --pretty                    the same, indented
   --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
 
-If the command is a script for a shell (bash -lc SCRIPT) and nothing but a list of plain commands, each of them is checked.
-Rules that forbid or ask look at every command that is written in a script, wherever it stands, and through sudo, env and the
-like. The strictest rule decides; a command of which some part matches no rule is not allowed by the rules. What happens to it
-then depends on the session's approval and sandbox policies, which are not asked here.
+If the command is a shell script (bash -lc SCRIPT) that is only a list of plain commands, each of these is checked. Rules that
+forbid or ask apply to every command in a script, wherever it stands, and also behind sudo, env and the like. The strictest
+rule decides. If a part of a command matches no rule, the rules do not allow the command. Then the session's approval and
+sandbox policies decide, which this program does not check.
 
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
-"justification":"..."}}],"decision":"..."}; what does not apply is left out. There is no decision if no rule decides.
+"justification":"..."}}],"decision":"..."}; fields that do not apply are left out. There is no decision if no rule decides.
 
 Exit codes, without --json and --pretty:
   0  the rules allow the command     1  a rule file cannot be used; there is no answer

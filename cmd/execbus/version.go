@@ -10,7 +10,7 @@ import (
 const versionUsage = `Usage:
   execbus version
 
-Prints one line: the version, the commit if it is known, and what it was built with and for.
+Prints one line: the version, the commit if it is known, the version of Go, and the platform.
 
 Exit codes: 0, or 2 for wrong usage.
 
