@@ -188,7 +188,7 @@ func (u useless) EndTree(time.Duration)                    { u.call() }
 func (u useless) Abandon()                                 { u.call() }
 
 // brief is the patience of tests with foreign code that does not return.
-var brief = Patience{Spawn: 100 * time.Millisecond, Child: 100 * time.Millisecond, End: 100 * time.Millisecond}
+var brief = Patience{Spawn: 40 * time.Millisecond, Child: 40 * time.Millisecond, End: 40 * time.Millisecond}
 
 func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 	for _, name := range []string{"blocks", "panics"} {
@@ -207,7 +207,7 @@ func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 			}}
 			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
 			s := h.open(nil)
-			id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, TTY: true}}).Process
+			id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, TTY: true, Grace: new(brief.Child)}}).Process
 			first := s.call(messages.Signal{Process: id, Signal: 15})
 			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 			cancelled.cancel()
@@ -235,7 +235,7 @@ func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 			if n := inside.Load(); name == "blocks" && n > 2 { // the lane's, and the one that abandons
 				t.Errorf("%d goroutines are in the child", n)
 			}
-			s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}}}) // left to the shutdown
+			s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, Grace: new(brief.Child)}}) // left to the shutdown
 			h.shutdown()
 			for _, started := range probe.Of[messages.ExecStarted](s.events, nil) {
 				awaitThat(t, "its end has reached the subscriber", func() bool { return len(s.endsOf(started.Process)) > 0 })

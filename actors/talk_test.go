@@ -144,9 +144,9 @@ func onTerminal[C messages.ExecCommand | StartCommand](command C) C {
 	return command
 }
 
-// interactive is a shell that reads commands from a terminal and says nothing by itself.
+// interactive is a shell that reads commands from a terminal and says nothing by itself. Such a shell ignores SIGTERM.
 func interactive() StartCommand {
-	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true,
+	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true, Grace: new(50 * time.Millisecond),
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "", "HISTFILE": "/dev/null"}}}}
 }
 

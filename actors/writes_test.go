@@ -28,16 +28,19 @@ func deaf(s *talk, tty bool) messages.ProcessID {
 func TestAWriteThatIsNotTakenKeepsItsYield(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
+		ids, writes, began := map[bool]messages.ProcessID{}, map[bool]waiting{}, time.Now()
 		for _, tty := range []bool{false, true} {
 			id := deaf(s, tty)
-			began := time.Now()
 			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(time.Hour)})
 			more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), Patience: new(time.Hour)})
 			_, err := more.reply()
 			if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
 				t.Errorf("%+v", full)
 			}
-			got := much.result()
+			ids[tty], writes[tty] = id, much
+		}
+		for tty, id := range ids {
+			got := writes[tty].result()
 			if !got.Running || got.InputErr != nil || got.Taken <= 0 || got.Taken+got.Pending != ptyio.MaxPendingInput || string(got.Output) != "deaf\n" {
 				t.Errorf("tty %t: %+v", tty, got)
 			}
