@@ -57,7 +57,7 @@ func TestAReceiverThatReleasesNothingStopsTheChild(t *testing.T) {
 		first := stalls(t, r)
 		most := int64(ptyio.Credits*ptyio.MaxBatch + 128<<10)
 		if isRemote(spawner) { // what is on the way waits, too
-			most += 1<<20 + ptyio.Credits*ptyio.MaxBatch
+			most += 4<<20 + ptyio.Credits*ptyio.MaxBatch
 		}
 		if first > most || r.most() > credit(tty) {
 			t.Errorf("the child wrote %d bytes, with %d batches out", first, r.most())

@@ -66,7 +66,7 @@ func sit(t *testing.T, script string) *seat {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = s.c.Process.Kill()
+		_ = syscall.Kill(-s.c.Process.Pid, syscall.SIGKILL) // its children, too: the terminal must have no user left
 		_ = s.c.Wait()
 		_, _ = slave.Close(), master.Close()
 		for range s.shown {

@@ -109,7 +109,7 @@ func badRequests(t *testing.T, dir string) []request {
 		{name: "negative tokens", command: with(func(c *messages.ExecCommand) { c.MaxOutputTokens = new(-1) }), code: invalid},
 		{name: "3 MiB argument", command: argv("true", strings.Repeat("a", 3<<20)), code: failed, says: "too long"},
 		{name: "3 MiB of arguments", command: argv(slices.Repeat([]string{"true", strings.Repeat("a", 100<<10)}, 30)...), code: failed, says: "too long"},
-		{name: "3 MiB script", command: messages.ExecCommand{Script: strings.Repeat("#", 3<<20), Shell: "bash"}, code: invalid, says: "too long"},
+		{name: "3 MiB script", command: messages.ExecCommand{Script: strings.Repeat("#", 3<<20), Shell: "bash"}, code: invalid, says: "at most 131071"},
 		{name: "16 MiB of arguments", command: argv(slices.Repeat([]string{"true", strings.Repeat("a", 100<<10)}, 160)...), code: invalid},
 		{name: "a quarter of a million arguments", command: argv(slices.Repeat([]string{"true"}, 1<<18)...), code: failed, says: "too long"},
 		{name: "3 MiB variable", command: environment(messages.EnvironmentPolicy{Set: map[string]string{"A": strings.Repeat("a", 3<<20)}}), code: failed, says: "too long"},
