@@ -27,7 +27,8 @@
 //
 // Some numbers are judged, at quiet points only. One that is above the baseline there has drifted:
 //
-//   - descriptors: the open ones of this process, the host, and as "warden descriptors" those of the warden.
+//   - descriptors: the open ones of this process, the host, and as "warden descriptors" those of the warden, but without
+//     the lists of children: each of its threads that starts commands keeps its own open.
 //   - goroutines: of the host, including those of this program, but without those that the actors keep for reuse, which are
 //     at most 64. They are the same at every quiet point.
 //   - zombies: dead children of the host and of the warden that were not reaped. There must be none. Under load there are

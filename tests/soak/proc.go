@@ -147,7 +147,8 @@ func (w *watcher) take() census {
 	}
 	c.descriptors = int64(len(entries("/proc/self/fd"))) - 1 // without the descriptor of the listing
 	if c.warden.pid != 0 {
-		c.wardenFDs = int64(len(entries(fmt.Sprintf("/proc/%d/fd", c.warden.pid))))
+		kept := slices.DeleteFunc(targets(c.warden.pid), func(target string) bool { return strings.HasSuffix(target, "/children") })
+		c.wardenFDs = int64(len(kept))
 	}
 	c.ptys, c.systemPTYs = w.terminals(all, ours)
 	return c
