@@ -32,6 +32,7 @@ var stateOf = regexp.MustCompile(`"requestState":"([^"]+)"`)
 // A conversation is a file. Lines that begin with "> " are sent, and those with "< " are the server's answers. A line that
 // has an id is answered before the next one is sent.
 func TestConversationsReplay(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin:/bin") // the answers that a person is offered depend on who owns its directories
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
