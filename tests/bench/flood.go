@@ -68,21 +68,26 @@ func compareFloods(ctx context.Context, h *harness, open func() (flooder, func()
 		return nil, wrap("ours", err)
 	}
 	defer end()
+	return alternateFloods(ctx, h, bareFlood, ours)
+}
+
+// alternateFloods alternates between two ways of a flood.
+func alternateFloods(ctx context.Context, h *harness, bare, ours flooder) ([]value, error) {
 	if err := ours(ctx, h.some(floodWhole, floodSize)); err != nil {
 		return nil, wrap("ours", err)
 	}
 	turns := h.some(8, 2)
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var bare, our floodTurns
+		var bares, floods floodTurns
 		for range turns {
-			if err := bare.add(ctx, bareFlood); err != nil {
+			if err := bares.add(ctx, bare); err != nil {
 				return nil, nil, wrap("bare", err)
 			}
-			if err := our.add(ctx, ours); err != nil {
+			if err := floods.add(ctx, ours); err != nil {
 				return nil, nil, wrap("ours", err)
 			}
 		}
-		return bare.medians(), our.medians(), nil
+		return bares.medians(), floods.medians(), nil
 	})
 }
 

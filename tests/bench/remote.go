@@ -195,22 +195,7 @@ func compareRemoteFloods(ctx context.Context, h *harness) ([]value, error) {
 	defer own.Close()
 	here := func(ctx context.Context, size int) error { return childFlood(ctx, own, size) }
 	there := func(ctx context.Context, size int) error { return childFlood(ctx, r.Spawner, size) }
-	if err := there(ctx, h.some(floodWhole, floodSize)); err != nil {
-		return nil, err
-	}
-	turns := h.some(8, 2)
-	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var inside, outside floodTurns
-		for range turns {
-			if err := inside.add(ctx, here); err != nil {
-				return nil, nil, wrap("here", err)
-			}
-			if err := outside.add(ctx, there); err != nil {
-				return nil, nil, wrap("there", err)
-			}
-		}
-		return inside.medians(), outside.medians(), nil
-	})
+	return alternateFloods(ctx, h, here, there)
 }
 
 func measureRemoteRest(ctx context.Context, h *harness) ([]value, error) {
