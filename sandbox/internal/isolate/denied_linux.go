@@ -1,7 +1,7 @@
 package isolate
 
 import (
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 
@@ -24,7 +24,7 @@ func (s *space) deny(place confine.Place) {
 	for _, one := range inside {
 		name := strings.TrimPrefix(one.Path, place.Path+"/")
 		var parents []string
-		for dir := filepath.Dir(name); !made[dir]; dir = filepath.Dir(dir) {
+		for dir := path.Dir(name); !made[dir]; dir = path.Dir(dir) {
 			parents, made[dir] = append(parents, dir), true
 		}
 		for _, dir := range slices.Backward(parents) {

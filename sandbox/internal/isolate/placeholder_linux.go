@@ -2,7 +2,7 @@ package isolate
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"time"
 
@@ -72,13 +72,13 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	here := err == nil
 	ours := here && placeholder.IsWith(place.Path, &stat)
 	switch {
-	case here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK && Writable(plan, filepath.Dir(place.Path)):
+	case here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK && Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place) // a placeholder that was removed while we looked, unless it is the same under the lock
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
 		now, err = seen(place, &stat)
 	case place.Access == confine.Read && !isTop(plan, place): // a nested repository that has gone; one that is made later is not protected
 		return place, false, nil
-	case Writable(plan, filepath.Dir(place.Path)):
+	case Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place)
 	default:
 		now, err = place, nil
@@ -88,7 +88,7 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 
 // isTop reports whether a place is a name in a directory that the policy lets commands write.
 func isTop(plan *confine.Plan, place confine.Place) bool {
-	dir := filepath.Dir(place.Path)
+	dir := path.Dir(place.Path)
 	return slices.ContainsFunc(plan.Places, func(p confine.Place) bool { return p.Access == confine.Write && p.Path == dir })
 }
 
@@ -105,7 +105,7 @@ func seen(place confine.Place, stat *unix.Stat_t) (confine.Place, error) {
 // hold makes sure that something exists at a place, and returns the place as it then is. If no command can create anything
 // there, nothing need exist.
 func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
-	dir := filepath.Dir(place.Path)
+	dir := path.Dir(place.Path)
 	var stat unix.Stat_t
 	if unix.Lstat(place.Path, &stat) == unix.ENOENT && closed(dir) {
 		place.Device, place.Inode = 0, 0
@@ -137,7 +137,7 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 // kindOf returns the kind of placeholder for a place. A link cannot be covered, so a place that must not be read gets
 // another kind.
 func kindOf(place confine.Place) placeholder.Kind {
-	if place.Access == confine.Read && filepath.Base(place.Path) == ".git" {
+	if place.Access == confine.Read && path.Base(place.Path) == ".git" {
 		return placeholder.Link
 	}
 	return placeholder.Socket
@@ -148,19 +148,19 @@ const OpCreate = "create"
 
 // free removes a placeholder where a command may create the name. If other commands rely on the placeholder, it fails with
 // EBUSY: they would have access to the file that this command creates.
-func free(path string) error {
-	if !placeholder.Is(path) {
+func free(name string) error {
+	if !placeholder.Is(name) {
 		return nil
 	}
-	lock, err := os.Open(filepath.Dir(path))
+	lock, err := os.Open(path.Dir(name))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	if flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return &os.PathError{Op: OpCreate, Path: path, Err: unix.EBUSY}
+		return &os.PathError{Op: OpCreate, Path: name, Err: unix.EBUSY}
 	}
-	return os.Remove(path)
+	return os.Remove(name)
 }
 
 // closed reports whether this user can neither create anything in a directory nor get the right to: another user owns it, or
@@ -205,11 +205,11 @@ func flock(file *os.File, how int) error {
 func (p *Placeholders) Release() {
 	for dir, lock := range p.locks {
 		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			for path, made := range p.paths {
+			for name, made := range p.paths {
 				var stat unix.Stat_t
-				if filepath.Dir(path) == dir && unix.Lstat(path, &stat) == nil && made == (identity{stat.Dev, stat.Ino}) &&
-					placeholder.IsWith(path, &stat) {
-					_ = os.Remove(path)
+				if path.Dir(name) == dir && unix.Lstat(name, &stat) == nil && made == (identity{stat.Dev, stat.Ino}) &&
+					placeholder.IsWith(name, &stat) {
+					_ = os.Remove(name)
 				}
 			}
 		}

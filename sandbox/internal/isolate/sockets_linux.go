@@ -2,10 +2,12 @@ package isolate
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
@@ -17,39 +19,53 @@ func knownSockets(listed []confine.Place) (there []covered) {
 		return slices.ContainsFunc(listed, func(s confine.Place) bool { return strings.HasPrefix(s.Path, dir+"/") })
 	}
 	for _, candidate := range candidates() {
-		path, err := filepath.EvalSymlinks(candidate)
-		if err != nil || slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == path }) ||
-			slices.ContainsFunc(there, func(c covered) bool { return c.path == path || strings.HasPrefix(path, c.path+"/") }) {
+		name, err := resolve(candidate)
+		if err != nil || slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == name }) ||
+			slices.ContainsFunc(there, func(c covered) bool { return c.path == name || strings.HasPrefix(name, c.path+"/") }) {
 			continue
 		}
-		info, err := os.Lstat(path)
+		info, err := os.Lstat(name)
 		switch {
 		case err != nil:
 		case !info.IsDir() && info.Mode()&os.ModeSocket == 0:
-		case info.IsDir() && within(path):
-			there = append(there, sockets(path, listed)...)
+		case info.IsDir() && within(name):
+			there = append(there, sockets(name, listed)...)
 		default:
-			there = append(there, covered{path, blankFor(info.IsDir())})
+			there = append(there, covered{name, blankFor(info.IsDir())})
 		}
 	}
 	return there
 }
 
-// maxSockets bounds the search through a directory of sockets.
+// resolve returns the path without links of a file that exists.
+func resolve(name string) (string, error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// maxSockets bounds the search through a directory of sockets: it is how many files and directories are looked at.
 const maxSockets = 256
 
 // sockets returns the sockets below a directory that are not listed.
 func sockets(dir string, listed []confine.Place) (found []covered) {
-	seen := 0
-	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if seen++; seen > maxSockets {
-			return filepath.SkipAll
+	dirs := []string{dir}
+	for seen := 0; len(dirs) > 0 && seen < maxSockets; dirs = dirs[1:] {
+		entries, _ := os.ReadDir(dirs[0])
+		for _, entry := range entries[:min(len(entries), maxSockets-seen)] {
+			seen++
+			name := path.Join(dirs[0], entry.Name())
+			switch {
+			case entry.IsDir():
+				dirs = append(dirs, name)
+			case entry.Type()&os.ModeSocket != 0 && !slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == name }):
+				found = append(found, covered{name, blankFile})
+			}
 		}
-		if err == nil && entry.Type()&os.ModeSocket != 0 && !slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == path }) {
-			found = append(found, covered{path, blankFile})
-		}
-		return nil
-	})
+	}
 	return found
 }
 
@@ -64,26 +80,26 @@ func candidates() (paths []string) {
 			paths = append(paths, socketOf(address))
 		}
 	}
-	if display := os.Getenv("WAYLAND_DISPLAY"); filepath.IsAbs(display) {
+	if display := os.Getenv("WAYLAND_DISPLAY"); path.IsAbs(display) {
 		paths = append(paths, display)
 	}
 	home := os.Getenv("GNUPGHOME")
 	if home == "" && os.Getenv("HOME") != "" {
-		home = filepath.Join(os.Getenv("HOME"), ".gnupg")
+		home = path.Join(os.Getenv("HOME"), ".gnupg")
 	}
 	for _, name := range []string{"S.gpg-agent", "S.gpg-agent.ssh", "S.gpg-agent.extra", "S.gpg-agent.browser", "S.scdaemon", "S.keyboxd", "S.dirmngr"} {
-		paths = append(paths, filepath.Join(home, name))
+		paths = append(paths, path.Join(home, name))
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) || path == "/" })
+	return slices.DeleteFunc(paths, func(name string) bool { return !path.IsAbs(name) || name == "/" })
 }
 
 // socketOf returns the path in unix:///path and unix:path=/path,more.
 func socketOf(address string) string {
-	path, found := strings.CutPrefix(address, "unix:")
+	name, found := strings.CutPrefix(address, "unix:")
 	if !found {
 		return ""
 	}
-	path = strings.TrimPrefix(strings.TrimPrefix(path, "//"), "path=")
-	path, _, _ = strings.Cut(path, ",")
-	return path
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "//"), "path=")
+	name, _, _ = strings.Cut(name, ",")
+	return name
 }

@@ -3,7 +3,7 @@ package isolate
 import (
 	"cmp"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 
@@ -64,7 +64,7 @@ func (s *space) take() {
 	s.taken = map[string]*birth.Memory{}
 	for _, place := range s.plan.Places {
 		what, attributes := "writable "+place.Path, uint64(harmless)
-		if place.Access == confine.Read && s.plan.Access(filepath.Dir(place.Path)) == confine.Nothing {
+		if place.Access == confine.Read && s.plan.Access(path.Dir(place.Path)) == confine.Nothing {
 			what, attributes = "readable "+place.Path, readOnly|harmless
 		} else if place.Access != confine.Write {
 			continue
@@ -163,7 +163,7 @@ func (s *space) places() {
 	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
 	for _, place := range places {
 		if place.Access != confine.Write {
-			s.fasten(filepath.Dir(place.Path))
+			s.fasten(path.Dir(place.Path))
 		}
 		switch {
 		case place.Path == "/": // here the root was not made read-only
@@ -193,7 +193,7 @@ func (s *space) fasten(dir string) {
 	if s.fastened[dir] || dir == "/" || !Writable(s.plan, dir) {
 		return
 	}
-	s.fasten(filepath.Dir(dir))
+	s.fasten(path.Dir(dir))
 	if s.taken[dir] != nil { // it is one already
 		return
 	}

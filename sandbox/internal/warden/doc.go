@@ -13,7 +13,7 @@
 //
 // # The rule about imports
 //
-// This package and its imports import as little as they can: never net, fmt, encoding/json or crypto. Go initialises packages
+// This package and its imports import as little as they can: never net, fmt, path/filepath, encoding/json or crypto. Go initialises packages
 // in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
 // initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate this. Each
 // further import can delay this package, and then more packages of the host run in the warden.

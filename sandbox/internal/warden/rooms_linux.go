@@ -2,7 +2,7 @@ package warden
 
 import (
 	"errors"
-	"path/filepath"
+	"path"
 	"slices"
 	"sync"
 	"syscall"
@@ -41,7 +41,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	p := &registered{plan: plan, files: files, cell: newCell()}
 	for _, place := range plan.Places {
 		if place.Access == confine.Write && place.Missing() {
-			p.creates = append(p.creates, filepath.Dir(place.Path))
+			p.creates = append(p.creates, path.Dir(place.Path))
 		}
 	}
 	r.plans[id] = p
