@@ -110,6 +110,12 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 	return n.Plain() || n.await(time.Now().Add(most))
 }
 
+// Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while
+// another goroutine waits. Of what was not born by a plain clone it knows nothing.
+func (n *Newborn) Over() bool {
+	return n.slab != nil && n.second == nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
+}
+
 // Wait waits until the newborn has executed its program. After an error the newborn has ended and must be reaped. Wait is
 // called once, by one goroutine.
 func (n *Newborn) Wait() error {

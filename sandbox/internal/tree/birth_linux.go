@@ -147,13 +147,16 @@ func (t *Tree) Executed() error {
 // reap removes a dead leader. Without WALL, a wait does not find one that was killed before it executed anything.
 func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
 
-// endUnborn kills the newborns that have not executed their programs yet, and names those that do not die.
+// endUnborn kills the newborns that have not executed their programs yet, and names those that do not die. A program that was
+// executed, but not attended to since, gets its chance to end by itself, like any other.
 func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	f.mu.Lock()
 	var unborn []*Tree
 	for t := range f.unborn {
 		unborn = append(unborn, t)
-		_ = t.newborn.Kill() // its descriptor stays open as long as it is in the table
+		if !t.newborn.Over() {
+			_ = t.newborn.Kill() // its descriptor stays open as long as it is in the table
+		}
 	}
 	f.mu.Unlock()
 	timer := time.NewTimer(time.Until(until))
@@ -169,13 +172,14 @@ func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	return survivors
 }
 
-// hanging names a newborn that should have died.
+// hanging names a newborn that should have died, or should have been attended to.
 func (f *Forest) hanging(t *Tree) []Survivor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if t.newborn == nil {
 		return nil
 	}
+	_ = t.newborn.Kill()
 	return []Survivor{{PID: t.pid,
 		Why: "hangs in its start (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
 }

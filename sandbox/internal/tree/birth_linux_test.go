@@ -79,6 +79,37 @@ func TestTheEndOfAForestKillsWhatHangsInItsBirth(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAForestAsksAProgramThatNobodyHasAttendedTo(t *testing.T) {
+	f, said := NewForest(), make(chan report, 10)
+	leader, err := f.Begin(Spec{Program: "/bin/sleep", Argv: []string{"sleep", "60"}, Dir: "/",
+		Exited: func(status Status) { said <- report{"exited", status} },
+		Left:   func(int) { said <- report{what: "left"} },
+		Ended:  func(Report) { said <- report{what: "ended"} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !leader.Prompt(patience) || !leader.newborn.Over() {
+		t.Fatal("it is not executed")
+	}
+	left := make(chan []Survivor)
+	go func() { left <- f.EndAll(patience) }()
+	for closed := false; !closed; {
+		f.forking.Lock()
+		closed = f.closed
+		f.forking.Unlock()
+	}
+	time.Sleep(20 * time.Millisecond) // for a signal that must not come
+	if err := leader.Executed(); err != nil {
+		t.Error(err)
+	}
+	go leader.Watch()
+	expect(t, said, report{"exited", Status{Signaled, int(unix.SIGTERM)}})
+	expect(t, said, report{what: "ended"})
+	if left := <-left; len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
 func TestABirthThatWillNotDieIsNamed(t *testing.T) {
 	f, said := NewForest(), make(chan report, 10)
 	program, giveBack := leasetest.Leased(t, "/bin/true")
