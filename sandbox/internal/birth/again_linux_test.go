@@ -19,27 +19,52 @@ import (
 
 // refused is a thread for which the kernel refuses clones of our kind, as emulators do, and no others. Only children of this
 // thread are made by a second execution.
-func refused(t *testing.T) *Nursery {
+func refused(t *testing.T) thread {
 	t.Helper()
 	was := mayExecuteAgain.Load()
 	ExecuteAgain()
-	n, err := NewNursery(func([2]uint32) error { return refusetest.Clone(refusetest.ThisThread) })
+	n := newThread()
+	var err error
+	n.do(func() { err = refusetest.Clone(refusetest.ThisThread) })
+	t.Cleanup(func() {
+		close(n)
+		mayExecuteAgain.Store(was)
+	})
 	if err != nil {
 		t.Skipf("skipped: no seccomp here: %v", err)
 	}
-	t.Cleanup(func() {
-		close(n.work)
-		mayExecuteAgain.Store(was)
-	})
 	return n
 }
 
+// thread does what it receives, and ends when it is closed.
+type thread chan func()
+
+func newThread() thread {
+	n := make(thread)
+	go func() {
+		runtime.LockOSThread() // for good: its filter cannot be removed
+		for do := range n {
+			do()
+		}
+	}()
+	return n
+}
+
+func (n thread) do(f func()) {
+	done := make(chan struct{})
+	n <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
 // startAgain starts by a second execution.
-func startAgain(t *testing.T, n *Nursery, steps ...Step) (pid, pidfd int, err error) {
+func startAgain(t *testing.T, n thread, steps ...Step) (pid, pidfd int, err error) {
 	t.Helper()
-	n.Do(func() {
+	n.do(func() {
 		var born *Newborn
-		if born, err = Begin(steps); err != nil {
+		if born, err = Begin(steps, Secret{}); err != nil {
 			return
 		}
 		if born.second == nil {
@@ -59,7 +84,7 @@ func startAgain(t *testing.T, n *Nursery, steps ...Step) (pid, pidfd int, err er
 func noLimit() Step { return Prctl("keep capabilities", unix.PR_SET_KEEPCAPS, 0) }
 
 // outputAgain is output by a second execution.
-func outputAgain(t *testing.T, n *Nursery, steps ...Step) string {
+func outputAgain(t *testing.T, n thread, steps ...Step) string {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -197,7 +222,7 @@ func TestWithoutLeaveNothingIsExecutedAgain(t *testing.T) {
 	n := refused(t)
 	mayExecuteAgain.Store(false)
 	var err error
-	n.Do(func() { _, _, err = Start([]Step{noLimit(), shell("")}) })
+	n.do(func() { _, _, err = Start([]Step{noLimit(), shell("")}) })
 	if failed, ok := errors.AsType[*Error](err); !ok || *failed != (Error{"keep capabilities", 0, unix.ENOSYS}) {
 		t.Error(err)
 	}

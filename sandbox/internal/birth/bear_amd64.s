@@ -11,6 +11,8 @@
 #define ALIVE 56
 #define WAKE  64
 #define BIRTH 80
+#define FIFTH 88
+#define SIXTH 96
 
 #define ADDRESS(n, register) \
 	BTQ  $n, R14; \
@@ -33,7 +35,8 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ STACK(R12), SI
 	LEAQ PIDFD(R12), DX
 	LEAQ ALIVE(R12), R10
-	MOVQ $0, R8
+	MOVQ FIFTH(R12), R8
+	MOVQ SIXTH(R12), R9
 	SYSCALL
 	TESTQ AX, AX
 	JEQ  newborn

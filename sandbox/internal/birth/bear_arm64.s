@@ -11,6 +11,8 @@
 #define ALIVE 56
 #define WAKE  64
 #define BIRTH 80
+#define FIFTH 88
+#define SIXTH 96
 
 #define ADDRESS(n, register) \
 	TBZ  $n, R21, 2(PC); \
@@ -32,7 +34,8 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD STACK(R19), R1
 	ADD  $PIDFD, R19, R2
 	MOVD $0, R3
-	ADD  $ALIVE, R19, R4
+	MOVD FIFTH(R19), R4
+	MOVD SIXTH(R19), R5
 	SVC
 	CBZ  R0, newborn
 	MOVD R0, R20

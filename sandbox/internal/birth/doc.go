@@ -51,7 +51,7 @@
 // the arguments, the environment or the directory of that process.
 //
 // Descriptors that a step uses keep their numbers, and are close-on-exec again before the first step. Of the others it gets only
-// those that any execution would get. It inherits the state of the thread that begins it, such as a Nursery's filter.
+// those that any execution would get. It inherits the state of the thread that begins it, such as a filter.
 //
 // An executable that grants privileges (set-uid, file capabilities) accepts no such list from anybody. A second execution takes
 // as long as this program takes to start: a few milliseconds.

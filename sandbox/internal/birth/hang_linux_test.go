@@ -18,7 +18,7 @@ import (
 // begin begins a birth that hangs in the step of that name.
 func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan error) {
 	t.Helper()
-	n, err := Begin(steps)
+	n, err := Begin(steps, Secret{})
 	if err != nil {
 		t.Fatal(err)
 	}

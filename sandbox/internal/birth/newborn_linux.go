@@ -34,7 +34,7 @@ const ordinary = time.Millisecond
 
 // Start starts a process and waits until it has executed its program. After an error no process is left.
 func Start(steps []Step) (pid, pidfd int, err error) {
-	n, err := Begin(steps)
+	n, err := Begin(steps, Secret{})
 	if err != nil {
 		return 0, -1, err
 	}
@@ -48,13 +48,14 @@ func Start(steps []Step) (pid, pidfd int, err error) {
 	return n.PID, n.PIDFD, nil
 }
 
-// Begin starts a process on this thread. A parent-death signal refers to this thread. Wait and Release must follow.
-func Begin(steps []Step) (*Newborn, error) {
+// Begin starts a process on this thread. A parent-death signal refers to this thread. If the thread has a filter, secret is the
+// filter's. Wait and Release must follow.
+func Begin(steps []Step, secret Secret) (*Newborn, error) {
 	if len(steps) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
 	}
 	n := &Newborn{PIDFD: -1, steps: complete(steps)}
-	pid, errno := n.bear()
+	pid, errno := n.bear(secret)
 	if errno == 0 {
 		n.PID, n.PIDFD, n.patient = int(pid), int(int32(n.slab.header().pidfd)), time.Now().Add(ordinary)
 		return n, nil
@@ -75,9 +76,11 @@ func Begin(steps []Step) (*Newborn, error) {
 }
 
 // bear makes the call. The kernel resets the signals if it can.
-func (n *Newborn) bear() (pid, errno uintptr) {
+func (n *Newborn) bear(secret Secret) (pid, errno uintptr) {
 	if ignored := settled.Load(); ignored != nil {
-		pid, errno = n.call(lay(n.steps, *ignored, true))
+		s := lay(n.steps, *ignored, true)
+		s.header().fifth, s.header().sixth = uint64(secret[0]), uint64(secret[1])
+		pid, errno = n.call(s)
 		switch unix.Errno(errno) {
 		case unix.EINVAL, unix.ENOSYS, unix.EPERM: // before Linux 5.5, or in a container that denies clone3
 			settled.Store(nil)

@@ -60,6 +60,8 @@ type header struct {
 	wake  uint64          // a word that a failing step also clears, to wake waiters; zero if the kernel does that
 	none  uint64          // the results that nobody needs
 	birth uint64          // the call: clone or clone3
+	fifth uint64          // its last arguments: for clone3, which takes fewer, the secret of this thread's filter;
+	sixth uint64          // for clone on arm64 the fifth is the address of alive
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
 	room  [stackSize]byte // the stack; nothing uses it, because the loop only makes system calls
 }
@@ -231,14 +233,14 @@ func (s *slab) putCloneArgs(h *header) {
 	low := s.address(int(unsafe.Offsetof(h.room)))
 	*args = cloneArgs{flags: h.flags | unix.CLONE_CLEAR_SIGHAND, stack: low, stackSize: h.stack - low,
 		pidfd: s.address(int(unsafe.Offsetof(h.pidfd))), childTID: s.address(int(unsafe.Offsetof(h.alive)))}
-	h.birth, h.flags, h.stack = unix.SYS_CLONE3, at, uint64(cloneArgsSize)
+	h.birth, h.flags, h.stack, h.fifth = unix.SYS_CLONE3, at, uint64(cloneArgsSize), 0
 }
 
 func newSlab(words []uint64, base uint64) *slab {
 	s := &slab{words: words, base: base, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
 	h.block, h.alive, h.birth = ^uint64(0), 1, unix.SYS_CLONE
-	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
+	h.stack, h.fifth = (s.address(int(unsafe.Offsetof(h.room)))+stackSize)&^15, s.address(int(unsafe.Offsetof(h.alive)))
 	s.none = s.address(int(unsafe.Offsetof(h.none)))
 	return s
 }

@@ -47,7 +47,7 @@ func Rlimit(resource int, soft, hard uint64) Step {
 }
 
 // Showing adds two arguments to a call of four. The kernel ignores them, but a filter may check them.
-func (s Step) Showing(secret [2]uint32) Step {
+func (s Step) Showing(secret Secret) Step {
 	s.call.args = append(s.call.args[:4:4], number(secret[0]), number(secret[1]))
 	return s
 }

@@ -2,8 +2,8 @@
 // the loss of its capabilities.
 //
 //	ruleset, err := confine.Ruleset(confine.Kernel().ABI, plan.Network, rules)   // once, in the process that has the descriptors
-//	nursery, err := confine.NewNursery(confine.KindOf(plan))                     // once for each kind of filter
-//	steps := confine.Born(ruleset)                                               // of a newborn of the nursery
+//	secret, err := confine.Filter(confine.KindOf(plan))                          // once, on a thread for this kind of filter
+//	steps := confine.Born(ruleset)                                               // of each newborn of that thread
 //
 // A plan does not change, and does not say how much of it is enforced: a Level does. A warden imports this package, so it
 // imports next to nothing.

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -83,13 +84,36 @@ func TestTheFilterFitsThePlan(t *testing.T) {
 	}
 }
 
-func TestANurseryBearsWithAFilterAndOnlyItsNewbornsKnowTheSecret(t *testing.T) {
+func TestOnlyTheThreadsOfAFilterAndTheirNewbornsKnowItsSecret(t *testing.T) {
 	if errno := Filters(); errno != 0 {
 		t.Skipf("skipped: no filters here: %v", errno)
 	}
-	n, err := NewNursery(seccomp.Kind{})
-	if err != nil {
+	work, done := make(chan func()), make(chan struct{})
+	defer close(work)
+	go func() {
+		runtime.LockOSThread() // for good: the filter cannot be removed
+		for do := range work {
+			do()
+			done <- struct{}{}
+		}
+	}()
+	on := func(do func()) {
+		work <- do
+		<-done
+	}
+	var secret birth.Secret
+	var err error
+	if on(func() { secret, err = Filter(seccomp.Kind{}) }); err != nil {
 		t.Fatal(err)
+	}
+	clone3 := func(secret birth.Secret) (errno unix.Errno) {
+		on(func() {
+			_, _, errno = unix.Syscall6(unix.SYS_CLONE3, 0, 0, 0, 0, uintptr(secret[0]), uintptr(secret[1])) // without arguments
+		})
+		return errno
+	}
+	if errno := clone3(secret); errno != unix.EINVAL {
+		t.Errorf("clone3 with the secret: %v", errno)
 	}
 	mark := birth.Rlimit(unix.RLIMIT_RTTIME, 1<<40, 1<<40)
 	read := func(steps ...birth.Step) (string, error) {
@@ -102,7 +126,7 @@ func TestANurseryBearsWithAFilterAndOnlyItsNewbornsKnowTheSecret(t *testing.T) {
 		var err error
 		all := slices.Concat(steps, birth.Files([]int{-1, fds[1], fds[1]}), []birth.Step{birth.Execve("/bin/sh",
 			[]string{"sh", "-c", "grep -E 'Seccomp:|NoNewPrivs' /proc/self/status; grep realtime /proc/self/limits | tr -s ' '"}, []string{"PATH=/usr/bin:/bin"})})
-		n.Do(func() { pid, pidfd, err = birth.Start(all) })
+		on(func() { pid, pidfd, err = birth.Start(all) })
 		_ = unix.Close(fds[1])
 		if err != nil {
 			return "", err
@@ -120,15 +144,18 @@ func TestANurseryBearsWithAFilterAndOnlyItsNewbornsKnowTheSecret(t *testing.T) {
 		_ = unix.Close(pidfd)
 		return string(text[:size]), nil
 	}
-	got, err := read(mark.Showing(n.Secret()))
+	got, err := read(mark.Showing(secret))
 	if err != nil || !strings.Contains(got, "NoNewPrivs:\t1") || !strings.Contains(got, "Seccomp:\t2") || !strings.Contains(got, "1099511627776") {
 		t.Errorf("%s, %v", got, err)
 	}
 	for i := range 2 {
-		secret := n.Secret()
-		secret[i] ^= 1
-		if got, err := read(mark.Showing(secret)); err == nil {
+		wrong := secret
+		wrong[i] ^= 1
+		if got, err := read(mark.Showing(wrong)); err == nil {
 			t.Errorf("with a wrong secret: %s", got)
+		}
+		if errno := clone3(wrong); errno != unix.ENOSYS {
+			t.Errorf("clone3 with a wrong secret: %v", errno)
 		}
 	}
 	if got, err := read(mark); err == nil {

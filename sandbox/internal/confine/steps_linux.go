@@ -27,36 +27,39 @@ const (
 	resolveUnix = 9
 )
 
-// NewNursery makes the thread that bears commands with a kind of filter. Its newborns make the steps of Born.
-func NewNursery(kind seccomp.Kind) (*birth.Nursery, error) {
-	return birth.NewNursery(func(secret [2]uint32) error {
-		kind.Secret = secret
-		filter := seccomp.Filter(kind)
-		if filter == nil {
-			return unix.ENOSYS
+// Filter gives this thread a filter, for its newborns to inherit: to install one would take each of them as long as everything else
+// together. The calling goroutine must be locked to the thread, for good. The newborns show the secret, and make the steps of Born.
+func Filter(kind seccomp.Kind) (birth.Secret, error) {
+	secret, err := birth.NewSecret()
+	if err != nil {
+		return birth.Secret{}, err
+	}
+	kind.Secret = secret
+	filter := seccomp.Filter(kind)
+	if filter == nil {
+		return birth.Secret{}, unix.ENOSYS
+	}
+	if mayDropBounding() {
+		for capability := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) == nil; capability++ {
 		}
-		if mayDropBounding() {
-			for capability := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) == nil; capability++ {
-			}
-		}
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return err
-		}
-		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return birth.Secret{}, err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return birth.Secret{}, errno
+	}
+	return secret, nil
 }
 
-// Born returns the steps of a newborn of a nursery, with a rule set of this process.
+// Born returns the steps of a newborn of a thread with a filter, with a rule set of this process.
 func Born(ruleset int) []birth.Step {
 	return append(birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0))
 }
 
-// Alone returns the steps of a newborn without a nursery: it installs the filter itself, which takes longer.
+// Alone returns the steps of a newborn of any other thread: it installs the filter itself, which takes longer.
 func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	if mayDropBounding() {
 		steps = birth.DropBounding(0)

@@ -37,7 +37,7 @@ func pointer(arg int) Condition            { return Condition{Arg: arg, Pointer:
 
 // Rules returns the calls that a kind denies. Of several rules for one call the first that holds decides.
 func Rules(k Kind) []Rule {
-	rules := slices.Concat(always, alwaysHere, marks(k), sockets(k))
+	rules := slices.Concat(always, alwaysHere, ours(k), sockets(k))
 	if k.Root {
 		rules = slices.Concat(rules, setID, setIDHere)
 	}
@@ -117,7 +117,6 @@ var always = []Rule{
 	deny("unshare of a namespace", unix.SYS_UNSHARE, anyOf(0, namespaces|unix.CLONE_NEWTIME)),
 	deny("setns", unix.SYS_SETNS),
 	deny("clone into a namespace", unix.SYS_CLONE, anyOf(0, namespaces)),
-	missing("clone3", unix.SYS_CLONE3),
 	// The machine.
 	deny("init_module", unix.SYS_INIT_MODULE),
 	deny("finit_module", unix.SYS_FINIT_MODULE),
@@ -142,20 +141,25 @@ var always = []Rule{
 	deny("ioctl TIOCLINUX", unix.SYS_IOCTL, is(1, unix.TIOCLINUX)),
 }
 
-// marks protects the limits that mark trees. Only a process that shows the secret may change them.
-func marks(k Kind) (rules []Rule) {
-	for _, limit := range []struct {
-		name   string
-		number uint32
-	}{{"RLIMIT_RTTIME", unix.RLIMIT_RTTIME}, {"RLIMIT_LOCKS", unix.RLIMIT_LOCKS}} {
-		set := []Condition{is(1, limit.number), pointer(2)}
-		if k.Secret == [2]uint32{} {
-			rules = append(rules, deny("prlimit64 "+limit.name, unix.SYS_PRLIMIT64, set...))
-			continue
-		}
-		for i, word := range k.Secret {
-			rules = append(rules, deny("prlimit64 "+limit.name+" without the secret", unix.SYS_PRLIMIT64, append(slices.Clip(set), isNot(4+i, word))...))
-		}
+// ours denies calls that only our own newborns may make, which show the secret: changes of the limits that mark trees, and clone3,
+// whose flags a filter cannot see.
+func ours(k Kind) []Rule {
+	time := deny("prlimit64 RLIMIT_RTTIME", unix.SYS_PRLIMIT64, is(1, unix.RLIMIT_RTTIME), pointer(2))
+	locks := deny("prlimit64 RLIMIT_LOCKS", unix.SYS_PRLIMIT64, is(1, unix.RLIMIT_LOCKS), pointer(2))
+	clone := missing("clone3", unix.SYS_CLONE3)
+	if k.Secret == [2]uint32{} {
+		return []Rule{time, locks, clone}
+	}
+	return slices.Concat(time.without(k.Secret), locks.without(k.Secret), clone.without(k.Secret))
+}
+
+// without denies the call only without the secret: one rule for each half.
+func (r Rule) without(secret [2]uint32) (rules []Rule) {
+	r.Name += " without the secret"
+	for i, half := range secret {
+		rule := r
+		rule.When = append(slices.Clip(r.When), isNot(4+i, half))
+		rules = append(rules, rule)
 	}
 	return rules
 }

@@ -40,14 +40,12 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
-		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Nursery.Secret()), steps)
+		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Secret), steps)
 	}
 	t.born, t.earliest = time.Now(), bootTicks()
+	t.brood = f.brood(unix.Gettid())
 	var err error
-	spec.Nursery.Do(func() {
-		t.brood = f.brood(unix.Gettid())
-		t.brood.undisturbed(func() { err = f.bear(t, spec, steps) })
-	})
+	t.brood.undisturbed(func() { err = f.bear(t, spec, steps) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +54,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 
 // bear starts a leader on this thread and adds its tree to the table.
 func (f *Forest) bear(t *Tree, spec Spec, steps []birth.Step) error {
-	newborn, err := birth.Begin(steps)
+	newborn, err := birth.Begin(steps, spec.Secret)
 	if err != nil {
 		return err
 	}

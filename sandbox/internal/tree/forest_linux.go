@@ -113,10 +113,9 @@ type Spec struct {
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
-	// Confine are steps that come before all steps of the command itself. Nursery is the thread that starts the leader; nil means
-	// the thread that calls Begin.
+	// Confine are steps that come before all steps of the command itself. Secret is that of the calling thread's filter, if it has one.
 	Confine []birth.Step
-	Nursery *birth.Nursery
+	Secret  birth.Secret
 	// Groups are the cgroup.procs files of control groups that the leader joins, and Rlimits its limits.
 	Groups  []uintptr
 	Rlimits []Rlimit

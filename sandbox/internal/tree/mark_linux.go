@@ -57,7 +57,7 @@ func (m Marks) most() uint64 {
 
 // steps returns the steps that give a newborn the limits of a tree. They fail if another process has lowered the warden's limits.
 // The newborn's limits are then at least as low, and give no other tree's number.
-func (m Marks) steps(tree Mark, secret [2]uint32) []birth.Step {
+func (m Marks) steps(tree Mark, secret birth.Secret) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
 		birth.Try(birth.Rlimit(unix.RLIMIT_RTTIME, m.Nonce, m.Time-n).Showing(secret)),
@@ -165,7 +165,7 @@ func (m *Marker) Next() Mark {
 }
 
 // steps give a newborn the limits of a tree.
-func (m *Marker) steps(tree Mark, secret [2]uint32) []birth.Step {
+func (m *Marker) steps(tree Mark, secret birth.Secret) []birth.Step {
 	if tree == 0 {
 		return nil
 	}

@@ -1,9 +1,15 @@
 package warden
 
 import (
+	"errors"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
 // crowd is how many live leaders a thread may have before another thread starts the next ones. The kernel keeps a list of
@@ -12,46 +18,117 @@ const crowd = 64
 
 // bearer is a thread that starts leaders. It lives until the process ends, because leaders die with the thread that started
 // them. It is never the first thread of the process: the orphans come to that one, and exits should find no leaders among them.
+// It must never be in a Landlock domain: its newborns share its memory until they execute their programs, and a command in the same
+// domain could reach them.
 type bearer struct {
+	filter filter
+	secret birth.Secret // of the filter
 	thread int
 	turn   chan struct{} // capacity 1
 }
 
+// filter is the filter that a thread has and its newborns inherit. The zero filter is none.
+type filter struct {
+	on   bool
+	kind seccomp.Kind
+}
+
 // startBearing starts the first bearer.
-func (w *warden) startBearing() {
-	b := w.newBearer()
-	b.turn <- struct{}{}
+func (w *warden) startBearing() error {
+	b, err := w.newBearer(filter{})
+	if err == nil {
+		b.turn <- struct{}{}
+	}
+	return err
 }
 
 // newBearer starts a thread that waits for its turn. The bearer whose turn it is reads requests and sees leaders exit, including
 // those of other bearers. It owns the state that this needs.
-func (w *warden) newBearer() *bearer {
-	b := &bearer{turn: make(chan struct{}, 1)}
+func (w *warden) newBearer(f filter) (*bearer, error) {
+	b := &bearer{filter: f, turn: make(chan struct{}, 1)}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := b.prepare()
+		ready <- err
+		if err == nil {
+			w.takeTurns(b)
+		}
+	}()
+	if err := <-ready; err != nil {
+		return nil, err
+	}
 	w.bearers = append(w.bearers, b)
-	go w.takeTurns(b)
-	return b
+	return b, nil
 }
 
-func (w *warden) takeTurns(b *bearer) {
-	runtime.LockOSThread()
+// prepare gives this thread the state that its newborns inherit. After an error the thread ends.
+func (b *bearer) prepare() (err error) {
 	b.thread = unix.Gettid()
 	// A command can inherit the signal mask of the thread that starts it. The host may have been started with signals blocked.
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil)
+	if b.filter.on {
+		b.secret, err = confine.Filter(b.filter.kind)
+	}
+	return err
+}
+
+// takeTurns keeps each turn until a leader has to be started that needs another thread. So a host that starts one command after
+// another under the same policy is served by one thread.
+func (w *warden) takeTurns(b *bearer) {
 	for range b.turn {
-		for w.forest.Leaders(b.thread) < crowd {
-			w.serve()
+		next := b
+		for next == b {
+			next = w.step(b)
 		}
-		w.successor().turn <- struct{}{}
+		next.turn <- struct{}{}
 	}
 }
 
-// successor returns a bearer that has few leaders left, or else a new one. If at most n leaders live at once, there are at most
-// n/(crowd/2) + 1 bearers.
-func (w *warden) successor() *bearer {
-	for _, b := range w.bearers {
-		if w.forest.Leaders(b.thread) <= crowd/2 {
-			return b
+// step starts the next leader, or else waits for something else to do and does it. It returns the bearer whose turn is next.
+func (w *warden) step(b *bearer) *bearer {
+	if len(w.births) == 0 {
+		w.read()
+		return b
+	}
+	s := w.births[0]
+	next, err := w.fitting(b, w.rooms.needs(s.spec))
+	if err == nil && next != b {
+		return next
+	}
+	w.births = w.births[1:]
+	if err != nil {
+		w.refuse(s, err)
+	} else {
+		w.start(b, s)
+	}
+	return b
+}
+
+// fitting returns a bearer for the next leader: b if possible, otherwise one that has few leaders left, or else a new one. If at most
+// n leaders live at once, there are at most n/(crowd/2) + 1 bearers for each of the dozen filters.
+func (w *warden) fitting(b *bearer, f filter) (*bearer, error) {
+	if b.filter == f && w.forest.Leaders(b.thread) < crowd {
+		return b, nil
+	}
+	for _, other := range w.bearers {
+		if other.filter == f && w.forest.Leaders(other.thread) <= crowd/2 {
+			return other, nil
 		}
 	}
-	return w.newBearer()
+	other, err := w.newBearer(f)
+	if err != nil {
+		errno, _ := errors.AsType[syscall.Errno](err)
+		return nil, &birth.Error{Step: "seccomp", Errno: errno}
+	}
+	return other, nil
+}
+
+// start begins one leader on this thread.
+func (w *warden) start(b *bearer, s start) {
+	if s.spec.Level == confine.Isolated {
+		w.isolate(s)
+	} else {
+		w.bear(b, s)
+	}
 }

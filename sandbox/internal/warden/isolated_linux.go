@@ -184,20 +184,28 @@ func (w *warden) clear(s start) (waits bool) {
 	return true
 }
 
-// isolate begins an isolated leader. Before that, a goroutine looks at its protected names: their file system may not answer.
+// enter has a goroutine look at the protected names of an isolated start: their file system may not answer. Enter reports whether
+// the start has to wait for that; then the start is handled again later.
+func (w *warden) enter(s start) (waits bool) {
+	p := w.rooms.plans[s.spec.Plan]
+	if s.spec.Level != confine.Isolated || p == nil || s.plan != nil {
+		return false
+	}
+	s.leave = p.cell.leave
+	go func() {
+		plan, err := p.cell.enter(p.plan, enterWait)
+		s.plan, s.failed = &plan, err
+		w.proceed(s)
+	}()
+	return true
+}
+
+// isolate begins an isolated leader.
 func (w *warden) isolate(s start) {
 	p := w.rooms.plans[s.spec.Plan]
 	switch {
 	case p == nil:
 		w.refuse(s, &birth.Error{Step: "plan", Errno: unix.EINVAL})
-		return
-	case s.plan == nil:
-		s.leave = p.cell.leave
-		go func() {
-			plan, err := p.cell.enter(p.plan, enterWait)
-			s.plan, s.failed = &plan, err
-			w.proceed(s)
-		}()
 		return
 	case s.failed != nil:
 		w.refuse(s, protectFailed(s.failed))

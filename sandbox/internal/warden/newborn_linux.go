@@ -158,14 +158,14 @@ func (w *warden) attend() (next time.Duration) {
 	return next
 }
 
-// turn waits until something has happened and deals with it. If the host has sent something, turn leaves it unread and reports it.
-func (w *warden) turn() (mail bool) {
+// turn waits until something has happened and deals with it. It leaves unread what the host has sent.
+func (w *warden) turn() {
 	next := w.attend()
 	_ = w.conn.Flush()
 	for _, event := range w.poll.wait(next) {
 		switch int(event.Fd) {
 		case socketFD:
-			mail = true
+			w.mail = true
 		case w.poll.bell:
 			w.poll.hear()
 			w.resume()
@@ -173,7 +173,6 @@ func (w *warden) turn() (mail bool) {
 			w.exit(event.Fd)
 		}
 	}
-	return mail
 }
 
 // resume continues with the starts that have waited for something else.
@@ -190,7 +189,9 @@ func (w *warden) resume() {
 
 // await returns when the host has sent something.
 func (w *warden) await() error {
-	for !w.turn() {
+	for !w.mail {
+		w.turn()
 	}
+	w.mail = false
 	return nil
 }

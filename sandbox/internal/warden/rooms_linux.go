@@ -1,11 +1,9 @@
 package warden
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -16,20 +14,19 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// rooms holds the plans that the host has registered, and the threads that start the commands confined by them. It belongs to the
-// bearer whose turn it is. There is one thread for each kind of filter in use, a dozen at most.
+// rooms holds the plans that the host has registered. It belongs to the bearer whose turn it is.
 type rooms struct {
-	plans     map[uint64]*registered
-	nurseries map[seccomp.Kind]*birth.Nursery
-	filters   map[seccomp.Kind][]unix.SockFilter // of isolated commands
-	leaving   sync.WaitGroup                     // cells of withdrawn plans that are being tidied
+	plans   map[uint64]*registered
+	filters map[seccomp.Kind][]unix.SockFilter // of isolated commands
+	leaving sync.WaitGroup                     // cells of withdrawn plans that are being tidied
 }
 
 // registered is a plan with its descriptors.
 type registered struct {
 	plan    confine.Plan
 	files   []int
-	creates []string // the directories of protected names that its commands may create
+	kind    seccomp.Kind // of the filter of its confined commands
+	creates []string     // the directories of protected names that its commands may create
 	cell    *cell
 }
 
@@ -38,7 +35,7 @@ func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	p := &registered{plan: plan, files: files, cell: newCell()}
+	p := &registered{plan: plan, files: files, kind: confine.KindOf(&plan), cell: newCell()}
 	for _, place := range plan.Places {
 		if place.Access == confine.Write && place.Missing() {
 			p.creates = append(p.creates, path.Dir(place.Path))
@@ -70,37 +67,23 @@ func (r *rooms) withdraw(id uint64) {
 	}
 }
 
-// confine returns the steps that confine the leader of a start, and the thread that starts it. A start without a plan is not
-// confined.
-func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, *birth.Nursery, error) {
-	if s.Plan == 0 {
-		return nil, nil, nil
+// needs returns the filter that the leader of a start inherits. An isolated one gets its filter later.
+func (r *rooms) needs(s *wire.Start) filter {
+	if p := r.plans[s.Plan]; p != nil && s.Level == confine.Confined {
+		return filter{on: true, kind: p.kind}
 	}
-	p := r.plans[s.Plan]
-	if p == nil || s.Level != confine.Confined || s.Ruleset < 0 || s.Ruleset >= len(files) {
-		return nil, nil, &birth.Error{Step: "plan", Errno: unix.EINVAL}
-	}
-	nursery, err := r.nursery(confine.KindOf(&p.plan))
-	if err != nil {
-		return nil, nil, err
-	}
-	return confine.Born(files[s.Ruleset]), nursery, nil
+	return filter{}
 }
 
-func (r *rooms) nursery(kind seccomp.Kind) (*birth.Nursery, error) {
-	if n := r.nurseries[kind]; n != nil {
-		return n, nil
+// confine returns the steps that confine the leader of a start, which inherits its filter. A start without a plan is not confined.
+func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, error) {
+	if s.Plan == 0 && s.Level == confine.None {
+		return nil, nil
 	}
-	n, err := confine.NewNursery(kind)
-	if err != nil {
-		errno, _ := errors.AsType[syscall.Errno](err)
-		return nil, &birth.Error{Step: "seccomp", Errno: errno}
+	if r.plans[s.Plan] == nil || s.Level != confine.Confined || s.Ruleset < 0 || s.Ruleset >= len(files) {
+		return nil, &birth.Error{Step: "plan", Errno: unix.EINVAL}
 	}
-	if r.nurseries == nil {
-		r.nurseries = map[seccomp.Kind]*birth.Nursery{}
-	}
-	r.nurseries[kind] = n
-	return n, nil
+	return confine.Born(files[s.Ruleset]), nil
 }
 
 func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {

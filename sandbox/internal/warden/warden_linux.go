@@ -75,6 +75,9 @@ type warden struct {
 	// These belong to the bearer whose turn it is.
 	bearers  []*bearer
 	rooms    rooms
+	births   []start            // those that have waited for everything else, in their order
+	mail     bool               // the host has sent something
+	lost     bool               // it will send nothing more
 	newborns []*newborn         // those whose starts have not been answered
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
@@ -137,7 +140,9 @@ func run() error {
 		}()
 	}
 	go reap(forest)
-	w.startBearing()
+	if err := w.startBearing(); err != nil {
+		return failed("start a thread", err)
+	}
 	select {
 	case <-quit:
 	case <-w.gone:
@@ -235,16 +240,20 @@ func (w *warden) end() error {
 	return nil
 }
 
-// serve handles the next request. When the host is gone, it handles everything else that happens until the process ends.
-func (w *warden) serve() {
+// read waits until something has happened, and handles the next request if there is one.
+func (w *warden) read() {
+	for w.lost || !w.mail && !w.conn.Pending() {
+		if w.turn(); len(w.births) > 0 {
+			return
+		}
+	}
 	var request wire.Request
 	if err := w.conn.Receive(&request); err != nil { // the host is gone, or has closed its side only and still reads
+		w.lost = true
 		w.alarm.in(endWait)
 		w.poll.remove(socketFD)
 		close(w.gone)
-		for {
-			w.turn()
-		}
+		return
 	}
 	if count, is := forBearer(&request); is {
 		files, err := w.conn.TakeFiles(count)
@@ -290,17 +299,15 @@ func (w *warden) handle(s start) {
 		w.rooms.register(s.id, s.register.Plan, s.files)
 	case s.withdraw != nil:
 		w.rooms.withdraw(s.id)
-	case w.clear(s): // it waits
-	case s.spec.Level == confine.Isolated:
-		w.isolate(s)
+	case w.clear(s), w.enter(s): // it waits
 	default:
-		w.bear(s)
+		w.births = append(w.births, s)
 	}
 }
 
-// bear begins one leader.
-func (w *warden) bear(s start) {
-	steps, nursery, err := w.rooms.confine(s.spec, s.files)
+// bear begins one leader that is not isolated.
+func (w *warden) bear(b *bearer, s start) {
+	steps, err := w.rooms.confine(s.spec, s.files)
 	if err != nil {
 		w.refuse(s, err)
 		return
@@ -308,7 +315,7 @@ func (w *warden) bear(s start) {
 	spec := w.spec(s.id, s.spec)
 	spec.Files, spec.Groups, spec.Rlimits = placed(s.spec.FDs, s.files), placed(s.spec.Groups, s.files), s.spec.Rlimits
 	spec.Program, spec.Argv, spec.Env, spec.Dir = s.spec.Program, s.spec.Argv, s.spec.Env, s.spec.Dir
-	spec.Confine, spec.Nursery = steps, nursery
+	spec.Confine, spec.Secret = steps, b.secret
 	t, err := w.forest.Begin(spec)
 	if err != nil {
 		w.refuse(s, err)

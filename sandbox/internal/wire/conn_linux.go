@@ -250,6 +250,9 @@ func (c *Conn) Receive(message Message) error {
 	return nil
 }
 
+// Pending reports whether a part of the next message has already been read.
+func (c *Conn) Pending() bool { return c.reader.Buffered() > 0 }
+
 // TakeFiles returns the count descriptors that arrived with the message that named the count, or EMFILE if this process
 // had no room for all of them.
 func (c *Conn) TakeFiles(count int) ([]int, error) {
