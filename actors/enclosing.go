@@ -18,12 +18,13 @@ type enclosing struct {
 	release   context.CancelFunc
 }
 
-// confinement returns the confinement that the spawner has to look up.
-func (s *settings) confinement() ptyio.Confinement {
-	c := ptyio.Confinement{Policy: s.sandbox, Dir: s.dir, Least: s.least}
-	for _, variable := range s.base { // never that of a command
-		if dir, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(dir) {
-			c.TempDir = dir
+// Confinement returns the confinement of a session, which the spawner has to look up. base is the environment of the host, never
+// that of a command.
+func Confinement(policy messages.SandboxPolicy, least messages.Assurance, dir string, base []string) ptyio.Confinement {
+	c := ptyio.Confinement{Policy: policy, Dir: dir, Least: least}
+	for _, variable := range base {
+		if temp, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(temp) {
+			c.TempDir = temp
 		}
 	}
 	return c
@@ -40,7 +41,7 @@ func (v *supervisor) enclose(s *settings) {
 	wanted, release := context.WithCancel(context.Background())
 	e.release = release
 	s.enclosing = e
-	spawner, confinement := v.spawner, s.confinement()
+	spawner, confinement := v.spawner, Confinement(s.sandbox, s.least, s.dir, s.base)
 	v.ctx.Detach(func(alive context.Context) any {
 		context.AfterFunc(alive, release)
 		defer close(e.done)

@@ -17,6 +17,8 @@ const DefaultQuestionPatience = 10 * time.Minute
 type Options struct {
 	// Session has the options for the session of each client. Its Approver is ignored: the client is asked.
 	Session execbus.SessionOptions
+	// SandboxSettings and AssuranceSetting name the server's settings to a model that needs more: see tools.Options.
+	SandboxSettings, AssuranceSetting string
 	// HideShell leaves the argument shell out of exec_command.
 	HideShell bool
 	// Detach lets processes live on when the client of a stream has gone. ServeStream then returns when they have ended by
@@ -48,5 +50,5 @@ func (o Options) withDefaults() (Options, error) {
 
 // tools returns the options of the tools.
 func (o Options) tools() tools.Options {
-	return tools.Options{Session: o.Session, HideShell: o.HideShell}
+	return tools.Options{Session: o.Session, SandboxSettings: o.SandboxSettings, AssuranceSetting: o.AssuranceSetting, HideShell: o.HideShell}
 }

@@ -52,6 +52,9 @@ type Error struct {
 	Busy  []ProcessID `json:"busy,omitempty"`  // with ErrLimitReached: the ids that hold the slots
 
 	Denial *Denial `json:"denial,omitempty"` // what the sandbox had stopped, if a retry was refused
+
+	// Enforceable is the level to which this machine can enforce a sandbox policy, if that is less than the least accepted level.
+	Enforceable Assurance `json:"enforceable,omitempty"`
 }
 
 // Error is one sentence: operation and subject, and Detail.

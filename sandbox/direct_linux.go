@@ -90,7 +90,7 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	}
 	defer done()
 	if e.level() == confine.Isolated { // the enclosure was made when there was still to be a warden
-		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: messages.AssuranceConfined,
 			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
 	}
 	var leader *tree.Tree

@@ -197,7 +197,7 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 		}
 		detail += " " + m.String()
 	}
-	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
+	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,
 		Detail: detail + fmt.Sprintf("; accept it with the least assurance %q, or change the policy", string(best.Level)),
 		Hint:   "set SessionOptions.LeastAssurance"}
 }

@@ -64,8 +64,8 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
 	}
 	if least := launch.Sandbox.Confinement().Least; !messages.AssuranceConfined.AtLeast(least) {
-		return messages.Enforcement{}, unsupported("sandbox", "the policy must be enforced as "+string(least)+
-			", and the sandbox here is not known to do that; accept confined")
+		return messages.Enforcement{}, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: messages.AssuranceConfined,
+			Detail: "the policy must be enforced as " + string(least) + ", and the sandbox here is not known to do that; accept confined"}
 	}
 	own, ok := launch.Sandbox.(*seatbelted)
 	if !ok {

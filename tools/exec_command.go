@@ -49,9 +49,26 @@ func execCommand(options Options) tool {
 	)
 	return tool{Tool: Tool{Name: ExecCommand, Title: "Run a command", Destructive: true, Description: fmt.Sprintf(
 		"Runs a command and returns its output, or a session ID for write_stdin if it still runs after yield_time_ms. "+
-			"At most %d processes live at once: one more ends the least recently used. "+
+			"%s At most %d processes live at once: one more ends the least recently used. "+
 			"Output that nobody has read is kept up to %d bytes, its first and last half; read_output has more of it.",
-		cmp.Or(session.MaxProcesses, execbus.DefaultSessionMaxProcesses), unread)}, parameters: shown, output: outcome(), run: runExec}
+		confinement(options), cmp.Or(session.MaxProcesses, execbus.DefaultSessionMaxProcesses), unread)}, parameters: shown, output: outcome(), run: runExec}
+}
+
+// confinement tells a model what confines commands, and how to get more.
+func confinement(options Options) string {
+	session := options.Session
+	if session.Sandbox == nil || session.Sandbox.Type == messages.SandboxDangerFullAccess {
+		return "Commands run without a sandbox."
+	}
+	told := fmt.Sprintf("Commands run in a sandbox: %s.", session.Sandbox)
+	if session.Sandbox.Type == messages.SandboxWorkspaceWrite {
+		told = fmt.Sprintf("Commands run in a sandbox: %s; its workspace is %s.", session.Sandbox, cmp.Or(session.Dir, "the session's directory"))
+	}
+	told += " Ask for more with " + argSandboxPermissions
+	if options.SandboxSettings != "" {
+		told += ", or tell the user to change the server's settings " + options.SandboxSettings
+	}
+	return told + "."
 }
 
 // unread is how much output waits for a poll.
@@ -97,7 +114,7 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 		s.endUnknown(ctx, result, err)
 	}
 	if err != nil {
-		return failure(fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd))), err)
+		return s.options.refusal(fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd))), err)
 	}
 	return s.outcome(result, a.has(argMaxTokens))
 }

@@ -38,7 +38,23 @@ var advice = map[messages.ErrorCode]string{
 // failure is the answer of a call that failed. tried is the name of the tool with the object of the call.
 func failure(tried string, err error) Answer {
 	e := typed(err)
-	return Answer{Text: fmt.Sprintf("%s failed: %s%s", tried, sentence(e.Error()), behind(advice[e.Code])), Err: e}
+	return advised(tried, e, advice[e.Code])
+}
+
+// refusal is the failure of a call for a command. If the machine cannot enforce the sandbox, only the user can accept less.
+func (o Options) refusal(tried string, err error) Answer {
+	e := typed(err)
+	switch {
+	case e.Enforceable == "":
+		return failure(tried, err)
+	case o.AssuranceSetting == "":
+		return advised(tried, e, "Only the user can accept less; tell the user what is missing.")
+	}
+	return advised(tried, e, fmt.Sprintf("Only the user can accept less, with the server's setting %s %s; tell the user what is missing.", o.AssuranceSetting, e.Enforceable))
+}
+
+func advised(tried string, e *messages.Error, what string) Answer {
+	return Answer{Text: fmt.Sprintf("%s failed: %s%s", tried, sentence(e.Error()), behind(what)), Err: e}
 }
 
 // misread is the answer if the arguments could not be understood.

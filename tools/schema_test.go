@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
@@ -156,5 +157,23 @@ func TestEveryErrorCodeHasASentenceForTheModel(t *testing.T) {
 	})
 	if found < 20 {
 		t.Errorf("only %d codes were found", found)
+	}
+}
+
+// The description of exec_command states the sandbox, and how to get more.
+func TestTheDescriptionStatesTheSandbox(t *testing.T) {
+	for _, c := range []struct {
+		options tools.Options
+		want    string
+	}{
+		{tools.Options{}, " Commands run without a sandbox. At most"},
+		{tools.Options{Session: execbus.SessionOptions{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}}, " Commands run without a sandbox. At most"},
+		{tools.Options{Session: execbus.SessionOptions{Sandbox: &messages.SandboxPolicy{}}}, " Commands run in a sandbox: read-only, no network. Ask for more with sandbox_permissions. At most"},
+		{tools.Options{Session: execbus.SessionOptions{Dir: "/w", Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, NetworkAccess: true}}, SandboxSettings: "--box"},
+			" Commands run in a sandbox: workspace-write, network; its workspace is /w. Ask for more with sandbox_permissions, or tell the user to change the server's settings --box. At most"},
+		{tools.Options{Session: execbus.SessionOptions{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}}, "its workspace is the session's directory. "},
+	} {
+		tool, _, _ := describe(t, c.options, "exec_command")
+		expect.Contains(t, tool.Description, c.want)
 	}
 }

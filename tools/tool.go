@@ -32,8 +32,11 @@ type Tool struct {
 
 // Options adapt the tools to a session.
 type Options struct {
-	// Session has the options of the session: descriptions state its limits.
+	// Session has the options of the session: descriptions state its limits and its sandbox.
 	Session execbus.SessionOptions
+	// SandboxSettings and AssuranceSetting name the settings with which the user changes the session's sandbox and its least
+	// assurance, such as "--sandbox and --network" and "--assurance". A model that needs more is told to name them to the user.
+	SandboxSettings, AssuranceSetting string
 	// HideShell leaves the argument shell out of exec_command: the user's own shell is used.
 	HideShell bool
 	// WholeOutput leaves the output in Answer.Structured uncut if a call does not set max_output_tokens. It is for

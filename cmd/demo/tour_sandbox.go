@@ -54,5 +54,5 @@ func showSandbox(ctx context.Context, t *tour, s *scene) error {
 // tooWeak reports whether a command was refused because this machine cannot enforce its policy.
 func tooWeak(err error) bool {
 	refusal, is := errors.AsType[*messages.Error](err)
-	return is && refusal.Code == messages.ErrUnsupported && refusal.Subject == "sandbox"
+	return is && refusal.Enforceable != ""
 }

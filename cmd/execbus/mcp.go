@@ -20,6 +20,9 @@ func mcpUsage() string {
   execbus mcp --http ADDRESS [SETTING]...  serve clients over streamable HTTP
 
 The tools are ` + toolNames() + `.
+Commands run in a sandbox. By default they can write only in the workspace, which is the server's directory, and in temporary
+directories, and they cannot use the network. The settings --dir, --writable, --network and --sandbox change that. If this machine
+cannot enforce the sandbox, commands are refused, and the server says at its start what is missing and which --assurance accepts less.
 If a command needs an approval, the server asks through the client. If the client cannot ask, the server rejects the command.
 
 ` + settingsHelp("mcp") + `
@@ -29,7 +32,8 @@ Examples:
   execbus mcp
   execbus mcp --approval untrusted --rules ./project.rules --dir ./project
   execbus mcp --http 127.0.0.1:8123 --token-file ~/.execbus-token
-  EXECBUS_SANDBOX=workspace-write execbus mcp
+  execbus mcp --network --writable ~/.cache
+  EXECBUS_SANDBOX=danger-full-access execbus mcp
   claude mcp add execbus -- execbus mcp --approval untrusted
 `
 }
@@ -44,7 +48,7 @@ func toolNames() string {
 
 // serveMCP runs "mcp".
 func serveMCP(args []string, std streams) int {
-	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
+	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}
 	rest, code, done := configure("mcp", mcpUsage(), c, args, std)
 	if done {
 		return code
@@ -58,6 +62,9 @@ func serveMCP(args []string, std streams) int {
 		return misused(std, "--detach and --with-parent cannot be used with --http", mcpUsage())
 	case c.tokenFile != "" && c.noAuth:
 		return misused(std, "--token-file and --no-auth cannot be used together", mcpUsage())
+	}
+	if err := c.settle("--dir", c.dir, std); err != nil {
+		return failed(std, err)
 	}
 	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -74,8 +81,13 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	if _, err := rt.Enforcement(ctx, c.session()); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(std.err, "execbus: every command will be refused:", err)
+		adviseAssurance(err, std)
+	}
 	number, _ := build()
-	server, err := mcp.NewServer(rt, mcp.Options{Session: c.session(), HideShell: c.hideShell, Detach: c.detach, Version: number})
+	server, err := mcp.NewServer(rt, mcp.Options{Session: c.session(), SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
+		HideShell: c.hideShell, Detach: c.detach, Version: number})
 	if err == nil && c.http != "" {
 		err = c.serveHTTP(ctx, server, std)
 	} else if err == nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,12 +32,18 @@ type running struct {
 
 func launch(t *testing.T, arguments ...string) *running {
 	t.Helper()
+	return launchAs(t, "execbus", arguments...)
+}
+
+// launchAs launches this test binary in a role.
+func launchAs(t *testing.T, role string, arguments ...string) *running {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &running{t: t, c: exec.Command(self, arguments...)}
-	r.c.Dir, r.c.Env, r.c.Stderr = t.TempDir(), append(os.Environ(), roleVariable+"=execbus", "HOME="+t.TempDir()), &r.errors
+	r.c.Dir, r.c.Env, r.c.Stderr = t.TempDir(), append(os.Environ(), roleVariable+"="+role, "HOME="+t.TempDir()), &r.errors
 	r.c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if r.in, err = r.c.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -111,6 +118,17 @@ func (r *running) wait() int {
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
+// exec runs a script by exec_command and returns the answer. The client of a server greets it with hello first.
+func (r *running) exec(id int, script string) string {
+	r.t.Helper()
+	arguments, err := json.Marshal(map[string]any{"cmd": script, "login": false})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec_command","arguments":%s}}`, id, arguments))
+	return r.answer(strconv.Itoa(id))
+}
+
 // sleeper starts a command that would go on, and returns the pid that it wrote to a file.
 func (r *running) sleeper() int {
 	r.t.Helper()
@@ -143,7 +161,7 @@ func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
 		"SIGHUP":  func(r *running) error { return r.c.Process.Signal(syscall.SIGHUP) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := launch(t, "mcp", "--no-login-shell")
+			r := launch(t, "mcp", "--no-login-shell", "--sandbox", "danger-full-access")
 			pid := r.sleeper()
 			if err := end(r); err != nil {
 				t.Fatal(err)
@@ -164,7 +182,7 @@ func TestMCPEndsSoonAfterItsInput(t *testing.T) {
 	const soon = 500*time.Millisecond + time.Second
 	var took []time.Duration
 	for range 5 {
-		r := launch(t, "mcp", "--no-login-shell")
+		r := launch(t, "mcp", "--no-login-shell", "--sandbox", "danger-full-access")
 		r.sleeper()
 		began := time.Now()
 		if err := r.in.Close(); err != nil {
@@ -180,7 +198,7 @@ func TestMCPEndsSoonAfterItsInput(t *testing.T) {
 
 // With --detach the processes end by themselves, and the server after them.
 func TestMCPLeavesItsProcessesAloneIfToldTo(t *testing.T) {
-	r := launch(t, "mcp", "--no-login-shell", "--detach")
+	r := launch(t, "mcp", "--no-login-shell", "--detach", "--assurance", "none")
 	gate := filepath.Join(t.TempDir(), "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
@@ -287,7 +305,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		flags  []string
 		bearer string // empty: the token that the server prints
 	}{{[]string{"--token-file", token}, "Bearer secret"}, {nil, ""}, {[]string{"--no-auth"}, "none"}} {
-		r := launch(t, append([]string{"mcp", "--http", "127.0.0.1:0"}, test.flags...)...)
+		r := launch(t, append([]string{"mcp", "--http", "127.0.0.1:0", "--assurance", "none"}, test.flags...)...)
 		url := r.line()
 		if test.bearer == "" {
 			test.bearer = strings.TrimPrefix(r.line(), "Authorization: ")
@@ -320,7 +338,7 @@ func TestMCPOverHTTP(t *testing.T) {
 }
 
 func TestMCPOverHTTPHasSoManyConnections(t *testing.T) {
-	r := launch(t, "mcp", "--http", "127.0.0.1:0", "--no-auth")
+	r := launch(t, "mcp", "--http", "127.0.0.1:0", "--no-auth", "--assurance", "none")
 	address := strings.TrimSuffix(strings.TrimPrefix(r.line(), "http://"), "/mcp")
 	served := func(c net.Conn) bool {
 		_ = c.SetDeadline(time.Now().Add(patience))

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/bus"
@@ -60,20 +58,10 @@ func runCommand(args []string, std streams) int {
 	if len(o.argv) == 0 {
 		return misused(std, "name a command", runUsage())
 	}
-	var err error
-	if o.dir, err = filepath.Abs(o.cd); err != nil {
+	if err := o.settle("--cd", o.cd, std); err != nil {
 		return failed(std, err)
 	}
-	o.warn()
 	return o.run()
-}
-
-// warn warns about settings that may be a mistake.
-func (o *order) warn() {
-	home, _ := os.UserHomeDir()
-	if o.sandbox.Type == messages.SandboxWorkspaceWrite && (o.dir == "/" || o.dir == home) {
-		fmt.Fprintf(o.std.err, "execbus: the command can write everything below %s; name a smaller workspace with --cd\n", o.dir)
-	}
 }
 
 // run runs the command and returns the exit code.
@@ -209,20 +197,12 @@ func (o *order) refused(err error) int {
 		_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "error", "error": known})
 	}
 	fmt.Fprintln(o.std.err, "execbus:", err)
+	adviseAssurance(err, o.std)
 	switch {
-	case tooLittleAssurance(err):
-		fmt.Fprintln(o.std.err, `execbus: "execbus doctor" lists what is missing; --assurance confined or --assurance none accepts less`)
 	case errors.Is(err, messages.ErrNoSuchProgram):
 		return exitNoProgram
 	case errors.Is(err, messages.ErrSpawnFailed):
 		return exitNoExecute
 	}
 	return exitRefused
-}
-
-// tooLittleAssurance reports whether a command was refused because its policy cannot be enforced to the required level. A
-// limit that cannot be enforced is refused at every level.
-func tooLittleAssurance(err error) bool {
-	refusal, ok := errors.AsType[*messages.Error](err)
-	return ok && refusal.Code == messages.ErrUnsupported && refusal.Subject == "sandbox"
 }

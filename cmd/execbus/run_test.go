@@ -103,13 +103,13 @@ func TestRunRefusesAsShellsDo(t *testing.T) {
 }
 
 func TestRunAdvisesLessAssuranceOnlyWhereItHelps(t *testing.T) {
-	said := func(subject string) string {
+	said := func(subject string, enforceable messages.Assurance) string {
 		var err bytes.Buffer
-		(&order{config: &config{}, std: streams{err: &err}}).refused(&messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: "it cannot be enforced"})
+		(&order{config: &config{}, std: streams{err: &err}}).refused(&messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: "it cannot be enforced", Enforceable: enforceable})
 		return err.String()
 	}
-	if !strings.Contains(said("sandbox"), "--assurance") || strings.Contains(said("limit processes"), "--assurance") {
-		t.Errorf("%q, %q", said("sandbox"), said("limit processes"))
+	if confined, limit := said("sandbox", messages.AssuranceConfined), said("limit processes", ""); !strings.Contains(confined, "--assurance confined accepts less") || strings.Contains(limit, "--assurance") {
+		t.Errorf("%q, %q", confined, limit)
 	}
 	for _, m := range sandbox.Probe().Mechanisms {
 		if strings.Contains(m.Enforces, "processes") && strings.HasPrefix(m.Enforces, "a limit") && m.Works {

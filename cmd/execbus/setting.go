@@ -48,7 +48,7 @@ type config struct {
 // settings are all settings, in the order of the help.
 var settings = []setting{
 	{name: "dir", commands: "mcp serve", value: "DIR", path: true, initial: "the current directory",
-		meaning: "the directory of commands that name no other; for serve, whose clients always name one, only the workspace of --sandbox", set: one(func(c *config, s string) error { c.dir = s; return nil })},
+		meaning: "the workspace, and where commands run that name no other directory; clients of serve always name one", set: one(func(c *config, s string) error { c.dir = s; return nil })},
 	{name: "cd", commands: "run", value: "DIR", path: true, once: true, initial: "the current directory",
 		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
 	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
@@ -57,7 +57,7 @@ var settings = []setting{
 			c.approval, err = messages.ParseApprovalPolicy(s)
 			return err
 		})},
-	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for run, danger-full-access for the others",
+	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for mcp and run, danger-full-access for serve",
 		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.sandbox, err = messages.ParseSandboxPolicy(s)

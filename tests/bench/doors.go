@@ -89,7 +89,7 @@ func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
 }
 
 func startMCP(ctx context.Context, server string) (_ *mcpClient, err error) {
-	c := &mcpClient{cmd: exec.CommandContext(ctx, server, "mcp", "--dir", "/")}
+	c := &mcpClient{cmd: exec.CommandContext(ctx, server, "mcp", "--sandbox", "danger-full-access", "--dir", "/")}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
