@@ -89,6 +89,7 @@ func (c *Call) Close() { c.system.lib.ProcessRegistry.Remove(c.pid) }
 type callProcess struct{ reply chan<- any }
 
 func (p callProcess) SendUserMessage(_ *PID, message any) {
+	message, _ = opened(message)
 	select {
 	case p.reply <- actor.UnwrapEnvelopeMessage(message):
 	default:

@@ -50,7 +50,9 @@ type Context struct {
 	timers   []*Timer        // that have not fired
 	work     context.Context // of the goroutines started with Go; nil if there is none
 	endWork  context.CancelFunc
-	working  int // how many of these goroutines have not returned
+	working  int     // how many of these goroutines have not returned
+	worker   *worker // that runs the actor at the moment
+	parcel   parcel  // of the message that is being sent
 }
 
 // Self is the actor.
@@ -69,27 +71,33 @@ func (c *Context) Sender() *PID { return c.sender }
 // Respond sends a reply to the sender, if the message has one.
 func (c *Context) Respond(reply any) {
 	if c.sender != nil {
-		c.lib.Send(c.sender, reply)
+		c.Send(c.sender, reply)
 	}
 }
 
 // Send sends a message that asks for no reply.
-func (c *Context) Send(to *PID, message any) { c.lib.Send(to, message) }
+func (c *Context) Send(to *PID, message any) { c.lib.Send(to, c.packed(message)) }
 
 // Request sends a message whose reply, or Unanswered, will come as a message to this actor.
-func (c *Context) Request(to *PID, message any) { c.lib.Request(to, message) }
+func (c *Context) Request(to *PID, message any) { c.lib.Request(to, c.packed(message)) }
 
 // Forward sends a message whose reply goes to the sender of the message being handled.
 func (c *Context) Forward(to *PID, message any) { c.SendFor(c.sender, to, message) }
 
 // SendFor sends a message whose reply goes to asker.
 func (c *Context) SendFor(asker, to *PID, message any) {
-	c.lib.RequestWithCustomSender(to, message, asker)
+	c.lib.RequestWithCustomSender(to, c.packed(message), asker)
+}
+
+// packed puts a message into the parcel, from which the library's processes take it before they return.
+func (c *Context) packed(message any) *parcel {
+	c.parcel = parcel{message, c.worker}
+	return &c.parcel
 }
 
 // Spawn starts a child; its name is its parent's, prefix and a unique number. The parent gets Crashed and Terminated.
 func (c *Context) Spawn(prefix string, receive Receive) *PID {
-	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before), prefix)
+	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before, c.worker), prefix)
 }
 
 // Watch asks for Terminated when pid ends. If the actor has ended, or is still stopping its children, Terminated comes

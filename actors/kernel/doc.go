@@ -43,10 +43,17 @@
 // their content. The files protoactor_test.go and protoactor_life_test.go show each of these with the bare library, so
 // that an upgrade which changes one is noticed.
 //
+// # Goroutines
+//
+// An idle actor has no goroutine. A goroutine of the system runs an actor that has messages, and after it, one message at a
+// time in turn, the idle actors that it sends to. Work that it starts with Go follows when they are done, or begins elsewhere
+// soon. So a request that passes through several actors wakes one goroutine. The price: an actor that blocks in its Receive
+// holds up others.
+//
 // # Bounds
 //
 // A mailbox has none: its senders must be bounded in another way. A system keeps at most 64 goroutines that wait for
-// work. An idle actor has no goroutine.
+// work. A goroutine has at most 8 actors in its line; others get a goroutine of their own.
 //
 // # What you must not assume
 //

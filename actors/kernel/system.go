@@ -31,22 +31,19 @@ type System struct {
 	root   *PID // the parent of all top-level actors
 	pool   workers
 	before func(self *PID, message any)
-
-	dispatcher actor.PropsOption // runs actors in the pool
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped. Goroutines
 // wait for the system's work until Shutdown.
 func NewSystem(logger *slog.Logger, options Options) *System {
 	s := &System{logger: guard(logger), pool: newWorkers(), before: options.Before}
-	s.dispatcher = actor.WithDispatcher(s.pool)
 	s.lib = newActorSystem(s.logger)
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for
 	// a second to throttle that, and answer senders with a reply that does not name the actor that has ended.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}}
-	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil), "root")
+	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil, nil), "root")
 	return s
 }
 
@@ -79,9 +76,9 @@ func (s *System) Shutdown(ctx context.Context) error {
 	}
 }
 
-// props is how the library starts an actor of ours.
-func (s *System) props(receive Receive, before func(*PID, any)) *actor.Props {
+// props is how the library starts an actor of ours, whose parent is run by a worker.
+func (s *System) props(receive Receive, before func(*PID, any), parent *worker) *actor.Props {
 	c := &Context{sys: s, receive: receive, before: before}
 	return actor.PropsFromProducer(func() actor.Actor { return adapted{c} },
-		s.dispatcher, actor.WithMailbox(func() actor.Mailbox { return mailbox{unbounded(), c} }))
+		actor.WithMailbox(func() actor.Mailbox { return newMailbox(c, parent) }))
 }

@@ -35,7 +35,7 @@ func (w worked) Discard() {
 func (c *Context) Go(work func(context.Context) any) {
 	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
 	c.working++
-	c.sys.pool.Schedule(func() {
+	do := func() {
 		end.result = WorkLeft{}
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -45,7 +45,10 @@ func (c *Context) Go(work func(context.Context) any) {
 			end.system.Send(end.owner, end)
 		}()
 		end.result = work(ctx)
-	})
+	}
+	if !c.worker.takesWork(do) {
+		c.sys.pool.begin(task{work: do})
+	}
 }
 
 // ended takes the result of work.

@@ -1,47 +1,135 @@
 package kernel
 
-// maxKept is how many goroutines without work a system keeps, at a few KiB each.
-const maxKept = 64
+import goruntime "runtime"
 
-// workers run functions in goroutines that are reused. A message for an idle actor needs a goroutine, and a fresh one
-// spends more time on growing its stack than most messages take.
+const (
+	// maxKept is how many goroutines without a task a system keeps, at a few KiB each.
+	maxKept = 64
+	// maxInLine bounds the actors in the line of a worker.
+	maxInLine = 8
+	// maxBeforeWork is how many messages a worker handles while work waits for it.
+	maxBeforeWork = 8
+	// maxTurns is how many messages a worker handles before the scheduler may run other goroutines.
+	maxTurns = 300
+)
+
+// task is an actor that has messages, or work.
+type task struct {
+	mailbox *mailbox
+	work    func() // nil: the mailbox's actor
+}
+
+// workers run tasks in goroutines that are reused: a fresh one spends more time on growing its stack than most messages
+// take.
 type workers struct {
-	next chan func()
-	kept chan struct{} // one token for each goroutine that waits for work
+	next chan task
+	kept chan struct{} // one token for each goroutine that waits for a task
 	quit chan struct{} // closed when no goroutine is to be kept any more
 }
 
 func newWorkers() workers {
-	return workers{next: make(chan func()), kept: make(chan struct{}, maxKept), quit: make(chan struct{})}
+	return workers{next: make(chan task), kept: make(chan struct{}, maxKept), quit: make(chan struct{})}
 }
 
-// Schedule implements the library's Dispatcher. It never blocks.
-func (w workers) Schedule(do func()) {
+// begin gives a task to a goroutine. It never blocks.
+func (w workers) begin(t task) {
 	select {
-	case w.next <- do:
+	case w.next <- t:
 	default:
-		go w.work(do)
+		go w.run(t)
 	}
 }
 
-// Throughput implements the library's Dispatcher: how many messages an actor handles before others get a turn. It is the
-// library's own default.
-func (w workers) Throughput() int { return 300 }
-
-// work runs functions one after the other until enough goroutines are idle.
-func (w workers) work(do func()) {
+// run does one task after the other until enough goroutines are idle.
+func (w workers) run(t task) {
+	one := &worker{pool: w}
+	defer one.leave()
 	for {
-		do()
+		one.do(t)
 		select {
 		case w.kept <- struct{}{}:
 		default:
 			return
 		}
 		select {
-		case do = <-w.next:
+		case t = <-w.next:
 			<-w.kept
 		case <-w.quit:
 			return
 		}
+	}
+}
+
+// worker is a goroutine of workers with the tasks that it has found itself. An idle actor that gets a message from an actor
+// joins the line of the sender's worker: waking another goroutine, and a processor for it, takes longer than most messages do.
+// Only its own goroutine uses a worker.
+type worker struct {
+	pool  workers
+	line  []*mailbox // actors that have messages; the first is being run, and each has a turn of one message
+	work  func()     // it begins when the line is empty, or elsewhere after maxBeforeWork messages; nil for none
+	waits int        // messages since it came
+	turns int
+}
+
+// takes puts an actor into the line, if there is room.
+func (w *worker) takes(m *mailbox) bool {
+	if w == nil || len(w.line) == maxInLine {
+		return false
+	}
+	w.line = append(w.line, m)
+	return true
+}
+
+// takesWork keeps work for later, unless other work waits.
+func (w *worker) takesWork(work func()) bool {
+	if w == nil || w.work != nil {
+		return false
+	}
+	w.work, w.waits = work, 0
+	return true
+}
+
+func (w *worker) do(t task) {
+	if t.work != nil {
+		t.work()
+		return
+	}
+	w.line = append(w.line, t.mailbox)
+	for len(w.line) > 0 {
+		w.turn()
+		if len(w.line) == 0 && w.work != nil {
+			work := w.work
+			w.work = nil
+			work()
+		}
+	}
+}
+
+// turn runs the first actor of the line for one message.
+func (w *worker) turn() {
+	first := w.line[0]
+	more := first.handle(w)
+	w.line = append(w.line[:0], w.line[1:]...)
+	if more {
+		w.line = append(w.line, first)
+	}
+	if w.waits++; w.work != nil && w.waits >= maxBeforeWork {
+		w.pool.begin(task{work: w.work})
+		w.work = nil
+	}
+	if w.turns++; w.turns%maxTurns == 0 {
+		goruntime.Gosched()
+	}
+}
+
+// leave hands on what is left if an actor has ended the goroutine.
+func (w *worker) leave() {
+	for i, m := range w.line {
+		if i > 0 {
+			w.pool.begin(task{mailbox: m})
+		}
+	}
+	if w.work != nil {
+		w.pool.begin(task{work: w.work})
 	}
 }

@@ -12,8 +12,9 @@ func TestGoroutinesAreUsedAgain(t *testing.T) {
 	w := newWorkers()
 	defer close(w.quit)
 	ids := make(chan string, 2)
-	w.Schedule(func() { ids <- goroutineName() })
-	w.next <- func() { ids <- goroutineName() } // as Schedule does when somebody waits
+	name := task{work: func() { ids <- goroutineName() }}
+	w.begin(name)
+	w.next <- name // as begin does when somebody waits
 	if first, second := <-ids, <-ids; first != second {
 		t.Errorf("%q and then %q", first, second)
 	}
@@ -23,7 +24,7 @@ func TestGoroutinesAreKeptUpToABound(t *testing.T) {
 	w := newWorkers()
 	release := make(chan struct{})
 	for range 2 * maxKept {
-		w.Schedule(func() { <-release })
+		w.begin(task{work: func() { <-release }})
 	}
 	close(release)
 	awaitKept(t, w, maxKept)
