@@ -62,8 +62,13 @@
 //
 // The websocket handler requires a token if it was given one, and refuses requests from web pages. A unix socket admits only the
 // server's own user. An admitted client can do everything that the server's user can. Plans, rules and approvals are the client's
-// task, because only the client has a person to ask. If a client asks for a sandbox, the server enforces it or refuses the start.
-// With [Options.Confinement] the server confines all commands itself, and refuses starts that ask for a sandbox.
+// task, because only the client has a person to ask.
+//
+// If a client asks for a sandbox, the server enforces it or refuses the start. A start without one gets full access: the protocol
+// has no other way to say that the client's user has chosen full access, or has approved a command that must not be confined.
+// With [Options.Confinement] the server confines these commands itself. It then enforces a client's sandbox only if that certainly
+// allows no more than its own: if it is the same, or read-only without sockets and further permissions. Others are refused, because
+// confined commands can replace directories by links, so roots cannot be compared by their paths.
 //
 // # Errors
 //

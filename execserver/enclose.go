@@ -1,10 +1,12 @@
 package execserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
@@ -24,16 +26,77 @@ func unenforceable(err error) error {
 	return fault
 }
 
-// enclosure returns the enclosure that confines a process of the session.
-func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (ptyio.Enclosure, error) {
-	if wanted == nil {
-		return s.server.enclosure, nil
+// enclosure returns the enclosure that confines a process of the session; nil if nothing does.
+func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (enclosure ptyio.Enclosure, err error) {
+	switch own := s.server.enclosure; {
+	case wanted == nil:
+		return own, nil
+	case own != nil:
+		enclosure, err = s.within(ctx, own, wanted)
+	case wanted.Policy.Confined():
+		enclosure, err = s.enclose(ctx, wanted)
 	}
-	enclosure, err := s.enclose(ctx, wanted)
 	if err != nil {
 		return nil, unenforceable(err)
 	}
 	return enclosure, nil
+}
+
+// within returns the enclosure for a sandbox that may not allow more than the server's own. That is certain of the same one, and of
+// one that allows no writing. Other writable roots are refused: confined commands can replace directories below the server's roots
+// by links, so a path does not say where it leads by the time it is used.
+func (s *session) within(ctx context.Context, own ptyio.Enclosure, wanted *wire.Sandbox) (enclosure ptyio.Enclosure, err error) {
+	limit, asked := own.Confinement(), confinement(wanted)
+	least := asked.Least
+	switch {
+	case same(limit, asked):
+		enclosure = own
+		if least == "" && limit.Least != "" {
+			least = messages.AssuranceIsolated // the server's own was not made by the rule for the zero value
+		}
+	case onlyReads(asked) && len(limit.Policy.DeniedReads) == 0 && (limit.Policy.NetworkAccess || !asked.Policy.NetworkAccess):
+		if enclosure, err = s.enclose(ctx, wanted); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, wire.Refuse(wire.InvalidParams, "params.sandbox may allow more than this server, which confines every command as %q in %s; ask for the same, for read-only, or for no sandbox", limit.Policy, limit.Dir)
+	}
+	best, err := s.server.spawner.Can(ptyio.Launch{Sandbox: own})
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.server.spawner.Can(ptyio.Launch{Sandbox: enclosure})
+	if err == nil && !(got.Level.AtLeast(best.Level) && got.Level.AtLeast(least)) {
+		err = wire.Refuse(wire.InvalidParams, "this server enforces params.sandbox only as %q; leave it out for the server's own sandbox", got.Level)
+	}
+	return enclosure, err
+}
+
+// same reports whether two confinements allow the same, whatever the least level is.
+func same(a, b ptyio.Confinement) bool {
+	one, err := json.Marshal(plain(a))
+	other, wrong := json.Marshal(plain(b))
+	return err == nil && wrong == nil && bytes.Equal(one, other)
+}
+
+// plain returns a confinement in the form in which it can be compared.
+func plain(c ptyio.Confinement) ptyio.Confinement {
+	c.Dir, c.Least = filepath.Clean(c.Dir), ""
+	if c.Additional.Empty() {
+		c.Additional, c.AdditionalDir = nil, ""
+	}
+	return c
+}
+
+// onlyReads reports whether a confinement allows no writing, and reaches no sockets.
+func onlyReads(c ptyio.Confinement) bool {
+	reads := c.Policy.Type == messages.SandboxReadOnly || c.Policy.Type == ""
+	return reads && len(c.Policy.Sockets) == 0 && c.Additional.Empty()
+}
+
+func confinement(wanted *wire.Sandbox) ptyio.Confinement {
+	return ptyio.Confinement{Policy: wanted.Policy, Dir: wanted.Dir, TempDir: wanted.TempDir, Least: wanted.Least,
+		Additional: wanted.Additional, AdditionalDir: wanted.AdditionalDir}
 }
 
 // enclose makes the enclosure of a sandbox. If one was made for an equal sandbox before, it returns that one.
@@ -52,8 +115,7 @@ func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Encl
 	case full:
 		return nil, wire.Refuse(wire.Internal, "the session has reached its limit of %d different sandboxes; open another session", maxEnclosures)
 	}
-	fresh, err := s.server.spawner.Enclose(ctx, ptyio.Confinement{Policy: wanted.Policy, Dir: wanted.Dir, TempDir: wanted.TempDir,
-		Least: wanted.Least, Additional: wanted.Additional, AdditionalDir: wanted.AdditionalDir})
+	fresh, err := s.server.spawner.Enclose(ctx, confinement(wanted))
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +145,9 @@ func (s *session) keep(key string, fresh ptyio.Enclosure) (ptyio.Enclosure, erro
 func enclose(c *connection, params wire.EncloseParams) (later, error) {
 	s := c.session
 	return func(ctx context.Context) (any, error) {
-		if s.server.enclosure != nil {
-			return nil, wire.Refuse(wire.InvalidParams, "this server confines every command itself")
-		}
-		enclosure, err := s.enclose(ctx, &params.Sandbox)
+		enclosure, err := s.enclosure(ctx, &params.Sandbox)
 		if err != nil {
-			return nil, unenforceable(err)
+			return nil, err
 		}
 		launch := ptyio.Launch{Sandbox: enclosure}
 		if params.Limits != nil {

@@ -1,6 +1,7 @@
 package execserver
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
 )
 
 // confinable skips a test if the machine cannot confine commands.
@@ -87,13 +89,118 @@ func TestAServerCanConfineEverything(t *testing.T) {
 	if _, code := c.result(shell("p", "echo x >"+file)); code == 0 {
 		t.Error("it wrote")
 	}
-	params := startParams("q", "true")
-	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Dir: dir}
-	refused(t, c, wire.ProcessStart, params, wire.InvalidParams, "confines every command itself")
-	refused(t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: *params.Sandbox}, wire.InvalidParams, "confines every command itself")
 	own.Policy.Type = "nope"
 	if _, err := NewServer(newSpawner(t), Options{Confinement: &own}); err == nil {
 		t.Error("a server with a policy that does not exist was made")
+	}
+}
+
+// A server that confines every command itself enforces a client's sandbox if that certainly allows no more, and refuses it otherwise.
+func TestASandboxWithinTheServersOwn(t *testing.T) {
+	dir := confinable(t)
+	below := filepath.Join(dir, "below")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	policy := func(kind messages.SandboxType, change func(p *messages.SandboxPolicy)) messages.SandboxPolicy {
+		p := messages.SandboxPolicy{Type: kind, ExcludeSlashTmp: true}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	network := func(p *messages.SandboxPolicy) { p.NetworkAccess = true }
+	workspace, read := messages.SandboxWorkspaceWrite, messages.SandboxReadOnly
+	const writes, reads, no = "writes", "reads", ""
+	for name, test := range map[string]struct {
+		own, wanted messages.SandboxPolicy
+		least, dir  string
+		more        *messages.AdditionalPermissions
+		want        string
+	}{
+		"the same":                    {own: policy(workspace, nil), wanted: policy(workspace, nil), want: writes},
+		"the same, written otherwise": {own: policy(workspace, nil), wanted: policy(workspace, nil), dir: dir + "/./", more: &messages.AdditionalPermissions{}, want: writes},
+		"another directory":           {own: policy(workspace, nil), wanted: policy(workspace, nil), dir: below},
+		"a directory above":           {own: policy(workspace, nil), wanted: policy(workspace, nil), dir: filepath.Dir(dir)},
+		"one more root":               {own: policy(workspace, nil), wanted: policy(workspace, func(p *messages.SandboxPolicy) { p.WritableRoots = []string{"/var/tmp"} })},
+		"temporary directories":       {own: policy(workspace, nil), wanted: policy(workspace, func(p *messages.SandboxPolicy) { p.ExcludeSlashTmp = false })},
+		"the network":                 {own: policy(workspace, nil), wanted: policy(workspace, network)},
+		"more permissions": {own: policy(workspace, nil), wanted: policy(workspace, nil),
+			more: &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"/var/tmp"}}}},
+		"full access":               {own: policy(workspace, nil), wanted: policy(messages.SandboxDangerFullAccess, nil)},
+		"an external sandbox":       {own: policy(workspace, nil), wanted: policy(messages.SandboxExternal, nil)},
+		"only reading":              {own: policy(workspace, nil), wanted: policy(read, nil), want: reads},
+		"only reading, elsewhere":   {own: policy(workspace, nil), wanted: policy("", nil), dir: "/", want: reads},
+		"reading with the network":  {own: policy(workspace, nil), wanted: policy(read, network)},
+		"reading with less network": {own: policy(workspace, network), wanted: policy(read, nil), want: reads},
+		"both with the network":     {own: policy(workspace, network), wanted: policy(read, network), want: reads},
+		"reading with sockets":      {own: policy(workspace, nil), wanted: policy(read, func(p *messages.SandboxPolicy) { p.Sockets = []string{"/run/docker.sock"} })},
+		"reading what is denied":    {own: policy(workspace, func(p *messages.SandboxPolicy) { p.DeniedReads = []string{below} }), wanted: policy(read, nil)},
+		"reading with permissions": {own: policy(workspace, nil), wanted: policy(read, nil),
+			more: &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}},
+		"writing where one may read": {own: policy(read, nil), wanted: policy(workspace, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			least := messages.AssuranceConfined
+			if len(test.own.DeniedReads) > 0 {
+				least = messages.AssuranceNone
+			}
+			c := opened(t, Options{Confinement: &ptyio.Confinement{Policy: test.own, Dir: dir, Least: least}}, wire.ExtensionEnds)
+			file := filepath.Join(dir, "file")
+			defer os.Remove(file)
+			params := shell("p", "echo x >"+file)
+			params.Sandbox = &wire.Sandbox{Policy: test.wanted, Dir: cmp.Or(test.dir, dir), Least: messages.AssuranceConfined, Additional: test.more, AdditionalDir: "/"}
+			if test.want == no {
+				refused(t, c, wire.ProcessStart, params, wire.InvalidParams, "may allow more than this server")
+				refused(t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: *params.Sandbox}, wire.InvalidParams, "may allow more than this server")
+				return
+			}
+			if result := c.start(params); result.Enforced == nil || !result.Enforced.Level.AtLeast(messages.AssuranceConfined) {
+				t.Errorf("got %+v", result)
+			}
+			c.happened("p", is(wire.ProcessEnded))
+			if _, err := os.Stat(file); (err == nil) != (test.want == writes) {
+				t.Errorf("%v, although it %s", err, test.want)
+			}
+		})
+	}
+}
+
+// The server's own sandbox serves for the same one only if its level is enough for the client.
+func TestTheSameSandboxMustBeStrongEnough(t *testing.T) {
+	dir := confinable(t)
+	spawner, err := sandbox.New(sandbox.Options{WithoutNamespaces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spawner.Close()
+	policy := messages.SandboxPolicy{Type: messages.SandboxReadOnly}
+	server, err := NewServer(spawner, Options{Confinement: &ptyio.Confinement{Policy: policy, Dir: dir, Least: messages.AssuranceConfined}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s := &session{server: server, enclosures: map[string]ptyio.Enclosure{}}
+	for least, enough := range map[messages.Assurance]bool{messages.AssuranceNone: true, messages.AssuranceConfined: true, messages.AssuranceIsolated: false, "": false} {
+		if _, err := s.enclosure(t.Context(), &wire.Sandbox{Policy: policy, Dir: dir, Least: least}); (err == nil) != enough {
+			t.Errorf("%q: %v", least, err)
+		}
+	}
+}
+
+// Full access is a sandbox that a client can ask for, and means that nothing confines the command.
+func TestFullAccessCanBeAskedFor(t *testing.T) {
+	c := opened(t, Options{}, wire.ExtensionEnds)
+	outside := "/var/tmp/execserver-test-outside"
+	defer os.Remove(outside)
+	params := shell("p", "echo x >"+outside)
+	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Dir: "/"}
+	if result := c.start(params); result.SandboxType != wire.SandboxNone {
+		t.Errorf("got %+v", result)
+	}
+	c.happened("p", is(wire.ProcessEnded))
+	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 
 // Options of a server. The zero value is usable.
 type Options struct {
-	// Confinement confines every command. A server that has one refuses commands for which the client asks for a sandbox. Nil means
-	// no sandbox.
+	// Confinement confines every command for which the client asks for no sandbox. A client's own sandbox is then enforced only if it
+	// certainly allows no more: the same policy in the same directory, or read-only. Nil means that clients choose.
 	Confinement *ptyio.Confinement
 	// Roots are the directories in which the methods about files work, as absolute paths. No link leads out of them. No roots means
 	// the whole file system, or no files at all if there is a Confinement. Roots do not restrict commands.

@@ -25,8 +25,6 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		return nil, wire.Refuse(wire.InvalidParams, "params.processId has more than %d bytes; use a shorter one", maxID)
 	case params.EnforceManagedNetwork || params.ManagedNetwork != nil || params.NetworkProxy != nil:
 		return nil, wire.Refuse(wire.InvalidParams, "this server manages no network; leave params.enforceManagedNetwork, params.managedNetwork and params.networkProxy out")
-	case params.Sandbox != nil && c.server.enclosure != nil:
-		return nil, wire.Refuse(wire.InvalidParams, "this server confines every command itself; leave params.sandbox out")
 	}
 	dir, err := localPath("params.cwd", params.Cwd)
 	if err != nil {

@@ -109,3 +109,12 @@ func TestRunNamesTheOneAssuranceThatAcceptsLess(t *testing.T) {
 		t.Errorf("%d, %s", code, r.errors.String())
 	}
 }
+
+// A server that cannot confine as it was told does not serve.
+func TestServeDoesNotServeUnconfinedByItself(t *testing.T) {
+	nothingConfinable(t)
+	r := launchAs(t, bareRole, "serve", "--listen", "stdio", "--sandbox", "workspace-write")
+	if code := r.wait(); code != exitFailed || !strings.Contains(r.errors.String(), "restriction of files") || !strings.Contains(r.errors.String(), "--assurance none accepts less\n") {
+		t.Errorf("%d, %s", code, r.errors.String())
+	}
+}

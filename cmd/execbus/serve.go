@@ -29,6 +29,11 @@ execserver/client is a client in Go. Clients decide which commands run, and whet
 socket may disconnect and come back. If it does not come back within 30 s, its processes are ended. GET /readyz at the address of
 the websockets is answered with 200.
 
+Clients also decide what confines each command. A sandbox that a client asks for is enforced, or the start is refused. A command for
+which it asks for none has all rights of the server's user, because that is how clients say that their user has chosen full access,
+or has approved the command. With --sandbox the server confines such commands itself, and enforces a client's sandbox only if it
+certainly allows no more: the same policy in the same directory, or read-only.
+
 ` + settingsHelp("serve") + `
 Exit codes: 0 when the client of standard input has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong
 usage or settings. Before it exits, serve ends every process of every client.
@@ -60,11 +65,16 @@ func serve(args []string, std streams) int {
 	case (c.tlsCert == "") != (c.tlsKey == "") || c.clientCA != "" && c.tlsCert == "":
 		return misused(std, "--tls-cert and --tls-key go together, and --client-ca with them", serveUsage())
 	}
+	if err := c.settle("--dir", c.dir, std); err != nil {
+		return failed(std, err)
+	}
 	os.Stdout = os.Stderr // the output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := c.serve(ctx, std); err != nil {
-		return failed(std, err)
+		code := failed(std, err)
+		adviseAssurance(err, std)
+		return code
 	}
 	return 0
 }
@@ -81,15 +91,8 @@ func (c *config) serve(ctx context.Context, std streams) error {
 
 func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std streams) error {
 	options := execserver.Options{Roots: c.fileRoots}
-	if c.sandbox.Type != messages.SandboxDangerFullAccess {
+	if c.sandbox.Confined() {
 		options.Confinement = &ptyio.Confinement{Policy: c.sandbox, Dir: c.dir, TempDir: os.Getenv("TMPDIR"), Least: c.assurance}
-		if c.dir == "" {
-			dir, err := os.Getwd()
-			if err != nil {
-				return err
-			}
-			options.Confinement.Dir = dir
-		}
 	}
 	server, err := execserver.NewServer(spawner, options)
 	if err != nil {

@@ -147,6 +147,61 @@ func TestServeOnASocket(t *testing.T) {
 	}
 }
 
+// What a client asks for decides what confines a command, within what the server allows. The files are looked at from outside.
+func TestServeConfinesCommands(t *testing.T) {
+	confinedHere(t)
+	t.Setenv("TMPDIR", "") // the default: /tmp
+	const nothing, readOnly, workspace = "", `{"type":"read-only"}`, `{"type":"workspace-write"}`
+	const fails = "cannot start"
+	for name, c := range map[string]struct {
+		flags  []string
+		asked  string // the client's sandbox policy
+		writes string // where the command can write
+	}{
+		"the client asks for none":           {nil, nothing, "inside and outside"},
+		"the client asks for a workspace":    {nil, workspace, "inside"},
+		"the client asks for reading":        {nil, readOnly, ""},
+		"danger-full-access":                 {[]string{"--sandbox", "danger-full-access"}, nothing, "inside and outside"},
+		"something else confines":            {[]string{"--sandbox", "external-sandbox"}, nothing, "inside and outside"},
+		"a workspace":                        {[]string{"--sandbox", "workspace-write"}, nothing, "inside"},
+		"a workspace and one more directory": {[]string{"--sandbox", "workspace-write", "--writable", "/var/tmp"}, nothing, "inside and outside"},
+		"reading":                            {[]string{"--sandbox", "read-only"}, nothing, ""},
+		"both the same":                      {[]string{"--sandbox", "workspace-write"}, workspace, "inside"},
+		"the client asks for less":           {[]string{"--sandbox", "workspace-write"}, readOnly, ""},
+		"the client asks for more":           {[]string{"--sandbox", "read-only"}, workspace, fails},
+		"the client asks for everything":     {[]string{"--sandbox", "workspace-write"}, `{"type":"danger-full-access"}`, fails},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := launch(t, append([]string{"serve", "--listen", "stdio", "--assurance", "confined"}, c.flags...)...)
+			r.call("1", "initialize", `{"clientName":"test"}`)
+			r.send(`{"method":"initialized"}`)
+			within, beyond, sandbox := filepath.Join(r.c.Dir, "file"), outside(t), ""
+			if c.asked != nothing {
+				sandbox = `,"sandbox":{"policy":` + c.asked + `,"dir":"` + r.c.Dir + `","least":"confined"}`
+			}
+			answer := r.call("2", "process/start", `{"processId":"p","argv":["/bin/sh","-c","echo x >file; echo x >`+beyond+`"],"cwd":"`+r.c.Dir+
+				`","env":{"PATH":"/usr/bin:/bin"},"tty":false`+sandbox+`}`)
+			if refused := strings.Contains(answer, `"error":{"code":-32602,`); refused != (c.writes == fails) {
+				t.Fatal(answer)
+			} else if refused {
+				return
+			}
+			for ended := false; !ended; {
+				ended = strings.Contains(r.line(), "process/closed")
+			}
+			for path, want := range map[string]bool{within: strings.Contains(c.writes, "inside"), beyond: strings.Contains(c.writes, "outside")} {
+				if _, err := os.Stat(path); (err == nil) != want {
+					t.Errorf("%s: %v; want written %v", path, err, want)
+				}
+			}
+			_ = r.in.Close()
+			if code := r.wait(); code != 0 || r.errors.Len() > 0 {
+				t.Errorf("exit code %d, %s", code, r.errors.String())
+			}
+		})
+	}
+}
+
 func TestServeIsMisused(t *testing.T) {
 	for _, test := range []struct {
 		line, says string

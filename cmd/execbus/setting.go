@@ -57,7 +57,7 @@ var settings = []setting{
 			c.approval, err = messages.ParseApprovalPolicy(s)
 			return err
 		})},
-	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for mcp and run, danger-full-access for serve",
+	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for mcp and run; danger-full-access for serve, whose clients choose a sandbox for each command",
 		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.sandbox, err = messages.ParseSandboxPolicy(s)
