@@ -19,8 +19,8 @@ type said struct {
 }
 
 // configure reads the settings of a command from the flags, the environment and the file. A flag replaces a variable, and a variable
-// replaces a line of the file. done reports that there is nothing more to do.
-func configure(command, usage string, c *config, args []string, std streams) (rest []string, code int, done bool) {
+// replaces a line of the file. more registers flags that are no settings. done reports that there is nothing more to do.
+func configure(command, usage string, c *config, args []string, std streams, more ...func(*flag.FlagSet)) (rest []string, code int, done bool) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	dir, err := os.Getwd()
 	if err != nil {
@@ -28,6 +28,9 @@ func configure(command, usage string, c *config, args []string, std streams) (re
 	}
 	file := flags.String(configFlag, "", "")
 	fromFlags := register(flags, of(command), dir)
+	for _, register := range more {
+		register(flags)
+	}
 	if code, done := parse(flags, args, usage, std); done {
 		return nil, code, true
 	}
@@ -58,6 +61,9 @@ func register(flags *flag.FlagSet, all []setting, dir string) *[]said {
 			}
 			list[i].values = append(list[i].values, value)
 			return nil
+		}
+		if s.short != "" {
+			flags.Func(s.short, "", note)
 		}
 		if s.value != "" {
 			flags.Func(s.name, "", note)

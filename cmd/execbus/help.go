@@ -40,6 +40,9 @@ func (s setting) usage() string {
 	if s.value != "" {
 		text += " " + s.value
 	}
+	if s.short != "" {
+		text += ", -" + s.short + " " + s.value
+	}
 	if s.negated {
 		text += ", --no-" + s.name
 	}

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/execbus/execbus/policy"
@@ -13,13 +12,13 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-const checkUsage = `Usage:
-  execbus policy check --rules FILE... [--json | --pretty] [--] COMMAND [ARGUMENT]...
+func checkUsage() string {
+	return `Usage:
+  execbus policy check [SETTING]... [--json | --pretty] [--] COMMAND [ARGUMENT]...
 
 Shows which rule decides about a command, and why. It runs nothing and looks up no program: only the name or path as given
-counts.
+counts. The rules are those of execbus run and execbus mcp, if the settings are the same.
 
-  --rules FILE, -r FILE       a rule file, or a directory whose files *.rules are read; may be given many times
   --json                      print JSON, and exit with 0 for every answer
   --pretty                    the same, indented
   --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
@@ -32,16 +31,19 @@ sandbox policies decide, which this program does not check.
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
 "justification":"..."}}],"decision":"..."}; fields that do not apply are left out. There is no decision if no rule decides.
 
+` + settingsHelp("policy") + `
 Exit codes, without --json and --pretty:
   0  the rules allow the command     1  a rule file cannot be used; there is no answer
-  3  a person must be asked          2  wrong usage
+  3  a person must be asked          2  wrong usage or settings
   4  the command is forbidden
   5  no rule decides
 
 Examples:
   execbus policy check --rules default.rules -- git push
   execbus policy check --rules default.rules --json -- bash -lc 'git status && git push' | jq -r .decision
+  EXECBUS_RULES=default.rules:project.rules execbus policy check -- git push
 `
+}
 
 // exitCodes give the answer to people, and to scripts that do not read JSON.
 var exitCodes = map[rules.Decision]int{rules.Allow: 0, rules.Prompt: 3, rules.Forbidden: 4, undecided: 5}
@@ -51,33 +53,27 @@ const undecided rules.Decision = ""
 
 // policyCheck runs "policy check".
 func policyCheck(args []string, std streams) int {
-	flags := flag.NewFlagSet("policy check", flag.ContinueOnError)
-	var files []string
-	add := func(file string) error {
-		files = append(files, file)
-		return nil
-	}
-	flags.Func("rules", "", add)
-	flags.Func("r", "", add)
-	asJSON, pretty := flags.Bool("json", false, ""), flags.Bool("pretty", false, "")
-	flags.Bool("resolve-host-executables", false, "")
-	if code, done := parse(flags, args, checkUsage, std); done {
+	var c config
+	var asJSON, pretty *bool
+	argv, code, done := configure("policy", checkUsage(), &c, args, std, func(flags *flag.FlagSet) {
+		asJSON, pretty = flags.Bool("json", false, ""), flags.Bool("pretty", false, "")
+		flags.Bool("resolve-host-executables", false, "")
+	})
+	if done {
 		return code
 	}
-	switch {
-	case len(files) == 0:
-		return misused(std, "name a rule file with --rules", checkUsage)
-	case flags.NArg() == 0:
-		return misused(std, "there is no command to check", checkUsage)
+	if len(argv) == 0 {
+		return misused(std, "there is no command to check", checkUsage())
 	}
-	set, failures := rules.Load(layers(files))
+	all, _ := c.ruleLayers()
+	set, failures := rules.Load(all)
 	for _, failure := range failures {
 		fmt.Fprintln(std.err, "execbus:", policy.Visible(failure.Error()))
 	}
 	if len(failures) > 0 {
 		return exitFailed // the answer of the other files alone may be incomplete
 	}
-	v := judge(set, flags.Args())
+	v := judge(set, argv)
 	if *asJSON || *pretty {
 		return v.printJSON(std, *pretty)
 	}
@@ -85,19 +81,6 @@ func policyCheck(args []string, std streams) int {
 		return failed(std, err)
 	}
 	return exitCodes[v.decision]
-}
-
-// layers makes each file a layer, so that later files win.
-func layers(files []string) []rules.Layer {
-	var all []rules.Layer
-	for _, file := range files {
-		layer := rules.Layer{Files: []string{file}, Trusted: true}
-		if info, err := os.Stat(file); err == nil && info.IsDir() {
-			layer = rules.Layer{Dir: file, Trusted: true}
-		}
-		all = append(all, layer)
-	}
-	return all
 }
 
 // verdict is the answer of the rules for a command line.

@@ -61,7 +61,7 @@ func program(t *testing.T, arguments ...string) (stdout, stderr string, code int
 	if err := c.Run(); err != nil && !isExit(err) {
 		t.Fatal(err)
 	}
-	return out.String(), errors.String(), c.ProcessState.ExitCode()
+	return strings.ReplaceAll(out.String(), dir+"/", ""), strings.ReplaceAll(errors.String(), dir+"/", ""), c.ProcessState.ExitCode()
 }
 
 func isExit(err error) bool {
@@ -164,6 +164,38 @@ func TestPolicyCheckForScripts(t *testing.T) {
 	}
 }
 
+// The rules come from the settings that run and mcp have, and by default from the user's own directory.
+func TestPolicyCheckHasTheRulesOfTheSettings(t *testing.T) {
+	check := func(want string, arguments ...string) {
+		t.Helper()
+		var out, errors bytes.Buffer
+		code := run(append([]string{"policy", "check"}, append(arguments, "--", "ls")...), streams{strings.NewReader(""), &out, &errors})
+		if got, _, _ := strings.Cut(out.String(), "\n"); got != want || errors.Len() > 0 || code != exitCodes[rules.Decision(strings.TrimPrefix(want, "no rule decides"))] {
+			t.Errorf("%d, %s%s, want %s", code, out.String(), errors.String(), want)
+		}
+	}
+	file := home(t, "")
+	check("no rule decides") // the user has no rules
+	dir := filepath.Join(filepath.Dir(file), "rules")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, decision := range map[string]string{filepath.Join(dir, "own.rules"): "forbidden", dir + "/../in-file": "prompt", dir + "/../in-variable": "allow"} {
+		if err := os.WriteFile(path, []byte("prefix_rule(['ls'], decision='"+decision+"')"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("forbidden")
+	if err := os.WriteFile(file, []byte(`rules = ["in-file"]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("prompt")
+	t.Setenv("EXECBUS_RULES", dir+"/../in-variable")
+	check("allow")
+	check("forbidden", "--rules", dir)
+	check("forbidden", "-r", dir+"/../in-variable", "-r", dir)
+}
+
 func TestWhatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		arguments string
@@ -174,12 +206,11 @@ func TestWhatIsWrong(t *testing.T) {
 		{"frobnicate", 2, `there is no command "frobnicate"`},
 		{"policy", 2, "policy check"},
 		{"policy frobnicate", 2, "policy check"},
-		{"policy check", 2, "--rules"},
+		{"policy check", 2, "no command to check"},
 		{"policy check -r a.rules", 2, "no command to check"},
 		{"policy check -r a.rules --", 2, "no command to check"},
-		{"policy check ls", 2, "--rules"},
 		{"policy check --colour -r a.rules ls", 2, "colour"},
-		{"policy check -r missing.rules ls", 1, "missing.rules: open: no such file"},
+		{"policy check -r missing.rules ls", 2, "--rules: stat missing.rules: no such file"},
 		{"policy check --json -r b.rules -r bad.rules ls", 1, "bad.rules:2:12: invalid pattern element"},
 	} {
 		stdout, stderr, code := program(t, strings.Fields(test.arguments)...)

@@ -14,6 +14,7 @@ import (
 // file name, with _ for - in the last two.
 type setting struct {
 	name     string
+	short    string // another name of the flag; empty if there is none
 	commands string // those that have it
 	value    string // the placeholder for the value in the help; empty for a switch
 	several  bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
@@ -72,7 +73,7 @@ var settings = []setting{
 			c.assurance = messages.Assurance(s)
 			return c.assurance.Check()
 		})},
-	{name: "rules", commands: "mcp run", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
+	{name: "rules", short: "r", commands: "mcp run policy", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
 		meaning: "rules that allow or forbid commands, or ask about them: a file, or a directory whose files *.rules are read",
 		set:     setRules},
 	{name: "limit", commands: "mcp run", value: "NAME=VALUE", several: true,

@@ -23,23 +23,41 @@ func setRules(c *config, paths []string) error {
 	return nil
 }
 
-// runtime returns the options of the runtime. Rules that people make by their answers are written to the last named file, or to
-// the user's own.
-func (c *config) runtime() execbus.Options {
+// ruleLayers returns the rules: those that a setting names, or the user's own. Rules that people make by their answers are written to
+// the file amendments, which is the last named one, or one of the user's own. Without a configuration directory there are none.
+func (c *config) ruleLayers() (all []execbus.RuleLayer, amendments string) {
+	const fallback = "default.rules"
 	if len(c.rules) > 0 {
 		last := c.rules[len(c.rules)-1]
-		if info, err := os.Stat(last); err == nil && info.IsDir() {
-			last = filepath.Join(last, "default.rules")
+		if isDir(last) {
+			last = filepath.Join(last, fallback)
 		}
-		return execbus.Options{Rules: layers(c.rules), AmendmentFile: last}
+		return layers(c.rules), last
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return execbus.Options{}
+		return nil, ""
 	}
 	own := filepath.Join(dir, "execbus", "rules")
-	_ = os.MkdirAll(filepath.Dir(own), 0o700) // so that a rule has a place; an error is reported when one is written
-	return execbus.Options{Rules: []execbus.RuleLayer{{Dir: own, Trusted: true}}, AmendmentFile: filepath.Join(own, "default.rules")}
+	return []execbus.RuleLayer{{Dir: own, Trusted: true}}, filepath.Join(own, fallback)
+}
+
+// layers makes each file a layer, so that later files win.
+func layers(files []string) []execbus.RuleLayer {
+	var all []execbus.RuleLayer
+	for _, file := range files {
+		layer := execbus.RuleLayer{Files: []string{file}, Trusted: true}
+		if isDir(file) {
+			layer = execbus.RuleLayer{Dir: file, Trusted: true}
+		}
+		all = append(all, layer)
+	}
+	return all
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // session returns the options of sessions.
@@ -51,7 +69,11 @@ func (c *config) session() execbus.SessionOptions {
 // start starts a runtime. If a rule file that a setting names cannot be used, that is an error, because the file may forbid something.
 // For one of the user's own files there is only a warning.
 func (c *config) start(std streams) (*execbus.Runtime, error) {
-	rt, err := execbus.Start(c.runtime())
+	all, amendments := c.ruleLayers()
+	if len(c.rules) == 0 && amendments != "" {
+		_ = os.MkdirAll(filepath.Dir(filepath.Dir(amendments)), 0o700) // so that a rule has a place; an error is reported when one is written
+	}
+	rt, err := execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments})
 	if err != nil {
 		return nil, err
 	}
