@@ -131,6 +131,43 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	})
 }
 
+// No thread of the warden waits for a birth: when a machine is busy, many births take long, and a thread never ends.
+func TestBirthsThatHangOccupyNoThreads(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	spawner := newSpawner(t, sandbox.Options{})
+	child, _ := run(t, spawner, launch(false, "sleep", "1h"))
+	warden := wardenAbove(child.PID())
+	threads := func() int {
+		entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", warden))
+		return len(entries)
+	}
+	before := threads()
+	const many = 24
+	interpreter, giveBack := leasetest.Leased(t, "/bin/sh")
+	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
+	started := make(chan error, many)
+	var records [many]*recorder
+	for i := range records {
+		records[i] = newRecorder()
+		l := launch(false, script)
+		l.Events = records[i].receive
+		go func() { _, err := spawner.Spawn(context.Background(), l); started <- err }()
+	}
+	eventually(t, "all births hang", func() bool { return len(childrenOf(t, warden)) == many+1 })
+	time.Sleep(50 * time.Millisecond) // let the births take longer than usual; with less time the test shows less
+	if now := threads(); now >= before+many/2 {
+		t.Errorf("%d threads, and %d births that hang: %d threads", before, many, now)
+	}
+	giveBack()
+	for _, record := range records {
+		if err := receive(t, "the start", started); err != nil {
+			t.Fatal(err)
+		}
+		record.awaitEnd(t)
+	}
+	child.EndTree(0)
+}
+
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
 	spawner, _ := lossyAndHasty(t)
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")

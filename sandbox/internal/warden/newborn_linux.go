@@ -14,8 +14,11 @@ const (
 	// answerWait is how long the answer to a start waits for the leader's exit. So the answer and the exit of a short command go
 	// out together, and the execution of a program wakes no thread of the warden.
 	answerWait = 250 * time.Microsecond
-	// prompt is how long the bearer itself attends to a birth before a goroutine does.
+	// prompt is how long a birth usually takes at most. The bearer concludes such births itself. The end of a later one can hang,
+	// too, so a goroutine concludes it.
 	prompt = 5 * time.Millisecond
+	// longestLook is the time, at most, between two looks at a birth.
+	longestLook = 50 * time.Millisecond
 )
 
 // newborn is a leader from its birth to its exit.
@@ -25,31 +28,27 @@ type newborn struct {
 	failed func() // called if the birth fails; may be nil
 	begun  time.Time
 	due    time.Time // when to check whether it has executed its program
-	done   bool      // its start was answered, or a goroutine waits for its birth
+	done   bool      // its start was answered, or a goroutine concludes its birth
 }
 
-// begun attends to a birth, but not for long.
+// begun attends to a birth. No thread waits for it: when many commands start at once, all their births take long.
 func (w *warden) begun(n *newborn) {
 	for _, fd := range n.start.files { // at once: the output of a terminal does not end while we hold it open
 		_ = unix.Close(fd)
 	}
 	isolated := n.start.spec.Level == confine.Isolated
 	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
-	if isolated {
-		if n.tree.Prompt(prompt) {
-			w.executed(n, n.tree.Executed())
-		} else {
-			w.leave(n)
-		}
+	n.begun = time.Now()
+	if isolated && n.tree.Prompt(prompt) {
+		w.executed(n, n.tree.Executed())
 		return
 	}
 	w.watch(n)
-	n.begun = time.Now()
 	n.due = n.begun.Add(answerWait)
 	w.newborns = append(w.newborns, n)
 }
 
-// leave has a goroutine wait for a birth.
+// leave has a goroutine conclude a birth.
 func (w *warden) leave(n *newborn) {
 	n.done = true
 	go func() { w.proceed(start{born: n, failed: n.tree.Executed()}) }()
@@ -139,14 +138,14 @@ func (w *warden) attend() (next time.Duration) {
 		case now.Before(n.due):
 		case n.tree.Prompt(0):
 			w.unwatch(n) // before the descriptor is closed
-			w.executed(n, n.tree.Executed())
-			continue
-		case now.Sub(n.begun) > prompt:
-			w.unwatch(n)
-			w.leave(n)
+			if now.Sub(n.begun) > prompt {
+				w.leave(n)
+			} else {
+				w.executed(n, n.tree.Executed())
+			}
 			continue
 		default:
-			n.due = now.Add(answerWait)
+			n.due = now.Add(min(max(now.Sub(n.begun)/8, answerWait), longestLook))
 		}
 		waiting = append(waiting, n)
 		if wait := n.due.Sub(now); next < 0 || wait < next {
