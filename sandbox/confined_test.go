@@ -328,3 +328,33 @@ func TestAConfinedTerminalIsTheOnlyOne(t *testing.T) {
 	other.EndTree(0)
 	r.awaitEnd(t)
 }
+
+// Commands on terminals that come one after another share a rule set. It must never allow a terminal that somebody still uses.
+func TestATerminalIsOutOfReachForLaterCommandsToo(t *testing.T) {
+	for _, options := range []sandbox.Options{{WithoutNamespaces: true}, {Direct: true}} {
+		t.Run(spawnerName(options.Direct), func(t *testing.T) {
+			spawner := newSpawner(t, options)
+			e := enclose(t, spawner, workspace(t.TempDir()))
+			for i := range 20 { // more than share one
+				other, r := run(t, spawner, confinedOn(e, "tty; exec sleep 1000"))
+				r.awaitOutput(t, "/dev/pts/")
+				r.mu.Lock()
+				theirs := strings.TrimSpace(r.output.String())
+				r.mu.Unlock()
+				got := said(t, spawner, e, true, `echo mine >"$(tty)" && echo theirs >"$1"`, theirs)
+				if !strings.HasPrefix(got, "mine") || strings.Count(got, "Permission denied") != 1 {
+					t.Fatalf("%d: %s", i, got)
+				}
+				other.EndTree(0)
+				r.awaitEnd(t)
+			}
+		})
+	}
+}
+
+// confinedOn is a script on a terminal.
+func confinedOn(e ptyio.Enclosure, script string) ptyio.Launch {
+	l := launch(true, "sh", "-c", script)
+	l.Sandbox = e
+	return l
+}

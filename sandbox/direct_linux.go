@@ -84,16 +84,16 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	if tree.Foreign() {
 		return nil, errForeign()
 	}
-	e, rules, done, err := enter(start)
+	var leader *tree.Tree
+	e, rules, done, err := enter(start, true)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer func() { done(leader != nil) }()
 	if e.level() == confine.Isolated { // the enclosure was made when there was still to be a warden
 		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: messages.AssuranceConfined,
 			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
 	}
-	var leader *tree.Tree
 	err = wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) error {
 		last := len(fds) - 1
 		leader, err = d.fork(start, fds[:last], bounds, e.alone(fds[last]))

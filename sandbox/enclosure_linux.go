@@ -4,17 +4,13 @@ import (
 	"context"
 	"maps"
 	"os"
-	"slices"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/places"
-	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
 // enclosure is a confinement whose paths have been looked up.
@@ -32,7 +28,7 @@ type enclosure struct {
 	released bool
 	users    int                       // starts under way
 	plain    *os.File                  // the rule set for launches without a terminal, once one was made
-	spare    *os.File                  // a rule set for the next launch on a terminal, which adds a rule of its own
+	spare    *terminalRules            // of an earlier launch on a terminal; nil for none
 	numbers  map[*wardenProcess]uint64 // the number of its plan in each warden
 }
 
@@ -183,47 +179,48 @@ func (e *enclosure) close() {
 	for p, number := range numbers {
 		p.withdraw(number)
 	}
-	for _, rules := range []*os.File{e.plain, e.spare} {
-		if rules != nil {
-			_ = rules.Close()
-		}
+	if e.plain != nil {
+		_ = e.plain.Close()
+	}
+	if e.spare != nil {
+		e.spare.close()
 	}
 	e.readable.Release()
 	e.found.Close()
 }
 
-// enter returns the parts of its enclosure that a start needs, until done is called. Only a confined start gets a rule set;
-// an isolated one makes its own, inside.
-func enter(start ptyio.Start) (e *enclosure, rules *os.File, done func(), err error) {
+// enter returns the parts of its enclosure that a start needs, until done is called, which is told whether the program has been
+// executed. Only a confined start gets a rule set; an isolated one makes its own, inside. A warden knows the rule set for launches
+// without a terminal; a start without a warden is alone.
+func enter(start ptyio.Start, alone bool) (e *enclosure, rules *os.File, done func(executed bool), err error) {
 	e, is := start.Sandbox.(*enclosure)
 	if !is || e.enforced.Level == messages.AssuranceNone {
-		return e, nil, func() {}, nil
+		return e, nil, func(bool) {}, nil
 	}
 	if err := e.use(); err != nil {
 		return nil, nil, nil, err
 	}
-	if e.enforced.Level == messages.AssuranceIsolated {
-		return e, nil, e.unuse, nil
+	var own *terminalRules
+	switch {
+	case e.enforced.Level == messages.AssuranceIsolated:
+	case start.TTY:
+		if own, err = e.onTerminal(start.Files[0]); err == nil {
+			rules = own.file
+		}
+	case alone:
+		rules, err = e.plainRules()
 	}
-	var terminal *os.File
-	if start.TTY {
-		terminal = start.Files[0]
-	}
-	rules, own, err := e.ruleset(terminal)
 	if err != nil {
 		e.unuse()
 		return nil, nil, nil, err
 	}
-	return e, rules, func() {
-		if !own {
-			e.unuse()
-			return
+	return e, rules, func(executed bool) {
+		if own != nil && executed {
+			e.giveBack(own)
+		} else if own != nil {
+			own.close()
 		}
-		go func() { // the start need not wait for either
-			defer e.unuse()
-			_ = rules.Close()
-			e.prepare()
-		}()
+		e.unuse()
 	}, nil
 }
 
@@ -246,97 +243,10 @@ func (e *enclosure) enforces() *messages.Enforcement {
 	return &e.enforced
 }
 
-// alone returns the steps of a newborn that confines itself without a nursery; none without a rule set.
+// alone returns the steps of a newborn that installs its filter itself; none without a rule set.
 func (e *enclosure) alone(rules int) []birth.Step {
 	if rules < 0 {
 		return nil
 	}
 	return confine.Alone(rules, confine.KindOf(&e.found.Plan))
-}
-
-// ruleset returns a Landlock rule set for a start on this terminal, or on none. It is called between use and unuse. If own
-// is set, the caller must close the file.
-func (e *enclosure) ruleset(terminal *os.File) (file *os.File, own bool, err error) {
-	if terminal == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.plain == nil {
-			e.plain, err = e.newRuleset()
-		}
-		return e.plain, false, err
-	}
-	e.mu.Lock()
-	file, e.spare = e.spare, nil
-	e.mu.Unlock()
-	if file == nil {
-		if file, err = e.newRuleset(); err != nil {
-			return nil, false, err
-		}
-	}
-	err = wire.Hold([]*os.File{file, terminal}, func(fds []int) error {
-		return confine.Allow(fds[0], confine.Allowed{FD: fds[1], Rights: confine.UseDevice})
-	})
-	if err != nil {
-		_ = file.Close()
-		return nil, false, &ptyio.StepError{Step: "landlock rules", Errno: errnoOf(err)}
-	}
-	return file, true, nil
-}
-
-// prepare makes a rule set for the next launch on a terminal, unless there is one, because that takes a twentieth of a
-// start. It is called while the enclosure is in use.
-func (e *enclosure) prepare() {
-	e.mu.Lock()
-	wanted := e.spare == nil && !e.released
-	e.mu.Unlock()
-	if !wanted {
-		return
-	}
-	file, err := e.newRuleset()
-	if err != nil {
-		return // the launch will report the error
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.spare != nil {
-		_ = file.Close()
-		return
-	}
-	e.spare = file
-}
-
-// newRuleset makes a rule set of the paths that every command may use and those that this plan allows.
-func (e *enclosure) newRuleset() (file *os.File, err error) {
-	plan := e.found.Plan
-	rules := slices.Clone(e.readable.Rules)
-	err = wire.Hold(e.found.Files, func(fds []int) error {
-		for _, p := range plan.Places {
-			switch {
-			case p.Access != confine.Write || p.File < 0, p.Path == "/dev":
-			case p.Path == "/":
-				rules = append(rules, e.readable.Writable()...)
-			case p.Directory:
-				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteDirectory})
-			default:
-				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteFile})
-			}
-		}
-		for _, p := range plan.Sockets {
-			rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.Connect})
-		}
-		fd, err := confine.Ruleset(confine.Kernel().ABI, plan.Network, rules)
-		if err != nil {
-			return &ptyio.StepError{Step: "landlock rules", Errno: errnoOf(err)}
-		}
-		file = os.NewFile(uintptr(fd), "landlock")
-		return nil
-	})
-	return file, err
-}
-
-func errnoOf(err error) unix.Errno {
-	if errno, ok := err.(unix.Errno); ok {
-		return errno
-	}
-	return unix.EIO
 }

@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -21,6 +23,17 @@ func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error
 	if n, known := e.knownTo(p); known {
 		return n, nil
 	}
+	register := &wire.Register{Plan: e.found.Plan, Ruleset: -1}
+	files := slices.Clone(e.found.Files)
+	if e.level() == confine.Confined {
+		rules, err := e.plainRules()
+		if err != nil {
+			return 0, err
+		}
+		register.Ruleset = len(files)
+		files = append(files, rules)
+	}
+	register.Files = len(files)
 	p.mu.Lock()
 	if p.plans >= maxPlans {
 		p.mu.Unlock()
@@ -34,9 +47,8 @@ func (p *wardenProcess) number(ctx context.Context, e *enclosure) (uint64, error
 	e.mu.Lock()
 	e.numbers[p] = n
 	e.mu.Unlock()
-	register := &wire.Register{Plan: e.found.Plan, Files: len(e.found.Files)}
 	forget := func(error) { p.forgetPlan(e) } // starts that name it are refused
-	if err := p.out.Start(ctx, &wire.Request{ID: n, Register: register}, forget, e.found.Files...); err != nil {
+	if err := p.out.Start(ctx, &wire.Request{ID: n, Register: register}, forget, files...); err != nil {
 		p.forgetPlan(e)
 		return 0, p.refusal("spawn", err)
 	}

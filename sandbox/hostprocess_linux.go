@@ -86,7 +86,7 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 	return leader, nil
 }
 
-func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
+func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (leader ptyio.Leader, err error) {
 	select {
 	case <-p.ready:
 	case <-p.gone:
@@ -96,11 +96,11 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	}
 	l := &wardenLeader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{})}
 	request, files := startRequest(spec, bounds)
-	e, rules, done, err := enter(spec)
+	e, rules, done, err := enter(spec, false)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer func() { done(leader != nil) }()
 	if request.Level = e.level(); request.Level != confine.None {
 		if request.Plan, err = p.number(ctx, e); err != nil {
 			return nil, err

@@ -101,8 +101,10 @@ func TestCapabilitiesAreDroppedByTheNewbornAlone(t *testing.T) {
 		t.Skip("the rest needs root")
 	}
 	const chown = 1 << unix.CAP_CHOWN
-	got := output(t, slices.Concat(DropBounding(chown), SetCapabilities(Capabilities{Permitted: chown, Effective: chown}),
-		[]Step{NoNewPrivs(), shell("grep -E '^Cap' /proc/self/status | tr -d '\\t'")})...)
+	const needed = chown | 1<<unix.CAP_SETPCAP
+	got := output(t, slices.Concat([]Step{SetCapabilities(Capabilities{Permitted: needed, Effective: needed, Inheritable: chown}),
+		Prctl("ambient", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_CHOWN)}, DropBounding(chown),
+		[]Step{SetCapabilities(Capabilities{Permitted: chown, Effective: chown}), NoNewPrivs(), shell("grep -E '^Cap' /proc/self/status | tr -d '\\t'")})...)
 	want := "CapInh:0000000000000000\nCapPrm:0000000000000001\nCapEff:0000000000000001\nCapBnd:0000000000000001\nCapAmb:0000000000000000"
 	if got != want {
 		t.Error(got)

@@ -92,18 +92,15 @@ func NoNewPrivs() Step { return Prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 
 // Capabilities are sets of capabilities, a bit for each.
 type Capabilities struct{ Effective, Permitted, Inheritable uint64 }
 
-// SetCapabilities sets the capabilities and empties the ambient set.
-func SetCapabilities(c Capabilities) []Step {
+// SetCapabilities sets the capabilities. The kernel also takes from the ambient set what is no longer permitted and inheritable.
+func SetCapabilities(c Capabilities) Step {
 	head := values{unix.LINUX_CAPABILITY_VERSION_3} // and pid 0
 	low := func(set uint64) uint64 { return set & 0xffffffff }
 	data := values{
 		low(c.Effective) | low(c.Permitted)<<32, low(c.Inheritable) | low(c.Effective>>32)<<32,
 		low(c.Permitted>>32) | low(c.Inheritable>>32)<<32,
 	}
-	return []Step{
-		Prctl("ambient capabilities", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL),
-		step("capabilities", unix.SYS_CAPSET, head, data),
-	}
+	return step("capabilities", unix.SYS_CAPSET, head, data)
 }
 
 // DropBounding drops all capabilities but those in keep from the bounding set. It needs CAP_SETPCAP, so it comes before

@@ -56,7 +56,7 @@ func Filter(kind seccomp.Kind) (birth.Secret, error) {
 
 // Born returns the steps of a newborn of a thread with a filter, with a rule set of this process.
 func Born(ruleset int) []birth.Step {
-	return append(birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0))
+	return []birth.Step{birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0)}
 }
 
 // Alone returns the steps of a newborn of any other thread: it installs the filter itself, which takes longer.
@@ -64,8 +64,7 @@ func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	if mayDropBounding() {
 		steps = birth.DropBounding(0)
 	}
-	steps = append(steps, birth.SetCapabilities(birth.Capabilities{})...)
-	return append(steps, birth.NoNewPrivs(), birth.Landlock(ruleset, 0), birth.Seccomp(seccomp.Filter(kind)))
+	return append(steps, birth.SetCapabilities(birth.Capabilities{}), birth.NoNewPrivs(), birth.Landlock(ruleset, 0), birth.Seccomp(seccomp.Filter(kind)))
 }
 
 // mayDropBounding reports whether this thread may empty its capability bounding set. A thread that may not do so has no need to:

@@ -76,8 +76,8 @@ func Family(l Launch) birth.Family {
 	if l.Dir != "" {
 		f.Command = append(f.Command, birth.Chdir(l.Dir))
 	}
-	f.Command = slices.Concat(f.Command, l.Limits, birth.DropBounding(0), birth.SetCapabilities(birth.Capabilities{}),
-		[]birth.Step{birth.NoNewPrivs()}, domain)
+	f.Command = slices.Concat(f.Command, l.Limits, birth.DropBounding(0),
+		[]birth.Step{birth.SetCapabilities(birth.Capabilities{}), birth.NoNewPrivs()}, domain)
 	if l.Filter != nil {
 		f.Command = append(f.Command, birth.Seccomp(l.Filter))
 	}

@@ -283,17 +283,36 @@ func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
 		},
 		"": func(string) error { return nil },
 	} {
-		dir := tree(t, "top/work/", "top/other/") + "/top"
-		f := find(t, workspace(dir+"/work"))
-		if err := f.Check(); err != nil {
-			t.Error(err)
+		for _, given := range []string{"work", "way"} {
+			dir := tree(t, "top/work/", "top/other/") + "/top"
+			if err := os.Symlink("work", dir+"/way"); err != nil {
+				t.Fatal(err)
+			}
+			f := find(t, workspace(dir+"/"+given))
+			if err := f.Check(); err != nil {
+				t.Error(err)
+			}
+			if err := change(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Check(); (err != nil) != (name != "") {
+				t.Errorf("%s, given as %s: %v", name, given, err)
+			}
 		}
-		if err := change(dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Check(); (err != nil) != (name != "") {
-			t.Errorf("%s: %v", name, err)
-		}
+	}
+}
+
+func TestALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
+	dir := tree(t, "work/", "other/")
+	if err := os.Symlink("work", dir+"/way"); err != nil {
+		t.Fatal(err)
+	}
+	f := find(t, workspace(dir+"/way"))
+	if err := errors.Join(os.Remove(dir+"/way"), os.Symlink("other", dir+"/way")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Check(); err == nil {
+		t.Error("it was not noticed")
 	}
 }
 

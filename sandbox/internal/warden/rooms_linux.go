@@ -26,17 +26,18 @@ type registered struct {
 	plan    confine.Plan
 	files   []int
 	kind    seccomp.Kind // of the filter of its confined commands
+	ruleset int          // for confined commands without a terminal; -1 for none
 	creates []string     // the directories of protected names that its commands may create
 	cell    *cell
 }
 
 // register takes over a plan. The host bounds their number: see package wire.
-func (r *rooms) register(id uint64, plan confine.Plan, files []int) {
+func (r *rooms) register(id uint64, request *wire.Register, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	p := &registered{plan: plan, files: files, kind: confine.KindOf(&plan), cell: newCell()}
-	for _, place := range plan.Places {
+	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell()}
+	for _, place := range p.plan.Places {
 		if place.Access == confine.Write && place.Missing() {
 			p.creates = append(p.creates, path.Dir(place.Path))
 		}
@@ -80,10 +81,22 @@ func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, error) {
 	if s.Plan == 0 && s.Level == confine.None {
 		return nil, nil
 	}
-	if r.plans[s.Plan] == nil || s.Level != confine.Confined || s.Ruleset < 0 || s.Ruleset >= len(files) {
+	p := r.plans[s.Plan]
+	if p == nil || s.Level != confine.Confined {
 		return nil, &birth.Error{Step: "plan", Errno: unix.EINVAL}
 	}
-	return confine.Born(files[s.Ruleset]), nil
+	if own := at(files, s.Ruleset); own >= 0 {
+		return confine.Born(own), nil
+	}
+	return confine.Born(p.ruleset), nil // without one, the step fails
+}
+
+// at returns the descriptor at a position; -1 for none.
+func at(files []int, position int) int {
+	if position < 0 || position >= len(files) {
+		return -1
+	}
+	return files[position]
 }
 
 func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {

@@ -296,7 +296,7 @@ func (w *warden) handle(s start) {
 		w.rooms.close()
 		close(s.over)
 	case s.register != nil:
-		w.rooms.register(s.id, s.register.Plan, s.files)
+		w.rooms.register(s.id, s.register, s.files)
 	case s.withdraw != nil:
 		w.rooms.withdraw(s.id)
 	case w.clear(s), w.enter(s): // it waits

@@ -43,7 +43,7 @@ func drawRequest(t *rapid.T) *Request {
 		}),
 		End: some(t, "end", func() End { return End{Grace: time.Duration(rapid.Int64().Draw(t, "grace"))} }),
 		Register: some(t, "register", func() Register {
-			return Register{Files: rapid.Int().Draw(t, "files"), Plan: confine.Plan{Network: rapid.Bool().Draw(t, "network"),
+			return Register{Files: rapid.Int().Draw(t, "files"), Ruleset: rapid.Int().Draw(t, "ruleset"), Plan: confine.Plan{Network: rapid.Bool().Draw(t, "network"),
 				Places: rapid.SliceOfN(places, 0, 3).Draw(t, "places"), Sockets: rapid.SliceOfN(places, 0, 3).Draw(t, "sockets")}}
 		}),
 		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} })}
@@ -107,7 +107,7 @@ var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode:
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1},
-			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1},
+			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1, 1},
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},

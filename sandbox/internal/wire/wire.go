@@ -25,6 +25,8 @@ type Request struct {
 type Register struct {
 	Plan  confine.Plan
 	Files int // the descriptors sent along; those of Plan are positions among them
+	// Ruleset is the position of the Landlock rule set for confined commands without a terminal; -1 if no command will be confined.
+	Ruleset int
 }
 
 // Withdraw says that no further start will name the number of a Register.
@@ -48,7 +50,7 @@ type Start struct {
 	// Plan is the number of the Register by which the leader is confined; zero for none. Level is how much of the plan is enforced.
 	Plan  uint64
 	Level confine.Level
-	// Ruleset is the position of a Landlock rule set among the files; -1 for none.
+	// Ruleset is the position of a Landlock rule set among the files; -1 for that of the plan.
 	Ruleset int
 }
 
@@ -147,6 +149,7 @@ func (m *Register) code(c *coder) {
 	list(c, &m.Plan.Places, place)
 	list(c, &m.Plan.Sockets, place)
 	number(c, &m.Files)
+	number(c, &m.Ruleset)
 }
 
 func place(c *coder, p *confine.Place) {
