@@ -173,7 +173,7 @@ func limitsHeld(e messages.Enforcement, l messages.Limits) (messages.Enforcement
 		if e.Level != messages.AssuranceIsolated || isolate.ProbeTasks() != nil {
 			return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
 				Detail: "it needs a control group, and none can be made here, or isolation on Linux 6.14 or newer; " +
-					"delegate a group, as systemd-run --user -p Delegate=yes does, or leave the limit out"}
+					"run the command in a sandbox that isolates it, delegate a group, as systemd-run --user -p Delegate=yes does, or leave the limit out"}
 		}
 		e.Mechanisms = append(e.Mechanisms, "pid_max of the namespace")
 		e.Missing = append(e.Missing, messages.Missing{What: "an exact limit for processes", Why: fmt.Sprintf(

@@ -3,9 +3,11 @@
 package sandbox_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,10 +121,43 @@ func TestALimitForProcessesNeedsANamespaceWhereThereAreNoGroups(t *testing.T) {
 		return
 	}
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		l := bash(tty, "true")
-		l.Sandbox, l.Limits = enclose(t, spawner, workspace(t.TempDir())), processes
-		if _, err := spawner.Can(l); err == nil || !strings.Contains(err.Error(), "Linux 6.14") {
-			t.Error(err)
+		for name, e := range map[string]ptyio.Enclosure{"none": nil, "confined": enclose(t, spawner, workspace(t.TempDir()))} {
+			l := bash(tty, "true")
+			l.Sandbox, l.Limits, l.Events = e, processes, newRecorder().receive
+			_, foretold := spawner.Can(l)
+			_, err := spawner.Spawn(t.Context(), l)
+			if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || foretold.Error() != err.Error() {
+				t.Fatalf("%s: %v, and foretold was %v", name, err, foretold)
+			}
+			for _, out := range []string{"Linux 6.14", "a sandbox that isolates it", "Delegate=yes", "leave the limit out"} {
+				if !strings.Contains(err.Error(), out) {
+					t.Errorf("%s: %q does not say: %s", name, err, out)
+				}
+			}
 		}
 	})
+}
+
+// A session that demands no level gets the strongest one, which holds the limit.
+func TestALimitForProcessesIsHeldWhereNoLevelIsDemanded(t *testing.T) {
+	if !ungrouped(t) {
+		return
+	}
+	for _, policy := range []messages.SandboxType{messages.SandboxReadOnly, messages.SandboxWorkspaceWrite} {
+		isolatedBoth(t, func(t *testing.T, tty bool) {
+			spawner, _ := isolating(t, workspace(t.TempDir()))
+			l := bash(tty, "cat /proc/sys/kernel/pid_max")
+			l.Sandbox, l.Limits = enclose(t, spawner, ptyio.Confinement{Dir: t.TempDir(), Policy: messages.SandboxPolicy{Type: policy}}), processes
+			if _, err := spawner.Can(l); err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			_, record := run(t, spawner, l)
+			enforced := awaitEvent[ptyio.Spawned](t, record).Enforced
+			record.awaitEnd(t)
+			if said := strings.TrimSpace(record.output.String()); said != "341" || enforced == nil || enforced.Level != messages.AssuranceIsolated ||
+				!slices.Contains(enforced.Mechanisms, "pid_max of the namespace") {
+				t.Errorf("%s: %s under %v", policy, said, enforced)
+			}
+		})
+	}
 }
