@@ -81,6 +81,9 @@ func exec(t *testing.T, session *execbus.Session, command messages.ExecCommand) 
 }
 
 func TestASandboxIsEnforcedOnTheServer(t *testing.T) {
+	if probed := sandbox.Probe(); probed.Level == messages.AssuranceNone {
+		t.Skipf("skipped: nothing can be confined here: %+v", probed.Mechanisms)
+	}
 	for _, kind := range []string{"websocket", "unix socket"} {
 		t.Run(kind, func(t *testing.T) {
 			address := execserver.DefaultListen
@@ -97,9 +100,6 @@ func TestASandboxIsEnforcedOnTheServer(t *testing.T) {
 			}
 			defer events.Close()
 			result, err := exec(t, session, messages.ExecCommand{Script: "echo in > in; echo out > " + outside + "/out"})
-			if errors.Is(err, messages.ErrUnsupported) {
-				t.Skipf("there is no sandbox here: %v", err)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}

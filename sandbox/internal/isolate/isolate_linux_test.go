@@ -109,9 +109,12 @@ func run(t testing.TB, plan *confine.Plan, script string) (output string, status
 // network makes a network for this test.
 func network(t testing.TB) *Network {
 	t.Helper()
+	if err := Probe(); err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
 	n, err := NewNetwork()
 	if err != nil {
-		t.Skipf("no namespaces here: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
 	return n

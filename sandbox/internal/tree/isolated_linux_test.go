@@ -26,9 +26,12 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	t.Helper()
 	runtime.LockOSThread() // the command would end with this thread
 	t.Cleanup(runtime.UnlockOSThread)
+	if err := isolate.Probe(); err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
 	network, err := isolate.NewNetwork()
 	if err != nil {
-		t.Skipf("no namespaces here: %v", err)
+		t.Fatal(err)
 	}
 	defer network.Close()
 	reports, report, err := isolate.Reports()
@@ -147,6 +150,9 @@ func TestAFirstProcessIsNoNewbornThatHangs(t *testing.T) {
 
 func TestAHungIsolatedBirthIsFound(t *testing.T) {
 	program, giveBack := leasetest.Leased(t, "/bin/true")
+	if err := isolate.Probe(); err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
 	f := NewForest()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -158,7 +164,7 @@ func TestAHungIsolatedBirthIsFound(t *testing.T) {
 		Argv: []string{"true"}}), reports)
 	_ = unix.Close(report)
 	if err != nil {
-		t.Skipf("no namespaces here: %v", err)
+		t.Fatal(err)
 	}
 	for until := time.Now().Add(patience); ; {
 		if newborn, found := FindNewborn(os.Getpid()); found {
