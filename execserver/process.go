@@ -202,16 +202,25 @@ func (p *process) announce(to *connection) {
 	}
 }
 
-// attach sends the notifications to another connection from now on, or to none. A client that acknowledges output gets everything
-// that it has not acknowledged again.
+// attach sends the notifications to another connection from now on. A client that acknowledges output gets everything that it has not
+// acknowledged again.
 func (p *process) attach(to *connection) {
 	p.mu.Lock()
 	p.conn, p.sent = to, p.past.now
 	if p.session.has(wire.ExtensionFlow) {
 		p.sent = p.acked
 	}
-	if to != nil {
-		to.mark(p)
+	to.mark(p)
+	released := p.unpark()
+	p.mu.Unlock()
+	release(released)
+}
+
+// detach sends the notifications to no connection. The session may have the next connection by then, which then keeps the process.
+func (p *process) detach(from *connection) {
+	p.mu.Lock()
+	if p.conn == from {
+		p.conn = nil
 	}
 	released := p.unpark()
 	p.mu.Unlock()

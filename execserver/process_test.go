@@ -33,3 +33,24 @@ func TestAProcessRunsFromItsStartToItsEnd(t *testing.T) {
 		}
 	})
 }
+
+// A connection may end while the next one already has the session. The process keeps the next one.
+func TestTheEndOfAConnectionDoesNotTakeAProcessFromTheNext(t *testing.T) {
+	newConnection := func() *connection {
+		return &connection{marked: map[*process]bool{}, work: make(chan struct{}, 1)}
+	}
+	p, first, second := &process{session: &session{}, past: record{room: wire.RetainedBytes}}, newConnection(), newConnection()
+	p.attach(first)
+	p.attach(second)
+	p.detach(first)
+	p.past.addOutput("stdout", []byte("x"))
+	p.wake()
+	if _, _, found := p.take(second); !found || len(second.work) != 1 {
+		t.Error("the next connection does not get the output")
+	}
+	p.detach(second)
+	p.past.addOutput("stdout", []byte("y"))
+	if _, _, found := p.take(second); found {
+		t.Error("a connection that has ended gets output")
+	}
+}

@@ -104,7 +104,7 @@ func (s *session) detach(from *connection) {
 	processes := s.list()
 	s.mu.Unlock()
 	for _, p := range processes {
-		p.attach(nil)
+		p.detach(from)
 	}
 }
 
