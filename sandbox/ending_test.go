@@ -292,7 +292,7 @@ func idle(t *testing.T, direct bool, part time.Duration) {
 	for _, record := range records {
 		awaitEvent[ptyio.Background](t, record)
 	}
-	time.Sleep(200 * time.Millisecond) // let all of them settle
+	time.Sleep(400 * time.Millisecond) // let all of them settle, and the warden rest
 	before, begin := cpu(watched), time.Now()
 	time.Sleep(time.Second)
 	// Looking at them ten times a second took a third of a processor. With the direct spawner this process also runs this test.

@@ -11,6 +11,9 @@
 // the host is gone, and the warden ends everything. Descriptor 5 is a pidfd of the host. It reports the host's death even if a
 // forked copy of the host holds the socket open.
 //
+// A warden to which nothing has happened for a quarter of a second gives back the memory of its program's files, if that is much. What
+// it needs again comes back from the page cache.
+//
 // # The rule about imports
 //
 // This package and its imports import as little as they can: never net, fmt, path/filepath, encoding/json or crypto. Go initialises packages

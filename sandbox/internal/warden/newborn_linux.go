@@ -161,7 +161,7 @@ func (w *warden) attend() (next time.Duration) {
 func (w *warden) turn() {
 	next := w.attend()
 	_ = w.conn.Flush()
-	for _, event := range w.poll.wait(next) {
+	for _, event := range w.wait(next) {
 		switch int(event.Fd) {
 		case socketFD:
 			w.mail = true
@@ -172,6 +172,22 @@ func (w *warden) turn() {
 			w.exit(event.Fd)
 		}
 	}
+}
+
+// wait waits for events, for no longer than most unless that is negative. If nothing happens, the warden rests once.
+func (w *warden) wait(most time.Duration) []unix.EpollEvent {
+	if most >= 0 || w.rested {
+		events := w.poll.wait(most)
+		w.rested = w.rested && len(events) == 0
+		return events
+	}
+	began := time.Now()
+	events := w.poll.wait(restAfter)
+	if len(events) == 0 && time.Since(began) >= restAfter { // and not a signal
+		rest()
+		w.rested = true
+	}
+	return events
 }
 
 // resume continues with the starts that have waited for something else.

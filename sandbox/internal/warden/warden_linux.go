@@ -78,6 +78,7 @@ type warden struct {
 	births   []start            // those that have waited for everything else, in their order
 	mail     bool               // the host has sent something
 	lost     bool               // it will send nothing more
+	rested   bool               // since the last event
 	newborns []*newborn         // those whose starts have not been answered
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
