@@ -23,10 +23,10 @@ func TestALimitThatNobodyEnforcesIsRefusedAsForetold(t *testing.T) {
 			l := launch(tty, "no-such-program")
 			change(&l)
 			l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
-			_, foretold := spawner.Can(l)
+			_, predicted := spawner.Can(l)
 			_, err := spawner.Spawn(context.Background(), l)
-			if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || err.Error() != foretold.Error() {
-				t.Errorf("%v was foretold, and then %v", foretold, err)
+			if !errors.Is(err, messages.ErrUnsupported) || predicted == nil || err.Error() != predicted.Error() {
+				t.Errorf("%v was predicted, and then %v", predicted, err)
 			}
 		}
 		if _, err := spawner.Can(ptyio.Launch{Limits: messages.Limits{Processes: 1}}); err != nil { // there are no control groups

@@ -154,13 +154,13 @@ func TestWhatIsEnforcedIsForetoldAndTold(t *testing.T) {
 		e := enclose(t, spawner, workspace(t.TempDir()))
 		l := launch(tty, "true")
 		l.Sandbox = e
-		foretold, err := spawner.Can(l)
-		if err != nil || !foretold.Level.AtLeast(messages.AssuranceConfined) || !slices.Contains(foretold.Mechanisms, "landlock") || foretold.LandlockABI == 0 {
-			t.Errorf("%+v, %v", foretold, err)
+		predicted, err := spawner.Can(l)
+		if err != nil || !predicted.Level.AtLeast(messages.AssuranceConfined) || !slices.Contains(predicted.Mechanisms, "landlock") || predicted.LandlockABI == 0 {
+			t.Errorf("%+v, %v", predicted, err)
 		}
 		_, r := run(t, spawner, l)
-		if told := awaitEvent[ptyio.Spawned](t, r).Enforced; told == nil || told.String() != foretold.String() {
-			t.Errorf("%v was foretold, and then %v", foretold, told)
+		if told := awaitEvent[ptyio.Spawned](t, r).Enforced; told == nil || told.String() != predicted.String() {
+			t.Errorf("%v was predicted, and then %v", predicted, told)
 		}
 		r.awaitEnd(t)
 		_, r = run(t, spawner, launch(tty, "true"))

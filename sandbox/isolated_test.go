@@ -43,12 +43,12 @@ func TestTheStrongestIsUsedAlsoWhereLessWouldDo(t *testing.T) {
 	e := enclose(t, spawner, workspace(t.TempDir())) // it accepts less
 	l := launch(false, "true")
 	l.Sandbox = e
-	foretold, err := spawner.Can(l)
+	predicted, err := spawner.Can(l)
 	_, r := run(t, spawner, l)
 	r.awaitEnd(t)
 	told := awaitEvent[ptyio.Spawned](t, r).Enforced
-	if err != nil || told == nil || told.String() != foretold.String() || told.Level != messages.AssuranceIsolated || told.Mechanisms[0] != "namespaces" {
-		t.Errorf("%v, %v was foretold, and %v told", err, foretold, told)
+	if err != nil || told == nil || told.String() != predicted.String() || told.Level != messages.AssuranceIsolated || told.Mechanisms[0] != "namespaces" {
+		t.Errorf("%v, %v was predicted, and %v told", err, predicted, told)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSocketsThatAreNotListedAreToldIfTheyCanBeReached(t *testing.T) {
 	spawner, e := isolating(t, c)
 	l := launch(false, "true")
 	l.Sandbox = e
-	foretold, err := spawner.Can(l)
+	predicted, err := spawner.Can(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func TestSocketsThatAreNotListedAreToldIfTheyCanBeReached(t *testing.T) {
 		return slices.ContainsFunc(e.Missing, func(m messages.Missing) bool { return strings.Contains(m.What, "not listed") })
 	}
 	const connect = `python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$1" 2>/dev/null && echo reached`
-	if said(t, spawner, e, false, connect, other) == "reached" && !tells(foretold) {
-		t.Errorf("a socket was reached that is not listed, and the record says %v", foretold)
+	if said(t, spawner, e, false, connect, other) == "reached" && !tells(predicted) {
+		t.Errorf("a socket was reached that is not listed, and the record says %v", predicted)
 	}
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Log("skipped without python3: whether it is reached")

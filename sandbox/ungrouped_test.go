@@ -124,10 +124,10 @@ func TestALimitForProcessesNeedsANamespaceWhereThereAreNoGroups(t *testing.T) {
 		for name, e := range map[string]ptyio.Enclosure{"none": nil, "confined": enclose(t, spawner, workspace(t.TempDir()))} {
 			l := bash(tty, "true")
 			l.Sandbox, l.Limits, l.Events = e, processes, newRecorder().receive
-			_, foretold := spawner.Can(l)
+			_, predicted := spawner.Can(l)
 			_, err := spawner.Spawn(t.Context(), l)
-			if !errors.Is(err, messages.ErrUnsupported) || foretold == nil || foretold.Error() != err.Error() {
-				t.Fatalf("%s: %v, and foretold was %v", name, err, foretold)
+			if !errors.Is(err, messages.ErrUnsupported) || predicted == nil || predicted.Error() != err.Error() {
+				t.Fatalf("%s: %v, and predicted was %v", name, err, predicted)
 			}
 			for _, out := range []string{"Linux 6.14", "a sandbox that isolates it", "Delegate=yes", "leave the limit out"} {
 				if !strings.Contains(err.Error(), out) {
