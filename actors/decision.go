@@ -25,8 +25,8 @@ type decision struct {
 	widened   bool            // the enclosure is this decision's own
 }
 
-// foretell asks the spawner whether it can enforce the first attempt's sandbox.
-func (d *decision) foretell(spawner ptyio.Spawner) {
+// checkSandbox asks the spawner whether it can enforce the first attempt's sandbox.
+func (d *decision) checkSandbox(spawner ptyio.Spawner) {
 	if d.err != nil {
 		return
 	}

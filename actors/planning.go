@@ -25,7 +25,7 @@ func (s *planning) enter(p *process) {
 	_, prompt := p.spawner.(ptyio.Prompt)
 	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && (prompt || !p.settings.demands(&p.order)) {
 		d := p.settings.decide(context.Background(), &p.order, nil, p.makePlan)
-		d.foretell(p.spawner)
+		d.checkSandbox(p.spawner)
 		s.planned(p, d)
 		return
 	}
@@ -55,7 +55,7 @@ func (*planning) work(p *process) func(context.Context) any {
 			machine = spawner.Resolver()
 		}
 		d := settings.decide(ctx, &order, machine, plan)
-		d.foretell(spawner)
+		d.checkSandbox(spawner)
 		return planned{d}
 	}
 }
