@@ -12,10 +12,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// meant are the bytes that a text stands for. With each comes true if a backslash makes it literal. Between double
+// unescaped yields the bytes that a text stands for. With each comes true if a backslash makes it literal. Between double
 // quotes a backslash does so only before some characters. A backslash before a newline disappears with the newline. A
 // backslash at the end stands for itself.
-func meant(raw string, quoted bool) iter.Seq2[byte, bool] {
+func unescaped(raw string, quoted bool) iter.Seq2[byte, bool] {
 	return func(yield func(byte, bool) bool) {
 		for i := 0; i < len(raw); i++ {
 			escaped := raw[i] == '\\' && i+1 < len(raw) && (!quoted || strings.IndexByte("$`\"\\\n", raw[i+1]) >= 0)
@@ -34,7 +34,7 @@ func meant(raw string, quoted bool) iter.Seq2[byte, bool] {
 
 // unescape writes the bytes that a text stands for.
 func unescape(b *strings.Builder, raw string, quoted bool) {
-	for c := range meant(raw, quoted) {
+	for c := range unescaped(raw, quoted) {
 		b.WriteByte(c)
 	}
 }
@@ -79,7 +79,7 @@ func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 		return false, false
 	}
 	previous := byte(0)
-	for c, escaped := range meant(raw, false) {
+	for c, escaped := range unescaped(raw, false) {
 		switch {
 		case c >= utf8.RuneSelf && !escaped:
 		case escaped && c >= ' ' && c <= '~':
@@ -131,7 +131,7 @@ func innerText(quoted *syntax.DblQuoted) (text string, ok bool) {
 // blank.
 func plainQuoted(b *strings.Builder, raw string) bool {
 	dollar := false
-	for c, escaped := range meant(raw, true) {
+	for c, escaped := range unescaped(raw, true) {
 		if dollar && (c != ' ' || escaped) || c == '`' && !escaped {
 			return false
 		}
