@@ -63,13 +63,13 @@ func TestASlotThatTheRuntimeRefusesDoesNotGoToAProcessThatWillGetABetterOne(t *t
 		s.exec(does("prompt,stubborn", "wait"))
 		refused := s.call(does("prompt", "wait")) // has the session's last slot, and gets none of the runtime's
 		time.Sleep(50 * time.Millisecond)
-		heir := s.call(does("prompt", "wait")) // is to get that of the stubborn one, which both count
+		successor := s.call(does("prompt", "wait")) // is to get that of the stubborn one, which both count
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		_, err := answerIs(t, refused)
 		wantError(t, "the refused start", err, messages.ErrLimitReached)
-		if _, err := answerIs(t, heir); err != nil {
-			t.Errorf("the heir: %v", err)
+		if _, err := answerIs(t, successor); err != nil {
+			t.Errorf("the successor: %v", err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ type slots struct {
 	taken   int    // slots that are taken
 	granted int    // processes that the runtime counts
 	guests  int
-	heirs   []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
+	successors   []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
 }
 
 // place is a process's state in the count of slots.
@@ -26,10 +26,10 @@ type place struct {
 	guest   bool // it has none, and runs above the limit
 	asked   bool // the runtime's actor has been asked to count this process
 	granted bool // the runtime's actor counts it
-	pruned  bool // it is being ended for its heir
+	pruned  bool // it is being ended for its successor
 
 	victim *entry // whose slot it will get
-	heir   *entry // the process that will get its slot
+	successor   *entry // the process that will get its slot
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
@@ -53,8 +53,8 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 		v.ctx.Send(e.actor, slot{v.limitReached()})
 		return
 	}
-	e.place.victim, chosen.place.heir = chosen, e
-	v.slots.heirs = append(v.slots.heirs, e)
+	e.place.victim, chosen.place.successor = chosen, e
+	v.slots.successors = append(v.slots.successors, e)
 	if !e.outlives && v.slots.guests < maxGuests {
 		v.slots.guests++
 		e.place.guest = true
@@ -75,7 +75,7 @@ func (v *supervisor) takeSlot(e *entry) {
 func (v *supervisor) choose() *entry {
 	var all []candidate
 	for id, e := range v.entries {
-		if e.place.slot && e.place.heir == nil && !e.place.pruned {
+		if e.place.slot && e.place.successor == nil && !e.place.pruned {
 			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited, e.open > 0})
 		}
 	}
@@ -86,7 +86,7 @@ func (v *supervisor) choose() *entry {
 	return v.entries[id]
 }
 
-// prune ends a process for its heir.
+// prune ends a process for its successor.
 func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
@@ -108,8 +108,8 @@ func (v *supervisor) yielded(id messages.ProcessID) {
 	}
 	if e.place.victim.open > 0 {
 		if other := v.choose(); other != nil {
-			e.place.victim.place.heir = nil
-			e.place.victim, other.place.heir = other, e
+			e.place.victim.place.successor = nil
+			e.place.victim, other.place.successor = other, e
 		}
 	}
 	v.prune(e.place.victim)
@@ -140,16 +140,16 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	}
 }
 
-// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own heir takes it over: other
+// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own successor takes it over: other
 // waiting processes are to get the slot of one that is counted.
 func (v *supervisor) giveUpSlot(e *entry) {
-	if e.place.heir == nil {
+	if e.place.successor == nil {
 		e.place.slot = false
 		v.slots.taken--
 		return
 	}
-	if heir := v.vacate(e); !heir.place.asked {
-		v.takeSlot(heir)
+	if successor := v.vacate(e); !successor.place.asked {
+		v.takeSlot(successor)
 	}
 }
 
@@ -167,7 +167,7 @@ func warningText(threshold, now int) string {
 		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
 }
 
-// leaveSlots gives back the slot and the count of a process that has ended. Its heir may get both, so that no other session
+// leaveSlots gives back the slot and the count of a process that has ended. Its successor may get both, so that no other session
 // takes the count on the way.
 func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
@@ -177,54 +177,54 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if counts {
 		v.slots.granted--
 	}
-	switch heir := v.vacate(e); {
-	case heir == nil || heir.place.granted:
+	switch successor := v.vacate(e); {
+	case successor == nil || successor.place.granted:
 	case counts:
 		counts = false
-		if heir.place.asked {
-			v.ctx.Request(v.runtime, withdrawSlot{heir.info.Process})
+		if successor.place.asked {
+			v.ctx.Request(v.runtime, withdrawSlot{successor.info.Process})
 		}
-		heir.place.asked = true
-		v.granted(heir)
-		v.ctx.Send(heir.actor, slot{})
-	case !heir.place.asked:
-		v.takeSlot(heir)
+		successor.place.asked = true
+		v.granted(successor)
+		v.ctx.Send(successor.actor, slot{})
+	case !successor.place.asked:
+		v.takeSlot(successor)
 	}
 	v.ctx.Request(v.runtime, counted{cause, counts})
 }
 
-// vacate takes a process out of the slots, and returns the process that gets its slot: its heir, or the first heir that
+// vacate takes a process out of the slots, and returns the process that gets its slot: its successor, or the first successor that
 // waits for another.
-func (v *supervisor) vacate(e *entry) (heir *entry) {
+func (v *supervisor) vacate(e *entry) (successor *entry) {
 	if e.place.victim != nil {
-		v.disinherit(e)
+		v.dropSuccessor(e)
 	}
 	if !e.place.slot {
 		return nil
 	}
 	e.place.slot = false
-	heir = e.place.heir
-	if heir == nil && len(v.slots.heirs) > 0 {
-		heir = v.slots.heirs[0]
+	successor = e.place.successor
+	if successor == nil && len(v.slots.successors) > 0 {
+		successor = v.slots.successors[0]
 	}
-	if heir == nil {
+	if successor == nil {
 		v.slots.taken--
 		return nil
 	}
-	v.disinherit(heir)
-	heir.place.slot = true
-	return heir
+	v.dropSuccessor(successor)
+	successor.place.slot = true
+	return successor
 }
 
-// disinherit takes a process off the list of heirs. Its victim lives on, unless it is being ended already.
-func (v *supervisor) disinherit(e *entry) {
+// dropSuccessor takes a process off the list of successors. Its victim lives on, unless it is being ended already.
+func (v *supervisor) dropSuccessor(e *entry) {
 	if e.place.guest {
 		e.place.guest = false
 		v.slots.guests--
 	}
-	e.place.victim.place.heir = nil
+	e.place.victim.place.successor = nil
 	e.place.victim = nil
-	v.slots.heirs = slices.DeleteFunc(v.slots.heirs, func(other *entry) bool { return other == e })
+	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
 }
 
 func (v *supervisor) limitReached() *messages.Error {
