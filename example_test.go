@@ -197,7 +197,7 @@ func ExampleSession_Poll() {
 	// Output:
 	// 1000 is running: true
 	// code(0): done
-	// use process 1000: it exited with code 0; its last output can still be read, or start the command again
+	// use process 1000: it exited with code 0; read its last output, or start the command again
 }
 
 func ExampleSession_Read() {

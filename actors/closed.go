@@ -91,5 +91,5 @@ func execEnded(origin messages.Origin, record *messages.EndRecord, out output) m
 
 func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
 	return &messages.Error{Code: messages.ErrProcessEnded, Op: "use process", Subject: id.String(),
-		Detail: "it " + record.Words() + "; its last output can still be read, or start the command again", Hint: "call Session.Read", Ended: record}
+		Detail: "it " + record.Words() + "; read its last output, or start the command again", Hint: "call Session.Read", Ended: record}
 }

@@ -13,11 +13,11 @@ const maxGuests = 8
 
 // slots keep a session within its limit of processes.
 type slots struct {
-	uses    uint64 // counts uses of processes
-	taken   int    // slots that are taken
-	granted int    // processes that the runtime counts
-	guests  int
-	successors   []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
+	uses       uint64 // counts uses of processes
+	taken      int    // slots that are taken
+	granted    int    // processes that the runtime counts
+	guests     int
+	successors []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
 }
 
 // place is a process's state in the count of slots.
@@ -28,8 +28,8 @@ type place struct {
 	granted bool // the runtime's actor counts it
 	pruned  bool // it is being ended for its successor
 
-	victim *entry // whose slot it will get
-	successor   *entry // the process that will get its slot
+	victim    *entry // whose slot it will get
+	successor *entry // the process that will get its slot
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give

@@ -193,5 +193,5 @@ func (w *wardens) Close() error {
 // errForeign is the error of a process whose /proc belongs to another pid namespace, and so has the numbers of strangers.
 func errForeign() error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "/proc",
-		Detail: "it is missing, or that of another pid namespace, and no tree could be ended safely; mount the proc file system in the pid namespace of the host"}
+		Detail: "it is missing, or it belongs to another pid namespace, so commands could not be ended safely; mount the proc file system of the host's own pid namespace there"}
 }

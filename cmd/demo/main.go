@@ -36,7 +36,8 @@ const usage = `Usage:
   --approval POLICY   when to ask before a command runs: untrusted, on-failure, on-request (the default), never,
                       granular, or a policy in JSON
   --sandbox POLICY    what commands may do: danger-full-access (the default), read-only, workspace-write, or
-                      external-sandbox if the demo itself is confined. Where the kernel cannot enforce a policy, a command under it is refused
+                      external-sandbox if something else confines the demo. Commands are refused if the kernel
+                      cannot enforce the policy
   --rules FILE        which commands are allowed, asked about or forbidden; may be repeated. The default is the
                       files *.rules in execbus/rules in your configuration directory
   --yield DURATION    see below; not with --
