@@ -62,12 +62,20 @@ type state interface {
 // advance moves to the next state. Nothing else changes the state, except close.
 func (p *process) advance(next state) {
 	p.state = next
-	p.tellProgress()
+	switch next.(type) {
+	case *planning: // as the supervisor supposes
+	case *starting:
+		p.ctx.Send(p.supervisor, wantSlot{p.progress()})
+	default:
+		p.tellProgress()
+	}
 	next.enter(p)
 }
 
 // tellProgress sends the supervisor the facts for a listing.
-func (p *process) tellProgress() {
+func (p *process) tellProgress() { p.ctx.Send(p.supervisor, p.progress()) }
+
+func (p *process) progress() progress {
 	info := progress{id: p.id, state: p.state.name(), size: p.size}
 	if p.decision != nil {
 		info.dir = p.decision.launch.Dir
@@ -75,7 +83,7 @@ func (p *process) tellProgress() {
 	if p.attempt != nil {
 		info.pid, info.attempt, info.enforced = p.attempt.pid, p.attempt.number, p.attempt.enforced
 	}
-	p.ctx.Send(p.supervisor, info)
+	return info
 }
 
 func (p *process) receive(ctx *kernel.Context) {

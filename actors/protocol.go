@@ -49,7 +49,7 @@ type (
 // From a process to its supervisor.
 type (
 	// wantSlot asks for permission to start.
-	wantSlot struct{ id messages.ProcessID }
+	wantSlot struct{ progress }
 	// progress has the facts for a listing.
 	progress struct {
 		id    messages.ProcessID

@@ -96,8 +96,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 					e = spawned
 				}
 				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
-				system.Send(supervisor, event)
-				system.Send(process, event)
+				system.SendBoth(supervisor, process, event)
 				close(told)
 			default:
 				<-told
@@ -107,9 +106,10 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
 		switch e.(type) {
 		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
-			system.Send(supervisor, event)
+			system.SendBoth(supervisor, process, event)
+		default:
+			system.Send(process, event)
 		}
-		system.Send(process, event)
 	}
 }
 

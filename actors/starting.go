@@ -17,7 +17,6 @@ func (*starting) name() messages.ProcessState { return messages.StateStarting }
 func (*starting) enter(p *process) {
 	d := p.decision
 	d.launch.Sandbox = d.sandbox()
-	p.ctx.Send(p.supervisor, wantSlot{p.id})
 }
 
 func (s *starting) receive(p *process, message any) bool {

@@ -134,6 +134,7 @@ func (v *supervisor) internal(message any) {
 	case progress:
 		v.progress(m)
 	case wantSlot:
+		v.progress(m.progress)
 		v.wantSlot(m.id)
 	case slotTaken:
 		v.slotTaken(m)

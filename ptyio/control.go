@@ -15,7 +15,7 @@ func (c *child) discard() {
 	c.dead = true
 	close(c.spawned)
 	for _, s := range c.streams {
-		_ = s.file.Close()
+		s.discard()
 	}
 	if c.input != nil {
 		c.input.close()
@@ -25,8 +25,24 @@ func (c *child) discard() {
 // wake makes the readers look at the child again.
 func (c *child) wake() {
 	for _, s := range c.streams {
-		_ = s.file.SetReadDeadline(past)
+		if s.file != nil {
+			_ = s.file.SetReadDeadline(past)
+		}
 	}
+}
+
+// onBorn is called by the starter or by Spawn.
+func (c *child) onBorn(leader Leader) {
+	c.born.Do(func() {
+		c.leader = leader
+		for _, s := range c.streams {
+			s.open()
+		}
+		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})
+		c.clock()
+		close(c.spawned)
+		c.read()
+	})
 }
 
 func (c *child) onExited(status messages.ExitStatus, lost error) {

@@ -22,7 +22,14 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	for _, file := range theirs {
 		blocking(file)
 	}
-	start.Files = append(start.Files, theirs[0], theirs[len(theirs)/2], theirs[len(theirs)-1])
+	in := theirs[0]
+	if !c.launch.TTY && !c.launch.OpenStdin {
+		if in, err = openNull(); err != nil {
+			return theirs, openError("stdin", err)
+		}
+	}
+	outputs := theirs[len(theirs)-len(c.streams):]
+	start.Files = append(start.Files, in, outputs[0], outputs[len(outputs)-1])
 	for _, in := range c.launch.Inherit {
 		if err := control(in.File, func(int) error { return nil }); err != nil {
 			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed; keep it open until the program runs", in.FD), "")
@@ -50,16 +57,24 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	}
 	c.terminal = master
 	c.input = &input{file: master, terminal: true}
-	c.streams = []*stream{newStream(c, messages.StreamPTY, master, Credits)}
+	c.streams = []*stream{newStream(c, messages.StreamPTY, Credits)}
+	c.streams[0].file = master
 	return []*os.File{slave}, nil
 }
 
+// openPipes returns the child's ends: of its input, if that is open, and of each stream.
 func (c *child) openPipes() (theirs []*os.File, err error) {
-	in, err := c.openInput()
-	if err != nil {
-		return nil, openError("stdin", err)
+	theirs = make([]*os.File, 0, 3)
+	if c.launch.OpenStdin {
+		write, read, err := openPipe(true)
+		if err != nil {
+			return nil, openError("stdin", err)
+		}
+		c.input = &input{file: os.NewFile(uintptr(write), "pipe")}
+		theirs = append(theirs, read)
+	} else {
+		c.input = &input{refusal: noInput}
 	}
-	theirs = append(make([]*os.File, 0, 3), in)
 	names := []messages.Stream{messages.StreamStdout, messages.StreamStderr}
 	if c.launch.Merged {
 		names = names[:1]
@@ -70,31 +85,20 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		if err != nil {
 			return theirs, openError(string(name), err)
 		}
-		c.streams = append(c.streams, newStream(c, name, read, Credits/len(names)))
+		s := newStream(c, name, Credits/len(names))
+		s.pipe = read
+		c.streams = append(c.streams, s)
 		theirs = append(theirs, write)
 	}
 	return theirs, nil
 }
 
-// openInput returns the child's end of a pipe if one was asked for. Otherwise it opens the null device, at which the child
-// reads end-of-file.
-func (c *child) openInput() (*os.File, error) {
-	if !c.launch.OpenStdin {
-		c.input = &input{refusal: noInput}
-		return openNull()
-	}
-	read, write, err := openPipe(true)
-	if err != nil {
-		return nil, err
-	}
-	c.input = &input{file: write}
-	return read, nil
-}
-
-func closeAll(files []*os.File) {
+// closeAll returns the files that are left: none.
+func closeAll(files []*os.File) []*os.File {
 	for _, file := range files {
 		_ = file.Close()
 	}
+	return nil
 }
 
 // openError explains why the child's descriptors could not be made. An ENOENT in it does not concern the program.

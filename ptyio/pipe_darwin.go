@@ -1,7 +1,18 @@
 package ptyio
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
-func openPipe(bool) (read, write *os.File, err error) { return os.Pipe() }
-
-func openNull() (*os.File, error) { return os.Open(os.DevNull) }
+// pipe2 makes a pipe that children do not inherit by themselves.
+func pipe2(fds []int) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := syscall.Pipe(fds); err != nil {
+		return os.NewSyscallError("pipe", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	return nil
+}

@@ -39,6 +39,11 @@ type Start struct {
 	// Reached says, before Exited, that the tree has reached a limit, and ends it. It is for the starter's own limits; this
 	// package counts output and wall time.
 	Reached func(messages.Limit)
+	// A starter may call Taken and Born; otherwise Spawn acts as if it had when Start has returned. Taken is called inside of
+	// Start, when the files are not needed any more. Born is called when the leader lives, before Exited and from any goroutine;
+	// Start must then return this leader.
+	Taken func()
+	Born  func(Leader)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. A
@@ -68,20 +73,20 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	opening.take()
 	theirs, err := c.open(&start)
 	opening.give(1)
+	start.Taken, start.Born = func() { theirs = closeAll(theirs) }, c.onBorn
 	if err == nil {
-		if c.leader, err = starter.Start(ctx, start); err != nil {
-			err = startError(launch, start.Program, err)
+		if leader, failed := starter.Start(ctx, start); failed != nil {
+			err = startError(launch, start.Program, failed)
+		} else {
+			start.Taken()
+			c.onBorn(leader)
 		}
 	}
-	closeAll(theirs)
 	if err != nil {
+		start.Taken()
 		c.discard()
 		return nil, err
 	}
-	launch.Events(Spawned{Child: c, Enforced: c.leader.Enforced()})
-	c.clock()
-	close(c.spawned)
-	c.read()
 	return c, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 )
 
@@ -19,6 +21,7 @@ type child struct {
 	terminal *os.File // the master of the PTY; nil on pipes
 	input    *input
 	streams  []*stream
+	born     sync.Once
 	dead     bool // the start failed
 
 	spawned   chan struct{} // closed when events may flow
@@ -39,7 +42,8 @@ type child struct {
 type stream struct {
 	child   *child
 	name    messages.Stream
-	file    *os.File
+	pipe    int           // the descriptor before open
+	file    *os.File      // nil if the stream ended before open, or is a pipe before it
 	credits chan struct{} // one token for each batch that may still be handed out
 	turns   []*turn       // turns of batches that were handed out; some have been given back
 	pace    pace
@@ -75,18 +79,49 @@ var buffers = sync.Pool{New: func() any { return new([MaxBatch]byte) }}
 // past is a deadline that wakes a reader at once, so that it looks at its child again.
 var past = time.Unix(1, 0)
 
-func newStream(c *child, name messages.Stream, file *os.File, credits int) *stream {
-	s := &stream{child: c, name: name, file: file, credits: make(chan struct{}, credits)}
+func newStream(c *child, name messages.Stream, credits int) *stream {
+	s := &stream{child: c, name: name, credits: make(chan struct{}, credits)}
 	for range credits {
 		s.credits <- struct{}{}
 	}
 	return s
 }
 
+// open registers a pipe with Go's poller, unless it has ended: many commands are over when their birth is reported, and then
+// neither the poller nor a goroutine is needed. What it reads is delivered later.
+func (s *stream) open() {
+	if s.file != nil {
+		return
+	}
+	s.looking = true
+	s.try(uintptr(s.pipe))
+	switch {
+	case s.n > 0:
+		<-s.credits
+	case s.err == nil:
+		_ = unix.Close(s.pipe)
+		return
+	}
+	s.file = os.NewFile(uintptr(s.pipe), "pipe")
+}
+
+// discard closes a stream that was not opened.
+func (s *stream) discard() {
+	if s.file != nil {
+		_ = s.file.Close()
+	} else {
+		_ = unix.Close(s.pipe)
+	}
+}
+
 // read starts the readers.
 func (c *child) read() {
 	for _, s := range c.streams {
-		go s.run()
+		if s.file == nil {
+			s.close()
+		} else {
+			go s.run()
+		}
 	}
 }
 
@@ -96,6 +131,9 @@ func (s *stream) run() {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return
+	}
+	if s.n > 0 { // from open
+		s.deliver()
 	}
 	try := s.try
 	for s.takeCredit() && s.advance() {
@@ -243,7 +281,7 @@ func (s *stream) close() {
 		t.giveBack()
 	}
 	s.reportDrained()
-	if c.terminal == nil {
+	if c.terminal == nil && s.file != nil {
 		_ = s.file.Close()
 	}
 	if c.opened.Add(-1) > 0 {

@@ -72,7 +72,8 @@ func flooding(t *testing.T) (write *os.File, batches <-chan Output, abandon func
 				close(end)
 			}
 		}}}
-	s := newStream(c, messages.StreamStdout, read, Credits)
+	s := newStream(c, messages.StreamStdout, Credits)
+	s.file = read
 	s.pace = pace{began: time.Now().Add(time.Hour), bytes: floodBytes}
 	c.streams = []*stream{s}
 	c.undrained.Store(2)

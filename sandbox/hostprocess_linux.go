@@ -131,6 +131,9 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 		p.forget(l)
 		return nil, p.refusal("spawn", err)
 	}
+	if !p.out.Holds(l.id) {
+		spec.Taken()
+	}
 	select {
 	case err := <-l.reply:
 		if err != nil {

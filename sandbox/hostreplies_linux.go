@@ -64,6 +64,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		close(l.over)
 	case abandoned:
 	case reply.Started != nil:
+		l.spec.Born(l)
 		l.reply <- nil
 	case reply.Failed != nil:
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)

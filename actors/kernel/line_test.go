@@ -77,6 +77,25 @@ func TestABusyActorHoldsUpNeitherItsLineNorItsWork(t *testing.T) {
 	}
 }
 
+func TestBothReceiversAreRunByOneGoroutine(t *testing.T) {
+	s := newTestSystem(t)
+	names := make(chan string, 2)
+	receive := func(ctx *Context) {
+		if ctx.Message() == "hello" {
+			names <- goroutineName()
+		}
+	}
+	one, other := mustSpawn(t, s, receive), mustSpawn(t, s, receive)
+	for range 100 {
+		s.SendBoth(one, other, "hello")
+		if first, second := mustReceive(t, names), mustReceive(t, names); first == second {
+			return
+		}
+		// one of the actors may still have been busy with its start or the message before
+	}
+	t.Error("two goroutines ran two idle actors")
+}
+
 func TestALineHasABound(t *testing.T) {
 	w := &worker{}
 	for range maxInLine {

@@ -59,7 +59,7 @@ func (m *mailbox) posted(q *queue, by *worker) {
 	q.busy = true
 	m.queue <- q
 	if idle && !by.takes(m) {
-		m.c.sys.pool.begin(task{mailbox: m})
+		m.c.sys.pool.begin(task{line: []*mailbox{m}})
 	}
 }
 

@@ -23,7 +23,7 @@ type Options struct {
 	Before func(self *PID, message any)
 }
 
-// System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used
+// System is a set of actors. Its methods are safe for concurrent use. All but Send and SendBoth block, so they must not be used
 // inside of an actor, which has its Context instead.
 type System struct {
 	lib    *actor.ActorSystem
@@ -53,8 +53,18 @@ func (s *System) Spawn(prefix string, receive Receive) (*PID, error) {
 	return Ask[*PID](context.Background(), s, s.root, spawn{prefix, receive})
 }
 
-// Send sends a message that asks for no reply. Unlike the other methods it never blocks.
+// Send sends a message that asks for no reply. It never blocks.
 func (s *System) Send(to *PID, message any) { s.lib.Root.Send(to, message) }
+
+// SendBoth is Send to one actor and then to another. If both are idle, one goroutine runs them.
+func (s *System) SendBoth(one, other *PID, message any) {
+	gathered := &worker{}
+	s.lib.Root.Send(one, &parcel{message, gathered})
+	s.lib.Root.Send(other, &parcel{message, gathered})
+	if len(gathered.line) > 0 {
+		s.pool.begin(task{line: gathered.line})
+	}
+}
 
 // Shutdown refuses new actors, stops all there are, and waits until they and the work they started with Go have ended.
 // It does not wait for work started with Detach. If ctx ends first, the error names the actors and work that are left;

@@ -7,16 +7,18 @@ const (
 	maxKept = 64
 	// maxInLine bounds the actors in the line of a worker.
 	maxInLine = 8
-	// maxBeforeWork is how many messages a worker handles while work waits for it.
-	maxBeforeWork = 8
-	// maxTurns is how many messages a worker handles before the scheduler may run other goroutines.
-	maxTurns = 300
+	// maxInTurn is how many messages an actor handles before the next in line has its turn.
+	maxInTurn = 8
+	// maxBeforeWork is how many turns a worker takes while work waits for it.
+	maxBeforeWork = 4
+	// maxTurns is how many turns a worker takes before the scheduler may run other goroutines.
+	maxTurns = 100
 )
 
-// task is an actor that has messages, or work.
+// task is a line of actors that have messages, or work.
 type task struct {
-	mailbox *mailbox
-	work    func() // nil: the mailbox's actor
+	line []*mailbox
+	work func() // nil: the actors
 }
 
 // workers run tasks in goroutines that are reused: a fresh one spends more time on growing its stack than most messages
@@ -65,9 +67,9 @@ func (w workers) run(t task) {
 // Only its own goroutine uses a worker.
 type worker struct {
 	pool  workers
-	line  []*mailbox // actors that have messages; the first is being run, and each has a turn of one message
-	work  func()     // it begins when the line is empty, or elsewhere after maxBeforeWork messages; nil for none
-	waits int        // messages since it came
+	line  []*mailbox // actors that have messages; the first is being run
+	work  func()     // it begins when the line is empty, or elsewhere after maxBeforeWork turns; nil for none
+	waits int        // turns since it came
 	turns int
 }
 
@@ -94,7 +96,7 @@ func (w *worker) do(t task) {
 		t.work()
 		return
 	}
-	w.line = append(w.line, t.mailbox)
+	w.line = append(w.line, t.line...)
 	for len(w.line) > 0 {
 		w.turn()
 		if len(w.line) == 0 && w.work != nil {
@@ -105,10 +107,14 @@ func (w *worker) do(t task) {
 	}
 }
 
-// turn runs the first actor of the line for one message.
+// turn runs the first actor of the line.
 func (w *worker) turn() {
-	first := w.line[0]
-	more := first.handle(w)
+	first, more := w.line[0], true
+	for range maxInTurn {
+		if more = first.handle(w); !more {
+			break
+		}
+	}
 	w.line = append(w.line[:0], w.line[1:]...)
 	if more {
 		w.line = append(w.line, first)
@@ -124,10 +130,8 @@ func (w *worker) turn() {
 
 // leave hands on what is left if an actor has ended the goroutine.
 func (w *worker) leave() {
-	for i, m := range w.line {
-		if i > 0 {
-			w.pool.begin(task{mailbox: m})
-		}
+	if len(w.line) > 1 {
+		w.pool.begin(task{line: w.line[1:]})
 	}
 	if w.work != nil {
 		w.pool.begin(task{work: w.work})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -129,7 +130,7 @@ func (o *Outbox) attempt(w *waiting) error {
 	})
 	o.mu.Lock()
 	o.busy = false
-	defer o.rouse()
+	defer o.rouseIfNeeded()
 	if err != nil || sent == len(w.text) {
 		o.remove(0)
 		return err
@@ -169,6 +170,13 @@ func (o *Outbox) Withdraw(id uint64) bool {
 		}
 	}
 	return false
+}
+
+// Holds reports whether a start has not been written as a whole. Only then its files are still needed.
+func (o *Outbox) Holds(id uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.starts, func(w *waiting) bool { return w.id == id })
 }
 
 // remove is called with o.mu held.
@@ -224,6 +232,13 @@ func (o *Outbox) End(id uint64, end End) {
 	o.merged[key] = request
 	o.urgent = append(o.urgent, request)
 	o.rouse()
+}
+
+// rouseIfNeeded is called with o.mu held.
+func (o *Outbox) rouseIfNeeded() {
+	if len(o.starts)+len(o.urgent) > 0 || o.state != outboxOpen {
+		o.rouse()
+	}
 }
 
 func (o *Outbox) rouse() {

@@ -342,3 +342,22 @@ func TestManyWhoSayThingsAtOnceMixNoMessages(t *testing.T) {
 		}
 	}
 }
+
+func TestAStartIsHeldUntilItIsWrittenAsAWhole(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	if err := o.Start(t.Context(), large(1, 10), fails(t)); err != nil || o.Holds(1) {
+		t.Errorf("a small start: %v, held %v", err, o.Holds(1))
+	}
+	o.stuck(t, 2, 6<<20)
+	if err := o.Start(t.Context(), large(3, 10), fails(t)); err != nil || !o.Holds(2) || !o.Holds(3) {
+		t.Errorf("behind a large one: %v, held %v and %v", err, o.Holds(2), o.Holds(3))
+	}
+	for range 3 {
+		receive(t, other)
+	}
+	for late := time.Now().Add(long); o.Holds(2) || o.Holds(3); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("starts that were received are held")
+		}
+	}
+}
