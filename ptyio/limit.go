@@ -29,24 +29,28 @@ func (c *child) disarm() {
 	}
 }
 
-// reach ends the tree because it has reached a limit. Only the first limit counts, and none after the leader's exit. A
+// reach notes that the tree has reached a limit, and ends it. Only the first limit counts, and none after the leader's exit. A
 // command that has used up its time gets a grace to clean up. The other limits give no grace.
 func (c *child) reach(limit messages.Limit) {
-	<-c.spawned
 	c.bounds.once.Do(func() {
-		c.bounds.reached.Store(&limit)
-		if c.dead || c.over() {
-			return
-		}
-		grace := time.Duration(0)
-		if limit == messages.LimitWallTime {
-			grace = DefaultGrace
-			if c.launch.Grace != nil {
-				grace = max(*c.launch.Grace, 0)
-			}
-		}
-		c.leader.EndTree(grace)
+		c.bounds.reached.Store(&limit) // at once: a leader may die because its output is no longer read
+		go c.endAt(limit)
 	})
+}
+
+func (c *child) endAt(limit messages.Limit) {
+	<-c.spawned
+	if c.dead || c.over() {
+		return
+	}
+	grace := time.Duration(0)
+	if limit == messages.LimitWallTime {
+		grace = DefaultGrace
+		if c.launch.Grace != nil {
+			grace = max(*c.launch.Grace, 0)
+		}
+	}
+	c.leader.EndTree(grace)
 }
 
 // limit returns the limit that the child had reached when its leader exited.
@@ -75,6 +79,6 @@ func (c *child) allowed(n int) int {
 	if before+int64(n) <= most {
 		return n
 	}
-	go c.reach(messages.LimitOutput) // in a goroutine, because it waits for the start
+	c.reach(messages.LimitOutput)
 	return int(max(0, most-before))
 }
