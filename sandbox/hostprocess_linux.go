@@ -11,6 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -71,6 +72,9 @@ func (p *wardenProcess) alive() bool {
 	return !p.dead
 }
 
+// outdatedTries bounds the requests for one leader whose isolation was outdated before it was complete.
+const outdatedTries = 5
+
 // start requests one leader, within its limits, and waits for the answer.
 func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
 	bounds, err := bind(&spec)
@@ -78,12 +82,20 @@ func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Lead
 		return nil, err
 	}
 	leader, err := p.request(ctx, spec, bounds)
+	for try := 1; outdated(err) && try < outdatedTries; try++ {
+		leader, err = p.request(ctx, spec, bounds)
+	}
 	if err != nil {
 		bounds.remove()
 		return nil, err
 	}
 	bounds.watch(leader.PID())
 	return leader, nil
+}
+
+func outdated(err error) bool {
+	failed, is := errors.AsType[*ptyio.StepError](err)
+	return is && isolate.Outdated(failed.Step, failed.Errno)
 }
 
 func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (leader ptyio.Leader, err error) {

@@ -142,3 +142,39 @@ func TestProgramsTakeNoPlaceholderForARepository(t *testing.T) {
 		t.Errorf("outside git says %q, %v", said, err)
 	}
 }
+
+// In a directory such as /tmp repositories come and go while a start looks for them and protects them.
+func TestRepositoriesThatComeAndGoFailNoStart(t *testing.T) {
+	dir := t.TempDir()
+	c := workspace(dir)
+	c.Least = messages.AssuranceIsolated
+	spawner, _ := isolating(t, c)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.MkdirAll(filepath.Join(dir, "nested", ".git"), 0o755)
+				_ = os.RemoveAll(filepath.Join(dir, "nested"))
+			}
+		}
+	}()
+	for range 60 {
+		e, err := spawner.Enclose(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := launch(false, "true")
+		l.Sandbox = e
+		_, record := run(t, spawner, l)
+		record.awaitEnd(t)
+		e.Release()
+	}
+}

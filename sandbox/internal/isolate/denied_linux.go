@@ -13,7 +13,7 @@ import (
 // deny covers a place that must not be read. If other places are inside it, the cover has a name for each of them, and
 // cannot be listed.
 func (s *space) deny(place confine.Place) {
-	what := "denied " + place.Path
+	what := denying + place.Path
 	inside := s.inside(place)
 	if len(inside) == 0 {
 		s.coverWith(blankFor(place.Directory), what, place.Path)

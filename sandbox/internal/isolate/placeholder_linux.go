@@ -69,14 +69,17 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	if err != nil && err != unix.ENOENT && err != unix.ENOTDIR {
 		return place, false, &os.PathError{Op: "protect", Path: place.Path, Err: err}
 	}
-	here := err == nil
+	here, nested := err == nil, place.Access == confine.Read && !isTop(plan, place)
 	ours := here && placeholder.IsWith(place.Path, &stat)
+	link := here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK // or a placeholder that was removed while we looked
 	switch {
-	case here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK && Writable(plan, path.Dir(place.Path)):
-		now, err = p.hold(place) // a placeholder that was removed while we looked, unless it is the same under the lock
+	case link && nested && unix.Lstat(place.Path, &stat) != nil:
+		return place, false, nil
+	case link && !nested && Writable(plan, path.Dir(place.Path)):
+		now, err = p.hold(place) // unless it is the same under the lock
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
 		now, err = seen(place, &stat)
-	case place.Access == confine.Read && !isTop(plan, place): // a nested repository that has gone; one that is made later is not protected
+	case nested: // a repository that has gone; one that is made later is not protected
 		return place, false, nil
 	case Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place)

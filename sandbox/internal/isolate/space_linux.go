@@ -172,7 +172,7 @@ func (s *space) places() {
 			what := "mount " + place.Path
 			s.attach(what, s.taken[place.Path], s.open(what, place.Path).Word(0), "")
 		case place.Access == confine.Read:
-			what := "protected " + place.Path
+			what := protecting + place.Path
 			at := s.openItself(what, place.Path)
 			tree := s.clone(what, at.Word(0), "")
 			s.check(what, tree, place)
@@ -201,7 +201,7 @@ func (s *space) fasten(dir string) {
 		s.fastened = map[string]bool{}
 	}
 	s.fastened[dir] = true
-	what := "fasten " + dir
+	what := fastening + dir
 	at := s.open(what, dir)
 	s.attach(what, s.clone(what, at.Word(0), ""), at.Word(0), "")
 }
@@ -214,7 +214,7 @@ type covered struct{ path, blank string }
 
 func (s *space) cover(all []covered) {
 	for _, c := range all {
-		s.coverWith(c.blank, "cover "+c.path, c.path)
+		s.coverWith(c.blank, covering+c.path, c.path)
 	}
 }
 
