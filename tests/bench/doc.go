@@ -59,8 +59,9 @@
 // three samples.
 //
 // rest: the resident memory of a process and its warden, a second after the process has run 2,000 commands one after the
-// other through a Session. For information also that of a process of the same code that ran them with os/exec. One run is
-// made for every third pair asked for.
+// other through a Session. The limit of the process is for what it has beyond a process of the same code that ran them with
+// os/exec ("bare Go"): most of the memory of both are pages of the program's file. One run is made for every third pair
+// asked for.
 //
 // mcp-exec: the script "true" in a shell that is not a login shell. Bare is Session.Exec in this process; ours is the tool
 // exec_command of "execbus mcp", which is built for the purpose, on its standard input and output. The limit is for the
