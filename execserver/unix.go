@@ -38,3 +38,15 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 		connections.Go(func() { _ = s.serve(ctx, wire.Lines(conn, conn, s.options.MaxMessage), false) })
 	}
 }
+
+// peer returns the user on the other side of a connection.
+func peer(conn *net.UnixConn) (uid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if failed := raw.Control(func(fd uintptr) { uid, err = userBehind(int(fd)) }); failed != nil {
+		return -1, failed
+	}
+	return uid, err
+}
