@@ -139,9 +139,9 @@ func (l *Listener) Serve(ctx context.Context) error {
 	defer context.AfterFunc(l.server.ctx, func() { _ = front.Close() })()
 	var err error
 	if l.options.TLS != nil {
-		err = front.ServeTLS(l.listener, "", "")
+		err = front.ServeTLS(l.server.bounded(l.listener), "", "")
 	} else {
-		err = front.Serve(l.listener)
+		err = front.Serve(l.server.bounded(l.listener))
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -35,7 +35,8 @@ type Options struct {
 	MaxRequests int
 	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused.
 	MaxProcesses int
-	// MaxSessions bounds the sessions of the server; zero means DefaultMaxSessions. Further clients are refused.
+	// MaxSessions bounds the sessions of the server; zero means DefaultMaxSessions. Further clients are refused. A Listener closes
+	// connections beyond this number and 256 more.
 	MaxSessions int
 	// Detached is how long a session lives without a connection; zero means DefaultDetached.
 	Detached time.Duration

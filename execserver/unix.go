@@ -19,8 +19,9 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 	defer context.AfterFunc(s.ctx, stop)()
 	var connections sync.WaitGroup
 	defer connections.Wait()
+	limited := s.bounded(listener)
 	for {
-		conn, err := listener.AcceptUnix()
+		conn, err := patiently(ctx, limited.Accept)
 		switch {
 		case err != nil && (ctx.Err() != nil || errors.Is(err, net.ErrClosed)):
 			stop()
@@ -39,9 +40,12 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 	}
 }
 
-// peer returns the user on the other side of a connection.
-func peer(conn *net.UnixConn) (uid int, err error) {
-	raw, err := conn.SyscallConn()
+// peer returns the user on the other side of a connection that a listener for a unix socket has accepted.
+func peer(conn net.Conn) (uid int, err error) {
+	if wrapped, is := conn.(*counted); is {
+		conn = wrapped.Conn
+	}
+	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return -1, err
 	}
