@@ -12,7 +12,7 @@ import (
 )
 
 // goCommand is a command of the go tool on one of our packages.
-var goCommand = regexp.MustCompile("go (run|build|test)(?: -[a-z]+)* (\\./[a-z/]+)")
+var goCommand = regexp.MustCompile(`go (run|build|test)(?: -[a-z]+)* (\./[a-z/]+)`)
 
 // commandTexts are the texts whose commands readers try. Sub-commands and flags have tests in the packages of the programs.
 var commandTexts = []string{"README.md", "CONTRIBUTING.md", "tests/bench/doc.go", "tests/soak/doc.go"}
