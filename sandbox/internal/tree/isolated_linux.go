@@ -90,24 +90,8 @@ func (t *Tree) watchIsolated() {
 	t.spec.Exited(status)
 	_ = t.pidfd.SetReadDeadline(time.Now().Add(soon))
 	AwaitEnd(t.pidfd)
-	if t.deserted() {
-		close(t.counted)
-		if t.claim(time.Time{}) {
-			t.report(nil)
-		}
-		return
-	}
 	_ = t.pidfd.SetReadDeadline(time.Time{})
-	if left := len(t.others()); left > 0 {
-		t.spec.Left(left)
-	}
-	close(t.counted)
-	if t.spec.Keep {
-		t.keep()
-	} else {
-		t.awaitEmpty(time.Now().Add(settle))
-	}
-	t.End(t.spec.Grace)
+	t.endRest()
 }
 
 // others returns the members except process 1, which belongs to no command.

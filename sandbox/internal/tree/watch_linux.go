@@ -46,6 +46,11 @@ func (t *Tree) afterExit(status Status) {
 	}
 	runtime.Gosched() // goroutines that wait for the exit go first; the walk takes a while
 	t.bury()
+	t.endRest()
+}
+
+// endRest makes sure that what the leader has left behind ends, too, and reports the end of the tree.
+func (t *Tree) endRest() {
 	if t.deserted() {
 		close(t.counted)
 		if t.claim(time.Time{}) {
@@ -53,7 +58,7 @@ func (t *Tree) afterExit(status Status) {
 		}
 		return
 	}
-	if left := len(t.members()); left > 0 {
+	if left := len(t.others()); left > 0 {
 		t.spec.Left(left)
 	}
 	close(t.counted)
