@@ -63,7 +63,16 @@ func Try(s Step) Step {
 	return s.or(func(*plain) {})
 }
 
-func limitName(resource int) string { return "limit " + strconv.Itoa(resource) }
+func limitName(resource int) string {
+	if resource >= 0 && resource < len(limitNames) {
+		return limitNames[resource]
+	}
+	return "limit " + strconv.Itoa(resource)
+}
+
+// limitNames are the names of all limits that Linux has. Every birth sets two or three.
+var limitNames = [...]string{"limit 0", "limit 1", "limit 2", "limit 3", "limit 4", "limit 5", "limit 6", "limit 7", "limit 8",
+	"limit 9", "limit 10", "limit 11", "limit 12", "limit 13", "limit 14", "limit 15"}
 
 // DeathSignal makes the process get a signal when the thread that begins it ends. It must come after Credentials, which
 // resets it. It fails if the parent has already ended.

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"slices"
 	"syscall"
 	"time"
 
@@ -36,12 +35,13 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		return nil, ErrClosed
 	}
 	t := f.newTree()
-	steps := spec.steps()
+	steps := make([]birth.Step, 0, usualSteps+len(spec.Confine)+len(spec.Groups)+len(spec.Files)+len(spec.Rlimits))
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
-		steps = slices.Concat(birth.DeathSignal(syscall.SIGKILL), f.marker.steps(t.mark, spec.Secret), steps)
+		steps = append(append(steps, f.mortal...), f.marker.steps(t.mark, spec.Secret)...)
 	}
+	steps = spec.steps(steps)
 	t.born, t.earliest = time.Now(), bootTicks()
 	t.brood = f.brood(unix.Gettid())
 	var err error
@@ -86,13 +86,16 @@ func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	f.mu.Unlock()
 }
 
-// steps returns the launch of a leader.
-func (s Spec) steps() []birth.Step {
+// usualSteps is the number of steps that most launches have, apart from those that depend on their Spec.
+const usualSteps = 12
+
+// steps appends the launch of a leader to the first steps.
+func (s Spec) steps(steps []birth.Step) []birth.Step {
 	files := make([]int, len(s.Files))
 	for i, fd := range s.Files {
 		files[i] = int(fd)
 	}
-	steps := []birth.Step{birth.Setsid()}
+	steps = append(steps, birth.Setsid())
 	for _, group := range s.Groups { // before the program's descriptors take their places
 		steps = append(steps, birth.Join(int(group)))
 	}

@@ -19,8 +19,9 @@ import (
 // that the kernel already knows, but the table does not, would be taken for an orphan.
 type Forest struct {
 	subreaper bool
-	marker    *Marker // nil where orphans do not come to us
-	first     *brood  // of the first thread, to which orphans come; nil where they do not come to us
+	marker    *Marker      // nil where orphans do not come to us
+	mortal    []birth.Step // let a leader die with the thread that starts it; none where orphans do not come to us
+	first     *brood       // of the first thread, to which orphans come; nil where they do not come to us
 
 	// forking is held from before a fork until its leader is in the table.
 	forking sync.Mutex
@@ -84,7 +85,7 @@ func NewSubreaper() (*Forest, error) {
 		return nil, err
 	}
 	f := NewForest()
-	f.subreaper, f.marker = true, NewMarker()
+	f.subreaper, f.marker, f.mortal = true, NewMarker(), birth.DeathSignal(syscall.SIGKILL)
 	f.adopt(os.Getpid())
 	return f, nil
 }

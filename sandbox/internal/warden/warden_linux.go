@@ -29,8 +29,6 @@ const (
 const (
 	// grace is how long the trees have to end when the host is gone.
 	grace = 500 * time.Millisecond
-	// reapPause is the time between two searches for dead orphans. They are zombies until the next search.
-	reapPause = 100 * time.Millisecond
 	// endWait is how long the end may take when the host is gone; then the kernel ends this process.
 	endWait = 10 * time.Second
 	// maxStarts bounds the starts that wait to be handled. The host never has more of them under way.
@@ -214,18 +212,6 @@ func continueOnMail() {
 		if _, err := unix.FcntlInt(socketFD, set.command, set.to); err != nil {
 			return
 		}
-	}
-}
-
-// reap reaps dead orphans. It asks for signals only between two searches: otherwise every exit in a burst would wake it.
-func reap(forest *tree.Forest) {
-	died := make(chan os.Signal, 1)
-	for {
-		signal.Notify(died, syscall.SIGCHLD)
-		forest.ReapOrphans()
-		<-died
-		signal.Stop(died)
-		<-time.After(reapPause)
 	}
 }
 
