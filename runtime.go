@@ -129,18 +129,22 @@ func (r *Runtime) start(options Options) error {
 	}
 	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}
-	if r.around.Spawner == nil {
+	started := make(chan error, 1)
+	if r.around.Spawner != nil {
+		started <- nil
+	} else {
 		if r.around.Spawner, err = sandbox.New(sandbox.Options{StateDir: options.StateDir, Warden: options.Warden,
 			WardenEnvironment: options.WardenEnvironment, Lost: r.wardenLost, Recovered: r.recovered, Notice: r.notice}); err != nil {
 			return err
 		}
-		if err := ready(r.around.Spawner); err != nil {
-			_ = closeSpawner(r.around.Spawner) // a warden that has not started leaves nothing behind
-			return err
-		}
+		go func(spawner ptyio.Spawner) { started <- ready(spawner) }(r.around.Spawner)
 	}
-	if len(options.Rules) > 0 {
+	if len(options.Rules) > 0 { // while the warden starts
 		r.around.Rules, r.ruleErrors = rules.Load(options.Rules)
+	}
+	if err := <-started; err != nil {
+		_ = closeSpawner(r.around.Spawner) // a warden that has not started leaves nothing behind
+		return err
 	}
 	for _, err := range r.ruleErrors {
 		r.around.Logger.Warn("a rule file was not read", "reason", err.Error())
