@@ -59,17 +59,25 @@ func compareEchoes(ctx context.Context, h *harness, open func(ctx context.Contex
 	defer ours.close()
 	turns := h.some(100, 30)
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var bares, echoes []float64
-		for range turns {
-			if bares, err = echoTurn(ctx, bare, bares); err != nil {
-				return nil, nil, wrap("bare", err)
-			}
-			if echoes, err = echoTurn(ctx, ours, echoes); err != nil {
-				return nil, nil, wrap("ours", err)
-			}
+		bares, echoes, err := alternateEchoes(ctx, turns, bare, ours)
+		if err != nil {
+			return nil, nil, err
 		}
 		return []float64{median(bares), quantile(bares, 0.99)}, []float64{median(echoes), quantile(echoes, 0.99)}, nil
 	})
+}
+
+// alternateEchoes takes turns between two ways, and returns how long each of their round trips took.
+func alternateEchoes(ctx context.Context, turns int, bare, ours echoer) (bares, echoes []float64, err error) {
+	for range turns {
+		if bares, err = echoTurn(ctx, bare, bares); err != nil {
+			return nil, nil, wrap("bare", err)
+		}
+		if echoes, err = echoTurn(ctx, ours, echoes); err != nil {
+			return nil, nil, wrap("ours", err)
+		}
+	}
+	return bares, echoes, nil
 }
 
 // echoTrips is the length of a turn. Turns are short because a round trip takes two to four times as long once the scheduler

@@ -168,14 +168,9 @@ func compareRemoteEchoes(ctx context.Context, h *harness, way string) ([]value, 
 	}
 	turns := h.some(100, 30)
 	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var inside, outside []float64
-		for range turns {
-			if inside, err = echoTurn(ctx, here, inside); err != nil {
-				return nil, nil, wrap("here", err)
-			}
-			if outside, err = echoTurn(ctx, there, outside); err != nil {
-				return nil, nil, wrap("there", err)
-			}
+		inside, outside, err := alternateEchoes(ctx, turns, here, there)
+		if err != nil {
+			return nil, nil, err
 		}
 		in, out := median(inside), median(outside)
 		return []float64{in, in}, []float64{out, out - in}, nil
