@@ -33,6 +33,7 @@ type Output struct {
 type owner interface {
 	looked()
 	release()
+	keep() bool
 }
 
 // NewOutput makes a batch for a spawner of the host's own. When the batch is released or dropped, release is called once, in
@@ -61,8 +62,9 @@ func NewOutputAt(stream messages.Stream, bytes []byte, at Position, release func
 // lender calls the host's release function.
 type lender func()
 
-func (l lender) looked()  {}
-func (l lender) release() { l() }
+func (l lender) looked()    {}
+func (l lender) release()   { l() }
+func (l lender) keep() bool { return false } // the credit and the memory are the host's
 
 // Release returns the buffer and the credit to the child. It must be called exactly once, from any goroutine.
 func (o Output) Release() {
@@ -78,6 +80,11 @@ func (o Output) Looked() {
 		o.owner.looked()
 	}
 }
+
+// Keep gives the credit back to the child, and keeps the memory: Bytes stay as they are until Release. Credits no longer bound
+// that memory, so the receiver has to. It may be called once, before Release. If it returns false it has done nothing, because
+// the source of the batch has no other memory.
+func (o Output) Keep() bool { return o.owner == nil || o.owner.keep() }
 
 // Discard makes Output a message that may be dropped: a dropped batch is released.
 func (o Output) Discard() { o.Release() }

@@ -208,3 +208,55 @@ func countIdle(t *testing.T, direct bool) {
 	}
 	eventually(t, "no more descriptors than before", func() bool { return descriptors() <= files })
 }
+
+// A receiver that keeps the memory of batches is given more than the credits, and the memory stays as it is until the release.
+func TestKeptBatchesDoNotStopTheChildAndDoNotChange(t *testing.T) {
+	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		if isRemote(spawner) {
+			return // its memory is the client's
+		}
+		type batch struct {
+			ptyio.Output
+			copied string
+		}
+		kept := make(chan batch, 10_000)
+		l := launch(tty, "seq", "1", "300000")
+		closed := make(chan struct{})
+		l.Events = func(event ptyio.Event) {
+			switch e := event.(type) {
+			case ptyio.Output:
+				if !e.Keep() {
+					t.Error("the memory cannot be kept")
+				}
+				kept <- batch{e, string(e.Bytes)}
+			case ptyio.Closed:
+				close(closed)
+			}
+		}
+		if _, err := spawner.Spawn(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		<-closed
+		close(kept)
+		total, count := 0, len(kept)
+		for b := range kept {
+			if string(b.Bytes) != b.copied {
+				t.Errorf("a batch of %d bytes changed after %d bytes", len(b.Bytes), total)
+			}
+			total += len(b.Bytes)
+			b.Release()
+		}
+		if count <= ptyio.Credits || total < 1_988_895 {
+			t.Errorf("%d batches, %d bytes", count, total)
+		}
+	})
+}
+
+func TestABatchOfAHostsOwnSpawnerIsNotKept(t *testing.T) {
+	if ptyio.NewOutput(messages.StreamStdout, []byte("x"), func() {}).Keep() {
+		t.Error("its memory is the host's")
+	}
+	if !ptyio.NewOutput(messages.StreamStdout, []byte("x"), nil).Keep() {
+		t.Error("nobody else uses it")
+	}
+}

@@ -62,12 +62,22 @@ type batch struct {
 	stream *stream
 	buffer *[MaxBatch]byte
 	turn   *turn // nil if it has none
+	kept   bool  // the credit was given back
 }
 
 func (b *batch) looked() { b.turn.giveBack() }
 
+func (b *batch) keep() bool {
+	b.looked()
+	b.kept = true
+	b.stream.credits <- struct{}{}
+	return true
+}
+
 func (b *batch) release() {
 	b.looked()
 	buffers.Put(b.buffer)
-	b.stream.credits <- struct{}{}
+	if !b.kept {
+		b.stream.credits <- struct{}{}
+	}
 }
