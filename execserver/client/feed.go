@@ -35,9 +35,11 @@ type item struct {
 	next   uint64 // the number behind it
 	stream messages.Stream
 	bytes  []byte
-	count  int64 // of lost bytes, or of living processes
-	exit   exit
-	tree   messages.TreeReport
+	// message is the memory of bytes, which is recycled after the output; nil if it is not to be.
+	message []byte
+	count   int64 // of lost bytes, or of living processes
+	exit    exit
+	tree    messages.TreeReport
 }
 
 // exit is what is known about the leader's end.
@@ -204,7 +206,7 @@ func (f *feed) append(it item) {
 	if n := len(f.queue); n > 0 && it.kind == output {
 		last := &f.queue[n-1]
 		if last.kind == output && last.stream == it.stream && len(last.bytes)+len(it.bytes) <= maxJoined {
-			last.bytes, last.next = append(last.bytes, it.bytes...), it.next
+			last.bytes, last.message, last.next = append(last.bytes, it.bytes...), nil, it.next
 			return
 		}
 	}

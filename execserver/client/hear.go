@@ -24,7 +24,7 @@ func (s *spawner) heard(method string, params []byte) error {
 		if !known(m.Stream) || len(m.Chunk) == 0 {
 			return violation("a chunk of %d bytes belongs to the stream %.40q", len(m.Chunk), m.Stream)
 		}
-		return s.put(m.ProcessID, item{stream: m.Stream, bytes: m.Chunk, seq: m.Seq, next: m.Seq + 1})
+		return s.put(m.ProcessID, item{stream: m.Stream, bytes: m.Chunk, message: params, seq: m.Seq, next: m.Seq + 1})
 	case wire.ProcessGap:
 		return hear(s, method, params, func(m *wire.GapParams) (string, item, error) {
 			if m.Bytes > maxLost {

@@ -127,7 +127,7 @@ func (p *pump) tell(it item) {
 		p.output(it)
 	case gap:
 		p.offset += it.count
-		p.batch(p.mainStream(), nil)
+		p.batch(p.mainStream(), nil, nil)
 	case drained:
 		p.drain()
 	case closed:
@@ -168,16 +168,19 @@ func (p *pump) acknowledge() {
 
 func (p *pump) output(it item) {
 	p.bytes += len(it.bytes)
+	if len(it.bytes) > ptyio.MaxBatch {
+		it.message = nil
+	}
 	for len(it.bytes) > 0 {
 		n := min(len(it.bytes), ptyio.MaxBatch)
-		p.batch(it.stream, it.bytes[:n])
+		p.batch(it.stream, it.bytes[:n], it.message)
 		p.offset += int64(n)
 		it.bytes = it.bytes[n:]
 	}
 }
 
-// batch reports output when there is credit for it.
-func (p *pump) batch(stream messages.Stream, bytes []byte) {
+// batch reports output when there is credit for it. The message is recycled when the output was released.
+func (p *pump) batch(stream messages.Stream, bytes, message []byte) {
 	credits := p.credits[0]
 	if stream == messages.StreamStderr {
 		credits = p.credits[1]
@@ -191,7 +194,10 @@ func (p *pump) batch(stream messages.Stream, bytes []byte) {
 		select {
 		case credits <- struct{}{}:
 			at := ptyio.Position{Offset: p.offset}
-			p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() { <-credits }))
+			p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() {
+				wire.Recycle(message)
+				<-credits
+			}))
 			return
 		case <-p.feed.wake:
 			p.tellUrgent()

@@ -47,13 +47,13 @@ func (s *socket) Read(ctx context.Context) ([]byte, error) {
 	_, from, err := s.conn.Reader(ctx)
 	var message []byte
 	if err == nil {
-		buffer := bytes.NewBuffer(make([]byte, 0, min(s.last+bytes.MinRead, keptSize)))
+		buffer := bytes.NewBuffer(room(s.last + bytes.MinRead))
 		_, err = buffer.ReadFrom(from)
 		message, s.last = buffer.Bytes(), buffer.Len()
 	}
 	switch {
 	case err == nil:
-		return message, nil
+		return fitted(message), nil
 	case errors.Is(err, websocket.ErrMessageTooBig):
 		return nil, ErrTooLarge
 	case websocket.CloseStatus(err) >= 0:
