@@ -107,12 +107,20 @@ func (p *process) settle() (over bool) {
 	return over
 }
 
-// output keeps a copy of a batch. The batch itself goes back to the child at once, or later if the client has to catch up first.
+// fullBatch is the size from which the memory of a batch is kept instead of a copy, although some of it is unused.
+const fullBatch = ptyio.MaxBatch / 4 * 3
+
+// output keeps a batch, or a copy of it. The child gets its credit back at once, or later if the client has to catch up first.
 func (p *process) output(batch ptyio.Output) {
-	kept := bytes.Clone(batch.Bytes)
 	p.mu.Lock()
-	p.past.addOutput(batch.Stream, kept)
-	held := !p.discards && p.held()
+	held := !p.discards && p.held(batch)
+	if !held && len(batch.Bytes) >= fullBatch && batch.Keep() {
+		p.past.addOutput(batch.Stream, batch.Bytes, &lent{batch: batch})
+		p.wake()
+		p.mu.Unlock()
+		return
+	}
+	p.past.addOutput(batch.Stream, bytes.Clone(batch.Bytes), nil)
 	if held {
 		p.parked = append(p.parked, batch)
 	}
@@ -125,8 +133,8 @@ func (p *process) output(batch ptyio.Output) {
 	}
 }
 
-// held reports whether the process has to wait for its client.
-func (p *process) held() bool {
+// held reports whether the process has to wait for its client, if further output is recorded.
+func (p *process) held(more ...ptyio.Output) bool {
 	from, most := p.sent, uint64(windowBytes)
 	switch {
 	case p.session.has(wire.ExtensionFlow):
@@ -134,7 +142,11 @@ func (p *process) held() bool {
 	case p.session.has(wire.ExtensionGaps), p.conn == nil:
 		return false
 	}
-	return p.past.now.bytes-from.bytes > most || p.past.now.chunks-from.chunks > windowChunks
+	unsent := p.past.now.bytes - from.bytes
+	for _, batch := range more {
+		unsent += uint64(len(batch.Bytes))
+	}
+	return unsent > most || p.past.now.chunks-from.chunks+uint64(len(more)) > windowChunks
 }
 
 // unpark returns the batches to release. The caller releases them without the lock.
@@ -241,10 +253,20 @@ func (p *process) take(to *connection) (next entry, gap *wire.GapParams, found b
 		gap = &wire.GapParams{ProcessID: p.id, Seq: first, NextSeq: next.seq, Bytes: next.place.bytes - uint64(len(next.bytes)) - p.sent.bytes}
 	}
 	p.sent = next.place
+	next.lent.use()
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)
 	return next, gap, true
+}
+
+// done says that a notification that was taken is no longer used.
+func (p *process) done(e entry) {
+	if e.lent != nil {
+		p.mu.Lock()
+		e.lent.done()
+		p.mu.Unlock()
+	}
 }
 
 // discard ends the process with its session.

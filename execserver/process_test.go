@@ -43,13 +43,13 @@ func TestTheEndOfAConnectionDoesNotTakeAProcessFromTheNext(t *testing.T) {
 	p.attach(first)
 	p.attach(second)
 	p.detach(first)
-	p.past.addOutput("stdout", []byte("x"))
+	p.past.addOutput("stdout", []byte("x"), nil)
 	p.wake()
 	if _, _, found := p.take(second); !found || len(second.work) != 1 {
 		t.Error("the next connection does not get the output")
 	}
 	p.detach(second)
-	p.past.addOutput("stdout", []byte("y"))
+	p.past.addOutput("stdout", []byte("y"), nil)
 	if _, _, found := p.take(second); found {
 		t.Error("a connection that has ended gets output")
 	}

@@ -97,6 +97,7 @@ func (c *connection) sendOne(p *process) error {
 	if !found {
 		return errNothing
 	}
+	defer p.done(next)
 	if gap != nil && p.session.has(wire.ExtensionGaps) {
 		if err := c.notify(wire.ProcessGap, *gap); err != nil {
 			return err
