@@ -19,11 +19,15 @@ type conversation struct {
 	server   *Server
 	protocol *sdk.Server
 	begun    func() // says that the call which was read last has begun
-	open     func() (*opened, error)
 	parked   parked
 	listed   listed
 	slots    chan struct{} // one for each call that has no answer yet
 	watches  watches
+
+	// opening is held while the first call opens the session, for which concurrent calls have to wait in any case.
+	opening sync.Mutex
+	session *opened // nil until then
+	over    bool    // nothing will be opened any more
 
 	closing sync.Once
 	ended   chan struct{} // closed when the conversation has ended
@@ -37,7 +41,6 @@ type opened struct {
 
 func (s *Server) newConversation(begun func()) *conversation {
 	c := &conversation{server: s, begun: begun, slots: make(chan struct{}, maxCalls), ended: make(chan struct{})}
-	c.open = sync.OnceValues(c.start)
 	c.protocol = sdk.NewServer(&sdk.Implementation{Name: "execbus", Title: "execbus", Version: s.options.Version}, &sdk.ServerOptions{
 		Instructions: tools.Instructions, Logger: s.options.Logger, SubscribeHandler: c.subscribe, UnsubscribeHandler: c.unsubscribe,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true}},
@@ -53,13 +56,30 @@ func (s *Server) newConversation(begun func()) *conversation {
 	return c
 }
 
-// start opens the session.
-func (c *conversation) start() (*opened, error) {
+// open returns the session, and opens it if there is none yet. If that fails, the next call tries again.
+func (c *conversation) open() (*opened, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	switch {
+	case c.session != nil:
+		return c.session, nil
+	case c.over:
+		return nil, &messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the conversation is over"}
+	}
 	session, err := c.server.runtime.OpenSession(c.server.options.Session)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{session, tools.New(session, c.server.options.tools())}, nil
+	c.session = &opened{session, tools.New(session, c.server.options.tools())}
+	return c.session, nil
+}
+
+// finish lets nothing be opened any more, and returns what has been opened; nil if nothing was.
+func (c *conversation) finish() *opened {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	c.over = true
+	return c.session
 }
 
 // close ends the processes and waits for their end. Waiting calls are answered; later ones find a closed session.
@@ -67,7 +87,7 @@ func (c *conversation) close() {
 	c.closing.Do(func() {
 		defer close(c.ended)
 		defer c.server.dismiss(c)
-		if o, err := c.open(); err == nil {
+		if o := c.finish(); o != nil {
 			_ = o.session.Close(context.Background()) // it is closed already if the runtime is
 		}
 		c.parked.clear()

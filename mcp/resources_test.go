@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -152,5 +154,55 @@ func TestSubscriptionsAreBoundedAndCounted(t *testing.T) {
 		if m := subscribe(1000+n, "unsubscribe"); m.Error != nil {
 			t.Fatal(m.Error)
 		}
+	}
+}
+
+// A client need not unsubscribe from processes that have ended.
+func TestSubscriptionsToEndedProcessesDoNotCount(t *testing.T) {
+	p := dial(t, Options{Session: execbus.SessionOptions{MaxProcesses: 2 * maxWatches}})
+	p.greet("2025-06-18", "{}")
+	for i := range maxWatches + 1 {
+		p.call(i, "exec_command", `{"cmd":"exec sleep 60","yield_time_ms":250}`)
+	}
+	var ids []int
+	for range maxWatches + 1 {
+		ids = append(ids, int(p.next().Result.Structured["session_id"].(float64)))
+	}
+	subscribe := func(n, id int) message {
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"execbus://processes/%d"}}`, n, id)
+		return p.answer(fmt.Sprint(n))
+	}
+	for i, id := range ids[:maxWatches] {
+		if m := subscribe(1000+i, id); m.Error != nil {
+			t.Fatalf("subscription %d: %+v", i+1, m.Error)
+		}
+	}
+	if m := subscribe(2000, ids[maxWatches]); m.Error == nil {
+		t.Fatal("there is no bound")
+	}
+	p.call(2001, "terminate_process", fmt.Sprintf(`{"session_id":%d,"grace_ms":0}`, ids[0]))
+	p.answer("2001")
+	n := 3000
+	expect.Eventually(t, "the ended process does not count", func() bool {
+		n++
+		return subscribe(n, ids[maxWatches]).Error == nil
+	})
+}
+
+// A session that could not be opened is opened by a later call.
+func TestAFailureToOpenTheSessionDoesNotLast(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	p := dial(t, Options{Session: execbus.SessionOptions{Dir: dir}})
+	p.greet("2025-06-18", "{}")
+	p.call(1, "exec_command", `{"cmd":"pwd"}`)
+	if m := p.answer("1"); !m.Result.IsError || !strings.Contains(m.text(), "no such directory") {
+		t.Fatalf("%+v", m)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.call(2, "exec_command", `{"cmd":"pwd"}`)
+	if m := p.answer("2"); m.Result.IsError || !strings.Contains(m.text(), dir) {
+		t.Fatalf("%+v", m)
 	}
 }

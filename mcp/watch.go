@@ -86,6 +86,7 @@ func (c *conversation) tellUpdates(uri string, events *bus.Subscription) {
 		}
 		_ = c.protocol.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: uri}) // it never fails
 		if last {
+			c.watches.forget(uri, events)
 			return
 		}
 		select {
@@ -108,6 +109,16 @@ func (c *conversation) unsubscribe(_ context.Context, request *sdk.UnsubscribeRe
 		delete(c.watches.all, request.Params.URI)
 	}
 	return nil
+}
+
+// forget removes a watch whose process has ended, so that it counts no longer.
+func (w *watches) forget(uri string, events *bus.Subscription) {
+	events.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.all[uri]; one != nil && one.events == events {
+		delete(w.all, uri)
+	}
 }
 
 // clear ends all watches.
