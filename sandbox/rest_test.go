@@ -17,14 +17,14 @@ func TestAWardenAtRestGivesMemoryBack(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	child, _ := run(t, spawner, launch(false, "cat"))
 	warden := wardenAbove(child.PID())
-	eventually(t, "the warden has at most 4 MiB of files in memory", func() bool {
+	eventually(t, "the warden has at most 3.5 MiB of files in memory", func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", warden))
 		fields := bytes.Fields(text)
 		if err != nil || len(fields) < 3 {
 			t.Fatalf("the warden %d: %q, %v", warden, text, err)
 		}
 		pages, _ := strconv.Atoi(string(fields[2]))
-		return pages*os.Getpagesize() <= 4<<20
+		return pages*os.Getpagesize() <= 7<<19
 	})
 	_, record := run(t, spawner, bash(false, "echo works"))
 	record.awaitOutput(t, "works")

@@ -13,8 +13,8 @@ const (
 	// restAfter is how long nothing happens before a warden rests.
 	restAfter = 250 * time.Millisecond
 	// restingFiles is how many bytes of its program's files a resting warden may have in memory before it gives them back. A
-	// command needs half of that.
-	restingFiles = 4 << 20
+	// command needs half of that, and the rest of a warden is some 4 MiB.
+	restingFiles = 7 << 19
 )
 
 // rest gives memory back. A warden is the host's program, of which it needs a small part; but the initialisers of the host's packages
