@@ -34,6 +34,7 @@ func TestATermTrapRunsWhenATreeIsEnded(t *testing.T) {
 // On a terminal the kernel itself sends SIGHUP to the leader's group when the leader exits, so the job gets a group of its
 // own there, as in an interactive shell.
 func TestATermTrapOfABackgroundJobRunsWhenTheLeaderExits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		file := t.TempDir() + "/trapped"
 		l := bash(tty, `set -m; (trap "echo yes >$FILE; exit 0" TERM; echo ready; while :; do sleep 0.05; done) & read x; exit 3`)
@@ -123,6 +124,7 @@ func TestEndTreeFromManyGoroutinesEndsOnce(t *testing.T) {
 }
 
 func TestTheReportCountsTheBackgroundChildrenThatWereEnded(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		token := newToken()
 		child, record := run(t, spawner, bash(tty, `trap "" HUP; for i in 1 2 3 4 5; do sleep $1 & done; read x; exit 0`, token))
@@ -156,6 +158,7 @@ func TestACometIsCaught(t *testing.T) {
 }
 
 func TestATreeIsNotReportedEndedWhileACometFlies(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	spawner := newSpawner(t, sandbox.Options{})
 	keep, _ := run(t, spawner, launch(false, "cat"))
 	for range 3 {

@@ -332,6 +332,7 @@ func inheritors(variable string) (pids []string) {
 }
 
 func TestHostsMayDieAtAnyMoment(t *testing.T) {
+	t.Parallel()                  // it waits most of the time
 	rounds, limit := 20, patience // a busy machine must not fail the sample
 	if *full {
 		rounds, limit = 1000, 2*time.Second

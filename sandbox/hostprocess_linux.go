@@ -143,7 +143,7 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 		p.forget(l)
 		return nil, p.refusal("spawn", err)
 	}
-	if !p.out.Holds(l.id) {
+	if request.Level != confine.Isolated && !p.out.Holds(l.id) { // an isolated start may be made again
 		spec.Taken()
 	}
 	select {

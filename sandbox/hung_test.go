@@ -252,6 +252,7 @@ func TestHangsCostNobodyElseAnything(t *testing.T) {
 }
 
 func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	token := newToken()
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")

@@ -57,6 +57,7 @@ func widen(t *testing.T, e ptyio.Enclosure, dir, path string) ptyio.Enclosure {
 }
 
 func TestAPersonCanMakeARepositoryAfterTheLastCommand(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	spawner, e, dir := gitting(t)
 	end := holder(t, spawner, e)
 	if said, err := outside(dir, "init", "-q"); err == nil || !strings.Contains(said, placeholder.Text) {
@@ -145,6 +146,7 @@ func TestProgramsTakeNoPlaceholderForARepository(t *testing.T) {
 
 // In a directory such as /tmp repositories come and go while a start looks for them and protects them.
 func TestRepositoriesThatComeAndGoFailNoStart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
 	c := workspace(dir)
 	c.Least = messages.AssuranceIsolated

@@ -17,6 +17,7 @@ import (
 // A command inherits the filter of the thread that starts it, and each filter has threads of its own in a warden. In any order of
 // starts under many policies, each command must get the filter of its own.
 func TestCommandsInheritOnlyWhatTheirOwnPolicyDemands(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const script = `sed -n 's/^\(NoNewPrivs\|Seccomp\):\t//p' /proc/self/status
 touch "$1/new" 2>/dev/null && echo writes
 chmod 600 "$1/old" 2>/dev/null && echo changes modes

@@ -3,13 +3,11 @@ package places
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // maxAdditional bounds the paths that one command may ask for.
@@ -104,7 +102,7 @@ func (f *finder) addWrite(path string) error {
 // create allows a name to be created that does not exist and lies where commands can write, even if it is protected. A
 // placeholder counts as nothing.
 func (f *finder) create(path string) bool {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !placeholder.Is(path) {
+	if _, ours, err := settled(path); !errors.Is(err, fs.ErrNotExist) && !ours {
 		return false
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))

@@ -11,6 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // tree makes directories (with a slash at the end), files (with a text after "="), and symbolic links (with a target after
@@ -298,6 +299,37 @@ func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
 			if err := f.Check(); (err != nil) != (name != "") {
 				t.Errorf("%s, given as %s: %v", name, given, err)
 			}
+		}
+	}
+}
+
+// Another session's placeholder comes and goes while a policy is set.
+func TestAPlaceholderThatGoesIsNotTakenForALink(t *testing.T) {
+	dir := tree(t, "work/", "work/nested/")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for _, path := range []string{dir + "/work/.git", dir + "/work/nested/.git"} {
+				if err := errors.Join(placeholder.Make(path, placeholder.Link), os.Remove(path)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		if f := find(t, workspace(dir+"/work")); len(f.Gaps) > 0 {
+			t.Fatalf("%v", f.Gaps)
 		}
 	}
 }

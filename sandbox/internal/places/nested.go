@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Bounds of the search for nested repositories, which begins at the top of each writable directory.
@@ -80,7 +79,7 @@ func (s *search) look(at step) (below []step) {
 			path := filepath.Join(at.dir, entry.Name())
 			switch {
 			case at.depth > 0 && entry.Name() == ".git":
-				s.repository(path, entry)
+				s.repository(path)
 			case !entry.IsDir() || at.depth == 0 && s.protects(entry.Name()):
 			case at.depth >= s.bounds.Depth:
 				s.deep++
@@ -107,10 +106,10 @@ func (s *search) protects(name string) bool {
 	return false
 }
 
-func (s *search) repository(path string, entry os.DirEntry) {
-	info, err := entry.Info()
+func (s *search) repository(path string) {
+	info, ours, err := settled(path)
 	switch {
-	case err != nil || placeholder.Is(path): // it belongs to a session in this directory
+	case err != nil || ours: // it belongs to a session in this directory
 	case info.Mode()&os.ModeSymlink != 0:
 		s.gap(path, "it is a symbolic link, which cannot be protected")
 	default:

@@ -22,11 +22,11 @@ func (f *finder) protect(root confine.Place) error {
 	}
 	for _, name := range f.names {
 		path := filepath.Join(root.Path, name)
-		info, err := os.Lstat(path)
+		info, ours, err := settled(path)
 		switch {
 		case f.isRoot(path):
 			continue
-		case errors.Is(err, fs.ErrNotExist) || placeholder.Is(path):
+		case errors.Is(err, fs.ErrNotExist) || ours:
 			f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
 			continue
 		case err != nil:
@@ -40,6 +40,22 @@ func (f *finder) protect(root confine.Place) error {
 		}
 	}
 	return nil
+}
+
+// settled returns what is at a path, and whether that is a placeholder. A placeholder can go at any time, and must not be taken for a
+// link that somebody has made; so a link counts only if it is still there when it has been read.
+func settled(path string) (info fs.FileInfo, ours bool, err error) {
+	for range 100 {
+		info, err = os.Lstat(path)
+		ours = placeholder.Is(path)
+		if ours || err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			break
+		}
+		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
+			break
+		}
+	}
+	return info, ours, err
 }
 
 // isRoot reports whether the policy itself names a path as one that can be written.
