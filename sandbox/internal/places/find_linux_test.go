@@ -327,7 +327,7 @@ func TestAPlaceholderThatGoesIsNotTakenForALink(t *testing.T) {
 			}
 		}
 	}()
-	for range 2000 {
+	for range 10_000 {
 		if f := find(t, workspace(dir+"/work")); len(f.Gaps) > 0 {
 			t.Fatalf("%v", f.Gaps)
 		}
