@@ -45,10 +45,10 @@
 //
 // # Goroutines
 //
-// An idle actor has no goroutine. A goroutine of the system runs an actor that has messages, and after it, one message at a
-// time in turn, the idle actors that it sends to. Work that it starts with Go follows when they are done, or begins elsewhere
-// soon. So a request that passes through several actors wakes one goroutine. The price: an actor that blocks in its Receive
-// holds up others.
+// An idle actor has no goroutine. A goroutine of the system runs an actor that has messages, and after it, a few messages at
+// a time in turn, the idle actors that it sends to. Work that it starts with Go follows when they are done, or begins elsewhere
+// soon. So a request that passes through several actors wakes one goroutine. A caller that gets its answer runs before what the
+// actors still do. The price: an actor that blocks in its Receive holds up others.
 //
 // # Bounds
 //

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	goruntime "runtime"
+	"sync/atomic"
 	"testing"
 )
 
@@ -186,5 +187,36 @@ func TestAMailboxKeepsNoRoomForMessagesThatAreHandled(t *testing.T) {
 	}
 	if _, _, there := m.take(); there || q.busy {
 		t.Error("an actor without messages is not idle")
+	}
+}
+
+func TestACallerRunsBeforeTheRestOfTheLine(t *testing.T) {
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	s := newTestSystem(t)
+	var returned atomic.Bool
+	first := make(chan bool, 1)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch ctx.Message() {
+		case "answer":
+			ctx.Respond("yes")
+			ctx.Send(ctx.Self(), "go on")
+		case "go on":
+			first <- returned.Load()
+		}
+	})
+	before := 0
+	const rounds = 100
+	for range rounds {
+		returned.Store(false)
+		if _, err := Ask[string](t.Context(), s, pid, "answer"); err != nil {
+			t.Fatal(err)
+		}
+		returned.Store(true)
+		if mustReceive(t, first) {
+			before++
+		}
+	}
+	if before < rounds/2 { // the scheduler makes an exception now and then
+		t.Errorf("%d callers of %d ran first", before, rounds)
 	}
 }

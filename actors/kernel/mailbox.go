@@ -89,6 +89,15 @@ func (m *mailbox) take() (message any, system, there bool) {
 	return message, system, there
 }
 
+// rests makes the actor idle if it has no message, and reports whether it did.
+func (m *mailbox) rests() bool {
+	q := <-m.queue
+	idle := len(q.system)+len(q.user) == 0
+	q.busy = !idle
+	m.queue <- q
+	return idle
+}
+
 // keptRoom is the largest room for messages that an empty mailbox keeps.
 const keptRoom = 64
 

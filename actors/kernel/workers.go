@@ -71,6 +71,9 @@ type worker struct {
 	work  func()     // it begins when the line is empty, or elsewhere after maxBeforeWork turns; nil for none
 	waits int        // turns since it came
 	turns int
+	// answered says that an actor has answered a Call. The caller then runs first: what the actors still do, it need not wait
+	// for.
+	answered bool
 }
 
 // takes puts an actor into the line, if there is room.
@@ -110,10 +113,11 @@ func (w *worker) do(t task) {
 // turn runs the first actor of the line.
 func (w *worker) turn() {
 	first, more := w.line[0], true
-	for range maxInTurn {
-		if more = first.handle(w); !more {
-			break
-		}
+	for n := 0; more && n < maxInTurn && !w.answered; n++ {
+		more = first.handle(w)
+	}
+	if w.answered && more {
+		more = !first.rests()
 	}
 	w.line = append(w.line[:0], w.line[1:]...)
 	if more {
@@ -123,7 +127,8 @@ func (w *worker) turn() {
 		w.pool.begin(task{work: w.work})
 		w.work = nil
 	}
-	if w.turns++; w.turns%maxTurns == 0 {
+	if w.turns++; w.answered || w.turns%maxTurns == 0 {
+		w.answered = false
 		goruntime.Gosched()
 	}
 }

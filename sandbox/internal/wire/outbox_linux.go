@@ -61,7 +61,11 @@ type waiting struct {
 	files   []*os.File
 	failed  func(error)
 	writing bool
+	sent    bool // as a whole, by attempt
 }
+
+// rooms are for the texts of starts, most of which are sent at once.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // urgency is equal for requests that are merged: all ends of a tree, and equal signals.
 type urgency struct {
@@ -83,7 +87,8 @@ func NewOutbox(conn *Conn) *Outbox {
 // the connection's patience. If the request cannot be written later, failed is called with the reason. The files must stay open
 // until the request was answered, failed or withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
-	text, err := encode(make([]byte, 0, request.room()), request)
+	room := rooms.Get().(*[]byte)
+	text, err := encode(slices.Grow((*room)[:0], request.room()), request)
 	if err != nil {
 		return err
 	}
@@ -91,6 +96,10 @@ func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error)
 	for {
 		moved, err := o.queue(w)
 		if moved == nil {
+			if w.sent && cap(text) <= keptBuffer {
+				*room = text
+				rooms.Put(room)
+			}
 			return err
 		}
 		if err := o.await(ctx, moved); err != nil {
@@ -131,7 +140,7 @@ func (o *Outbox) attempt(w *waiting) error {
 	o.mu.Lock()
 	o.busy = false
 	defer o.rouseIfNeeded()
-	if err != nil || sent == len(w.text) {
+	if w.sent = err == nil && sent == len(w.text); w.sent || err != nil {
 		o.remove(0)
 		return err
 	}
