@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
@@ -54,7 +56,7 @@ func commandsToFollow(t *testing.T) int {
 }
 
 func TestWhatIsStartedCanBeFollowedFromTheFirstByte(t *testing.T) {
-	goroutines := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	rt, err := execbus.Start(execbus.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,7 @@ func TestWhatIsStartedCanBeFollowedFromTheFirstByte(t *testing.T) {
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
+	eventually(t, "no goroutine is left", func() bool { return goleak.Find(running, othersIdle) == nil })
 }
 
 func TestAHandleTellsWhatItIs(t *testing.T) {

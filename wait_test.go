@@ -3,10 +3,11 @@ package execbus_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -48,6 +49,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 	end(one)
 	want(awaiting(one), 1)
 	want(awaiting(two, one), 2, 1)
+	want(awaiting(one, two), 2, 1)
 	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: new(100 * time.Millisecond)}, 1)
 	if result := finish(t, session, one); result.Status != messages.StatusExited(1) {
 		t.Errorf("the waits took the exit from a poll: %+v", result)
@@ -63,7 +65,7 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 
 // Ten thousand callers wait for a few processes. Half of them give up, and the others have their answers; nothing is left.
 func TestTenThousandWaits(t *testing.T) {
-	before := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	rt := newRuntime(t, execbus.Options{Spawner: newSpawner(t, true)})
 	session := openSession(t, rt, execbus.SessionOptions{})
 	var ids []messages.ProcessID
@@ -114,7 +116,7 @@ func TestTenThousandWaits(t *testing.T) {
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	eventually(t, "no goroutine is left", func() bool { return goleak.Find(running, othersIdle) == nil })
 }
 
 // A process of an executor is in use while somebody waits for it, and only then.

@@ -242,7 +242,7 @@ func (p *process) answerFailure(failure error) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]
 		if c.kind == exitCall {
-			p.answer(c, &messages.Exit{Process: p.id, Exited: true, Status: messages.StatusNone(), Lost: failure.Error()})
+			p.answer(c, &messages.Exit{Process: p.id, Exited: true, At: time.Now(), Status: messages.StatusNone(), Lost: failure.Error()})
 		} else {
 			p.answer(c, failure)
 		}

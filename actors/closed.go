@@ -63,7 +63,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	if failure == nil {
 		p.answerEnd(record)
 	}
-	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, p.input.news, word})
+	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, p.input.news, word, p.exitedAt()})
 	if failure != nil {
 		p.finishRunEarly()
 		p.answerFailure(failure)

@@ -25,7 +25,7 @@ func (v *supervisor) ended(m ended) {
 
 // finish closes a process that has sent its last message, and stops its actor.
 func (v *supervisor) finish(e *entry, m ended) {
-	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news})
+	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news, exited: m.exited})
 	for _, late := range e.late {
 		v.answerRecord(late)
 	}

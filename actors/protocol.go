@@ -87,6 +87,7 @@ type (
 		told   bool
 		news   []messages.InputOutcome // about writes that no answer has reported
 		will   will
+		exited time.Time // when the leader exited; zero if it never ran
 	}
 	// lastWords are left by a process whose actor crashes. The kernel's Crashed follows.
 	lastWords struct {

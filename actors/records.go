@@ -29,6 +29,7 @@ type record struct {
 	news   []messages.InputOutcome // of writes that no answer has reported
 	weight int64
 	at     time.Time
+	exited time.Time // when its leader exited; zero if it never ran, or its actor has crashed
 }
 
 func (r *records) find(id messages.ProcessID) *record {
@@ -49,6 +50,9 @@ func (r *records) dropOldest() {
 // add adds a record and drops the oldest while a bound is exceeded.
 func (r *records) add(added *record) {
 	added.at, added.weight = time.Now(), added.output.weight()
+	if added.exited.IsZero() {
+		added.exited = added.at
+	}
 	r.all = append(r.all, added)
 	r.bytes += added.weight
 	for len(r.all) > maxRecords || r.bytes > maxRecordBytes {
@@ -123,7 +127,7 @@ func (v *supervisor) recordAnswer(message any) any {
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
 		if r := v.records.find(m.Processes[0]); r != nil {
-			exit := &messages.Exit{Process: r.info.Process, Exited: true, Status: r.info.End.Status}
+			exit := &messages.Exit{Process: r.info.Process, Exited: true, At: r.exited, Status: r.info.End.Status}
 			if exit.Status.Kind == messages.ExitNone {
 				exit.Lost = r.info.End.String()
 			}

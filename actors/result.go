@@ -74,7 +74,19 @@ func (p *process) usable() bool {
 func (p *process) exit() *messages.Exit {
 	_, dead := p.state.(*exited)
 	_, over := p.state.(*closed)
-	return &messages.Exit{Process: p.id, Exited: dead || over, Status: p.status(), Lost: p.lost()}
+	e := &messages.Exit{Process: p.id, Exited: dead || over, Status: p.status(), Lost: p.lost()}
+	if e.Exited {
+		e.At = p.exitedAt()
+	}
+	return e
+}
+
+// exitedAt is when the leader of the current attempt exited; zero if it has not.
+func (p *process) exitedAt() (at time.Time) {
+	if p.attempt != nil {
+		at = p.attempt.exitedAt
+	}
+	return at
 }
 
 // chunkID is six random hexadecimal digits.

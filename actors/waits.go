@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
@@ -73,6 +74,8 @@ func (w *wait) answer(ctx *kernel.Context, reply any) {
 		return
 	}
 	w.over = true
+	// The actors of processes answer in any order.
+	slices.SortStableFunc(w.exits, func(a, b messages.Exit) int { return a.At.Compare(b.At) })
 	if w.asker != nil {
 		ctx.Send(w.asker, reply)
 	}

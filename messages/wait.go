@@ -19,6 +19,7 @@ type Exit struct {
 	// Exited is false if the wait was over before the leader exited. Otherwise Status is what the kernel reported; if it is none,
 	// Lost says why.
 	Exited bool       `json:"exited"`
+	At     time.Time  `json:"at,omitzero"` // when the runtime learned of the exit
 	Status ExitStatus `json:"status"`
 	Lost   string     `json:"lost,omitempty"`
 }

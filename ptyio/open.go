@@ -22,14 +22,8 @@ func (c *child) open(start *Start) (theirs []*os.File, err error) {
 	for _, file := range theirs {
 		blocking(file)
 	}
-	in := theirs[0]
-	if !c.launch.TTY && !c.launch.OpenStdin {
-		if in, err = openNull(); err != nil {
-			return theirs, openError("stdin", err)
-		}
-	}
 	outputs := theirs[len(theirs)-len(c.streams):]
-	start.Files = append(start.Files, in, outputs[0], outputs[len(outputs)-1])
+	start.Files = append(start.Files, theirs[0], outputs[0], outputs[len(outputs)-1])
 	for _, in := range c.launch.Inherit {
 		if err := control(in.File, func(int) error { return nil }); err != nil {
 			return theirs, invalid("inherit", fmt.Sprintf("the file for descriptor %d is closed; keep it open until the program runs", in.FD), "")
@@ -62,7 +56,7 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	return []*os.File{slave}, nil
 }
 
-// openPipes returns the child's ends: of its input, if that is open, and of each stream.
+// openPipes returns the child's ends: of its input, which is the null device if none was asked for, and of each stream.
 func (c *child) openPipes() (theirs []*os.File, err error) {
 	theirs = make([]*os.File, 0, 3)
 	if c.launch.OpenStdin {
@@ -73,7 +67,12 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		c.input = &input{file: os.NewFile(uintptr(write), "pipe")}
 		theirs = append(theirs, read)
 	} else {
+		null, err := openNull()
+		if err != nil {
+			return nil, openError("stdin", err)
+		}
 		c.input = &input{refusal: noInput}
+		theirs = append(theirs, null)
 	}
 	names := []messages.Stream{messages.StreamStdout, messages.StreamStderr}
 	if c.launch.Merged {

@@ -2,7 +2,6 @@ package ptyio
 
 import (
 	"os"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,21 +24,11 @@ func openPipe(hostWrites bool) (ours int, theirs *os.File, err error) {
 	return ours, os.NewFile(uintptr(end), "pipe"), nil
 }
 
-// null is the null device once it is open. It is an atomic so that a failure to open it can be followed by another attempt.
-var null atomic.Pointer[os.File]
-
-// openNull returns the null device, at which all children without input read end-of-file. It is opened once and stays open.
+// openNull opens the null device, which cannot be on a poller.
 func openNull() (*os.File, error) {
-	if file := null.Load(); file != nil {
-		return file, nil
-	}
 	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), os.DevNull)
-	if !null.CompareAndSwap(nil, file) {
-		_ = file.Close()
-	}
-	return null.Load(), nil
+	return os.NewFile(uintptr(fd), os.DevNull), nil
 }
