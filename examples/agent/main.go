@@ -142,7 +142,7 @@ func watch(session *execbus.Session, out io.Writer) (wait func(), err error) {
 			}
 		}
 	}()
-	return func() { events.Close(); <-done }, nil
+	return func() { events.End(); <-done }, nil
 }
 
 // broken makes a program that subtracts instead of adding, and a test that finds the error.
