@@ -267,7 +267,7 @@ func (p *wardenProcess) errGone() error {
 }
 
 func errWardenLost() error {
-	return &messages.Error{Code: messages.ErrWardenLost, Op: "spawn", Detail: "the warden process died; try again, a new one is started"}
+	return &messages.Error{Code: messages.ErrWardenLost, Op: "spawn", Detail: "the warden process died; the command may have run until then, and the next one gets a new warden"}
 }
 
 // PID implements ptyio.Leader.
