@@ -26,7 +26,7 @@ type child struct {
 	credits   [2]chan struct{}
 	abandon   sync.Once
 	abandoned chan struct{} // closed when its owner no longer wants its events
-	ended     chan struct{} // closed after its last event was reported
+	ended     chan struct{} // closed before its last event is reported
 }
 
 func (s *spawner) newChild(id string, launch ptyio.Launch) *child {
@@ -107,7 +107,7 @@ func (c *child) terminate(grace time.Duration) {
 	}
 }
 
-// over reports whether the last event was reported.
+// over reports whether the last event was reported, or is about to be.
 func (c *child) over() bool {
 	select {
 	case <-c.ended:

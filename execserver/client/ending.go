@@ -45,9 +45,13 @@ func (p *pump) close() {
 	p.launch.Events(ptyio.Closed{})
 }
 
-// end reports the end of the tree.
+// end reports the end of the tree, the last event. Its receiver must find that the process is over.
 func (p *pump) end(tree messages.TreeReport) {
+	if p.over {
+		return
+	}
 	p.over = true
+	close(p.ended)
 	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
 }
 
@@ -59,8 +63,8 @@ func (p *pump) lose(err error) {
 	if !p.closed {
 		p.close()
 	}
+	p.terminate(0)
 	name := path.Base(p.launch.Argv[0])
 	p.end(messages.TreeReport{Survivors: []messages.Survivor{{PID: p.pid, Name: name[:min(len(name), 15)],
 		Why: "nobody knows whether it has ended: " + err.Error()}}})
-	p.terminate(0)
 }
