@@ -76,10 +76,16 @@ func (c *Context) Respond(reply any) {
 }
 
 // Send sends a message that asks for no reply.
-func (c *Context) Send(to *PID, message any) { c.lib.Send(to, c.packed(message)) }
+func (c *Context) Send(to *PID, message any) {
+	c.lib.Send(to, c.packed(message))
+	c.parcel = parcel{} // which must not keep the message
+}
 
 // Request sends a message whose reply, or Unanswered, will come as a message to this actor.
-func (c *Context) Request(to *PID, message any) { c.lib.Request(to, c.packed(message)) }
+func (c *Context) Request(to *PID, message any) {
+	c.lib.Request(to, c.packed(message))
+	c.parcel = parcel{}
+}
 
 // Forward sends a message whose reply goes to the sender of the message being handled.
 func (c *Context) Forward(to *PID, message any) { c.SendFor(c.sender, to, message) }
@@ -87,6 +93,7 @@ func (c *Context) Forward(to *PID, message any) { c.SendFor(c.sender, to, messag
 // SendFor sends a message whose reply goes to asker.
 func (c *Context) SendFor(asker, to *PID, message any) {
 	c.lib.RequestWithCustomSender(to, c.packed(message), asker)
+	c.parcel = parcel{}
 }
 
 // packed puts a message into the parcel, from which the library's processes take it before they return.

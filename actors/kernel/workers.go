@@ -1,6 +1,9 @@
 package kernel
 
-import goruntime "runtime"
+import (
+	goruntime "runtime"
+	"slices"
+)
 
 const (
 	// maxKept is how many goroutines without a task a system keeps, at a few KiB each.
@@ -48,6 +51,7 @@ func (w workers) run(t task) {
 	defer one.leave()
 	for {
 		one.do(t)
+		t = task{} // while it waits it must not hold on to an actor that has ended
 		select {
 		case w.kept <- struct{}{}:
 		default:
@@ -119,7 +123,7 @@ func (w *worker) turn() {
 	if w.answered && more {
 		more = !first.rests()
 	}
-	w.line = append(w.line[:0], w.line[1:]...)
+	w.line = slices.Delete(w.line, 0, 1) // which clears the place that is left over: it would hold on to an actor that has ended
 	if more {
 		w.line = append(w.line, first)
 	}
