@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/execbus/execbus/internal/connections"
 )
 
 // spareConnections is how many connections there can be beside one for each session: those that have not begun one, and those that
@@ -19,43 +20,9 @@ const (
 	acceptLongest = time.Second
 )
 
-// bounded is a listener that closes a connection at once if there are too many, so that clients without a token cannot take all
-// descriptors of the server.
-type bounded struct {
-	net.Listener
-	room chan struct{} // one entry for each connection
-}
-
-func (s *Server) bounded(l net.Listener) *bounded {
-	return &bounded{l, make(chan struct{}, s.options.MaxSessions+spareConnections)}
-}
-
-// Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		conn, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case b.room <- struct{}{}:
-			return &counted{conn, sync.OnceFunc(func() { <-b.room })}, nil
-		default:
-			_ = conn.Close() // the error would interest no caller
-		}
-	}
-}
-
-// counted is a connection that makes room when it is closed.
-type counted struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (c *counted) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
+// bounded is a listener whose clients cannot take all descriptors of the server.
+func (s *Server) bounded(l net.Listener) net.Listener {
+	return connections.Bound(l, s.options.MaxSessions+spareConnections)
 }
 
 // patiently accepts a connection. While the machine has no room for one, it waits and tries again, as net/http does.

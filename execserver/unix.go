@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/internal/connections"
 )
 
 // ServeUnix serves clients of a unix socket, whose messages are lines, until ctx ends or the listener is closed. It closes the
@@ -17,8 +18,8 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 	defer stop()
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	defer context.AfterFunc(s.ctx, stop)()
-	var connections sync.WaitGroup
-	defer connections.Wait()
+	var serving sync.WaitGroup
+	defer serving.Wait()
 	limited := s.bounded(listener)
 	for {
 		conn, err := patiently(ctx, limited.Accept)
@@ -36,13 +37,13 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 			_ = conn.Close()
 			continue
 		}
-		connections.Go(func() { _ = s.serve(ctx, wire.Lines(conn, conn, s.options.MaxMessage), false) })
+		serving.Go(func() { _ = s.serve(ctx, wire.Lines(conn, conn, s.options.MaxMessage), false) })
 	}
 }
 
 // peer returns the user on the other side of a connection that a listener for a unix socket has accepted.
 func peer(conn net.Conn) (uid int, err error) {
-	if wrapped, is := conn.(*counted); is {
+	if wrapped, is := conn.(*connections.Conn); is {
 		conn = wrapped.Conn
 	}
 	raw, err := conn.(*net.UnixConn).SyscallConn()

@@ -11,14 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/internal/connections"
 	"github.com/execbus/execbus/mcp"
 )
 
-// Bounds on the time for the head of a request, on the idle time of a connection, and on the size of the head.
+// Bounds on the time for the head of a request, on the idle time of a connection, on the size of the head, and on the number of
+// connections, and with them of requests and streams.
 const (
-	headTime = 10 * time.Second
-	idleTime = 2 * time.Minute
-	maxHead  = 64 << 10
+	headTime       = 10 * time.Second
+	idleTime       = 2 * time.Minute
+	maxHead        = 64 << 10
+	maxConnections = 256
 )
 
 // serveHTTP serves clients over HTTP until ctx ends.
@@ -40,7 +43,7 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 	}
 	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead}
 	failed := make(chan error, 1)
-	go func() { failed <- front.Serve(newBounded(listener)) }()
+	go func() { failed <- front.Serve(connections.Bound(listener, maxConnections)) }()
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
