@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
@@ -151,23 +152,14 @@ func TestRepositoriesThatComeAndGoFailNoStart(t *testing.T) {
 	c := workspace(dir)
 	c.Least = messages.AssuranceIsolated
 	spawner, _ := isolating(t, c)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	defer func() {
-		close(stop)
-		<-stopped
-	}()
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = os.MkdirAll(filepath.Join(dir, "nested", ".git"), 0o755)
-				_ = os.RemoveAll(filepath.Join(dir, "nested"))
-			}
+	var others sync.WaitGroup
+	t.Cleanup(others.Wait) // the test's context ends before
+	others.Go(func() {
+		for t.Context().Err() == nil {
+			_ = os.MkdirAll(filepath.Join(dir, "nested", ".git"), 0o755)
+			_ = os.RemoveAll(filepath.Join(dir, "nested"))
 		}
-	}()
+	})
 	for range 60 {
 		e, err := spawner.Enclose(t.Context(), c)
 		if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,104 +16,6 @@ import (
 	"testing"
 	"time"
 )
-
-// patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
-
-// running is execbus in a process of its own.
-type running struct {
-	t      *testing.T
-	c      *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Scanner
-	errors strings.Builder
-}
-
-func launch(t *testing.T, arguments ...string) *running {
-	t.Helper()
-	return launchAs(t, "execbus", arguments...)
-}
-
-// launchAs launches this test binary in a role.
-func launchAs(t *testing.T, role string, arguments ...string) *running {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &running{t: t, c: exec.Command(self, arguments...)}
-	r.c.Dir, r.c.Env, r.c.Stderr = t.TempDir(), append(os.Environ(), roleVariable+"="+role, "HOME="+t.TempDir()), &r.errors
-	r.c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if r.in, err = r.c.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := r.c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.out = bufio.NewScanner(out)
-	if err := r.c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if r.c.ProcessState == nil {
-			_ = r.c.Process.Kill()
-			_ = r.c.Wait()
-		}
-	})
-	return r
-}
-
-func (r *running) send(line string) {
-	r.t.Helper()
-	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// line returns the next line on standard output.
-func (r *running) line() string {
-	r.t.Helper()
-	if !r.out.Scan() {
-		r.t.Fatalf("there is no more output: %v %s", r.out.Err(), r.errors.String())
-	}
-	return r.out.Text()
-}
-
-// answer returns the answer to a request. Every line before it must be a message.
-func (r *running) answer(id string) string {
-	r.t.Helper()
-	for {
-		line := r.line()
-		var m struct {
-			Version string          `json:"jsonrpc"`
-			ID      json.RawMessage `json:"id"`
-		}
-		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Version != "2.0" {
-			r.t.Fatalf("%q is not the protocol", line)
-		}
-		if string(m.ID) == id {
-			return line
-		}
-	}
-}
-
-// wait waits for the end and returns the exit code.
-func (r *running) wait() int {
-	r.t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- r.c.Wait() }()
-	select {
-	case err := <-done:
-		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-			r.t.Fatal(err)
-		}
-		return r.c.ProcessState.ExitCode()
-	case <-time.After(patience):
-		r.t.Fatal("it does not end")
-		return 0
-	}
-}
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
@@ -137,29 +38,12 @@ func (r *running) sleeper() int {
 	r.answer("1")
 	r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"trap '' TERM; echo $$ > ` + file + `; while :; do sleep 0.1; done","yield_time_ms":250}}}`)
 	r.answer("2")
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if content, _ := os.ReadFile(file); strings.HasSuffix(string(content), "\n") {
-			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			return pid
-		}
-	}
-	r.t.Fatal("the command does not run")
-	return 0
+	return r.pidIn(file)
 }
-
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // The server ends with its input and after a signal, and a command that ignores SIGTERM ends with it.
 func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
-	for name, end := range map[string]func(r *running) error{
-		"input":   func(r *running) error { return r.in.Close() },
-		"SIGTERM": func(r *running) error { return r.c.Process.Signal(syscall.SIGTERM) },
-		"SIGINT":  func(r *running) error { return r.c.Process.Signal(syscall.SIGINT) },
-		"SIGHUP":  func(r *running) error { return r.c.Process.Signal(syscall.SIGHUP) },
-	} {
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			r := launch(t, "mcp", "--no-login-shell", "--sandbox", "danger-full-access")
 			pid := r.sleeper()
@@ -319,21 +203,11 @@ func TestMCPOverHTTP(t *testing.T) {
 			if test.bearer == "none" {
 				want = 200
 			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != want {
-				t.Errorf("%v with %s: %d", test.flags, bearer, response.StatusCode)
+			if got := status(t, request); got != want {
+				t.Errorf("%v with %s: %d", test.flags, bearer, got)
 			}
 		}
-		if err := r.c.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if code := r.wait(); code != 0 {
-			t.Errorf("exit code %d, %s", code, r.errors.String())
-		}
+		r.stop()
 	}
 }
 

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // call sends a request to a server on standard input and output and returns its answer.
@@ -39,26 +36,11 @@ func (r *running) remoteSleeper() int {
 	r.call("1", "initialize", `{"clientName":"test"}`)
 	r.send(`{"method":"initialized"}`)
 	r.call("2", "process/start", `{"processId":"p","argv":["/bin/sh","-c","trap '' TERM; echo $$ > `+file+`; while :; do sleep 0.1; done"],"cwd":"/","env":{"PATH":"/usr/bin:/bin"},"tty":false}`)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if content, _ := os.ReadFile(file); strings.HasSuffix(string(content), "\n") {
-			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			return pid
-		}
-	}
-	r.t.Fatal("the command does not run")
-	return 0
+	return r.pidIn(file)
 }
 
 func TestServeEndsWithItsInputOrASignalAndLeavesNothing(t *testing.T) {
-	for name, end := range map[string]func(r *running) error{
-		"input":  func(r *running) error { return r.in.Close() },
-		"ctrl-c": func(r *running) error { return r.c.Process.Signal(syscall.SIGINT) },
-		"term":   func(r *running) error { return r.c.Process.Signal(syscall.SIGTERM) },
-		"hup":    func(r *running) error { return r.c.Process.Signal(syscall.SIGHUP) },
-	} {
+	for name, end := range ends {
 		r := launch(t, "serve", "--listen", "stdio")
 		pid := r.remoteSleeper()
 		if err := end(r); err != nil {
@@ -97,24 +79,11 @@ func TestServeOverTCPWantsTheToken(t *testing.T) {
 			if url == whole && test.bearer != "" {
 				request.Header.Set("Authorization", "Bearer "+test.bearer)
 			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if url == base && whole == base {
-				continue
-			}
-			if response.StatusCode != want {
-				t.Errorf("%v: %s: %d", test.flags, url, response.StatusCode)
+			if got := status(t, request); got != want {
+				t.Errorf("%v: %s: %d", test.flags, url, got)
 			}
 		}
-		if err := r.c.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if code := r.wait(); code != 0 {
-			t.Errorf("exit code %d, %s", code, r.errors.String())
-		}
+		r.stop()
 	}
 }
 
@@ -136,12 +105,7 @@ func TestServeOnASocket(t *testing.T) {
 	if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), `{"id":"x","result":{"sessionId":"`) {
 		t.Errorf("got %s, %v", answer[:n], err)
 	}
-	if err := r.c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := r.wait(); code != 0 {
-		t.Errorf("exit code %d, %s", code, r.errors.String())
-	}
+	r.stop()
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the socket is left")
 	}

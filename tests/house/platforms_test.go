@@ -30,24 +30,20 @@ func platforms(readme string) (rows []string) {
 // checkPlatforms complains about platforms of the README for which .ci/run does not even compile, and about those that it
 // compiles for and the README does not have.
 func checkPlatforms(repository fs.FS) ([]string, error) {
-	readme, err := fs.ReadFile(repository, "README.md")
-	if err != nil {
-		return nil, err
-	}
-	script, err := fs.ReadFile(repository, ".ci/run")
+	readme, script, err := promised(repository)
 	if err != nil {
 		return nil, err
 	}
 	var complaints []string
 	named := map[string]bool{}
-	for _, row := range platforms(string(readme)) {
+	for _, row := range platforms(readme) {
 		known := false
 		for platform, command := range platformChecks {
 			if !strings.Contains(row, platform) {
 				continue
 			}
 			known, named[platform] = true, true
-			if !calls(string(script), command) {
+			if !calls(script, command) {
 				complaints = append(complaints, fmt.Sprintf("README.md has the platform %q, and .ci/run has no %q", row, command))
 			}
 		}

@@ -44,23 +44,29 @@ func calls(script, command string) bool {
 	return false
 }
 
+// promised reads the README, and the script .ci/run that keeps its promises.
+func promised(repository fs.FS) (readme, script string, err error) {
+	text, err := fs.ReadFile(repository, "README.md")
+	if err != nil {
+		return "", "", err
+	}
+	run, err := fs.ReadFile(repository, ".ci/run")
+	return string(text), string(run), err
+}
+
 // checkQuickStart complains about commands of the quick start that .ci/run does not run.
 func checkQuickStart(repository fs.FS) ([]string, error) {
-	readme, err := fs.ReadFile(repository, "README.md")
-	if err != nil {
-		return nil, err
-	}
-	script, err := fs.ReadFile(repository, ".ci/run")
+	readme, script, err := promised(repository)
 	if err != nil {
 		return nil, err
 	}
 	var complaints []string
-	commands := quickStart(string(readme))
+	commands := quickStart(readme)
 	if len(commands) == 0 {
 		complaints = append(complaints, "README.md has no commands in a section \"Quick start\"")
 	}
 	for _, command := range commands {
-		if !calls(string(script), command) {
+		if !calls(script, command) {
 			complaints = append(complaints, fmt.Sprintf("README.md says %q, which .ci/run does not run", command))
 		}
 	}

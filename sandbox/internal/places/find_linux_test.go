@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -306,19 +307,10 @@ func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
 // Another session's placeholder comes and goes while a policy is set.
 func TestAPlaceholderThatGoesIsNotTakenForALink(t *testing.T) {
 	dir := tree(t, "work/", "work/nested/")
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	defer func() {
-		close(stop)
-		<-stopped
-	}()
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+	var others sync.WaitGroup
+	t.Cleanup(others.Wait) // the test's context ends before
+	others.Go(func() {
+		for t.Context().Err() == nil {
 			for _, path := range []string{dir + "/work/.git", dir + "/work/nested/.git"} {
 				if err := errors.Join(placeholder.Make(path, placeholder.Link), os.Remove(path)); err != nil {
 					t.Error(err)
@@ -326,7 +318,7 @@ func TestAPlaceholderThatGoesIsNotTakenForALink(t *testing.T) {
 				}
 			}
 		}
-	}()
+	})
 	for range 10_000 {
 		if f := find(t, workspace(dir+"/work")); len(f.Gaps) > 0 {
 			t.Fatalf("%v", f.Gaps)
