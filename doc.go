@@ -134,8 +134,9 @@
 // A session has at most 64 processes. At that limit a new command takes the place of the least recently used process that no
 // call waits for and that is not among the 8 most recently used. That process is ended, with a grace of at most 2 s, once the
 // command has outlived the call that asked for it; until then up to 8 commands are above the limit, and a command that ends
-// earlier costs no other process its place. If there is no such process, the new command is refused with
-// messages.ErrLimitReached, which names the ids in use. From 60 processes on, each start publishes a warning. A runtime has at
+// earlier costs no other process its place. If there is no such process, the new command waits up to 2 s for the place of one
+// that is ending anyway, or is refused with messages.ErrLimitReached, which names the ids in use. A call that is answered before
+// its command has started says in Result.Waiting what the command waits for; the start may still be refused. From 60 processes on, each start publishes a warning. A runtime has at
 // most 1,024 processes and ends none for another: a further command waits for 250 ms, in case a process is just ending, and is
 // then refused.
 // [SessionOptions] and [Options] set other limits.

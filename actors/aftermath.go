@@ -38,6 +38,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 			continue
 		}
 		a.held, a.done = e, true
+		v.ctx.Send(e.actor, startWaits{"for the processes of an earlier command, which are being ended"})
 		v.ctx.After(left, aftermathOver{other.info.Process})
 		return true
 	}

@@ -47,6 +47,7 @@ func (r *runtime) takeSlot(m takeSlot) {
 		return
 	}
 	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session, due: time.Now().Add(slotPatience)}
+	r.ctx.Send(session, slotAwaited(m))
 	a.element = r.waiting.order.PushBack(a)
 	if r.waiting.byID == nil {
 		r.waiting.byID = map[applicantID]*applicant{}

@@ -45,6 +45,21 @@ func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 
+// isEnding reports whether a process is about to give its slot back, as far as is known. One that has a further attempt is
+// not.
+func (e *entry) isEnding() bool {
+	switch {
+	case e.place.pruned:
+		return true
+	case e.info.State == messages.StateStarting:
+		return false
+	case e.info.State == messages.StateExited && !e.keeps:
+		return true
+	default:
+		return !e.aftermath.began.IsZero() || e.tree != nil
+	}
+}
+
 // use notes that a process was used.
 func (v *supervisor) use(e *entry) {
 	v.slots.uses++

@@ -35,8 +35,8 @@ type (
 	cancelCall struct{ call callID }
 	// slot answers wantSlot; refused says why there is none.
 	slot struct{ refused *messages.Error }
-	// waitForSlot says that the slot of another process is being freed for this one.
-	waitForSlot struct{}
+	// startWaits says what the start waits for, as in messages.Result.Waiting.
+	startWaits struct{ what string }
 	// pause and resume hold and release the clocks of all calls.
 	pause  struct{}
 	resume struct{}
@@ -182,6 +182,8 @@ type (
 		id  messages.ProcessID
 		err *messages.Error
 	}
+	// slotAwaited says that slotTaken comes later, because no slot is free.
+	slotAwaited struct{ id messages.ProcessID }
 	// withdrawSlot withdraws a takeSlot that has not been answered.
 	withdrawSlot struct{ id messages.ProcessID }
 	// giveSlot comes as a request, because the sender names the session whose slot it was; it is not answered.
@@ -204,6 +206,8 @@ type (
 	expireRecords struct{}
 	// aftermathOver says that a tree which is being ended has held a start back for long enough.
 	aftermathOver struct{ id messages.ProcessID }
+	// slotOverdue says that a start has waited long enough for a slot that was about to be free.
+	slotOverdue struct{ id messages.ProcessID }
 	// takeoverOverdue says that the rest of a crashed process has not ended in time.
 	takeoverOverdue struct{ id messages.ProcessID }
 )

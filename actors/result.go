@@ -12,8 +12,8 @@ import (
 func (p *process) result(c *call) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
 		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
-	if s, is := p.state.(*starting); is && s.queued {
-		r.Waiting = "for the slot of another process, which is being ended"
+	if s, is := p.state.(*starting); is {
+		r.Waiting = s.waits
 	}
 	if s, is := p.state.(*running); is && (s.between() || s.stage == judging) { // the exit is not reported before it is judged
 		r.Status = messages.StatusNone()

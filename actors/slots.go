@@ -17,7 +17,7 @@ type slots struct {
 	taken      int    // slots that are taken
 	granted    int    // processes that the runtime counts
 	guests     int
-	successors []*entry // guests, and processes that wait for the slot of one that is being ended; in the order in which they came
+	successors []*entry // guests, and processes that wait for the slot of another; in the order in which they came
 }
 
 // place is a process's state in the count of slots.
@@ -28,12 +28,14 @@ type place struct {
 	granted bool // the runtime's actor counts it
 	pruned  bool // it is being ended for its successor
 
-	victim    *entry // whose slot it will get
+	succeeds  bool   // it is one of the successors
+	victim    *entry // of a successor: whose slot it will get; nil if any that is about to be free
 	successor *entry // the process that will get its slot
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
-// up its own; it is not ended before the newcomer's call yields. If none can be chosen the newcomer is refused.
+// up its own; it is not ended before the newcomer's call yields. If none can be chosen the newcomer waits for the slot of
+// a process that is being ended anyway, and if there is none of those it is refused.
 func (v *supervisor) wantSlot(id messages.ProcessID) {
 	e := v.entries[id]
 	if e == nil {
@@ -49,20 +51,51 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 		return
 	}
 	chosen := v.choose()
-	if chosen == nil {
+	if chosen == nil && v.slotsToCome() <= 0 {
 		v.ctx.Send(e.actor, slot{v.limitReached()})
 		return
 	}
-	e.place.victim, chosen.place.successor = chosen, e
+	e.place.succeeds = true
 	v.slots.successors = append(v.slots.successors, e)
+	if chosen == nil {
+		v.ctx.Send(e.actor, waitsForSlot)
+		v.ctx.After(maxPruneGrace, slotOverdue{id})
+		return
+	}
+	e.place.victim, chosen.place.successor = chosen, e
 	if !e.outlives && v.slots.guests < maxGuests {
 		v.slots.guests++
 		e.place.guest = true
 		v.takeSlot(e)
 		return
 	}
-	v.ctx.Send(e.actor, waitForSlot{})
+	v.ctx.Send(e.actor, waitsForSlot)
 	v.prune(chosen)
+}
+
+var waitsForSlot = startWaits{"for the slot of another process, which is being ended"}
+
+// slotsToCome counts the slots that are about to be free and that no process waits for.
+func (v *supervisor) slotsToCome() (n int) {
+	for _, e := range v.entries {
+		if e.place.slot && e.place.successor == nil && e.isEnding() {
+			n++
+		}
+	}
+	for _, e := range v.slots.successors {
+		if e.place.victim == nil {
+			n--
+		}
+	}
+	return n
+}
+
+// slotOverdue refuses a process that waited for the slot of any other, if none has become free.
+func (v *supervisor) slotOverdue(id messages.ProcessID) {
+	if e := v.entries[id]; e != nil && e.place.succeeds && e.place.victim == nil {
+		v.dropSuccessor(e)
+		v.ctx.Send(e.actor, slot{v.limitReached()})
+	}
 }
 
 // takeSlot asks the runtime's actor, which counts over all sessions.
@@ -115,6 +148,13 @@ func (v *supervisor) yielded(id messages.ProcessID) {
 	v.prune(e.place.victim)
 }
 
+// slotAwaited says why slotTaken is not there yet.
+func (v *supervisor) slotAwaited(m slotAwaited) {
+	if e := v.entries[m.id]; e != nil && e.place.asked && !e.place.granted {
+		v.ctx.Send(e.actor, startWaits{"for a slot: all sessions together have as many processes as they may"})
+	}
+}
+
 // slotTaken is the answer of the runtime's actor.
 func (v *supervisor) slotTaken(m slotTaken) {
 	e := v.entries[m.id]
@@ -128,7 +168,7 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case m.err != nil && e.place.guest: // the guest waits: the session gets no more than it has
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
-		v.ctx.Send(e.actor, waitForSlot{})
+		v.ctx.Send(e.actor, waitsForSlot)
 		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
@@ -193,10 +233,10 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	v.ctx.Request(v.runtime, counted{cause, counts})
 }
 
-// vacate takes a process out of the slots, and returns the process that gets its slot: its successor, or the first successor that
-// waits for another.
+// vacate takes a process out of the slots, and returns the process that gets its slot: its successor, or the first of the
+// others, where those without a victim come first.
 func (v *supervisor) vacate(e *entry) (successor *entry) {
-	if e.place.victim != nil {
+	if e.place.succeeds {
 		v.dropSuccessor(e)
 	}
 	if !e.place.slot {
@@ -205,7 +245,8 @@ func (v *supervisor) vacate(e *entry) (successor *entry) {
 	e.place.slot = false
 	successor = e.place.successor
 	if successor == nil && len(v.slots.successors) > 0 {
-		successor = v.slots.successors[0]
+		first := slices.IndexFunc(v.slots.successors, func(other *entry) bool { return other.place.victim == nil })
+		successor = v.slots.successors[max(first, 0)]
 	}
 	if successor == nil {
 		v.slots.taken--
@@ -222,8 +263,10 @@ func (v *supervisor) dropSuccessor(e *entry) {
 		e.place.guest = false
 		v.slots.guests--
 	}
-	e.place.victim.place.successor = nil
-	e.place.victim = nil
+	if victim := e.place.victim; victim != nil {
+		e.place.victim, victim.place.successor = nil, nil
+	}
+	e.place.succeeds = false
 	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
 }
 
@@ -235,7 +278,7 @@ func (v *supervisor) limitReached() *messages.Error {
 		}
 	}
 	slices.Sort(err.Busy)
-	err.Detail = "all slots are taken by processes that are in use or were used just now: " +
+	err.Detail = "all slots are taken by processes that are in use, are ending or were used just now: " +
 		messages.ProcessIDs(err.Busy) + "; wait for one to end, or terminate one"
 	return err
 }

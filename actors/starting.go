@@ -7,7 +7,7 @@ import (
 
 // starting is the state in which a command waits for a slot and then for its spawner.
 type starting struct {
-	queued   bool // the slot of another process is being freed for this one
+	waits    string // what for; empty if it waits for nothing
 	spawning bool
 	left     bool // it was terminated, and the spawner has been called off
 }
@@ -29,10 +29,10 @@ func (s *starting) receive(p *process, message any) bool {
 			p.failed(m.refused)
 			return true
 		}
-		s.queued, s.spawning = false, true
+		s.waits, s.spawning = "", true
 		p.spawn()
-	case waitForSlot:
-		s.queued = true
+	case startWaits:
+		s.waits = m.what
 	case spawnFailed:
 		p.failed(m.err)
 	case spawnOverdue:

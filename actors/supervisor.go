@@ -138,6 +138,10 @@ func (v *supervisor) internal(message any) {
 		v.wantSlot(m.id)
 	case slotTaken:
 		v.slotTaken(m)
+	case slotAwaited:
+		v.slotAwaited(m)
+	case slotOverdue:
+		v.slotOverdue(m.id)
 	case yielded:
 		v.yielded(m.id)
 	case consult:

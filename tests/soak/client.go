@@ -96,7 +96,7 @@ type job struct {
 func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.ErrorCode) (*job, *messages.Result) {
 	j := st.ordered(&command, w)
 	result, err := st.client.session.Exec(ctx, command)
-	if !j.accepted(ctx, "exec", err, allowed...) {
+	if !j.accepted(ctx, "exec", err == nil && result.Waiting != "", err, allowed...) {
 		return j.known(), nil
 	}
 	if result.Call != j.call {
@@ -115,7 +115,7 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 func (st *step) start(command messages.ExecCommand, w want) *job {
 	j := st.ordered(&command, w)
 	process, err := st.client.session.Start(st.ctx, command)
-	if j.accepted(st.ctx, "start", err) {
+	if j.accepted(st.ctx, "start", false, err) {
 		j.id = process.ID()
 	}
 	return j.known()
@@ -133,15 +133,15 @@ func (st *step) ordered(command *messages.ExecCommand, w want) *job {
 	return j
 }
 
-// accepted notes the answer to a command's call, and reports whether it was a result. If the call was cancelled, it looks
-// for the process.
-func (j *job) accepted(ctx context.Context, op string, err error, allowed ...messages.ErrorCode) bool {
+// accepted notes the answer to a command's call, and reports whether it was a result; waits says that the result is about
+// a start that waits. If the call was cancelled, it looks for the process.
+func (j *job) accepted(ctx context.Context, op string, waits bool, err error, allowed ...messages.ErrorCode) bool {
 	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
 	if cancelled {
 		j.id = j.taken(j.call)
 		j.host.tally.add("error: cancelled")
 	}
-	j.client.ledger.answered(j.entry, err, j.id != 0)
+	j.client.ledger.answered(j.entry, err, waits || j.id != 0)
 	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
 }
 

@@ -59,6 +59,7 @@
 //
 //   - every accepted command has exactly one ExecEnded, which is its last event; a refused command has none, or one that
 //     says it never ran; its other events come at most once and in order;
+//   - a start is refused after the answer to its call only if that answer said that the start waits, or was an error;
 //   - an exit code is one that the leader can have returned (programs here return 0 only if they end as meant), a signal is
 //     one that somebody sent, and there is a status unless the leader never ran or its warden was killed;
 //   - the answer to every failed call is a *messages.Error with a code that fits the call;

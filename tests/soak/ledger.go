@@ -23,7 +23,8 @@ type outcome int
 
 const (
 	pending   outcome = iota // no answer yet
-	accepted                 // it ran, or it still runs after its call was cancelled
+	accepted                 // it ran, or it still runs
+	taken                    // the session has it, and its start may still be refused
 	refused                  // the error says that the command was never taken
 	stillborn                // the error says that the command could not be started
 )
@@ -97,20 +98,22 @@ func newEntry(where string, w want, epoch int64) *entry {
 	return &entry{where: where, want: w, epoch: epoch, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
 }
 
-// answered notes the answer to the call that started a command. For a cancelled call, taken says whether the session had
-// taken it.
-func (l *ledger) answered(e *entry, err error, taken bool) {
+// answered notes the answer to the call that started a command. If the call was cancelled, or answered while the start
+// waited for something, unstarted says that the session has the command.
+func (l *ledger) answered(e *entry, err error, unstarted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case err == nil || taken:
+	case unstarted:
+		e.outcome = taken
+	case err == nil:
 		e.outcome = accepted
 	case isCode(err, ofStillborn...):
 		e.outcome = stillborn
 	default:
 		e.outcome = refused
 	}
-	if err == nil && e.ended > 0 && e.started == 0 && e.end.Cause != messages.CauseTerminated {
+	if err == nil && !unstarted && e.ended > 0 && e.started == 0 && e.end.Cause != messages.CauseTerminated {
 		l.complain(e, "its call has a result, and it never started: %s", e.end.EndRecord.String())
 	}
 }

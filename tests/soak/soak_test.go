@@ -221,6 +221,26 @@ func TestDriftIsJudgedAgainstTheBaseline(t *testing.T) {
 	}
 }
 
+func TestAStartMayBeRefusedAfterItsAnswerOnlyIfThatSaysSo(t *testing.T) {
+	refusal := messages.ExecEnded{EndRecord: messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}}
+	for _, test := range []struct {
+		err       error
+		unstarted bool
+		broken    bool
+	}{
+		{nil, false, true},
+		{nil, true, false},
+		{&messages.Error{Code: messages.ErrCancelled}, true, false},
+		{&messages.Error{Code: messages.ErrLimitReached}, false, false},
+	} {
+		e := newEntry("here", want{}, 0)
+		new(ledger).answered(e, test.err, test.unstarted)
+		if problem := e.judge(refusal, false, false); (problem != "") != test.broken {
+			t.Errorf("%v, not started: %t: %q", test.err, test.unstarted, problem)
+		}
+	}
+}
+
 func TestGoroutinesThatActorsKeepForReuseAreTold(t *testing.T) {
 	const others = 3
 	over := make(chan struct{})
