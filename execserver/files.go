@@ -145,7 +145,7 @@ func getMetadata(c *connection, params wire.FileParams) (later, error) {
 			}
 		}
 		return wire.MetadataResult{IsDirectory: info.IsDir(), IsFile: info.Mode().IsRegular(), IsSymlink: link, Size: info.Size(),
-			ModifiedAtMs: info.ModTime().UnixMilli()}, nil
+			CreatedAtMs: createdMs(l.path, info), ModifiedAtMs: info.ModTime().UnixMilli()}, nil
 	})
 }
 
