@@ -220,15 +220,3 @@ func TestACallerRunsBeforeTheRestOfTheLine(t *testing.T) {
 		t.Errorf("%d callers of %d ran first", before, rounds)
 	}
 }
-
-func TestAnIdleWorkerHoldsOnToNoActor(t *testing.T) {
-	s := newTestSystem(t)
-	w := &worker{pool: s.pool}
-	first, second := newMailbox(&Context{sys: s}, nil), newMailbox(&Context{sys: s}, nil)
-	w.do(task{line: []*mailbox{first, second}})
-	for _, m := range w.line[:cap(w.line)] {
-		if m != nil {
-			t.Error("an actor that has had its turn is still there")
-		}
-	}
-}

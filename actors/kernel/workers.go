@@ -51,7 +51,6 @@ func (w workers) run(t task) {
 	defer one.leave()
 	for {
 		one.do(t)
-		t = task{} // while it waits it must not hold on to an actor that has ended
 		select {
 		case w.kept <- struct{}{}:
 		default:
