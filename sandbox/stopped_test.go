@@ -80,8 +80,9 @@ func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
 	spawner, lost := lossyAndHasty(t)
 	token := newToken()
 	child, record := run(t, spawner, bash(false, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &)
-		while :; do kill -STOP $PPID; done`))
+		read x; while :; do kill -STOP $PPID; done`))
 	warden := wardenAbove(child.PID())
+	child.Write([]byte("\n"), time.Time{}, func(int, error) {})
 	exited := awaitEvent[ptyio.Exited](t, record)
 	if exited.Status != messages.StatusNone() || !errors.Is(exited.Lost, messages.ErrWardenLost) {
 		t.Errorf("%+v", exited)
