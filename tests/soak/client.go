@@ -90,6 +90,15 @@ type job struct {
 	id      messages.ProcessID // 0 until it is known
 	account account
 	heard   bool // it took all of its input
+	waiting bool // when its call was answered it waited for its start, as far as is known, and that may still be refused
+}
+
+// typed is as that of a step. The first call that waits for a process whose start is refused is told so.
+func (j *job) typed(op string, err error, allowed ...messages.ErrorCode) (ok bool) {
+	if j.waiting {
+		allowed = append(slices.Clip(allowed), messages.ErrLimitReached)
+	}
+	return j.step.typed(op, err, allowed...)
 }
 
 // exec runs a command. It returns nil if it was refused, and the result is nil too if the call was cancelled.
@@ -141,7 +150,8 @@ func (j *job) accepted(ctx context.Context, op string, waits bool, err error, al
 		j.id = j.taken(j.call)
 		j.host.tally.add("error: cancelled")
 	}
-	j.client.ledger.answered(j.entry, err, waits || j.id != 0)
+	j.waiting = waits || j.id != 0
+	j.client.ledger.answered(j.entry, err, j.waiting)
 	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
 }
 

@@ -175,7 +175,7 @@ func (st *step) terminate() {
 		ctx, cancel := context.WithTimeout(st.ctx, st.millis(0, 20))
 		if j.identify() {
 			_, err := st.client.session.Terminate(ctx, messages.Terminate{Process: j.id, Grace: new(time.Second)})
-			st.typed("terminate", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...)
+			j.typed("terminate", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...)
 		}
 		cancel()
 	}

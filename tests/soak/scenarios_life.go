@@ -61,7 +61,7 @@ func (st *step) cancel() {
 		poll := messages.Poll{Process: j.id, NoTimeout: st.coin()}
 		result, err := st.client.session.Poll(ctx, poll)
 		cancel()
-		if st.typed("poll", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...) {
+		if j.typed("poll", err, append([]messages.ErrorCode{messages.ErrCancelled}, gone...)...) {
 			j.took("poll", result)
 		}
 	}

@@ -108,7 +108,7 @@ func (st *step) flood() {
 		ctx, cancel := context.WithTimeout(st.ctx, st.millis(0, 50))
 		result, err := st.client.session.Poll(ctx, messages.Poll{Process: j.id})
 		cancel()
-		if st.typed("poll", err, messages.ErrCancelled, messages.ErrProcessEnded, messages.ErrUnknownProcess) {
+		if j.typed("poll", err, messages.ErrCancelled, messages.ErrProcessEnded, messages.ErrUnknownProcess) {
 			j.took("poll", result)
 		}
 	}
