@@ -43,7 +43,8 @@ func (v *supervisor) enclose(s *settings) {
 	s.enclosing = e
 	spawner, confinement := v.spawner, Confinement(s.sandbox, s.least, s.dir, s.base)
 	v.ctx.Detach(func(alive context.Context) any {
-		context.AfterFunc(alive, release)
+		stop := context.AfterFunc(alive, release)
+		context.AfterFunc(wanted, func() { stop() }) // the session may live long
 		defer close(e.done)
 		e.enclosure, e.err = spawner.Enclose(wanted, confinement)
 		if e.err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -174,6 +175,32 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	}
 	s.told(CloseSession{})
 	await(1, 1, 1)
+}
+
+// forgotten counts the contexts of lookups that are not in memory any more.
+type forgotten struct {
+	*wary
+	count chan struct{}
+}
+
+func (f forgotten) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	goruntime.SetFinalizer(ctx, func(context.Context) { f.count <- struct{}{} })
+	return f.wary.Enclose(ctx, c)
+}
+
+func TestAReplacedPolicyLeavesNothingInMemory(t *testing.T) {
+	const updates = 10
+	spawner := forgotten{&wary{Spawner: realSpawner(t, hostOptions{})}, make(chan struct{}, updates+1)}
+	s := newAsker(t, &planner{}, hostOptions{seam: seam{Spawner: spawner}}, func(c *SessionConfig) {
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
+	})
+	for range updates {
+		s.told(messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxReadOnly}})
+	}
+	awaitThat(t, "every policy but the last is forgotten", func() bool {
+		goruntime.GC()
+		return len(spawner.count) == updates
+	})
 }
 
 func TestALookupThatFailsRefusesEachCommand(t *testing.T) {
