@@ -4,7 +4,9 @@ package ptyio
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -26,44 +28,100 @@ func (gone) Enforced() *messages.Enforcement  { return nil }
 func TestACommandThatIsOverAtItsBirthReportsAllOfItsLife(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		for _, output := range []string{"", "hello"} {
-			t.Run(fmt.Sprintf("early=%v,output=%q", early, output), func(t *testing.T) {
-				before := countDescriptors(t)
-				events := &lives{over: make(chan struct{})}
-				launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", Events: events.note}
-				child, err := Spawn(t.Context(), launch, fakeStarter(func(_ context.Context, start Start) (Leader, error) {
-					if _, err := start.Files[1].WriteString(output); err != nil {
-						t.Error(err)
-					}
-					if early {
-						start.Taken()
-						start.Born(gone{})
-						start.Exited(messages.StatusExited(0), nil)
-						start.TreeEnded(messages.TreeReport{})
-					} else {
-						time.AfterFunc(0, func() {
-							start.Exited(messages.StatusExited(0), nil)
-							start.TreeEnded(messages.TreeReport{})
-						})
-					}
-					return gone{}, nil
-				}))
-				if err != nil || child.PID() != (gone{}).PID() {
-					t.Fatal(child, err)
-				}
-				<-events.over
-				if events.output != output {
-					t.Errorf("output %q", events.output)
-				}
-				slices.Sort(events.others)
-				if got := fmt.Sprint(events.others); got != "[ptyio.Closed ptyio.Drained ptyio.Exited ptyio.Spawned ptyio.TreeEnded]" || events.first != "ptyio.Spawned" {
-					t.Errorf("events %s, the first %s", got, events.first)
-				}
-				if now := countDescriptors(t); now != before {
-					t.Errorf("%d descriptors more", now-before)
-				}
-			})
+			for _, tty := range []bool{true, false} {
+				t.Run(fmt.Sprintf("early=%v,output=%q,tty=%v", early, output, tty), func(t *testing.T) { testOverAtBirth(t, early, output, tty) })
+			}
 		}
 	}
+}
+
+func testOverAtBirth(t *testing.T, early bool, output string, tty bool) {
+	before := countDescriptors(t)
+	events := &lives{over: make(chan struct{})}
+	launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", TTY: tty, Events: events.note}
+	child, err := Spawn(t.Context(), launch, fakeStarter(func(_ context.Context, start Start) (Leader, error) {
+		if _, err := start.Files[1].WriteString(output); err != nil {
+			t.Error(err)
+		}
+		if early {
+			start.Taken()
+			start.Born(gone{}, true)
+			if now := countDescriptors(t); output == "" && now != before {
+				t.Errorf("%d descriptors are open at the birth of a command that is over", now-before)
+			}
+			start.Exited(messages.StatusExited(0), nil)
+			start.TreeEnded(messages.TreeReport{})
+		} else {
+			time.AfterFunc(0, func() {
+				start.Exited(messages.StatusExited(0), nil)
+				start.TreeEnded(messages.TreeReport{})
+			})
+		}
+		return gone{}, nil
+	}))
+	if err != nil || child.PID() != (gone{}).PID() {
+		t.Fatal(child, err)
+	}
+	<-events.over
+	if events.output != output {
+		t.Errorf("output %q", events.output)
+	}
+	slices.Sort(events.others)
+	if got := fmt.Sprint(events.others); got != "[ptyio.Closed ptyio.Drained ptyio.Exited ptyio.Spawned ptyio.TreeEnded]" || events.first != "ptyio.Spawned" {
+		t.Errorf("events %s, the first %s", got, events.first)
+	}
+	if now := countDescriptors(t); now != before {
+		t.Errorf("%d descriptors more", now-before)
+	}
+	child.Write([]byte("x"), time.Time{}, func(_ int, err error) {
+		if want := map[bool]error{true: messages.ErrClosed, false: messages.ErrStdinClosed}[tty]; !errors.Is(err, want) && !errors.Is(err, messages.ErrClosed) {
+			t.Error("a write after the end:", err)
+		}
+	})
+	if err := child.Resize(messages.Size{}); !errors.Is(err, messages.ErrClosed) {
+		t.Error("a resize after the end:", err)
+	}
+}
+
+// A leader that lives may close its terminal and open it again.
+func TestATerminalThatNobodyHasOpenAtTheBirthIsReadLater(t *testing.T) {
+	got, over := make(chan string, 1), make(chan struct{})
+	launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", TTY: true, Events: func(event Event) {
+		switch e := event.(type) {
+		case Output:
+			got <- string(e.Bytes)
+			e.Release()
+		case Closed:
+			close(over)
+		}
+	}}
+	var leader Start
+	var name string
+	_, err := Spawn(t.Context(), launch, fakeStarter(func(_ context.Context, start Start) (Leader, error) {
+		leader = start
+		var err error
+		name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", start.Files[0].Fd()))
+		start.Taken()
+		start.Born(gone{}, false)
+		return gone{}, err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.WriteString("again"); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-got; text != "again" {
+		t.Errorf("output %q", text)
+	}
+	_ = again.Close()
+	leader.Exited(messages.StatusExited(0), nil)
+	leader.TreeEnded(messages.TreeReport{})
+	<-over
 }
 
 // lives are the events of a child.

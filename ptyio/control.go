@@ -32,11 +32,15 @@ func (c *child) wake() {
 }
 
 // onBorn is called by the starter or by Spawn.
-func (c *child) onBorn(leader Leader) {
+func (c *child) onBorn(leader Leader, over bool) {
 	c.born.Do(func() {
 		c.leader = leader
 		for _, s := range c.streams {
-			s.open()
+			s.open(over)
+		}
+		if c.launch.TTY {
+			c.terminal = c.streams[0].file
+			c.input.file = c.terminal
 		}
 		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})
 		c.clock()
@@ -92,14 +96,11 @@ func (c *child) Abandon() {
 }
 
 func (c *child) Resize(size messages.Size) error {
-	if c.terminal == nil {
-		if c.over() {
-			return closedError("resize")
-		}
+	if !c.launch.TTY && !c.over() {
 		return &messages.Error{Code: messages.ErrNotATerminal, Op: "resize",
 			Detail: "the process is on pipes; start it on a terminal"}
 	}
-	return controlError("resize", setSize(c.terminal, size.OrDefault()))
+	return controlError("resize", control(c.terminal, func(fd int) error { return setSize(fd, size.OrDefault()) }))
 }
 
 // over reports whether the tree has ended.

@@ -16,10 +16,11 @@ import (
 // lineTerminal opens a terminal in line mode without echo. The test holds both sides.
 func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.File) {
 	t.Helper()
-	master, slave, err := openPTY(messages.Size{}.OrDefault())
+	fd, slave, err := openPTY(messages.Size{}.OrDefault())
 	if err != nil {
 		t.Fatal(err)
 	}
+	master = os.NewFile(uintptr(fd), "master")
 	t.Cleanup(func() {
 		_ = slave.Close()
 		_ = master.Close()

@@ -49,10 +49,9 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	if err != nil {
 		return nil, openError("terminal", err)
 	}
-	c.terminal = master
-	c.input = &input{file: master, terminal: true}
+	c.input = &input{terminal: true}
 	c.streams = []*stream{newStream(c, messages.StreamPTY, Credits)}
-	c.streams[0].file = master
+	c.streams[0].fd = master
 	return []*os.File{slave}, nil
 }
 
@@ -85,7 +84,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 			return theirs, openError(string(name), err)
 		}
 		s := newStream(c, name, Credits/len(names))
-		s.pipe = read
+		s.fd = read
 		c.streams = append(c.streams, s)
 		theirs = append(theirs, write)
 	}

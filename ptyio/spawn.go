@@ -40,10 +40,10 @@ type Start struct {
 	// package counts output and wall time.
 	Reached func(messages.Limit)
 	// A starter may call Taken and Born; otherwise Spawn acts as if it had when Start has returned. Taken is called inside of
-	// Start, when the files are not needed any more. Born is called when the leader lives, before Exited and from any goroutine;
-	// Start must then return this leader.
+	// Start, when the files are not needed any more. Born is called when the leader has started, before Exited and from any
+	// goroutine; Start must then return this leader. The leader is over if it has exited; Exited then follows at once.
 	Taken func()
-	Born  func(Leader)
+	Born  func(leader Leader, over bool)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. A
@@ -79,7 +79,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 			err = startError(launch, start.Program, failed)
 		} else {
 			start.Taken()
-			c.onBorn(leader)
+			c.onBorn(leader, false)
 		}
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type child struct {
 	launch   Launch
 	leader   Leader
-	terminal *os.File // the master of the PTY; nil on pipes
+	terminal *os.File // the master of the PTY; nil on pipes, and if it had ended at the birth
 	input    *input
 	streams  []*stream
 	born     sync.Once
@@ -42,8 +42,8 @@ type child struct {
 type stream struct {
 	child   *child
 	name    messages.Stream
-	pipe    int           // the descriptor before open
-	file    *os.File      // nil if the stream ended before open, or is a pipe before it
+	fd      int           // the descriptor before open
+	file    *os.File      // nil before open, and if the stream had ended by then
 	credits chan struct{} // one token for each batch that may still be handed out
 	turns   []*turn       // turns of batches that were handed out; some have been given back
 	pace    pace
@@ -87,32 +87,23 @@ func newStream(c *child, name messages.Stream, credits int) *stream {
 	return s
 }
 
-// open registers a pipe with Go's poller, unless it has ended: many commands are over when their birth is reported, and then
-// neither the poller nor a goroutine is needed. What it reads is delivered later.
-func (s *stream) open() {
-	if s.file != nil {
-		return
-	}
+// open registers the descriptor with Go's poller, unless the stream has ended: many commands are over when their birth is
+// reported, and then neither the poller nor a goroutine is needed. What it reads is delivered later.
+func (s *stream) open(over bool) {
 	s.looking = true
-	s.try(uintptr(s.pipe))
+	s.try(uintptr(s.fd))
 	switch {
 	case s.n > 0:
 		<-s.credits
-	case s.err == nil:
-		_ = unix.Close(s.pipe)
+	case s.err == nil, over && s.err == syscall.EIO:
+		_ = unix.Close(s.fd)
 		return
 	}
-	s.file = os.NewFile(uintptr(s.pipe), "pipe")
+	s.file = os.NewFile(uintptr(s.fd), string(s.name))
 }
 
 // discard closes a stream that was not opened.
-func (s *stream) discard() {
-	if s.file != nil {
-		_ = s.file.Close()
-	} else {
-		_ = unix.Close(s.pipe)
-	}
-}
+func (s *stream) discard() { _ = unix.Close(s.fd) }
 
 // read starts the readers.
 func (c *child) read() {
@@ -281,15 +272,14 @@ func (s *stream) close() {
 		t.giveBack()
 	}
 	s.reportDrained()
-	if c.terminal == nil && s.file != nil {
+	if c.launch.TTY {
+		c.input.close()
+	}
+	if s.file != nil {
 		_ = s.file.Close()
 	}
 	if c.opened.Add(-1) > 0 {
 		return
-	}
-	if c.terminal != nil {
-		c.input.close()
-		_ = c.terminal.Close()
 	}
 	c.launch.Events(Closed{})
 }

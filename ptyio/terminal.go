@@ -10,18 +10,18 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// openPTY opens a terminal. Its master waits on Go's poller.
-func openPTY(size messages.Size) (master, slave *os.File, err error) {
+// openPTY opens a terminal. Its master does not block, and is not yet on Go's poller.
+func openPTY(size messages.Size) (master int, slave *os.File, err error) {
 	if master, slave, err = openPair(); err != nil {
-		return nil, nil, err
+		return -1, nil, err
 	}
 	if err = setSize(master, size); err == nil {
 		err = takeUTF8(master)
 	}
 	if err != nil {
 		_ = slave.Close()
-		_ = master.Close()
-		return nil, nil, err
+		_ = unix.Close(master)
+		return -1, nil, err
 	}
 	return master, slave, nil
 }
@@ -29,22 +29,22 @@ func openPTY(size messages.Size) (master, slave *os.File, err error) {
 // openByName opens the child's side by its name.
 //
 // creack/pty calls Fd, which puts the master into blocking mode for good: every waiting read would cost a thread, and Close
-// would not wake it. So the master is duplicated, and the duplicate is wrapped again.
-func openByName() (master, slave *os.File, err error) {
+// would not wake it. So the master is duplicated.
+func openByName() (master int, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
-		return nil, nil, err
+		return -1, nil, err
 	}
-	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	master, err = unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	_ = blocking.Close()
 	if err == nil {
-		if err = syscall.SetNonblock(fd, true); err == nil {
-			return os.NewFile(uintptr(fd), "pty"), slave, nil
+		if err = syscall.SetNonblock(master, true); err == nil {
+			return master, slave, nil
 		}
-		_ = unix.Close(fd)
+		_ = unix.Close(master)
 	}
 	_ = slave.Close()
-	return nil, nil, err
+	return -1, nil, err
 }
 
 // control runs an ioctl without taking the descriptor off the poller. Its only error of its own is os.ErrClosed; callers
@@ -61,22 +61,18 @@ func control(file *os.File, do func(fd int) error) error {
 	return failed
 }
 
-func setSize(file *os.File, size messages.Size) error {
-	return control(file, func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
-	})
+func setSize(fd int, size messages.Size) error {
+	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 }
 
 // takeUTF8 makes the kernel's line editor erase a character of several bytes as a whole.
-func takeUTF8(file *os.File) error {
-	return control(file, func(fd int) error {
-		mode, err := unix.IoctlGetTermios(fd, getTermios)
-		if err != nil {
-			return err
-		}
-		mode.Iflag |= unix.IUTF8
-		return unix.IoctlSetTermios(fd, setTermios, mode)
-	})
+func takeUTF8(fd int) error {
+	mode, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return err
+	}
+	mode.Iflag |= unix.IUTF8
+	return unix.IoctlSetTermios(fd, setTermios, mode)
 }
 
 func foregroundGroup(file *os.File) (group int, err error) {

@@ -20,4 +20,4 @@ func discardUnread(int) {}
 // unreadInput returns 0: the number is not known.
 func unreadInput(int) int { return 0 }
 
-func openPair() (master, slave *os.File, err error) { return openByName() }
+func openPair() (master int, slave *os.File, err error) { return openByName() }

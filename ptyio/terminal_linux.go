@@ -33,26 +33,26 @@ func unreadInput(master int) (n int) {
 
 // openPair opens both sides of a terminal, the master for Go's poller and the child's side for blocking use. Opening that side by
 // its name takes three times as many system calls.
-func openPair() (master, slave *os.File, err error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+func openPair() (master int, slave *os.File, err error) {
+	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+		return -1, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
 	}
 	locked := int32(0)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSPTLCK, uintptr(unsafe.Pointer(&locked)))
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCSPTLCK, uintptr(unsafe.Pointer(&locked)))
 	peer := uintptr(0)
 	if errno == 0 {
-		peer, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+		peer, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	}
 	switch errno {
 	case 0:
-		return os.NewFile(uintptr(fd), "pty"), os.NewFile(peer, "tty"), nil
+		return master, os.NewFile(peer, "tty"), nil
 	case unix.EINVAL, unix.ENOTTY, unix.ENOSYS: // an emulator that does not know it
-		_ = unix.Close(fd)
+		_ = unix.Close(master)
 		return openByName()
 	}
-	_ = unix.Close(fd)
-	return nil, nil, os.NewSyscallError("ioctl", errno)
+	_ = unix.Close(master)
+	return -1, nil, os.NewSyscallError("ioctl", errno)
 }
 
 // onPeer opens the child's side of a terminal for do. The terminal does not become our controlling terminal. On a kernel

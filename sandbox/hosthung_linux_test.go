@@ -39,7 +39,7 @@ func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 // expect adds a start whose leader must not report anything.
 func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
 	l := &wardenLeader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
-		Born:      func(ptyio.Leader) {},
+		Born:      func(ptyio.Leader, bool) {},
 		Exited:    func(status messages.ExitStatus, _ error) { t.Errorf("start %d: exited, %v", id, status) },
 		TreeEnded: func(messages.TreeReport) { t.Errorf("start %d: ended", id) },
 	}}

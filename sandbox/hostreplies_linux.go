@@ -58,19 +58,20 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	abandoned, exited := l.abandoned, l.exited
 	p.mu.Unlock()
 	switch {
-	case abandoned && reply.Started != nil:
-		l.EndTree(0)
 	case abandoned && (reply.Ended != nil || reply.Failed != nil):
 		close(l.over)
+	case abandoned && reply.Started != nil:
+		l.EndTree(0)
 	case abandoned:
-	case reply.Started != nil:
-		l.spec.Born(l)
-		l.reply <- nil
 	case reply.Failed != nil:
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	case reply.Left > 0:
 		l.spec.Background(reply.Left)
 	default:
+		if reply.Started != nil {
+			l.spec.Born(l, exited)
+			l.reply <- nil
+		}
 		l.last(reply, exited)
 	}
 }

@@ -298,7 +298,8 @@ func (w *warden) bearIsolated(s start, p *registered) {
 		w.refuse(s, err)
 		return
 	}
-	spec := w.spec(s.id, s.spec)
+	n := &newborn{start: s, failed: s.leave}
+	spec := w.spec(n)
 	ended := spec.Ended
 	spec.Ended = func(report tree.Report) {
 		s.leave()
@@ -311,5 +312,6 @@ func (w *warden) bearIsolated(s start, p *registered) {
 		w.refuse(s, err)
 		return
 	}
-	w.begun(&newborn{start: s, tree: t, failed: s.leave})
+	n.tree = t
+	w.begun(n)
 }

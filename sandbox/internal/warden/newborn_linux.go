@@ -21,7 +21,7 @@ const (
 	longestLook = 50 * time.Millisecond
 )
 
-// newborn is a leader from its birth to its exit.
+// newborn is a leader from its birth on. Until the end of its tree little of it may be left.
 type newborn struct {
 	start  start
 	tree   *tree.Tree
@@ -29,6 +29,8 @@ type newborn struct {
 	begun  time.Time
 	due    time.Time // when to check whether it has executed its program
 	done   bool      // its start was answered, or a goroutine concludes its birth
+	// unsaid is the answer to its start until that goes out. It is guarded by warden.mu.
+	unsaid *wire.Started
 }
 
 // begun attends to a birth. No thread waits for it: when many commands start at once, all their births take long.
@@ -37,7 +39,7 @@ func (w *warden) begun(n *newborn) {
 		_ = unix.Close(fd)
 	}
 	isolated := n.start.spec.Level == confine.Isolated
-	n.start.spec = &wire.Start{Level: n.start.spec.Level} // the rest may be large
+	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}} // the rest may be large
 	n.begun = time.Now()
 	if isolated && n.tree.Prompt(prompt) {
 		w.executed(n, n.tree.Executed())
@@ -80,8 +82,7 @@ func (w *warden) unwatch(n *newborn) {
 	}
 }
 
-// answer answers a start, and reports whether the leader runs. If it does, the answer goes out with the next message, or at the
-// next turn.
+// answer answers a start, and reports whether the leader runs. If it does, tell or say must follow.
 func (w *warden) answer(n *newborn, err error) (runs bool) {
 	id := n.start.id
 	n.done = true
@@ -94,14 +95,41 @@ func (w *warden) answer(n *newborn, err error) (runs bool) {
 	}
 	w.mu.Lock()
 	w.trees[id] = n.tree
+	n.unsaid = &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}
 	w.mu.Unlock()
-	_ = w.conn.Later(&wire.Reply{ID: id, Started: &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}})
 	return true
+}
+
+// tell lets the answer to a start go out with the next message, or at the next turn.
+func (w *warden) tell(n *newborn) {
+	if answer := w.unsaid(n); answer != nil {
+		_ = w.conn.Later(&wire.Reply{ID: n.start.id, Started: answer})
+	}
+}
+
+// say sends what has become of a leader, together with the answer to its start if that is due. The host then knows at the
+// birth of a short command that it is over.
+func (w *warden) say(n *newborn, r wire.Reply) {
+	r.ID, r.Started = n.start.id, w.unsaid(n)
+	if r.Ended != nil {
+		w.mu.Lock()
+		delete(w.trees, r.ID)
+		w.mu.Unlock()
+	}
+	_ = w.conn.Send(&r)
+}
+
+func (w *warden) unsaid(n *newborn) (answer *wire.Started) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	answer, n.unsaid = n.unsaid, nil
+	return answer
 }
 
 // executed continues a start once it is known whether the leader has executed its program.
 func (w *warden) executed(n *newborn, err error) {
 	if w.answer(n, err) {
+		w.tell(n)
 		w.watch(n)
 	}
 }
@@ -120,6 +148,7 @@ func (w *warden) exit(fd int32) {
 		w.leave(n)
 	case w.answer(n, n.tree.Executed()):
 		n.tree.Exit()
+		w.tell(n)
 	}
 }
 

@@ -299,28 +299,27 @@ func (w *warden) bear(b *bearer, s start) {
 		w.refuse(s, err)
 		return
 	}
-	spec := w.spec(s.id, s.spec)
+	n := &newborn{start: s}
+	spec := w.spec(n)
 	spec.Files, spec.Groups, spec.Rlimits = placed(s.spec.FDs, s.files), placed(s.spec.Groups, s.files), s.spec.Rlimits
 	spec.Program, spec.Argv, spec.Env, spec.Dir = s.spec.Program, s.spec.Argv, s.spec.Env, s.spec.Dir
 	spec.Confine, spec.Secret = steps, b.secret
-	t, err := w.forest.Begin(spec)
-	if err != nil {
+	if n.tree, err = w.forest.Begin(spec); err != nil {
 		w.refuse(s, err)
 		return
 	}
-	w.begun(&newborn{start: s, tree: t})
+	w.begun(n)
 }
 
-// spec returns the part of a specification that all leaders share. It lives as long as the tree, so it must not keep the request.
-func (w *warden) spec(id uint64, s *wire.Start) tree.Spec {
+// spec returns the part of a specification that all leaders share.
+func (w *warden) spec(n *newborn) tree.Spec {
+	s := n.start.spec
 	return tree.Spec{
 		TTY: s.TTY, Keep: s.Keep, Grace: s.Grace,
-		Exited: func(status tree.Status) { _ = w.conn.Send(&wire.Reply{ID: id, Exited: &status}) },
-		Left:   func(count int) { _ = w.conn.Send(&wire.Reply{ID: id, Left: count}) },
-		Ended:  func(report tree.Report) { w.ended(wire.Reply{ID: id, Ended: &report}) },
-		Over: func(status tree.Status, report tree.Report) {
-			w.ended(wire.Reply{ID: id, Exited: &status, Ended: &report})
-		},
+		Exited: func(status tree.Status) { w.say(n, wire.Reply{Exited: &status}) },
+		Left:   func(count int) { w.say(n, wire.Reply{Left: count}) },
+		Ended:  func(report tree.Report) { w.say(n, wire.Reply{Ended: &report}) },
+		Over:   func(status tree.Status, report tree.Report) { w.say(n, wire.Reply{Exited: &status, Ended: &report}) },
 	}
 }
 
@@ -334,13 +333,6 @@ func placed(positions, files []int) []uintptr {
 		}
 	}
 	return all
-}
-
-func (w *warden) ended(last wire.Reply) {
-	w.mu.Lock()
-	delete(w.trees, last.ID)
-	w.mu.Unlock()
-	_ = w.conn.Send(&last)
 }
 
 // fail answers a start. An error that is not an errno means that we are ending; the host learns that anyway.

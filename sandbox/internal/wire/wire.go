@@ -79,7 +79,7 @@ type Signal struct {
 type End struct{ Grace time.Duration }
 
 // Reply goes from the warden to the host. Hello comes first. Started or Failed answers Start; Exited and Ended follow
-// Started once each; both may be in one reply.
+// Started once each; all three may be in one reply.
 type Reply struct {
 	ID      uint64
 	Hello   *Hello

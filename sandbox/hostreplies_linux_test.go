@@ -1,0 +1,47 @@
+package sandbox
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// The host needs neither a poller nor a goroutine for the output of a command whose exit it knows at its birth.
+func TestTheBirthOfAShortCommandSaysThatItIsOver(t *testing.T) {
+	spawner, err := newDefault(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spawner.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	w := spawner.(*wardens)
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); { // on a busy machine no command is short
+		var events []string
+		var known bool
+		ended := make(chan struct{})
+		_, err := asked{w, w.mirror.begun.Load()}.Start(t.Context(), ptyio.Start{Program: "/bin/true", Argv: []string{"true"}, Dir: "/",
+			Files: []*os.File{null, null, null}, Taken: func() {},
+			Born:      func(_ ptyio.Leader, over bool) { events, known = append(events, "born"), over },
+			Exited:    func(messages.ExitStatus, error) { events = append(events, "exited") },
+			TreeEnded: func(messages.TreeReport) { events = append(events, "ended"); close(ended) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if got := len(events); got != 3 || events[0] != "born" || events[1] != "exited" {
+			t.Fatal(events)
+		}
+		if known {
+			return
+		}
+	}
+	t.Error("no birth did")
+}
