@@ -25,11 +25,21 @@ func confinable(t *testing.T) (dir string) {
 	return dir
 }
 
+// elsewhere makes a directory that no sandbox allows commands to write in.
+func elsewhere(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "execserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func TestASandboxIsEnforced(t *testing.T) {
 	dir := confinable(t)
 	c := opened(t, Options{}, wire.ExtensionEnds)
-	inside, outside := filepath.Join(dir, "in"), "/var/tmp/execserver-test-outside"
-	defer os.Remove(outside)
+	inside, outside := filepath.Join(dir, "in"), filepath.Join(elsewhere(t), "out")
 	params := shell("p", "echo x >"+inside+"; echo x >"+outside)
 	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, Dir: dir, Least: messages.AssuranceConfined}
 	if result := c.start(params); result.SandboxType == wire.SandboxNone || result.Enforced == nil {
@@ -185,8 +195,7 @@ func TestTheSameSandboxMustBeStrongEnough(t *testing.T) {
 // Full access is a sandbox that a client can ask for, and means that nothing confines the command.
 func TestFullAccessCanBeAskedFor(t *testing.T) {
 	c := opened(t, Options{}, wire.ExtensionEnds)
-	outside := "/var/tmp/execserver-test-outside"
-	defer os.Remove(outside)
+	outside := filepath.Join(elsewhere(t), "out")
 	params := shell("p", "echo x >"+outside)
 	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Dir: "/"}
 	if result := c.start(params); result.SandboxType != wire.SandboxNone {
