@@ -136,9 +136,9 @@
 // command has outlived the call that asked for it; until then up to 8 commands are above the limit, and a command that ends
 // earlier costs no other process its place. If there is no such process, the new command waits up to 2 s for the place of one
 // that is ending anyway, or is refused with messages.ErrLimitReached, which names the ids in use. A call that is answered before
-// its command has started says in Result.Waiting what the command waits for; the start may still be refused. From 60 processes on, each start publishes a warning. A runtime has at
-// most 1,024 processes and ends none for another: a further command waits for 250 ms, in case a process is just ending, and is
-// then refused.
+// its command has started says in Result.Waiting what the command waits for; the start may still be refused. From 60 processes
+// on, each start publishes a warning. A runtime has at most 1,024 processes and ends none for another: a further command waits
+// for 250 ms, in case a process is just ending, and is then refused.
 // [SessionOptions] and [Options] set other limits.
 //
 // While the background children of an ended command are being ended, one later command of the session waits for them, for at
@@ -178,7 +178,7 @@
 // the name execbus-warden. The warden finds and ends them whatever they do, and whatever becomes of the host. It takes over
 // before main and before most initialisers. Only those of packages that are initialised before execbus (Go orders them by import
 // path) run in it, too: once more at each Start, and again when a warden has died or the host's rights have changed. They run with
-// the host's environment as Options.WardenEnvironment changes it, GOMAXPROCS=1, "/" as the directory, and no input or output. If one
+// the host's environment as Options.WardenEnvironment changes it, GOMAXPROCS=2, "/" as the directory, and no input or output. If one
 // panics, exits, or takes 10 s, Start fails with its message. A host with initialisers that must not run twice, or that
 // cannot be executed again, names another program in Options.Warden; "execbus warden" prints the path of one. With a warden the host
 // may ignore SIGCHLD and wait for any child. Without one, which package sandbox explains, it must do neither, or exit statuses get

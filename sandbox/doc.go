@@ -80,9 +80,9 @@
 // has at most 256 of these at once.
 //
 // A birth may hang all the same, because the file system stopped answering a moment later, because a script's interpreter
-// does not answer, or because a command has stopped the newborn. The birth then costs a thread until it ends, but neither
-// other starts nor Go's garbage collector wait for it. The host kills a newborn of a warden after at most five seconds for
-// each such start, and the start fails. With the direct spawner it hangs for as long as the file system does.
+// does not answer, or because a command has stopped the newborn. Neither other starts nor Go's garbage collector wait for
+// such a birth. The host kills a newborn of a warden after at most five seconds for each such start, and the start fails.
+// With the direct spawner the birth hangs for as long as the file system does, and costs a thread.
 //
 // An isolated start first looks at the protected names. It fails after 10 s if their file system does not answer, and so do
 // those behind it under the same policy.
@@ -180,8 +180,8 @@
 // # How commands are confined
 //
 // A confined newborn gives up all capabilities and enters a Landlock domain of its own before it executes anything. It
-// inherits its filter of system calls, and no_new_privs, from the thread that bears it; the warden keeps one thread for
-// each kind of filter. Such a thread is never in a Landlock domain, because a process in the same one could reach it. The
+// inherits its filter of system calls, and no_new_privs, from the thread that starts it; the warden keeps threads for each
+// kind of filter. Such a thread is never in a Landlock domain, because a process in the same one could reach it. The
 // direct spawner keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
 //
 // Some kernels do not let a newborn share our memory, as under user-mode emulators. There nothing is isolated. A confined
