@@ -61,7 +61,8 @@ refused:
 newborn: // on its own stack: FP is invalid from here on, and it cannot return
 	MOVD AT(R19), R20
 step:
-	MOVD R20, AT(R19)
+	ADD  $AT, R19, R22
+	STLR R20, (R22) // who reads it finds what the steps before have done
 	MOVD 0(R20), R8
 	MOVD 8(R20), R0
 	MOVD 16(R20), R1

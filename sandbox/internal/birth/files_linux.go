@@ -40,6 +40,33 @@ func Files(fds []int) []Step {
 	return m.steps
 }
 
+// FewFiles is Files for a parent that has thousands of descriptors: to copy and close all of them would take longer than the rest
+// of a birth. The newborn shares them until this step, and then copies only those up to the highest that it needs. So the parent
+// must not close what a step uses before Newborn.Apart, and this is of use only where what it keeps for long is Aside.
+func FewFiles(fds []int) []Step {
+	if !closesRanges() {
+		return Files(fds)
+	}
+	first := 3 // of those that it does not need
+	for _, fd := range fds {
+		first = max(first, fd+1)
+	}
+	leave := System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), math.MaxUint32, unix.CLOSE_RANGE_UNSHARE)
+	leave.call.apart = true
+	return append([]Step{leave.or(func(*plain) {})}, Files(fds)...)
+}
+
+// Aside moves a descriptor to a high number, and returns that, or the old one where the limit of open files allows no more.
+func Aside(fd int) int {
+	const high = 256
+	to, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, high)
+	if err != nil {
+		return fd
+	}
+	_ = unix.Close(fd)
+	return to
+}
+
 // moves puts descriptors into places that may hold others that are still needed.
 type moves struct {
 	from    []int // by place; -1 when the place is filled

@@ -48,11 +48,12 @@ func TestDescriptorsComeToTheirPlacesWhateverTheirNumbers(t *testing.T) {
 	defer func(was func() bool) { closesRanges = was }(closesRanges)
 	for _, can := range []bool{false, true} {
 		closesRanges = func() bool { return can }
-		comeToTheirPlaces(t, can)
+		comeToTheirPlaces(t, can, Files)
+		comeToTheirPlaces(t, can, FewFiles)
 	}
 }
 
-func comeToTheirPlaces(t *testing.T, alone bool) {
+func comeToTheirPlaces(t *testing.T, alone bool, files func([]int) []Step) {
 	rapid.Check(t, func(t *rapid.T) {
 		fds := rapid.SliceOfN(rapid.IntRange(-1, 12), 0, 10).Draw(t, "fds")
 		all := table{}
@@ -62,7 +63,7 @@ func comeToTheirPlaces(t *testing.T, alone bool) {
 				close bool
 			}{fd, fd%2 == 0}
 		}
-		all.follow(t, Files(slices.Clone(fds)))
+		all.follow(t, files(slices.Clone(fds)))
 		for i := range max(3, len(fds)) {
 			entry, open := all[i]
 			if i >= len(fds) || fds[i] < 0 {

@@ -57,7 +57,7 @@ func Begin(steps []Step, secret Secret) (*Newborn, error) {
 	n := &Newborn{PIDFD: -1, steps: complete(steps)}
 	pid, errno := n.bear(secret)
 	if errno == 0 {
-		n.PID, n.PIDFD, n.patient = int(pid), int(int32(n.slab.header().pidfd)), time.Now().Add(ordinary)
+		n.PID, n.PIDFD, n.patient = int(pid), Aside(int(int32(n.slab.header().pidfd))), time.Now().Add(ordinary)
 		return n, nil
 	}
 	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
@@ -117,6 +117,15 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 // another goroutine waits. Of what was not born by a plain clone it knows nothing.
 func (n *Newborn) Over() bool {
 	return n.slab != nil && n.second == nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
+}
+
+// Apart reports whether the newborn needs no descriptor of this process any more. It waits for nothing, and may be called while
+// another goroutine waits, but not after Release.
+func (n *Newborn) Apart() bool {
+	if n.slab == nil || n.second != nil || n.family != nil || n.steps.apart < 0 {
+		return true
+	}
+	return n.slab.now() > n.steps.apart || n.Over()
 }
 
 // Wait waits until the newborn has executed its program. After an error the newborn has ended and must be reaped. Wait is

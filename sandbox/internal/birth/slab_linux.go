@@ -18,6 +18,8 @@ type call struct {
 	want   uint64 // for mustBe
 	// numbered says that the arguments, all numbers, are part of the call's title.
 	numbered bool
+	// apart says that the newborn shares its parent's descriptors until it has made this call.
+	apart bool
 	// result is where the result is kept; nil if no step needs it.
 	result *Memory
 	index  int
@@ -167,13 +169,14 @@ func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) 
 type made struct {
 	steps []Step
 	last  int // the index of the last one in the caller's list
+	apart int // the index of the step before which the newborn shares its parent's descriptors; -1 if it does not
 }
 
 // complete adds the steps that every birth needs. Signals stay blocked until all steps but the last have been made. If the last
 // one executes nothing, the newborn ends.
 func complete(steps []Step) made {
 	last := len(steps) - 1
-	m := made{steps: make([]Step, 0, len(steps)+4)}
+	m := made{steps: make([]Step, 0, len(steps)+4), apart: slices.IndexFunc(steps, func(s Step) bool { return s.call.apart })}
 	m.steps = append(m.steps, steps[:last]...)
 	if limit, lower := lowerFiles(steps); lower {
 		m.steps = append(m.steps, limit)
@@ -210,6 +213,9 @@ func lay(m made, signals []uint64, clone3 bool) *slab {
 	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
+	if m.apart >= 0 {
+		h.flags |= unix.CLONE_FILES
+	}
 	if clone3 {
 		s.putCloneArgs(h)
 	}

@@ -41,7 +41,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		t.roots, t.mark = t.orphans, f.marker.Next()
 		steps = append(append(steps, f.mortal...), f.marker.steps(t.mark, spec.Secret)...)
 	}
-	steps = spec.steps(steps)
+	steps = spec.steps(steps, f.many())
 	t.born, t.earliest = time.Now(), bootTicks()
 	t.brood = f.brood(unix.Gettid())
 	var err error
@@ -50,6 +50,16 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// manyTrees is the number of live trees from which on a leader shares our descriptors until it has its own. With fewer it costs
+// more to close ours later.
+const manyTrees = 256
+
+func (f *Forest) many() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.trees) >= manyTrees
 }
 
 // bear starts a leader on this thread and adds its tree to the table.
@@ -89,8 +99,8 @@ func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 // usualSteps is the number of steps that most launches have, apart from those that depend on their Spec.
 const usualSteps = 12
 
-// steps appends the launch of a leader to the first steps.
-func (s Spec) steps(steps []birth.Step) []birth.Step {
+// steps appends the launch of a leader to the first steps. With many other leaders there are many descriptors.
+func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
 	files := make([]int, len(s.Files))
 	for i, fd := range s.Files {
 		files[i] = int(fd)
@@ -100,7 +110,11 @@ func (s Spec) steps(steps []birth.Step) []birth.Step {
 		steps = append(steps, birth.Join(int(group)))
 	}
 	steps = append(steps, s.Confine...)
-	steps = append(steps, birth.Files(files)...)
+	if many {
+		steps = append(steps, birth.FewFiles(files)...)
+	} else {
+		steps = append(steps, birth.Files(files)...)
+	}
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))
 	}
@@ -115,6 +129,13 @@ func (s Spec) steps(steps []birth.Step) []birth.Step {
 
 // Prompt waits at most this long until the leader has executed its program or failed to, and reports whether it has.
 func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
+
+// Apart reports whether the leader needs no descriptor of this process any more, other than those in Spec that it has by then.
+func (t *Tree) Apart() bool {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	return t.newborn == nil || t.newborn.Apart()
+}
 
 // Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree. A leader
 // that was killed before the execution counts as started and exits at once. Executed must be called once.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
@@ -140,5 +141,44 @@ func TestAFailedBirthLeavesNothing(t *testing.T) {
 	}
 	if pid, err := syscall.Wait4(-1, nil, syscall.WALL|syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("child %d: %v", pid, err)
+	}
+}
+
+func TestALeaderSharesOurDescriptorsOnlyBesideManyOthers(t *testing.T) {
+	if unix.CloseRange(1<<30, 1<<30, 0) != nil {
+		t.Skip("the kernel has no close_range")
+	}
+	for _, others := range []int{manyTrees - 1, manyTrees} {
+		f, said := NewForest(), make(chan report, 10)
+		for i := range others {
+			f.trees[-1-i] = &Tree{forest: f}
+		}
+		var gate [2]int
+		if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		leader, err := f.Begin(Spec{Program: "/bin/true", Argv: []string{"true"}, Dir: "/", Exited: func(Status) {}, Left: func(int) {},
+			Ended:   func(Report) { said <- report{what: "ended"} },
+			Confine: []birth.Step{birth.Try(birth.System("wait", unix.SYS_READ, uintptr(gate[0]), 0, 1))}})
+		clear(f.trees)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.trees[leader.pid] = leader
+		if shares := !leader.Apart(); shares != (others == manyTrees) {
+			t.Errorf("beside %d others it shares our descriptors: %t", others, shares)
+		}
+		if _, err := unix.Write(gate[1], []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.Executed(); err != nil {
+			t.Fatal(err)
+		}
+		if !leader.Apart() {
+			t.Error("a program is said to share our descriptors")
+		}
+		_, _ = unix.Close(gate[0]), unix.Close(gate[1])
+		go leader.Watch()
+		expect(t, said, report{what: "ended"})
 	}
 }

@@ -35,9 +35,8 @@ type newborn struct {
 
 // begun attends to a birth. No thread waits for it: when many commands start at once, all their births take long.
 func (w *warden) begun(n *newborn) {
-	for _, fd := range n.start.files { // at once: the output of a terminal does not end while we hold it open
-		_ = unix.Close(fd)
-	}
+	w.closeAfter(n.start.files, n.tree) // soon: the output of a terminal does not end while we hold it open
+	n.start.files = nil
 	isolated := n.start.spec.Level == confine.Isolated
 	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}} // the rest may be large
 	n.begun = time.Now()
@@ -48,6 +47,7 @@ func (w *warden) begun(n *newborn) {
 	w.watch(n)
 	n.due = n.begun.Add(answerWait)
 	w.newborns = append(w.newborns, n)
+	w.closeFiles()
 }
 
 // leave has a goroutine conclude a birth.
@@ -190,7 +190,9 @@ func (w *warden) attend() (next time.Duration) {
 func (w *warden) turn() {
 	next := w.attend()
 	_ = w.conn.Flush()
-	for _, event := range w.wait(next) {
+	events := w.wait(next)
+	w.closeFiles() // before an exit is reported: the host may then wait for the end of the output
+	for _, event := range events {
 		switch int(event.Fd) {
 		case socketFD:
 			w.mail = true

@@ -55,17 +55,18 @@ func (r *rooms) idle(dirs []string) (cells []*cell) {
 	return cells
 }
 
-func (r *rooms) withdraw(id uint64) {
-	if p := r.plans[id]; p != nil {
-		r.leaving.Go(p.cell.forsake) // a file system may not answer
-		if p.cell.network != nil {
-			p.cell.network.Close()
-		}
-		for _, fd := range p.files {
-			_ = unix.Close(fd)
-		}
-		delete(r.plans, id)
+// withdraw forgets a plan, and returns its descriptors.
+func (r *rooms) withdraw(id uint64) (files []int) {
+	p := r.plans[id]
+	if p == nil {
+		return nil
 	}
+	r.leaving.Go(p.cell.forsake) // a file system may not answer
+	if p.cell.network != nil {
+		p.cell.network.Close()
+	}
+	delete(r.plans, id)
+	return p.files
 }
 
 // needs returns the filter that the leader of a start inherits. An isolated one gets its filter later.

@@ -73,11 +73,12 @@ type warden struct {
 	// These belong to the bearer whose turn it is.
 	bearers  []*bearer
 	rooms    rooms
-	births   []start            // those that have waited for everything else, in their order
-	mail     bool               // the host has sent something
-	lost     bool               // it will send nothing more
-	rested   bool               // since the last event
-	newborns []*newborn         // those whose starts have not been answered
+	births   []start    // those that have waited for everything else, in their order
+	mail     bool       // the host has sent something
+	lost     bool       // it will send nothing more
+	rested   bool       // since the last event
+	newborns []*newborn // those whose starts have not been answered
+	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
@@ -285,7 +286,7 @@ func (w *warden) handle(s start) {
 	case s.register != nil:
 		w.rooms.register(s.id, s.register, s.files)
 	case s.withdraw != nil:
-		w.rooms.withdraw(s.id)
+		w.closeAfter(w.rooms.withdraw(s.id), w.unapart()...)
 	case w.clear(s), w.enter(s): // it waits
 	default:
 		w.births = append(w.births, s)
