@@ -53,6 +53,9 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 // reached finds the program of a launch. It returns when the file systems of the program, the directory and the sandbox have
 // answered.
 func reached(ctx context.Context, launch Launch) (string, error) {
+	if program, found := cached(launch); found {
+		return program, nil
+	}
 	name, dir, path, sandbox := launch.Argv[0], launch.Dir, SearchPath(launch.Env), launch.Sandbox
 	return look(ctx, name, func() (string, error) {
 		if sandbox != nil {
@@ -68,6 +71,8 @@ func reached(ctx context.Context, launch Launch) (string, error) {
 			return "", err
 		}
 		reach(program)
+		nearby.learn(dir)
+		nearby.learn(program)
 		return program, nil
 	})
 }

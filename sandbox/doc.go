@@ -77,7 +77,8 @@
 //
 // A process is born before the kernel opens its program, and waits then where the program's file system does not answer. So
 // Spawn opens the program first, in a goroutine that nobody else waits for and that a cancelled Spawn leaves alone; a host
-// has at most 256 of these at once.
+// has at most 256 of these at once. It needs none where the kernel can open the program without waiting: on a local file
+// system, and with all of the path in the kernel's cache.
 //
 // A birth may hang all the same, because the file system stopped answering a moment later, because a script's interpreter
 // does not answer, or because a command has stopped the newborn. Neither other starts nor Go's garbage collector wait for
