@@ -71,21 +71,25 @@ type mcpClient struct {
 	id  int
 }
 
-// buildExecbus builds the server. The server is not part of this program because other cases measure this program's memory.
+// buildExecbus builds the server.
 func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
+	dir, remove, err := build(ctx, "github.com/execbus/execbus/cmd/execbus")
+	return filepath.Join(dir, "execbus"), remove, err
+}
+
+// build builds programs into a directory. They are not part of this program, which links much that they do not need.
+func build(ctx context.Context, packages ...string) (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	path = filepath.Join(dir, "execbus")
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/execbus/execbus/cmd/execbus")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binary that people get
+	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, packages...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binaries that people get
 	if out, err := build.CombinedOutput(); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("execbus cannot be built: %w\n%s", err, out)
+		return "", nil, fmt.Errorf("the programs to measure cannot be built: %w\n%s", err, out)
 	}
-	return path, remove, nil
+	return dir, remove, nil
 }
 
 func startMCP(ctx context.Context, server string) (_ *mcpClient, err error) {

@@ -205,7 +205,7 @@ func takeFootprint(ctx context.Context) (f footprint, err error) {
 	case <-ctx.Done():
 		return f, ctx.Err()
 	}
-	warden, err := wardenPID()
+	warden, err := wardenPID("self")
 	if err != nil {
 		return f, err
 	}
@@ -239,9 +239,9 @@ func residentKiB(pid string) (int, error) {
 	return rss, nil
 }
 
-// wardenPID finds our child that is the warden.
-func wardenPID() (string, error) {
-	lists, err := filepath.Glob("/proc/self/task/*/children")
+// wardenPID finds the child of a host that is its warden.
+func wardenPID(host string) (string, error) {
+	lists, err := filepath.Glob("/proc/" + host + "/task/*/children")
 	if err != nil {
 		return "", err
 	}

@@ -82,10 +82,6 @@ func work(args []string, out, progress io.Writer) int {
 		err = holdHeap(number, args[2], out)
 	case "first":
 		err = answerFirst(out)
-	case "rest":
-		err = answerRest(out)
-	case "bare":
-		err = answerBare(out)
 	case "shells":
 		err = answerShells(out)
 	case "memory":

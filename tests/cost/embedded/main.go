@@ -1,4 +1,5 @@
-// Command embedded runs a command with execbus. The test of package cost measures it.
+// Command embedded runs a command with execbus. The test of package cost measures it. With a number, it runs that many commands
+// that do nothing, and rests until its standard input ends; the bench then measures its memory.
 //
 //	go run ./tests/cost/embedded
 package main
@@ -6,16 +7,22 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 
 func main() {
-	if err := hello(context.Background()); err != nil {
+	do := hello
+	if len(os.Args) > 1 {
+		do = rest
+	}
+	if err := do(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -40,4 +47,28 @@ func hello(ctx context.Context) error {
 	}
 	fmt.Printf("%s", result.Aggregated)
 	return nil
+}
+
+func rest(ctx context.Context) error {
+	count, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		return err
+	}
+	defer rt.Shutdown(ctx)
+	session, err := rt.OpenSession(execbus.SessionOptions{})
+	if err != nil {
+		return err
+	}
+	for range count {
+		if _, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/true"}}); err != nil {
+			return err
+		}
+	}
+	fmt.Println("resting")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
