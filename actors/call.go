@@ -108,12 +108,13 @@ func (p *process) finish(c *call) {
 	}
 }
 
-// reply answers a caller and lets the supervisor forget the call.
+// reply lets the supervisor forget a call and answers the caller, in this order: what the caller does next meets a process
+// that is no longer in use by this call.
 func (p *process) reply(to caller, reply any) {
+	p.ctx.Send(p.supervisor, answered{to.call})
 	if to.asker != nil {
 		p.ctx.Send(to.asker, reply)
 	}
-	p.ctx.Send(p.supervisor, answered{to.call})
 }
 
 // expired answers a call whose time is over, unless the leader has just exited and more facts about the exit are about

@@ -68,7 +68,7 @@ func (w *wait) receive(ctx *kernel.Context) {
 	}
 }
 
-// answer ends the call, cancels the waits that are still open, and ends the actor.
+// answer cancels the waits that are still open, ends the call, and ends the actor.
 func (w *wait) answer(ctx *kernel.Context, reply any) {
 	if w.over {
 		return
@@ -76,10 +76,10 @@ func (w *wait) answer(ctx *kernel.Context, reply any) {
 	w.over = true
 	// The actors of processes answer in any order.
 	slices.SortStableFunc(w.exits, func(a, b messages.Exit) int { return a.At.Compare(b.At) })
+	ctx.Send(w.supervisor, CancelWait{Waiter: ctx.Self().Id})
+	ctx.Send(w.supervisor, answered{w.call}) // before the answer, as a process does
 	if w.asker != nil {
 		ctx.Send(w.asker, reply)
 	}
-	ctx.Send(w.supervisor, answered{w.call})
-	ctx.Send(w.supervisor, CancelWait{Waiter: ctx.Self().Id})
 	ctx.Stop(ctx.Self())
 }

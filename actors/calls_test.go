@@ -1,0 +1,38 @@
+package actors
+
+import (
+	"testing"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/tests/probe"
+)
+
+// Who was answered may ask for the next thing at once. The supervisor must know by then that the call is over.
+func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	type reply struct{}
+	for name, answers := range map[string]func(ctx *kernel.Context, to caller, supervisor *kernel.PID){
+		"a process": func(ctx *kernel.Context, to caller, supervisor *kernel.PID) {
+			(&process{ctx: ctx, supervisor: supervisor}).reply(to, reply{})
+		},
+		"a wait": func(ctx *kernel.Context, to caller, supervisor *kernel.PID) {
+			(&wait{caller: to, supervisor: supervisor}).answer(ctx, reply{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := probe.New(t)
+			both, err := h.system.Spawn("both", func(ctx *kernel.Context) { seen.Receive(ctx.Message()) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.system.Spawn("replies", func(ctx *kernel.Context) {
+				if _, is := ctx.Message().(kernel.Started); is {
+					answers(ctx, caller{1, both}, both)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			probe.ExpectInOrder(seen, patience, probe.A(func(answered) bool { return true }), probe.A(func(reply) bool { return true }))
+		})
+	}
+}
