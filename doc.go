@@ -44,7 +44,8 @@
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
 // process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has the output since the last one. Output
 // does not end a wait early; the leader's exit does, without waiting for background children: the answer says how many there
-// are and whether they are being ended.
+// are and whether they are being ended. If the leader exits as the yield time ends, the call waits up to 1 s more for output
+// that is still coming, as it may from another machine.
 //
 //	Exec               250 ms to 30 s, 10 s by default
 //	Write              250 ms to 30 s, 250 ms by default

@@ -30,7 +30,9 @@ type call struct {
 	began  time.Time
 	clock  clock
 	budget budget              // of the answer's text
-	last   bool                // its clock was prolonged for the last time
+	last   bool                // its time is over, and its clock was prolonged
+	extras int                 // how often its clock was prolonged
+	seen   int64               // the output that there was then, in bytes
 	write  *write              // of a writeCall
 	read   messages.ReadOutput // of a readCall
 	op     string              // of a jobCall, for errors
@@ -125,19 +127,23 @@ func (p *process) expired(id callID) {
 		return
 	}
 	c.clock.ran()
-	if !c.last && c.waits() && p.exitPending() {
-		p.lastWait(c)
+	if c.waits() && p.exitPending() && (!c.last || c.extras < maxExtras && c.seen < p.output.log.Total()) {
+		p.prolong(c)
 		return
 	}
 	p.finish(c)
 }
 
-// lastWait gives a call a little more time, once.
-func (p *process) lastWait(c *call) {
-	if !c.last {
-		c.last = true
-		c.clock.prolong(p.ctx, c.call, ptyio.DrainWait)
-	}
+// maxExtras bounds for how long a call is prolonged after the leader's exit while output arrives, in units of
+// [ptyio.DrainWait]: 1 s. Output that has to come from another machine may take that long, and a caller that learns of the
+// exit may not ask for what comes later.
+const maxExtras = 20
+
+// prolong gives a call a little more time.
+func (p *process) prolong(c *call) {
+	c.last, c.seen = true, p.output.log.Total()
+	c.extras++
+	c.clock.prolong(p.ctx, c.call, ptyio.DrainWait)
 }
 
 // exitPending reports whether the leader has exited and some facts about the exit are still missing.
@@ -217,7 +223,9 @@ func (p *process) answerExit() {
 		case p.told && !c.began.Before(p.attempt.exitedAt):
 		case c.write != nil && !c.write.sent: // it has not begun: serving the writes answers it
 		case c.write != nil && !c.write.done:
-			p.lastWait(c)
+			if !c.last {
+				p.prolong(c)
+			}
 		default:
 			p.finish(c)
 		}

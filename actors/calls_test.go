@@ -7,7 +7,7 @@ import (
 	"github.com/execbus/execbus/tests/probe"
 )
 
-// Who was answered may ask for the next thing at once. The supervisor must know by then that the call is over.
+// A caller may ask for the next thing as soon as it has its answer. The supervisor must know by then that the call is over.
 func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	type reply struct{}

@@ -1,12 +1,14 @@
 package actors
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
 )
 
@@ -301,6 +303,35 @@ func TestAWriteEndsAPollThatWaitsBetweenItAndAnother(t *testing.T) {
 		for _, call := range calls {
 			if got := call.result(); !got.Running {
 				t.Errorf("%+v", got)
+			}
+		}
+	})
+}
+
+func TestOutputThatComesBehindTheExitIsAwaitedWhileItComes(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		drips := func(n, every int) messages.ExecCommand {
+			argv := []string{"prompt", "sleep:240", "trail"}
+			for range n {
+				argv = append(argv, fmt.Sprint("sleep:", every), "say:4")
+			}
+			return messages.ExecCommand{Argv: argv, Yield: new(messages.MinYield)}
+		}
+		extra := maxExtras * ptyio.DrainWait
+		for _, test := range []struct {
+			name      string
+			n, every  int // milliseconds
+			got       int // bytes
+			from, til time.Duration
+		}{
+			{"all", 20, 30, 80, 0, 850 * time.Millisecond},
+			{"no end", 200, 30, 4 * 33, messages.MinYield + extra, messages.MinYield + extra},
+			{"too late", 1, 400, 0, messages.MinYield + ptyio.DrainWait, messages.MinYield + ptyio.DrainWait},
+		} {
+			got := s.exec(drips(test.n, test.every))
+			if got.Running || len(got.Output) != test.got || got.WallTime < test.from || got.WallTime > test.til {
+				t.Errorf("%s: running %t, %d bytes after %v", test.name, got.Running, len(got.Output), got.WallTime)
 			}
 		}
 	})

@@ -207,6 +207,8 @@ func (c *imagined) live() {
 				}
 				return
 			}
+		case "trail": // what follows comes behind the exit
+			c.launch.Events(exit)
 		case "leave":
 			left, exit.Status = true, messages.StatusExited(n)
 			c.launch.Events(exit)
