@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -34,7 +32,8 @@ var ErrBroken = errors.New("the connection is broken")
 type Conn struct {
 	socket   *os.File // not package net: every warden would initialise it, and host packages before it
 	raw      syscall.RawConn
-	await    func() error // waits until there is something to receive; nil: Go's poller does
+	await    func() error // waits until there is something to receive; nil: arrivals say so
+	arrivals *arrivals    // nil if await is set
 	patience time.Duration
 	bear     func() bool // reports whether to go on waiting after that; may be nil
 
@@ -45,6 +44,9 @@ type Conn struct {
 	left    int    // how many messages out holds
 
 	reader  *bufio.Reader
+	trying  bool  // a read that would wait fails with EAGAIN
+	alone   bool  // Await would not return
+	broken  error // of an earlier Receive
 	in      []byte
 	control [64 + 4*maxFiles]byte
 	batches []batch // received and not yet taken
@@ -59,17 +61,14 @@ type batch struct {
 // NewConn takes over a connected stream socket. If the other side reads nothing of a message for the time of patience, the
 // connection breaks, unless bear returns true: then the wait begins again. Zero means no limit.
 func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		_ = unix.Close(fd)
+	c, err := NewThreadConn(fd, nil)
+	if err != nil {
 		return nil, err
 	}
-	socket := os.NewFile(uintptr(fd), "socket")
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
+	c.patience, c.bear = patience, bear
+	if c.arrivals, err = newArrivals(fd); err != nil {
+		return nil, errors.Join(err, c.socket.Close())
 	}
-	c := &Conn{socket: socket, raw: raw, patience: patience, bear: bear}
-	c.reader = bufio.NewReader(reader{c})
 	return c, nil
 }
 
@@ -77,6 +76,9 @@ func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
 // wakes only the thread that receives. Receive calls await, which returns when the socket can be read; Receive returns its error.
 // Sends wait without a limit, and each keeps its thread.
 func NewThreadConn(fd int, await func() error) (*Conn, error) {
+	if err := unix.SetNonblock(fd, false); err != nil { // NewFile leaves a descriptor in this mode off the poller
+		return nil, errors.Join(err, unix.Close(fd))
+	}
 	socket := os.NewFile(uintptr(fd), "socket")
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -202,75 +204,53 @@ func (c *Conn) attempt(text []byte, fds []int) (sent int) {
 
 // part makes one system call, after waiting for room.
 func (c *Conn) part(text, rights []byte) (n int, err error) {
-	if c.patience > 0 {
-		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
+	flags := unix.MSG_NOSIGNAL
+	if c.arrivals != nil {
+		flags |= unix.MSG_DONTWAIT
 	}
-	var failed error
-	err = c.raw.Write(func(fd uintptr) bool {
-		failed = unix.EINTR
-		for failed == unix.EINTR {
-			n, failed = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
+	for {
+		failed := c.raw.Control(func(fd uintptr) { n, err = unix.SendmsgN(int(fd), text, rights, nil, flags) })
+		if failed == nil {
+			failed = err
 		}
-		return failed != unix.EAGAIN
-	})
-	if err == nil {
-		err = failed
+		switch failed {
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if err := c.room(); err != nil {
+				return 0, err
+			}
+		default:
+			return n, failed
+		}
 	}
-	return n, err
+}
+
+// room waits until the socket takes more. It uses Go's poller for a descriptor of its own. If the socket itself were there, each
+// message that the other side reads would wake the thread that polls.
+func (c *Conn) room() error {
+	var own int
+	var err error
+	if failed := c.raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return err
+	}
+	file, raw, err := polled(own, "socket")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if c.patience > 0 {
+		_ = file.SetWriteDeadline(time.Now().Add(c.patience))
+	}
+	return raw.Write(func(fd uintptr) bool { return ready(int(fd), unix.POLLOUT, 0) })
 }
 
 // over reports whether an error of part concerns the connection rather than the descriptors.
 func over(err error) bool {
 	_, fromKernel := errors.AsType[unix.Errno](err)
 	return !fromKernel || err == unix.EPIPE || err == unix.ECONNRESET
-}
-
-// Receive reads the next message into an empty one. Its descriptors are then taken with TakeFiles.
-func (c *Conn) Receive(message Message) error {
-	var head [prefix]byte
-	if _, err := io.ReadFull(c.reader, head[:]); err != nil {
-		return err
-	}
-	length := binary.LittleEndian.Uint32(head[:])
-	if length > maxMessage {
-		return errMalformed
-	}
-	size := int(length)
-	if c.in = slices.Grow(c.in[:0], size)[:size]; size > keptBuffer {
-		defer func() { c.in = nil }()
-	}
-	if _, err := io.ReadFull(c.reader, c.in); err != nil {
-		return err
-	}
-	coder := coder{bytes: c.in, reading: true}
-	message.code(&coder)
-	if coder.bad || len(coder.bytes) > 0 {
-		return errMalformed
-	}
-	return nil
-}
-
-// Pending reports whether a part of the next message has already been read.
-func (c *Conn) Pending() bool { return c.reader.Buffered() > 0 }
-
-// TakeFiles returns the count descriptors that arrived with the message that named the count, or EMFILE if this process
-// had no room for all of them.
-func (c *Conn) TakeFiles(count int) ([]int, error) {
-	if count == 0 {
-		return nil, nil
-	}
-	if len(c.batches) == 0 {
-		return nil, unix.EBADF
-	}
-	taken := c.batches[0]
-	c.batches = c.batches[1:]
-	if taken.cut || len(taken.fds) != count {
-		for _, fd := range taken.fds {
-			_ = unix.Close(fd)
-		}
-		return nil, unix.EMFILE
-	}
-	return taken.fds, nil
 }
 
 // CloseWrite lets the other side read end-of-file. Its remaining messages can still be received.
@@ -283,50 +263,10 @@ func (c *Conn) shutdown(how int) error {
 }
 
 // Close ends the connection; the other side reads end-of-file.
-func (c *Conn) Close() error { return c.socket.Close() }
-
-// reader reads the byte stream and puts the descriptors aside in batches. The kernel ends a read after the first message that
-// carries descriptors, so each batch belongs to one message, and the batches come in order.
-type reader struct{ c *Conn }
-
-func (r reader) Read(p []byte) (int, error) {
-	if r.c.await != nil {
-		if err := r.c.await(); err != nil {
-			return 0, err
-		}
+func (c *Conn) Close() error {
+	_ = c.shutdown(unix.SHUT_RDWR) // who waits for room has a descriptor of its own
+	if c.arrivals != nil {
+		_ = c.arrivals.file.Close()
 	}
-	var n, oobn, flags int
-	var failed error
-	err := r.c.raw.Read(func(fd uintptr) bool {
-		failed = unix.EINTR
-		for failed == unix.EINTR {
-			n, oobn, flags, _, failed = unix.Recvmsg(int(fd), p, r.c.control[:], unix.MSG_CMSG_CLOEXEC)
-		}
-		return failed != unix.EAGAIN
-	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return 0, err // n is -1 then, which bufio answers with a panic
-	}
-	if oobn > 0 || flags&unix.MSG_CTRUNC != 0 {
-		received := batch{cut: flags&unix.MSG_CTRUNC != 0}
-		controls, err := unix.ParseSocketControlMessage(r.c.control[:oobn])
-		if err != nil {
-			return n, err
-		}
-		for i := range controls {
-			fds, err := unix.ParseUnixRights(&controls[i])
-			if err != nil {
-				return n, err
-			}
-			received.fds = append(received.fds, fds...)
-		}
-		r.c.batches = append(r.c.batches, received)
-	}
-	if n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
+	return c.socket.Close()
 }
