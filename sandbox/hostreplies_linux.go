@@ -143,12 +143,13 @@ func (p *wardenProcess) bury() {
 	}
 	left := p.leaders
 	p.leaders = map[uint64]*wardenLeader{}
+	var unanswered []*wardenLeader
 	for id, l := range left {
 		if l.pid == 0 || l.abandoned { // if such a tree has a leader, the leader also carries the mark
 			delete(left, id)
 		}
 		if l.pid == 0 && !l.abandoned {
-			l.reply <- gone
+			unanswered = append(unanswered, l)
 		}
 	}
 	p.mu.Unlock()
@@ -157,6 +158,9 @@ func (p *wardenProcess) bury() {
 	children := len(left)
 	status := p.await()
 	total := p.reportLost(left)
+	for _, l := range unanswered { // now nothing of the start lives
+		l.reply <- gone
+	}
 	words := p.words()
 	if !p.greeted() {
 		p.mu.Lock()

@@ -275,3 +275,25 @@ func BenchmarkLeaderExitToEvent(b *testing.B) {
 		})
 	}
 }
+
+// A command that kills its warden at once is sometimes faster than the answer to its start.
+func TestNothingOfAStartLivesWhenItsErrorArrives(t *testing.T) {
+	t.Parallel()
+	spawner, _ := lossy(t)
+	refused := 0
+	for range 60 {
+		token := newToken()
+		l := bash(false, `sleep `+token+` & sleep `+token+` & kill -KILL $PPID; sleep `+token)
+		record := newRecorder()
+		l.Events = record.receive
+		if _, err := spawner.Spawn(t.Context(), l); err == nil {
+			record.awaitEnd(t)
+		} else if refused++; !errors.Is(err, messages.ErrWardenLost) {
+			t.Fatal(err)
+		}
+		if left := sleepers(token); len(left) > 0 {
+			t.Fatalf("refused %d: %v", refused, left)
+		}
+	}
+	t.Logf("%d starts had an error", refused)
+}
