@@ -37,5 +37,5 @@ func (r *Runtime) Enforcement(ctx context.Context, options SessionOptions) (mess
 	if err != nil && ctx.Err() != nil {
 		return messages.Enforcement{}, cancelled(ctx)
 	}
-	return enforced, err
+	return enforced, ours(err, "confine", "sandbox")
 }

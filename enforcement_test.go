@@ -7,6 +7,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
 
@@ -51,5 +52,33 @@ func TestARuntimeSaysWhatWouldBeEnforced(t *testing.T) {
 	}
 	if _, err := rt.Enforcement(t.Context(), execbus.SessionOptions{LeastAssurance: "total"}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("with wrong options: %v", err)
+	}
+}
+
+// failing is a spawner of a host whose answers about sandboxes are not what they should be.
+type failing struct {
+	ptyio.Spawner
+	enclose func() (ptyio.Enclosure, error)
+}
+
+func (f failing) Enclose(context.Context, ptyio.Confinement) (ptyio.Enclosure, error) {
+	return f.enclose()
+}
+
+func TestEveryErrorOfEnforcementIsTyped(t *testing.T) {
+	for name, enclose := range map[string]func() (ptyio.Enclosure, error){
+		"panics":  func() (ptyio.Enclosure, error) { panic("it is broken") },
+		"nothing": func() (ptyio.Enclosure, error) { return nil, nil },
+		"plain":   func() (ptyio.Enclosure, error) { return nil, errors.New("it is broken") },
+	} {
+		rt := newRuntime(t, execbus.Options{Spawner: failing{newSpawner(t, true), enclose}})
+		options := execbus.SessionOptions{Dir: t.TempDir(), Sandbox: &messages.SandboxPolicy{}}
+		_, predicted := rt.Enforcement(t.Context(), options)
+		_, refused := openSession(t, rt, options).Exec(t.Context(), messages.ExecCommand{Argv: []string{"true"}})
+		for _, err := range []error{predicted, refused} {
+			if typed, is := err.(*messages.Error); !is || typed.Code != messages.ErrRuntimeFailure {
+				t.Errorf("%s: %#v", name, err)
+			}
+		}
 	}
 }

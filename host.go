@@ -103,8 +103,13 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 // closeSpawner waits for the end of a spawner. It turns a panic into an error.
 func closeSpawner(spawner ptyio.Spawner) error {
 	_, err := guarded(context.Background(), func(context.Context) (struct{}, error) { return struct{}{}, spawner.Close() })
-	if _, ours := errors.AsType[*messages.Error](err); err == nil || ours {
+	return ours(err, "shutdown", "spawner")
+}
+
+// ours returns the error of host code as a *messages.Error, if there is one.
+func ours(err error, op, subject string) error {
+	if _, typed := errors.AsType[*messages.Error](err); err == nil || typed {
 		return err
 	}
-	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "shutdown", Subject: "spawner", Detail: err.Error()}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Subject: subject, Detail: err.Error()}
 }

@@ -46,12 +46,26 @@ func (v *supervisor) enclose(s *settings) {
 		stop := context.AfterFunc(alive, release)
 		context.AfterFunc(wanted, func() { stop() }) // the session may live long
 		defer close(e.done)
-		e.enclosure, e.err = spawner.Enclose(wanted, confinement)
+		e.enclosure, e.err = enclosed(spawner.Enclose(wanted, confinement))
 		if e.err == nil {
-			context.AfterFunc(wanted, e.enclosure.Release)
+			context.AfterFunc(wanted, func() { releaseEnclosure(e.enclosure) })
 		}
 		return nil
 	})
+}
+
+// enclosed makes sure that there is an enclosure or an error: without an enclosure nothing would be confined.
+func enclosed(e ptyio.Enclosure, err error) (ptyio.Enclosure, error) {
+	if e == nil && err == nil {
+		err = errNoEnclosure
+	}
+	return e, err
+}
+
+// releaseEnclosure is called in goroutines of its own, because the enclosure may be a host's.
+func releaseEnclosure(e ptyio.Enclosure) {
+	defer func() { _ = recover() }() // nobody is left to tell
+	e.Release()
 }
 
 // over releases the resources of the settings.
@@ -88,7 +102,7 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 		d.refused = ctx.Err()
 	}
 	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.PermissionsWithAdditional && more != nil {
-		d.enclosure, d.refused = d.enclosure.Widen(ctx, *more, d.launch.Dir)
+		d.enclosure, d.refused = enclosed(d.enclosure.Widen(ctx, *more, d.launch.Dir))
 		d.widened = d.refused == nil
 	}
 }
@@ -97,12 +111,15 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 func (d *decision) discard() {
 	if d != nil && d.widened {
 		d.widened = false
-		go d.enclosure.Release() // it may be a host's own
+		go releaseEnclosure(d.enclosure)
 	}
 }
 
 // Discard releases the resources of a plan that no actor takes.
 func (m planned) Discard() { m.discard() }
+
+var errNoEnclosure = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
+	Detail: "the spawner returned neither a sandbox nor an error", Hint: "see ptyio.Spawner.Enclose and ptyio.Enclosure.Widen"}
 
 var errEnclosureCrashed = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
 	Detail: "the spawner crashed while it looked up the paths of the sandbox policy", Hint: "ptyio.Spawner.Enclose panicked"}

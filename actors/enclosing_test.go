@@ -164,11 +164,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	if launches := w.launches(); launches[1].Sandbox.Confinement().Dir == "/" || launches[2].Sandbox.Confinement().Dir != "/" {
 		t.Error("a new directory changed the writable paths, or a new policy did not")
 	}
-	wider := shell("true")
-	wider.SandboxPermissions = messages.PermissionsWithAdditional
-	wider.Justification = "it is a test"
-	wider.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"x"}}}
-	s.told(wider)
+	s.told(widened(shell("true")))
 	await(1, 0, 1)
 	if c := w.launches()[3].Sandbox.Confinement(); c.AdditionalDir != "/" || c.Additional.FileSystem.Write[0] != "x" {
 		t.Errorf("%+v", c)
@@ -223,6 +219,71 @@ func TestALookupThatFailsRefusesEachCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// careless is a spawner of a host whose enclosures are missing, or whose Release panics.
+type careless struct {
+	*wary
+	missing bool
+	wider   bool // this is about Widen
+}
+
+func (c careless) Enclose(ctx context.Context, confinement ptyio.Confinement) (ptyio.Enclosure, error) {
+	if c.missing && !c.wider {
+		return nil, nil
+	}
+	enclosure, err := c.wary.Enclose(ctx, confinement)
+	return carelessEnclosure{enclosure, c}, err
+}
+
+type carelessEnclosure struct {
+	ptyio.Enclosure
+	spawner careless
+}
+
+func (e carelessEnclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
+	if e.spawner.missing {
+		return nil, nil
+	}
+	wider, err := e.Enclosure.Widen(ctx, more, dir)
+	return carelessEnclosure{wider, e.spawner}, err
+}
+
+func (e carelessEnclosure) Release() {
+	e.Enclosure.Release()
+	panic("released")
+}
+
+// widened asks for more permissions.
+func widened(command messages.ExecCommand) messages.ExecCommand {
+	command.SandboxPermissions, command.Justification = messages.PermissionsWithAdditional, "it is a test"
+	command.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"x"}}}
+	return command
+}
+
+func (c careless) open(t *testing.T) *asker {
+	c.wary.Spawner = realSpawner(t, hostOptions{})
+	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: c}}, func(c *SessionConfig) {
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
+	})
+}
+
+func TestWithoutItsEnclosureACommandIsRefused(t *testing.T) {
+	for _, wider := range []bool{false, true} {
+		c := careless{wary: &wary{}, missing: true, wider: wider}
+		s := c.open(t)
+		if err, ok := s.told(widened(shell("true"))).(*messages.Error); !ok || err.Code != messages.ErrRuntimeFailure || len(c.launches()) > 0 {
+			t.Errorf("wider %t: %v, %d launches", wider, err, len(c.launches()))
+		}
+	}
+}
+
+func TestAReleaseThatPanicsDoesNoHarm(t *testing.T) {
+	c := careless{wary: &wary{}}
+	s := c.open(t)
+	s.told(widened(shell("true")))
+	s.told(CloseSession{})
+	awaitThat(t, "both are released", func() bool { return slices.Equal(c.releases(), []int{1, 1}) })
 }
 
 func TestALookupThatHangsKeepsOnlyCommandsWaiting(t *testing.T) {
