@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // patience bounds the wait for what must happen, on a machine that is busy with other things.
@@ -260,13 +260,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 }
 
 // alive says whether there is a process that has not ended. A zombie has.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) == syscall.ESRCH {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !bytes.Contains(stat[bytes.LastIndexByte(stat, ')'):], []byte(") Z "))
-}
+func alive(pid int) bool { return proc.Look(pid).Alive() }
 
 // pids are the numbers in an output.
 func pids(t testing.TB, output []byte, want int) []int {

@@ -231,3 +231,21 @@ func (s *asker) killApproval() {
 func (s *asker) actors(part string) []*kernel.PID {
 	return slices.DeleteFunc(s.host.actors(part), func(pid *kernel.PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
 }
+
+// approvesWithRule approves commands with a rule that cannot be made. Each runs nevertheless, with a warning.
+func (s *asker) approvesWithRule(commands int) (warned []messages.ExecNotice) {
+	s.t.Helper()
+	for range commands {
+		call := s.call(shell("echo 1"))
+		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
+			s.t.Fatal(err)
+		}
+		wantCode(s.t, call.result(), 0)
+	}
+	s.nothingLeft()
+	awaitThat(s.t, "the warnings", func() bool {
+		warned = probe.Of[messages.ExecNotice](s.events, nil)
+		return len(warned) >= commands
+	})
+	return warned
+}

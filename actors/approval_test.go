@@ -124,16 +124,7 @@ func TestARuleThatCannotBeWrittenAllowsThisOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newAsker(t, always(), hostOptions{file: filepath.Join(occupied, "default.rules")}, nil)
-	for range 2 {
-		call := s.call(shell("echo 1"))
-		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
-			t.Fatal(err)
-		}
-		wantCode(t, call.result(), 0)
-	}
-	s.nothingLeft()
-	awaitThat(t, "the warnings", func() bool { return len(probe.Of[messages.ExecNotice](s.events, nil)) >= 2 })
-	if warned := probe.Of[messages.ExecNotice](s.events, nil); len(warned) != 2 || !strings.Contains(warned[0].Text, "could not be remembered") {
+	if warned := s.approvesWithRule(2); len(warned) != 2 || !strings.Contains(warned[0].Text, "could not be remembered") {
 		t.Errorf("the warnings are %v", warned)
 	}
 }

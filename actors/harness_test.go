@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // discarding logs nothing.
@@ -290,14 +290,9 @@ func (h *host) newActor(start func()) *kernel.PID {
 // parentOf is the parent of a kernel process.
 func parentOf(t testing.TB, pid int) int {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Skipf("the parent cannot be found: %v", err)
-	}
-	var state string
-	var parent int
-	if _, err := fmt.Sscan(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), &state, &parent); err != nil {
-		t.Fatal(err)
+	parent := proc.Look(pid).Parent
+	if parent == 0 {
+		t.Skip("the parent cannot be found")
 	}
 	return parent
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/tests/probe"
 )
 
 func TestWithoutTheKeeperOfTheRulesACommandRunsOnce(t *testing.T) {
@@ -15,17 +14,7 @@ func TestWithoutTheKeeperOfTheRulesACommandRunsOnce(t *testing.T) {
 	for _, pid := range s.host.actors("/rules$") {
 		s.system.Send(pid, deliberate{})
 	}
-	for range 2 {
-		call := s.call(shell("echo 1"))
-		if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedWithRule, Amendment: []string{"bash"}}); err != nil {
-			t.Fatal(err)
-		}
-		wantCode(t, call.result(), 0)
-	}
-	s.nothingLeft()
-	awaitThat(t, "the warnings", func() bool { return len(probe.Of[messages.ExecNotice](s.events, nil)) >= 2 })
-	warned := probe.Of[messages.ExecNotice](s.events, nil)
-	if len(warned) != 2 || !strings.Contains(warned[1].Text, "could not be remembered") {
+	if warned := s.approvesWithRule(2); len(warned) != 2 || !strings.Contains(warned[1].Text, "could not be remembered") {
 		t.Errorf("the warnings are %v", warned)
 	}
 }

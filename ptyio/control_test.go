@@ -13,6 +13,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 func TestAProgramSeesTheNewSizeAndASignal(t *testing.T) {
@@ -47,17 +48,6 @@ func TestPipesHaveNoSize(t *testing.T) {
 	})
 }
 
-// foreground is the terminal's foreground group as its leader sees it.
-func foreground(r *record) (group int) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.PID()))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')'):]))
-	_, _ = fmt.Sscan(fields[6], &group) // the first field is the parenthesis
-	return group
-}
-
 func TestAnInterruptHitsTheForegroundJobAndNotItsShell(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner) {
 		r := start(t, spawner, launch(true, "bash", "--norc", "--noprofile", "-i"))
@@ -65,13 +55,13 @@ func TestAnInterruptHitsTheForegroundJobAndNotItsShell(t *testing.T) {
 		for round := range 3 {
 			r.write(t, "sleep 1000\n")
 			eventually(t, "the job is in the foreground", func() bool {
-				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", foreground(r)))
+				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", proc.Look(r.PID()).Foreground))
 				return string(name) == "sleep\n"
 			})
 			if err := r.Signal(syscall.SIGINT, ptyio.Foreground); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the shell is in the foreground again", func() bool { return foreground(r) == r.PID() })
+			eventually(t, "the shell is in the foreground again", func() bool { return proc.Look(r.PID()).Foreground == r.PID() })
 			r.write(t, fmt.Sprintf("echo status $? of round $((%d))\n", round))
 			r.awaitOutput(t, fmt.Sprintf("status 130 of round %d", round))
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // workspace lets commands write below a directory, and nowhere else.
@@ -270,12 +271,8 @@ func openEverywhere(t *testing.T) (count int) {
 		if err != nil {
 			continue
 		}
-		stat, _ := os.ReadFile("/proc/" + p.Name() + "/stat")
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		fields := strings.Fields(rest)
-		if pid == os.Getpid() || len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && strings.Contains(string(stat), "(execbus-warden") {
-			fds, _ := os.ReadDir("/proc/" + p.Name() + "/fd")
-			count += len(fds)
+		if seen, _ := look(pid); pid == os.Getpid() || seen.parent == os.Getpid() && seen.isWarden() {
+			count += len(proc.Descriptors(pid))
 		}
 	}
 	return count

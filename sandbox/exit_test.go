@@ -16,6 +16,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 func TestExitCodesAreTheKernels(t *testing.T) {
@@ -190,12 +191,12 @@ func TestNoZombieAndNoDescriptorIsLeft(t *testing.T) {
 		if parent == 0 {
 			parent = os.Getpid()
 		}
-		host, ours := len(descriptors(os.Getpid())), len(descriptors(parent))
+		host, ours := len(proc.Descriptors(os.Getpid())), len(proc.Descriptors(parent))
 		for range 20 {
 			cycle()
 		}
-		eventually(t, "the host has as many descriptors as before", func() bool { return len(descriptors(os.Getpid())) <= host })
-		eventually(t, "the warden has as many descriptors as before", func() bool { return len(descriptors(parent)) <= ours })
+		eventually(t, "the host has as many descriptors as before", func() bool { return len(proc.Descriptors(os.Getpid())) <= host })
+		eventually(t, "the warden has as many descriptors as before", func() bool { return len(proc.Descriptors(parent)) <= ours })
 		if parent != os.Getpid() {
 			noneLeft(t, token)
 			eventually(t, "the warden has no children", func() bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 func write(t *testing.T, mode os.FileMode, text string) string {
@@ -77,7 +78,7 @@ func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
 			spawner := newSpawner(t, sandbox.Options{Direct: direct})
 			first, record := run(t, spawner, launch(tty, "cat"))
 			parent := max(wardenAbove(first.PID()), 0)
-			before := len(descriptors(os.Getpid()))
+			before := len(proc.Descriptors(os.Getpid()))
 			for _, c := range cases {
 				t.Run(spawnerName(direct)+"/"+streamsName(tty)+"/"+c.name, func(t *testing.T) {
 					if c.user && os.Geteuid() == 0 {
@@ -93,7 +94,7 @@ func TestSpawnFailuresAreTypedAndLeaveNothing(t *testing.T) {
 				})
 			}
 			runtime.GC()
-			eventually(t, "no descriptor is left", func() bool { return len(descriptors(os.Getpid())) <= before })
+			eventually(t, "no descriptor is left", func() bool { return len(proc.Descriptors(os.Getpid())) <= before })
 			if parent != 0 {
 				if living, dead := children(parent); living != 1 || dead != 0 {
 					t.Errorf("%d living and %d dead children", living, dead)

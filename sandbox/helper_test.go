@@ -24,6 +24,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 var full = flag.Bool("full", false, "run every cell of the table of spawn shapes 20 times instead of once")
@@ -197,7 +198,7 @@ func bePoor() {
 		defer child.Abandon()
 		kept = append(kept, record)
 	}
-	before := len(descriptors(os.Getpid()))
+	before := len(proc.Descriptors(os.Getpid()))
 	for i := range 20 {
 		l := launch(i%2 == 0, "cat")
 		l.Events = newRecorder().receive
@@ -210,7 +211,7 @@ func bePoor() {
 			fmt.Println("a child was lost")
 		}
 	}
-	fmt.Println("leaked", max(0, len(descriptors(os.Getpid()))-before-8))
+	fmt.Println("leaked", max(0, len(proc.Descriptors(os.Getpid()))-before-8))
 	must(spawner.Close())
 	fmt.Println("closed")
 }
@@ -257,7 +258,7 @@ func beCopied() {
 		must(err)
 	}
 	holder := exec.Command("sleep", os.Getenv("HOLDER"))
-	for _, fd := range descriptors(os.Getpid()) {
+	for _, fd := range proc.Descriptors(os.Getpid()) {
 		number, target, _ := strings.Cut(fd, " ")
 		if strings.HasPrefix(target, "socket:") {
 			fd, err := strconv.Atoi(number)

@@ -3,7 +3,6 @@
 package sandbox_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // The observer uses only the kernel's list of processes, and nothing of ours. It recognises processes by a token on their
@@ -33,21 +34,11 @@ func (p seenProcess) isWarden() bool { return len(p.argv) > 0 && p.argv[0] == "e
 
 // look reads one process; ok is false for one that is gone or a zombie.
 func look(pid int) (p seenProcess, ok bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
+	seen := proc.Look(pid)
+	if seen == (proc.Process{}) {
 		return p, false
 	}
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return p, false
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	p.pid, p.state = pid, fields[0][0]
-	p.parent, _ = strconv.Atoi(string(fields[1]))
-	if len(line) > 0 {
-		p.argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	}
-	return p, p.state != 'Z' && p.state != 'X'
+	return seenProcess{pid, seen.Parent, seen.State, proc.Arguments(pid)}, seen.Alive()
 }
 
 // observe lists the living processes whose command line contains token.
@@ -111,19 +102,6 @@ func children(pid int) (living, dead int) {
 		}
 	}
 	return living, dead
-}
-
-func descriptors(pid int) []string {
-	base := "/proc/" + strconv.Itoa(pid) + "/fd"
-	entries, _ := os.ReadDir(base)
-	var found []string
-	for _, entry := range entries {
-		target, err := os.Readlink(base + "/" + entry.Name())
-		if err == nil && !strings.HasSuffix(target, "/fd") { // without the descriptor of the listing
-			found = append(found, entry.Name()+" "+target)
-		}
-	}
-	return found
 }
 
 // patience bounds every wait of these tests. Only a defect makes a wait last that long.

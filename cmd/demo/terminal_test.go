@@ -15,6 +15,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // seat is a terminal with a shell, and everything that the screen has shown. The shell runs the demo and prints how it
@@ -220,11 +222,7 @@ func alive(pid string) bool {
 	if err != nil {
 		panic(fmt.Sprintf("%q is no pid", pid))
 	}
-	if syscall.Kill(n, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	return err != nil || !strings.Contains(string(stat), ") Z ")
+	return syscall.Kill(n, 0) == nil && proc.Look(n).State != 'Z'
 }
 
 // gone waits until a process has ended.

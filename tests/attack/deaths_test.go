@@ -24,6 +24,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 var soak = flag.Bool("soak", false, "let 30 hosts die in each way at each level instead of 3")
@@ -201,26 +202,17 @@ func unreachable(t *testing.T) (script string, waited func() bool) {
 	}
 }
 
-// process distinguishes a process from a later one with the same number.
+// process is a process as it was when it was seen.
 type process struct {
-	pid   int
-	start string
-}
-
-func startOf(pid int) string {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return ""
-	}
-	return fields[19]
+	pid  int
+	seen proc.Process
 }
 
 // descendants returns all descendants of a process.
 func descendants(pid int) (all []process) {
 	for _, child := range childrenOf(strconv.Itoa(pid)) {
 		number, _ := strconv.Atoi(child)
-		all = append(append(all, process{number, startOf(number)}), descendants(number)...)
+		all = append(append(all, process{number, proc.Look(number)}), descendants(number)...)
 	}
 	return all
 }
@@ -228,15 +220,14 @@ func descendants(pid int) (all []process) {
 // left returns those of the processes that are alive, and all other processes with the token.
 func left(family []process, token string) (alive []string) {
 	for _, p := range family {
-		if p.start != "" && startOf(p.pid) == p.start {
+		if now := proc.Look(p.pid); p.seen.Alive() && now.Alive() && now.Start == p.seen.Start {
 			alive = append(alive, strconv.Itoa(p.pid))
 		}
 	}
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
-		line, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
-		if err == nil && strings.Contains(string(line), token) && startOf(pid) != "" && !slices.Contains(alive, entry.Name()) {
+		if err == nil && strings.Contains(strings.Join(proc.Arguments(pid), " "), token) && proc.Look(pid).Alive() && !slices.Contains(alive, entry.Name()) {
 			alive = append(alive, entry.Name())
 		}
 	}

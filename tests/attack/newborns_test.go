@@ -19,6 +19,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // stopAll stops all children of a process except this one, and the grandchildren, again and again until its input ends. It tries this
@@ -72,7 +73,7 @@ func TestNewbornsCannotBeStopped(t *testing.T) {
 				t.Skipf("skipped: %v, %v", enforced, err)
 			}
 			victim, ended := begin(t, spawner, ptyio.Launch{Argv: []string{"sleep", "1000"}})
-			warden := strconv.Itoa(parentOf(victim.PID()))
+			warden := strconv.Itoa(proc.Look(victim.PID()).Parent)
 			self, err := os.Executable()
 			must(t, err)
 			attacker := func(e ptyio.Enclosure, meanwhile func()) string {
@@ -100,16 +101,9 @@ func TestNewbornsCannotBeStopped(t *testing.T) {
 	}
 }
 
-func parentOf(pid int) (parent int) {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	var state string
-	_, _ = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
-	return parent
-}
-
 func untilStopped(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(patience); stateOf(pid) != 'T'; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); proc.Look(pid).State != 'T'; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not stopped")
 		}

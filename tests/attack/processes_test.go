@@ -3,7 +3,6 @@
 package attack
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // victim starts a process of the same user, outside. Attacks by signals win if it dies.
@@ -46,21 +46,12 @@ func sibling(s *scene) {
 	s.Victim = list[0].PID
 	s.killed = func() bool {
 		for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if state := stateOf(s.Victim); state == 0 || state == 'Z' {
+			if state := proc.Look(s.Victim).State; state == 0 || state == 'Z' {
 				return true
 			}
 		}
 		return false
 	}
-}
-
-// stateOf returns the kernel's letter for the state of a process; zero if there is no such process.
-func stateOf(pid int) byte {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if i := bytes.LastIndexByte(stat, ')'); i >= 0 && i+2 < len(stat) {
-		return stat[i+2]
-	}
-	return 0
 }
 
 func killed(s *scene) bool { return s.killed() }

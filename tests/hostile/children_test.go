@@ -252,7 +252,7 @@ func terminateKept(p *program) {
 }
 
 func terminateStopped(p *program) {
-	eventually(p.t, "it stops", func() bool { return look(p.pid()).state == 'T' })
+	eventually(p.t, "it stops", func() bool { return look(p.pid()).State == 'T' })
 	p.terminate()
 }
 
@@ -338,7 +338,7 @@ func terminateUnderStopped(p *program) {
 	p.write("\n")
 	eventually(p.t, "the warden is stopped", func() bool {
 		all := wardens(os.Getpid())
-		return len(all) == 1 && all[0].state == 'T'
+		return len(all) == 1 && all[0].State == 'T'
 	})
 	p.terminate()
 }

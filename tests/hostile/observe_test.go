@@ -3,7 +3,6 @@
 package hostile_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // The observer uses only what the kernel lists, and nothing of ours.
@@ -25,32 +26,20 @@ const wardenName = "execbus-warden"
 func newToken() string { return fmt.Sprintf("100000.%09d", rand.IntN(1e9)) }
 
 type seen struct {
-	pid, parent int
-	state       byte
-	argv        []string
-	dir         string
+	proc.Process
+	pid  int
+	argv []string
+	dir  string
 }
 
 func (p seen) String() string {
-	return fmt.Sprintf("%d (parent %d, %c, in %s) %.120q", p.pid, p.parent, p.state, p.dir, p.argv)
+	return fmt.Sprintf("%d (parent %d, %c, in %s) %.120q", p.pid, p.Parent, p.State, p.dir, p.argv)
 }
 
-func (p seen) alive() bool { return p.state != 0 && p.state != 'Z' && p.state != 'X' }
-
 // look reads one process. The state is empty if the process is gone.
-func look(pid int) (p seen) {
-	base := "/proc/" + strconv.Itoa(pid)
-	stat, err := os.ReadFile(base + "/stat")
-	if err != nil {
-		return p
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	p.pid, p.state = pid, fields[0][0]
-	p.parent, _ = strconv.Atoi(string(fields[1]))
-	if line, err := os.ReadFile(base + "/cmdline"); err == nil && len(line) > 0 {
-		p.argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	}
-	p.dir, _ = os.Readlink(base + "/cwd")
+func look(pid int) seen {
+	p := seen{Process: proc.Look(pid), pid: pid, argv: proc.Arguments(pid)}
+	p.dir, _ = os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 	return p
 }
 
@@ -62,7 +51,7 @@ func processes(want func(seen) bool) []seen {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if p := look(pid); p.state != 0 && want(p) {
+		if p := look(pid); p.State != 0 && want(p) {
 			found = append(found, p)
 		}
 	}
@@ -72,7 +61,7 @@ func processes(want func(seen) bool) []seen {
 // living returns the living processes that have a token in their arguments or directory.
 func living(token string) []seen {
 	return processes(func(p seen) bool {
-		return p.alive() && (strings.Contains(strings.Join(p.argv, " "), token) || strings.Contains(p.dir, token))
+		return p.Alive() && (strings.Contains(strings.Join(p.argv, " "), token) || strings.Contains(p.dir, token))
 	})
 }
 
@@ -83,8 +72,8 @@ func sleepers(token string) []seen {
 
 // children returns the living and the dead children of a process.
 func children(parent int) (alive, dead []seen) {
-	for _, p := range processes(func(p seen) bool { return p.parent == parent }) {
-		if p.alive() {
+	for _, p := range processes(func(p seen) bool { return p.Parent == parent }) {
+		if p.Alive() {
 			alive = append(alive, p)
 		} else {
 			dead = append(dead, p)
@@ -96,7 +85,7 @@ func children(parent int) (alive, dead []seen) {
 // wardens returns the living wardens that any process, or a given one, made of this binary.
 func wardens(host int) []seen {
 	return processes(func(p seen) bool {
-		if !p.alive() || len(p.argv) == 0 || p.argv[0] != wardenName || host != 0 && p.parent != host {
+		if !p.Alive() || len(p.argv) == 0 || p.argv[0] != wardenName || host != 0 && p.Parent != host {
 			return false
 		}
 		exe, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
@@ -104,18 +93,7 @@ func wardens(host int) []seen {
 	})
 }
 
-func descriptors() []string {
-	const base = "/proc/self/fd"
-	entries, _ := os.ReadDir(base)
-	var found []string
-	for _, entry := range entries {
-		target, err := os.Readlink(base + "/" + entry.Name())
-		if err == nil && !strings.HasSuffix(target, "/fd") { // without the descriptor of the listing
-			found = append(found, entry.Name()+" "+target)
-		}
-	}
-	return found
-}
+func descriptors() []string { return proc.Descriptors(os.Getpid()) }
 
 // patience bounds every wait. Only a defect makes a wait last that long.
 const patience = 15 * time.Second

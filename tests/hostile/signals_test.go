@@ -94,7 +94,7 @@ func TestSignalsThatDoNotExist(t *testing.T) {
 			}
 		}
 	}
-	if !look(p.pid()).alive() || look(os.Getpid()).pid == 0 {
+	if !look(p.pid()).Alive() || look(os.Getpid()).State == 0 {
 		t.Error("it died of them")
 	}
 	p.terminate()
