@@ -100,30 +100,27 @@ func (w *warden) answer(n *newborn, err error) (runs bool) {
 	return true
 }
 
-// tell lets the answer to a start go out with the next message, or at the next turn.
+// tell lets the answer to a start go out with the next message, or at the next turn. The lock is held until the answer waits
+// there: a goroutine that finds it taken could otherwise say first what has become of the leader.
 func (w *warden) tell(n *newborn) {
-	if answer := w.unsaid(n); answer != nil {
-		_ = w.conn.Later(&wire.Reply{ID: n.start.id, Started: answer})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.unsaid != nil {
+		_ = w.conn.Later(&wire.Reply{ID: n.start.id, Started: n.unsaid})
+		n.unsaid = nil
 	}
 }
 
 // say sends what has become of a leader, together with the answer to its start if that is due. The host then knows at the
 // birth of a short command that it is over.
 func (w *warden) say(n *newborn, r wire.Reply) {
-	r.ID, r.Started = n.start.id, w.unsaid(n)
-	if r.Ended != nil {
-		w.mu.Lock()
-		delete(w.trees, r.ID)
-		w.mu.Unlock()
-	}
-	_ = w.conn.Send(&r)
-}
-
-func (w *warden) unsaid(n *newborn) (answer *wire.Started) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	answer, n.unsaid = n.unsaid, nil
-	return answer
+	r.ID, r.Started, n.unsaid = n.start.id, n.unsaid, nil
+	if r.Ended != nil {
+		delete(w.trees, r.ID)
+	}
+	w.mu.Unlock()
+	_ = w.conn.Send(&r)
 }
 
 // executed continues a start once it is known whether the leader has executed its program.
