@@ -39,7 +39,7 @@ func (c *child) onBorn(leader Leader, over bool) {
 			s.open(over)
 		}
 		if c.launch.TTY {
-			c.terminal = c.streams[0].file
+			c.terminal = masterOf(c.streams[0])
 			c.input.file = c.terminal
 		}
 		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})
@@ -96,11 +96,14 @@ func (c *child) Abandon() {
 }
 
 func (c *child) Resize(size messages.Size) error {
-	if !c.launch.TTY && !c.over() {
-		return &messages.Error{Code: messages.ErrNotATerminal, Op: "resize",
-			Detail: "the process is on pipes; start it on a terminal"}
+	switch {
+	case c.launch.TTY:
+		return controlError("resize", control(c.terminal, func(fd int) error { return setSize(fd, size.OrDefault()) }))
+	case c.over():
+		return closedError("resize")
 	}
-	return controlError("resize", control(c.terminal, func(fd int) error { return setSize(fd, size.OrDefault()) }))
+	return &messages.Error{Code: messages.ErrNotATerminal, Op: "resize",
+		Detail: "the process is on pipes; start it on a terminal"}
 }
 
 // over reports whether the tree has ended.

@@ -2,7 +2,6 @@ package ptyio
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +14,7 @@ import (
 // It is a queue under a lock and not an actor: writers must learn at once that it is full, and a goroutine waits for the
 // descriptor only while there are bytes to write.
 type input struct {
-	file     *os.File
+	file     conn
 	terminal bool
 
 	mu      sync.Mutex

@@ -2,7 +2,7 @@ package ptyio
 
 import (
 	"bytes"
-	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,7 +59,7 @@ func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 }
 
 // readLineMode reads the mode from the master, which shares it with the slave.
-func readLineMode(file *os.File) (mode lineMode, err error) {
+func readLineMode(file syscall.Conn) (mode lineMode, err error) {
 	err = control(file, func(fd int) error {
 		state, err := unix.IoctlGetTermios(fd, getTermios)
 		if err == nil {

@@ -14,16 +14,16 @@ import (
 )
 
 // lineTerminal opens a terminal in line mode without echo. The test holds both sides.
-func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.File) {
+func lineTerminal(t *testing.T, change func(*unix.Termios)) (ours *master, slave *os.File) {
 	t.Helper()
 	fd, slave, err := openPTY(messages.Size{}.OrDefault())
 	if err != nil {
 		t.Fatal(err)
 	}
-	master = os.NewFile(uintptr(fd), "master")
+	ours = newMaster(fd)
 	t.Cleanup(func() {
 		_ = slave.Close()
-		_ = master.Close()
+		_ = ours.Close()
 	})
 	err = control(slave, func(fd int) error {
 		state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -38,7 +38,7 @@ func lineTerminal(t *testing.T, change func(*unix.Termios)) (master, slave *os.F
 		t.Fatal(err)
 	}
 	blocking(slave)
-	return master, slave
+	return ours, slave
 }
 
 // modes are ways to set up a terminal, each with the bytes that have a special meaning in it.
@@ -60,8 +60,8 @@ var modes = map[string]struct {
 func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T) {
 	for name, m := range modes {
 		t.Run(name, func(t *testing.T) {
-			master, slave := lineTerminal(t, m.change)
-			mode, err := readLineMode(master)
+			ours, slave := lineTerminal(t, m.change)
+			mode, err := readLineMode(ours)
 			if err != nil || !mode.on {
 				t.Fatalf("mode %+v, %v", mode, err)
 			}
@@ -72,10 +72,10 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 				_, fits = mode.after(line{}, text[:longest])
 			}
 			kept, _ := mode.after(line{}, text[:longest])
-			if got := through(t, master, slave, text[:longest]); got != kept.length {
+			if got := through(t, ours, slave, text[:longest]); got != kept.length {
 				t.Errorf("of %d bytes the child reads %d, want %d", longest, got, kept.length)
 			}
-			if got := through(t, master, slave, text[:longest+1]); got != kept.length && !mode.marking {
+			if got := through(t, ours, slave, text[:longest+1]); got != kept.length && !mode.marking {
 				t.Errorf("of %d bytes the child reads %d, want %d", longest+1, got, kept.length)
 			}
 		})
@@ -83,9 +83,10 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 }
 
 // through writes a line and returns how many of its bytes, without its end, can be read.
-func through(t *testing.T, master, slave *os.File, text []byte) int {
+func through(t *testing.T, ours *master, slave *os.File, text []byte) int {
 	t.Helper()
-	if _, err := master.Write(append(bytes.Clone(text), "!\n"[lineEnd(slave):][0])); err != nil {
+	line := append(bytes.Clone(text), "!\n"[lineEnd(slave):][0])
+	if err := control(ours, func(fd int) error { _, err := unix.Write(fd, line); return err }); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 4*MaxLine)
@@ -109,8 +110,8 @@ func lineEnd(slave *os.File) (which int) {
 }
 
 func TestTheCountOfALineStartsAgainWhereTheTerminalsDoes(t *testing.T) {
-	master, _ := lineTerminal(t, func(s *unix.Termios) { s.Cc[unix.VEOL], s.Cc[unix.VEOL2] = '1', '2' })
-	mode, err := readLineMode(master)
+	ours, _ := lineTerminal(t, func(s *unix.Termios) { s.Cc[unix.VEOL], s.Cc[unix.VEOL2] = '1', '2' })
+	mode, err := readLineMode(ours)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 type child struct {
 	launch   Launch
 	leader   Leader
-	terminal *os.File // the master of the PTY; nil on pipes, and if it had ended at the birth
+	terminal *master // nil on pipes; closed if it had ended at the birth
 	input    *input
 	streams  []*stream
 	born     sync.Once
@@ -43,7 +43,7 @@ type stream struct {
 	child   *child
 	name    messages.Stream
 	fd      int           // the descriptor before open
-	file    *os.File      // nil before open, and if the stream had ended by then
+	file    conn          // nil before open, and if the stream had ended by then
 	credits chan struct{} // one token for each batch that may still be handed out
 	turns   []*turn       // turns of batches that were handed out; some have been given back
 	pace    pace
@@ -99,7 +99,11 @@ func (s *stream) open(over bool) {
 		_ = unix.Close(s.fd)
 		return
 	}
-	s.file = os.NewFile(uintptr(s.fd), string(s.name))
+	if s.child.launch.TTY {
+		s.file = newMaster(s.fd)
+	} else {
+		s.file = os.NewFile(uintptr(s.fd), string(s.name))
+	}
 }
 
 // discard closes a stream that was not opened.
@@ -129,7 +133,10 @@ func (s *stream) run() {
 	try := s.try
 	for s.takeCredit() && s.advance() {
 		s.n, s.err = 0, nil
-		err := raw.Read(try)
+		var err error
+		if !s.collect() {
+			err = raw.Read(try)
+		}
 		if s.n > 0 {
 			s.deliver()
 			if s.n < moreRead { // a receiver that waits for a few bytes gets them before another attempt
@@ -150,6 +157,25 @@ func (s *stream) run() {
 			s.reportDrained()
 		}
 	}
+}
+
+// collect reads from a terminal whose child floods, and reports whether there were bytes. Otherwise the flood is over, or the poller
+// is needed.
+func (s *stream) collect() bool {
+	if s.child.terminal == nil || !s.pace.floods() {
+		return false
+	}
+	fd, ok := s.child.terminal.leave()
+	if !ok {
+		return false
+	}
+	buffer := buffers.Get().(*[MaxBatch]byte)
+	if s.n = s.pace.collect(fd, buffer[:]); s.n == 0 {
+		buffers.Put(buffer)
+		return false
+	}
+	s.buffer = buffer
+	return true
 }
 
 // try reads when the descriptor may have bytes. It holds a buffer only then, so an idle child has none.

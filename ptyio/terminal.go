@@ -49,7 +49,7 @@ func openByName() (master int, slave *os.File, err error) {
 
 // control runs an ioctl without taking the descriptor off the poller. Its only error of its own is os.ErrClosed; callers
 // hold the file open.
-func control(file *os.File, do func(fd int) error) error {
+func control(file syscall.Conn, do func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return os.ErrClosed
@@ -75,7 +75,7 @@ func takeUTF8(fd int) error {
 	return unix.IoctlSetTermios(fd, setTermios, mode)
 }
 
-func foregroundGroup(file *os.File) (group int, err error) {
+func foregroundGroup(file syscall.Conn) (group int, err error) {
 	err = control(file, func(fd int) error {
 		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err

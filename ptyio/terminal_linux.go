@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,4 +65,17 @@ func onPeer(master int, do func(peer int)) {
 		do(int(peer))
 		_ = unix.Close(int(peer))
 	}
+}
+
+// hasOutput reports whether a read would not wait for the kernel's worker.
+func hasOutput(master int) bool {
+	n, err := unix.IoctlGetInt(master, unix.TIOCINQ)
+	return n > 0 || err != nil
+}
+
+// readable waits until a descriptor has bytes.
+func readable(fd int, wait time.Duration) bool {
+	limit := unix.NsecToTimespec(int64(wait))
+	n, _ := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &limit, nil)
+	return n > 0
 }

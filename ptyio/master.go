@@ -1,0 +1,189 @@
+package ptyio
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// conn is our end of a terminal or of a pipe.
+type conn interface {
+	syscall.Conn
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	Close() error
+}
+
+// master is our side of a terminal. Go's poller watches it, except while its child floods: the kernel would wake the poller's
+// thread for each of the pieces of at most 4 KiB that a terminal hands out, although the reader is reading anyway. A file leaves the
+// poller only when it is closed, so it is duplicated first. The terminal always has one descriptor, and for a moment two.
+//
+// Its methods are safe for concurrent use. Only the goroutine that reads may call Read, leave and Close. The lock guards the change
+// of the descriptor, which several goroutines use at any time; it is held for a few system calls at most.
+type master struct {
+	mu     sync.Mutex
+	fd     int
+	file   *os.File // on the poller; nil while off it
+	closed bool
+	users  int // calls of Control that use the descriptor while it is off the poller
+	waits  int // calls of Write, which need the poller
+
+	reading, writing time.Time // the deadlines
+}
+
+// newMaster takes over a terminal's descriptor, which must not block.
+func newMaster(fd int) *master { return &master{fd: fd, file: os.NewFile(uintptr(fd), "pty")} }
+
+// masterOf returns the terminal of a stream after its open. It is closed if the stream had ended.
+func masterOf(s *stream) *master {
+	if m, is := s.file.(*master); is {
+		return m
+	}
+	return &master{closed: true}
+}
+
+// SyscallConn returns the master itself.
+func (m *master) SyscallConn() (syscall.RawConn, error) { return m, nil }
+
+// Control calls do with the descriptor. It does not wait for the poller.
+func (m *master) Control(do func(fd uintptr)) error {
+	for {
+		m.mu.Lock()
+		file := m.file
+		switch {
+		case m.closed:
+			m.mu.Unlock()
+			return os.ErrClosed
+		case file == nil:
+			m.users++
+		}
+		m.mu.Unlock()
+		if file == nil {
+			do(uintptr(m.fd)) // the number does not change while there are users
+			m.unuse()
+			return nil
+		}
+		if raw, err := file.SyscallConn(); err == nil && raw.Control(do) == nil {
+			return nil
+		} // it has left the poller meanwhile, or is closed
+	}
+}
+
+func (m *master) unuse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users--; m.users == 0 && m.closed {
+		m.free()
+	}
+}
+
+// Read calls do until it returns true, and waits before each further call until there are bytes.
+func (m *master) Read(do func(fd uintptr) bool) error {
+	raw, err := m.watch(0)
+	if err != nil {
+		return err
+	}
+	return raw.Read(do)
+}
+
+// Write calls do until it returns true, and waits before each further call until there is room.
+func (m *master) Write(do func(fd uintptr) bool) error {
+	raw, err := m.watch(1)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		m.mu.Lock()
+		m.waits--
+		m.mu.Unlock()
+	}()
+	return raw.Write(do)
+}
+
+// watch puts the descriptor back on the poller.
+func (m *master) watch(waits int) (syscall.RawConn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, os.ErrClosed
+	}
+	if m.file == nil {
+		m.file = os.NewFile(uintptr(m.fd), "pty")
+		_ = m.file.SetReadDeadline(m.reading)
+		_ = m.file.SetWriteDeadline(m.writing)
+	}
+	raw, err := m.file.SyscallConn()
+	if err == nil {
+		m.waits += waits
+	}
+	return raw, err
+}
+
+// leave takes the descriptor off the poller, unless somebody needs it there, and returns its new number. It stays valid until the
+// next call of leave or Close.
+func (m *master) leave() (fd int, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed || m.waits > 0:
+		return -1, false
+	case m.file == nil:
+		return m.fd, true
+	case m.users > 0:
+		return -1, false
+	}
+	again, err := unix.FcntlInt(uintptr(m.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil { // no descriptor is free
+		return -1, false
+	}
+	_ = m.file.Close()
+	m.fd, m.file = again, nil
+	return again, true
+}
+
+// SetReadDeadline sets the deadline of Read, also of a call that waits.
+func (m *master) SetReadDeadline(at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reading = at
+	if m.file == nil {
+		return nil
+	}
+	return m.file.SetReadDeadline(at)
+}
+
+// SetWriteDeadline sets the deadline of Write, also of a call that waits.
+func (m *master) SetWriteDeadline(at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writing = at
+	if m.file == nil {
+		return nil
+	}
+	return m.file.SetWriteDeadline(at)
+}
+
+// Close closes the terminal. Calls that wait return with an error.
+func (m *master) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return os.ErrClosed
+	}
+	m.closed = true
+	if m.users == 0 {
+		m.free()
+	}
+	return nil
+}
+
+func (m *master) free() {
+	if m.file != nil {
+		_ = m.file.Close()
+	} else {
+		_ = unix.Close(m.fd)
+	}
+}
