@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +28,11 @@ const closeGrace = 500 * time.Millisecond
 type direct struct {
 	forest *tree.Forest
 	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
+	starts atomic.Int32
 }
+
+// exitWait is how long a start that is alone waits for the leader's exit. So a short command needs no goroutine, and no poller.
+const exitWait = 250 * time.Microsecond
 
 func newDirect() (ptyio.Spawner, error) {
 	if cannotExecute() == "" {
@@ -64,6 +69,8 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return c
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+	d.starts.Add(1)
+	defer d.starts.Add(-1)
 	bounds, err := bind(&start)
 	if err != nil {
 		return nil, err
@@ -102,7 +109,15 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	if err != nil {
 		return nil, err
 	}
-	return directLeader{leader, enforcedFor(e, start.Limits)}, nil
+	start.Taken() // the output of a terminal does not end while we hold it open
+	l := directLeader{leader, enforcedFor(e, start.Limits)}
+	if d.starts.Load() == 1 && leader.Soon(exitWait) {
+		start.Born(l, true)
+		leader.Exit()
+	} else {
+		go leader.Watch()
+	}
+	return l, nil
 }
 
 func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
@@ -135,7 +150,6 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 	if err != nil {
 		return nil, err
 	}
-	go t.Watch()
 	return t, nil
 }
 

@@ -16,17 +16,24 @@ func TestTheBirthOfAShortCommandSaysThatItIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer spawner.Close()
+	w := spawner.(*wardens)
+	t.Run("warden", func(t *testing.T) { testShortCommand(t, asked{w, w.mirror.begun.Load()}) })
+	direct := newForking()
+	defer direct.Close()
+	t.Run("direct", func(t *testing.T) { testShortCommand(t, direct) })
+}
+
+func testShortCommand(t *testing.T, starter ptyio.Starter) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	w := spawner.(*wardens)
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); { // on a busy machine no command is short
 		var events []string
 		var known bool
 		ended := make(chan struct{})
-		_, err := asked{w, w.mirror.begun.Load()}.Start(t.Context(), ptyio.Start{Program: "/bin/true", Argv: []string{"true"}, Dir: "/",
+		_, err := starter.Start(t.Context(), ptyio.Start{Program: "/bin/true", Argv: []string{"true"}, Dir: "/",
 			Files: []*os.File{null, null, null}, Taken: func() {},
 			Born:      func(_ ptyio.Leader, over bool) { events, known = append(events, "born"), over },
 			Exited:    func(messages.ExitStatus, error) { events = append(events, "exited") },
