@@ -31,8 +31,8 @@
 //	  │── Poll ───▶│ open: call 7      │
 //	  │            │──── request 7 ───▶│ await: its clock runs
 //	  │            │                   │ … output, an exit, or the deadline
-//	  │◀───────────┼───── *Result ─────│ finish takes what is unread
-//	  │            │◀─── answered 7 ───│
+//	  │            │◀─── answered 7 ───│ finish takes what is unread
+//	  │◀───────────┼───── *Result ─────│
 //	  │            │ forgets call 7    │
 //
 // # Output
