@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,6 +104,19 @@ func (w *warden) step(b *bearer) *bearer {
 		w.start(b, s)
 	}
 	return b
+}
+
+// yieldAfter is half the time for which Go lets a goroutine run.
+const yieldAfter = 5 * time.Millisecond
+
+// yield passes through Go's scheduler now and then. The bearer waits in system calls, so it would hardly ever do that by itself. But
+// from a goroutine that has not done it for 10 ms, Go's monitor takes the processor in each system call, and it then looks for one
+// every 75 µs. That wakes a thread several times during each birth.
+func (w *warden) yield() {
+	if now := time.Now(); now.Sub(w.yielded) >= yieldAfter {
+		runtime.Gosched()
+		w.yielded = now
+	}
 }
 
 // fitting returns a bearer for the next leader: b if possible, otherwise one that has few leaders left, or else a new one. If at most

@@ -185,6 +185,7 @@ func (w *warden) attend() (next time.Duration) {
 
 // turn waits until something has happened and deals with it. It leaves unread what the host has sent.
 func (w *warden) turn() {
+	w.yield()
 	next := w.attend()
 	_ = w.conn.Flush()
 	events := w.wait(next)

@@ -77,6 +77,7 @@ type warden struct {
 	mail     bool       // the host has sent something
 	lost     bool       // it will send nothing more
 	rested   bool       // since the last event
+	yielded  time.Time  // to the scheduler of Go
 	newborns []*newborn // those whose starts have not been answered
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
