@@ -281,7 +281,7 @@ func TestNothingOfAStartLivesWhenItsErrorArrives(t *testing.T) {
 	t.Parallel()
 	spawner, _ := lossy(t)
 	refused := 0
-	for range 60 {
+	for range 20 {
 		token := newToken()
 		l := bash(false, `sleep `+token+` & sleep `+token+` & kill -KILL $PPID; sleep `+token)
 		record := newRecorder()
