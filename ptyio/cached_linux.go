@@ -11,12 +11,17 @@ import (
 // resolveCached is RESOLVE_CACHED (Linux 5.12): the kernel walks a path only as far as its cache goes, and waits for nothing.
 const resolveCached = 0x20
 
-// cached finds the program of a launch if the kernel has all of the paths in its cache, and both program and directory are on file
-// systems of this machine, which answer. No goroutine is needed for such a look: waking one takes longer than the look. In all other
-// cases, errors included, found is false.
+// cached finds the program of a launch if the kernel has all of the paths in its cache, and they lead to file systems of this machine,
+// which answer. No goroutine is needed for such a look: waking one takes longer than the look. In all other cases, errors included,
+// found is false.
 func cached(launch Launch) (program string, found bool) {
-	if launch.Sandbox != nil || !filepath.IsAbs(launch.Dir) || !answers(launch.Dir, unix.O_DIRECTORY) {
+	if !filepath.IsAbs(launch.Dir) || !answers(launch.Dir, unix.O_DIRECTORY) {
 		return "", false
+	}
+	if launch.Sandbox != nil {
+		if known, is := launch.Sandbox.(Unchanging); !is || !known.Unchanged(identifyCached) {
+			return "", false
+		}
 	}
 	name := launch.Argv[0]
 	if strings.Contains(name, "/") {
@@ -53,6 +58,21 @@ func answers(path string, flags uint64) bool {
 	return nearby.has(fd, kind)
 }
 
+// identifyCached returns the device and the inode of the file that a cached path leads to.
+func identifyCached(path string, symlinks bool) (device, inode uint64, known bool) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveCached}
+	if !symlinks {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+	if err != nil {
+		return 0, 0, false
+	}
+	defer unix.Close(fd)
+	about, is := mountOf(fd, 0)
+	return unix.Mkdev(about.Dev_major, about.Dev_minor), about.Ino, is && nearby.knows(about.Mnt_id)
+}
+
 // opens reports whether a program can be opened without waiting for a process that holds a lease on it.
 func opens(program string) bool {
 	fd, err := openCached(program, unix.O_RDONLY|unix.O_NONBLOCK)
@@ -82,11 +102,15 @@ type mounts struct {
 
 // has reports whether a file of this kind is on one of the mounts. It asks nobody but the kernel.
 func (m *mounts) has(fd int, kind uint16) bool {
-	number, is := mountOf(fd, kind)
+	about, is := mountOf(fd, kind)
+	return is && m.knows(about.Mnt_id)
+}
+
+func (m *mounts) knows(number uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.numbers[number]
-	return is && known
+	return known
 }
 
 // learn remembers the mount of a path if its file system is of this machine.
@@ -96,12 +120,12 @@ func (m *mounts) learn(path string) {
 		return
 	}
 	defer unix.Close(fd)
-	number, is := mountOf(fd, 0)
-	var about unix.Statfs_t
-	if !is || unix.Fstatfs(fd, &about) != nil {
+	about, is := mountOf(fd, 0)
+	var system unix.Statfs_t
+	if !is || unix.Fstatfs(fd, &system) != nil {
 		return
 	}
-	switch uint32(about.Type) {
+	switch uint32(system.Type) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC,
 		unix.OVERLAYFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC:
 	default:
@@ -112,13 +136,12 @@ func (m *mounts) learn(path string) {
 	if m.numbers == nil || len(m.numbers) >= maxMounts {
 		m.numbers = map[uint64]struct{}{}
 	}
-	m.numbers[number] = struct{}{}
+	m.numbers[about.Mnt_id] = struct{}{}
 }
 
-// mountOf returns the number of a file's mount. It fails if the file is of another kind, unless that is zero.
-func mountOf(fd int, kind uint16) (number uint64, is bool) {
-	var about unix.Statx_t
-	const wants = unix.STATX_TYPE | unix.STATX_MNT_ID_UNIQUE
+// mountOf returns the number of a file's mount, with its inode. It fails if the file is of another kind, unless that is zero.
+func mountOf(fd int, kind uint16) (about unix.Statx_t, is bool) {
+	const wants = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_MNT_ID_UNIQUE
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, wants, &about)
-	return about.Mnt_id, err == nil && about.Mask&wants == wants && (kind == 0 || about.Mode&unix.S_IFMT == kind)
+	return about, err == nil && about.Mask&wants == wants && (kind == 0 || about.Mode&unix.S_IFMT == kind)
 }

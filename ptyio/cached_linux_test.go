@@ -1,11 +1,15 @@
 package ptyio
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // mountsAreNumbered skips the test where no program is found without a goroutine.
@@ -56,9 +60,19 @@ func TestAProgramThatIsCachedIsFoundWhereTheLookFindsIt(t *testing.T) {
 		t.Error("a program that cannot be opened was reached")
 	}
 	_ = held.Close()
+	device, inode, known := identifyCached(dir, true)
+	if info, err := os.Stat(dir); err != nil || !known || info.Sys().(*syscall.Stat_t).Dev != device || info.Sys().(*syscall.Stat_t).Ino != inode {
+		t.Error(device, inode, known, err)
+	}
 	launch.Sandbox = unchecked{}
 	if _, found := cached(launch); found {
 		t.Error("a sandbox was not looked at")
+	}
+	for same := range map[unchanged]bool{true: true, false: true} {
+		launch.Sandbox = same
+		if _, found := cached(launch); found != bool(same) {
+			t.Errorf("a sandbox whose paths are unchanged (%v): found %v", same, found)
+		}
 	}
 	launch.Sandbox, launch.Dir = nil, dir+"/tool"
 	if _, found := cached(launch); found {
@@ -67,6 +81,19 @@ func TestAProgramThatIsCachedIsFoundWhereTheLookFindsIt(t *testing.T) {
 }
 
 type unchecked struct{ Enclosure }
+
+// unchanged is an enclosure that has changed or has not.
+type unchanged bool
+
+func (unchanged) Confinement() Confinement { return Confinement{} }
+func (unchanged) Widen(context.Context, messages.AdditionalPermissions, string) (Enclosure, error) {
+	return nil, nil
+}
+func (unchanged) Check() error { return nil }
+func (unchanged) Release()     {}
+func (u unchanged) Unchanged(func(string, bool) (uint64, uint64, bool)) bool {
+	return bool(u)
+}
 
 // A file system that some process serves may never answer.
 func TestOnlyMountsOfThisMachineAreRemembered(t *testing.T) {

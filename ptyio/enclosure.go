@@ -33,6 +33,14 @@ type Enclosure interface {
 	Release()
 }
 
+// Unchanging is an Enclosure whose paths can be checked without waiting.
+type Unchanging interface {
+	// Unchanged reports whether Check would return nil, as far as identify can say: it returns the device and the inode of the
+	// file that a path leads to, without symbolic links if they are not wanted, or else that it does not know. If Unchanged
+	// does not know, it returns false.
+	Unchanged(identify func(path string, symlinks bool) (device, inode uint64, known bool)) bool
+}
+
 // Enclosed is an enclosure that holds nothing and looks nothing up: for a spawner that sends paths elsewhere.
 func Enclosed(c Confinement) Enclosure { return enclosed{c} }
 
