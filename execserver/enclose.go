@@ -99,6 +99,16 @@ func confinement(wanted *wire.Sandbox) ptyio.Confinement {
 		Additional: wanted.Additional, AdditionalDir: wanted.AdditionalDir}
 }
 
+// encloses asks the spawner for an enclosure. Without one a command would not be confined.
+func (s *Server) encloses(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	enclosure, err := s.spawner.Enclose(ctx, c)
+	if enclosure == nil && err == nil {
+		err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
+			Detail: "the spawner returned neither a sandbox nor an error", Hint: "see ptyio.Spawner.Enclose"}
+	}
+	return enclosure, err
+}
+
 // enclose makes the enclosure of a sandbox. If one was made for an equal sandbox before, it returns that one.
 func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Enclosure, error) {
 	text, err := json.Marshal(wanted)
@@ -115,7 +125,7 @@ func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Encl
 	case full:
 		return nil, wire.Refuse(wire.Internal, "the session has reached its limit of %d different sandboxes; open another session", maxEnclosures)
 	}
-	fresh, err := s.server.spawner.Enclose(ctx, confinement(wanted))
+	fresh, err := s.server.encloses(ctx, confinement(wanted))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package execserver
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -237,5 +239,25 @@ func TestTheMachineIsDescribed(t *testing.T) {
 		if got := ask[wire.PathResult](t, c, wire.EnvironmentPath, wire.PathParams{Path: path}); got != want {
 			t.Errorf("%s: got %+v", path, got)
 		}
+	}
+}
+
+// unwalled is a spawner that breaks the contract: it returns neither an enclosure nor an error.
+type unwalled struct{ stage }
+
+func (unwalled) Enclose(context.Context, ptyio.Confinement) (ptyio.Enclosure, error) { return nil, nil }
+
+func TestNothingStartsWithoutTheEnclosureItNeeds(t *testing.T) {
+	if _, err := NewServer(unwalled{}, Options{Confinement: &ptyio.Confinement{Dir: "/"}}); !errors.Is(err, messages.ErrRuntimeFailure) {
+		t.Errorf("a server that confines everything: %v", err)
+	}
+	server, err := NewServer(unwalled{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s := &session{server: server, enclosures: map[string]ptyio.Enclosure{}}
+	if e, err := s.enclose(t.Context(), &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Dir: "/"}); !errors.Is(err, messages.ErrRuntimeFailure) {
+		t.Errorf("a start that asks for a sandbox: %v, %v", e, err)
 	}
 }

@@ -41,7 +41,7 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 		if err := cmp.Or(options.Confinement.Policy.Check(), options.Confinement.Least.Check()); err != nil {
 			return nil, err
 		}
-		if s.enclosure, err = spawner.Enclose(context.Background(), *options.Confinement); err != nil {
+		if s.enclosure, err = s.encloses(context.Background(), *options.Confinement); err != nil {
 			return nil, err
 		}
 		if _, err := spawner.Can(ptyio.Launch{Sandbox: s.enclosure}); err != nil {
