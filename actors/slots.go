@@ -28,7 +28,6 @@ type place struct {
 	granted bool // the runtime's actor counts it
 	pruned  bool // it is being ended for its successor
 
-	succeeds  bool   // it is one of the successors
 	victim    *entry // of a successor: whose slot it will get; nil if any that is about to be free
 	successor *entry // the process that will get its slot
 }
@@ -55,7 +54,6 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 		v.ctx.Send(e.actor, slot{v.limitReached()})
 		return
 	}
-	e.place.succeeds = true
 	v.slots.successors = append(v.slots.successors, e)
 	if chosen == nil {
 		v.ctx.Send(e.actor, waitsForSlot)
@@ -92,7 +90,7 @@ func (v *supervisor) slotsToCome() (n int) {
 
 // slotOverdue refuses a process that waited for the slot of any other, if none has become free.
 func (v *supervisor) slotOverdue(id messages.ProcessID) {
-	if e := v.entries[id]; e != nil && e.place.succeeds && e.place.victim == nil {
+	if e := v.entries[id]; e != nil && e.place.victim == nil && v.succeeds(e) {
 		v.dropSuccessor(e)
 		v.ctx.Send(e.actor, slot{v.limitReached()})
 	}
@@ -236,7 +234,7 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 // vacate takes a process out of the slots, and returns the process that gets its slot: its successor, or the first of the
 // others, where those without a victim come first.
 func (v *supervisor) vacate(e *entry) (successor *entry) {
-	if e.place.succeeds {
+	if v.succeeds(e) {
 		v.dropSuccessor(e)
 	}
 	if !e.place.slot {
@@ -257,6 +255,8 @@ func (v *supervisor) vacate(e *entry) (successor *entry) {
 	return successor
 }
 
+func (v *supervisor) succeeds(e *entry) bool { return slices.Contains(v.slots.successors, e) }
+
 // dropSuccessor takes a process off the list of successors. Its victim lives on, unless it is being ended already.
 func (v *supervisor) dropSuccessor(e *entry) {
 	if e.place.guest {
@@ -266,7 +266,6 @@ func (v *supervisor) dropSuccessor(e *entry) {
 	if victim := e.place.victim; victim != nil {
 		e.place.victim, victim.place.successor = nil, nil
 	}
-	e.place.succeeds = false
 	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
 }
 

@@ -46,6 +46,9 @@ func TestANewbornThatSharesItsParentsDescriptorsChangesNone(t *testing.T) {
 	out := int(write.Fd())
 	wait := Call("wait", unix.SYS_READ, number(gate.Fd()), NewMemory(0).At(0), number(1))
 	n, done := begin(t, "wait", slices.Concat([]Step{wait}, FewFiles([]int{out, out, -1}), []Step{shell("echo /proc/self/fd/* >&1")})...)
+	if n.PIDFD < 256 {
+		t.Errorf("its pidfd is %d, below which newborns copy all", n.PIDFD)
+	}
 	if n.Apart() {
 		t.Error("it is said to need nothing of ours before it has its own")
 	}
