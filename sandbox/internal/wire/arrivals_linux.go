@@ -80,10 +80,11 @@ func (c *Conn) watch(events uint32) {
 	})
 }
 
-// Soon waits on this thread until something can be received, but at most for this time, and reports whether it can.
+// Soon waits on this thread until something can be received, but at most for this time, and reports whether it can. If the connection
+// is closed, it can: a receiver then learns that.
 func (c *Conn) Soon(most time.Duration) (is bool) {
-	_ = c.raw.Control(func(socket uintptr) { is = ready(int(socket), unix.POLLIN, most) })
-	return is
+	err := c.raw.Control(func(socket uintptr) { is = ready(int(socket), unix.POLLIN, most) })
+	return is || err != nil
 }
 
 // ready waits until a descriptor is ready or has ended, but at most for this time.

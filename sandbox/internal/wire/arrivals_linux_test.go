@@ -82,3 +82,18 @@ func TestThePollerWatchesASocketForArrivalsOnly(t *testing.T) {
 		t.Errorf("the socket is watched for %q", watches)
 	}
 }
+
+func TestAReceiverThatIsAloneLearnsOfAClose(t *testing.T) {
+	_, b := pair(t, 0)
+	_ = b.Close()
+	rested := make(chan struct{})
+	go func() {
+		b.Alone(func() { _ = b.rest() })
+		close(rested)
+	}()
+	select {
+	case <-rested:
+	case <-time.After(long):
+		t.Fatal("it waits on")
+	}
+}

@@ -225,26 +225,22 @@ func (c *Conn) part(text, rights []byte) (n int, err error) {
 	}
 }
 
-// room waits until the socket takes more. It uses Go's poller for a descriptor of its own. If the socket itself were there, each
-// message that the other side reads would wake the thread that polls.
+// room waits until the socket takes more. It keeps its thread: in Go's poller, each message that the other side reads would wake the
+// thread that polls, and another descriptor for the wait could be refused in the middle of a message.
 func (c *Conn) room() error {
-	var own int
-	var err error
-	if failed := c.raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
-		return failed
+	for until := time.Now().Add(c.patience); ; {
+		most := time.Hour
+		if c.patience > 0 {
+			if most = time.Until(until); most <= 0 {
+				return os.ErrDeadlineExceeded
+			}
+		}
+		var is bool
+		err := c.raw.Control(func(fd uintptr) { is = ready(int(fd), unix.POLLOUT, most) })
+		if is || err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	file, raw, err := polled(own, "socket")
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if c.patience > 0 {
-		_ = file.SetWriteDeadline(time.Now().Add(c.patience))
-	}
-	return raw.Write(func(fd uintptr) bool { return ready(int(fd), unix.POLLOUT, 0) })
 }
 
 // over reports whether an error of part concerns the connection rather than the descriptors.
@@ -264,7 +260,7 @@ func (c *Conn) shutdown(how int) error {
 
 // Close ends the connection; the other side reads end-of-file.
 func (c *Conn) Close() error {
-	_ = c.shutdown(unix.SHUT_RDWR) // who waits for room has a descriptor of its own
+	_ = c.shutdown(unix.SHUT_RDWR) // a thread may wait here
 	if c.arrivals != nil {
 		_ = c.arrivals.file.Close()
 	}

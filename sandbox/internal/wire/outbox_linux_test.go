@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -359,5 +361,33 @@ func TestAStartIsHeldUntilItIsWrittenAsAWhole(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatal("starts that were received are held")
 		}
+	}
+}
+
+// A message that was half written must be completed even if this process has no descriptor left for the wait.
+func TestAWriteWaitsForRoomWithoutADescriptor(t *testing.T) {
+	o, other := outbox(t, 0, nil)
+	var before unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 3, Max: before.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &none, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil) }()
+	if err := o.Start(t.Context(), large(1, 6<<20), fails(t)); err != nil {
+		t.Fatal(err)
+	}
+	waits := regexp.MustCompile(`\(\*Conn\)\.room\(`)
+	for stacks := make([]byte, 1<<20); !waits.Match(stacks[:runtime.Stack(stacks, true)]); runtime.Gosched() {
+		select {
+		case <-o.done:
+			t.Fatal("the connection was given up")
+		default:
+		}
+	}
+	if got := receive(t, other); got.ID != 1 {
+		t.Errorf("%d was received", got.ID)
 	}
 }
