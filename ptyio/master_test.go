@@ -50,6 +50,7 @@ func readString(t *testing.T, m *master) string {
 }
 
 func TestATerminalLeavesThePollerAndComesBackWithOneDescriptor(t *testing.T) {
+	_, _ = rawTerminal(t) // the first one also makes Go's poller
 	before := countDescriptors(t)
 	ours, theirs := rawTerminal(t)
 	for _, word := range []string{"one", "two", "three"} {
@@ -65,10 +66,12 @@ func TestATerminalLeavesThePollerAndComesBackWithOneDescriptor(t *testing.T) {
 		if now := countDescriptors(t); now != before+2 {
 			t.Errorf("%d descriptors for both sides", now-before)
 		}
-		go func() { _, _ = theirs.WriteString(word) }()
+		var writing sync.WaitGroup
+		writing.Go(func() { _, _ = theirs.WriteString(word) })
 		if got := readString(t, ours); got != word {
 			t.Errorf("read %q", got)
 		}
+		writing.Wait() // until then a Close would not free the descriptor
 		if ours.offPoller() {
 			t.Error("a read waited off the poller")
 		}
@@ -246,7 +249,8 @@ func TestAFloodingTerminalIsOffThePollerUntilTheFloodEnds(t *testing.T) {
 	c.opened.Store(1)
 	go s.run()
 	const size = 16 << 20
-	go func() { _, _ = theirs.Write(make([]byte, size)) }()
+	var writing sync.WaitGroup
+	writing.Go(func() { _, _ = theirs.Write(make([]byte, size)) })
 	all, off := 0, 0
 	for all < size {
 		b := <-batches
@@ -258,6 +262,7 @@ func TestAFloodingTerminalIsOffThePollerUntilTheFloodEnds(t *testing.T) {
 	if off < size/2 {
 		t.Errorf("%d of %d bytes came off the poller", off, size)
 	}
+	writing.Wait()
 	late := time.Now().Add(10 * time.Second)
 	for ours.offPoller() && time.Now().Before(late) {
 		<-time.After(time.Millisecond)
