@@ -15,7 +15,7 @@ func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
 	}
-	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, len(fds)+1)}
+	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, usualMoves)}
 	for i, fd := range m.from {
 		if fd != i {
 			m.count(fd, 1)
@@ -66,6 +66,9 @@ func Aside(fd int) int {
 	_ = unix.Close(fd)
 	return to
 }
+
+// usualMoves is the number of steps that most programs need for their descriptors: they have three, of any number of places.
+const usualMoves = 4
 
 // moves puts descriptors into places that may hold others that are still needed.
 type moves struct {

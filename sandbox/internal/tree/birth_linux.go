@@ -35,7 +35,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		return nil, ErrClosed
 	}
 	t := f.newTree()
-	steps := make([]birth.Step, 0, usualSteps+len(spec.Confine)+len(spec.Groups)+len(spec.Files)+len(spec.Rlimits))
+	steps := make([]birth.Step, 0, usualSteps+len(spec.Confine)+len(spec.Groups)+len(spec.Rlimits))
 	t.roots = t.related
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
@@ -96,8 +96,9 @@ func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
 	f.mu.Unlock()
 }
 
-// usualSteps is the number of steps that most launches have, apart from those that depend on their Spec.
-const usualSteps = 12
+// usualSteps is the number of steps that most launches have, apart from those that depend on their Spec. Of the places in
+// Spec.Files most may be empty, and then need no steps.
+const usualSteps = 16
 
 // steps appends the launch of a leader to the first steps. With many other leaders there are many descriptors.
 func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
