@@ -27,6 +27,8 @@ func (p *wardenProcess) serve() {
 			late.Stop()
 		}
 	}
+	p.receiving.Lock() // a start that receives finishes before
+	defer p.receiving.Unlock()
 	p.bury()
 }
 
@@ -72,7 +74,9 @@ func (p *wardenProcess) hear(l *wardenLeader) {
 			}
 		}
 	})
-	_ = p.receiveAll() // serve meets an error, too
+	if p.receiveAll() != nil {
+		_ = p.conn.Close() // serve learns of the error, even if nothing more arrives
+	}
 }
 
 func (p *wardenProcess) dispatch(reply wire.Reply) {
