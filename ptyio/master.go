@@ -22,7 +22,8 @@ type conn interface {
 // poller only when it is closed, so it is duplicated first. The terminal always has one descriptor, and for a moment two.
 //
 // Its methods are safe for concurrent use. Only the goroutine that reads may call Read, leave and Close. The lock guards the change
-// of the descriptor, which several goroutines use at any time; it is held for a few system calls at most.
+// of the descriptor, which several goroutines use at any time; it is held for a few system calls at most. A file is closed without
+// it: that waits for calls of Control and Write, and these may wait for a goroutine that sets a deadline.
 type master struct {
 	mu     sync.Mutex
 	fd     int
@@ -74,8 +75,10 @@ func (m *master) Control(do func(fd uintptr)) error {
 
 func (m *master) unuse() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.users--; m.users == 0 && m.closed {
+	m.users--
+	last := m.users == 0 && m.closed
+	m.mu.Unlock()
+	if last {
 		m.free()
 	}
 }
@@ -125,23 +128,31 @@ func (m *master) watch(waits int) (syscall.RawConn, error) {
 // leave takes the descriptor off the poller, unless somebody needs it there, and returns its new number. It stays valid until the
 // next call of leave or Close.
 func (m *master) leave() (fd int, ok bool) {
+	fd, left := m.duplicate()
+	if left != nil {
+		_ = left.Close()
+	}
+	return fd, fd >= 0
+}
+
+// duplicate is leave, except that it returns the file to close, if there is one. The number is -1 if the descriptor stays where it is.
+func (m *master) duplicate() (fd int, left *os.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.closed || m.waits > 0:
-		return -1, false
+		return -1, nil
 	case m.file == nil:
-		return m.fd, true
+		return m.fd, nil
 	case m.users > 0:
-		return -1, false
+		return -1, nil
 	}
 	again, err := unix.FcntlInt(uintptr(m.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil { // no descriptor is free
-		return -1, false
+		return -1, nil
 	}
-	_ = m.file.Close()
-	m.fd, m.file = again, nil
-	return again, true
+	m.fd, left, m.file = again, m.file, nil
+	return again, left
 }
 
 // SetReadDeadline sets the deadline of Read, also of a call that waits.
@@ -169,17 +180,19 @@ func (m *master) SetWriteDeadline(at time.Time) error {
 // Close closes the terminal. Calls that wait return with an error.
 func (m *master) Close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return os.ErrClosed
-	}
+	was, unused := m.closed, m.users == 0
 	m.closed = true
-	if m.users == 0 {
+	m.mu.Unlock()
+	switch {
+	case was:
+		return os.ErrClosed
+	case unused:
 		m.free()
 	}
 	return nil
 }
 
+// free is called once, after the last change.
 func (m *master) free() {
 	if m.file != nil {
 		_ = m.file.Close()

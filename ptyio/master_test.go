@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -140,6 +141,37 @@ func TestATerminalStaysOnThePollerForAWriteThatWaits(t *testing.T) {
 	}
 	if _, ok := ours.leave(); !ok {
 		t.Error("it cannot leave the poller again")
+	}
+}
+
+// A write calls the terminal and waits for the lock of the input, whose holder calls the terminal, too.
+func TestACallUnderwayDoesNotKeepOthersWaitingWhileTheDescriptorChanges(t *testing.T) {
+	changes := map[string]struct {
+		change  func(*master)
+		changed func(*master) bool
+	}{
+		"leave": {func(m *master) { _, _ = m.leave() }, (*master).offPoller},
+		"close": {func(m *master) { _ = m.Close() }, func(m *master) bool { return resize(m) == os.ErrClosed }},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			ours, _ := rawTerminal(t)
+			changed := make(chan struct{})
+			err := ours.Control(func(uintptr) {
+				go func() {
+					c.change(ours)
+					close(changed)
+				}()
+				for !c.changed(ours) { // calls of other goroutines would wait in the same way
+					_ = ours.SetWriteDeadline(past)
+					runtime.Gosched()
+				}
+			})
+			<-changed
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
