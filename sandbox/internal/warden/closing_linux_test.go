@@ -53,3 +53,32 @@ func TestDescriptorsStayOpenAsLongAsANewbornSharesThem(t *testing.T) {
 	}
 	w.rooms.close()
 }
+
+func TestDescriptorsAreClosedBeforeAWaitThatMayHaveNoEnd(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	w := &warden{poll: newTestPoll(t)}
+	if w.conn, err = wire.NewConn(fds[0], 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer w.conn.Close()
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	if err := w.poll.add(pipe[0]); err != nil {
+		t.Fatal(err)
+	}
+	newborn := shares(true)
+	w.closeAfter(pipe[1:], &newborn)
+	newborn = false
+	w.turn()
+	wantOpen(t, "the newborn's", pipe[1], false)
+	if w.rested { // the end of the pipe ends the wait at once
+		t.Error("it was closed after the wait")
+	}
+}

@@ -187,6 +187,7 @@ func (w *warden) attend() (next time.Duration) {
 func (w *warden) turn() {
 	w.yield()
 	next := w.attend()
+	w.closeFiles() // before a wait that may have no end: those of a newborn that took its time
 	_ = w.conn.Flush()
 	events := w.wait(next)
 	w.closeFiles() // before an exit is reported: the host may then wait for the end of the output
