@@ -63,6 +63,16 @@ func TestWhereThereAreManyFilesTheHostsEndsHaveHighNumbers(t *testing.T) {
 	if after := open(); after != before {
 		t.Errorf("%d files were open, and now %d", before, after)
 	}
+	fd, slave, err := openPTY(messages.Size{}.OrDefault())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	terminal := newMaster(fd)
+	if again, ok := terminal.leave(); !ok || again < highFiles {
+		t.Errorf("a flooding terminal has the number %d, %t", again, ok)
+	}
+	_ = terminal.Close()
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,11 @@ func (m *master) duplicate() (fd int, left *os.File) {
 	case m.users > 0:
 		return -1, nil
 	}
-	again, err := unix.FcntlInt(uintptr(m.fd), unix.F_DUPFD_CLOEXEC, 0)
+	least := 0
+	if m.fd >= highFiles { // it was put aside
+		least = highFiles
+	}
+	again, err := unix.FcntlInt(uintptr(m.fd), unix.F_DUPFD_CLOEXEC, least)
 	if err != nil { // no descriptor is free
 		return -1, nil
 	}
