@@ -20,7 +20,7 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`"sessionId":"[0-9a-f-]{36}"`), `"sessionId":"<session>"`},
 	{regexp.MustCompile(`"pid":\d+`), `"pid":<pid>`},
-	{regexp.MustCompile(`"modifiedAtMs":\d+`), `"modifiedAtMs":<time>`},
+	{regexp.MustCompile(`"(created|modified)AtMs":\d+`), `"${1}AtMs":<time>`},
 }
 
 // A conversation is a file. The test sends the lines that begin with "> ". The server must then send the lines that begin with "< ",
