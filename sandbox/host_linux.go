@@ -87,7 +87,7 @@ func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, erro
 		case fallback != nil:
 			return fallback.Start(ctx, start)
 		}
-		leader, err := p.start(ctx, start, len(w.starts) == 1)
+		leader, err := p.start(ctx, start)
 		if !errors.Is(err, errRetired) {
 			return leader, err
 		}

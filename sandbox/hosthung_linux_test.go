@@ -147,7 +147,7 @@ func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 	p.ready = make(chan struct{})
 	close(p.ready)
 	p.dead, p.retired, p.closing = true, true, true
-	if _, err := p.start(t.Context(), ptyio.Start{}, false); err != errRetired {
+	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {
 		t.Error(err)
 	}
 }

@@ -34,10 +34,6 @@ type wardenProcess struct {
 
 	telling chan struct{} // holds a token while a plan is sent
 
-	// receiving is held by the goroutine that receives replies: that of serve, or a start that waits for its answer. A message
-	// would be the hand-over that this saves.
-	receiving sync.Mutex
-
 	// mu guards the table that the reader of replies and the starts share.
 	mu      sync.Mutex
 	nextID  uint64
@@ -80,14 +76,14 @@ func (p *wardenProcess) alive() bool {
 const outdatedTries = 5
 
 // start requests one leader, within its limits, and waits for the answer.
-func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start, alone bool) (ptyio.Leader, error) {
+func (p *wardenProcess) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
 	bounds, err := bind(&spec)
 	if err != nil {
 		return nil, err
 	}
-	leader, err := p.request(ctx, spec, bounds, alone)
+	leader, err := p.request(ctx, spec, bounds)
 	for try := 1; outdated(err) && try < outdatedTries; try++ {
-		leader, err = p.request(ctx, spec, bounds, alone)
+		leader, err = p.request(ctx, spec, bounds)
 	}
 	if err != nil {
 		bounds.remove()
@@ -102,7 +98,7 @@ func outdated(err error) bool {
 	return is && isolate.Outdated(failed.Step, failed.Errno)
 }
 
-func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds, alone bool) (leader ptyio.Leader, err error) {
+func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (leader ptyio.Leader, err error) {
 	select {
 	case <-p.ready:
 	case <-p.gone:
@@ -149,9 +145,6 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 	}
 	if request.Level != confine.Isolated && !p.out.Holds(l.id) { // an isolated start may be made again
 		spec.Taken()
-	}
-	if alone {
-		p.hear(l)
 	}
 	select {
 	case err := <-l.reply:

@@ -16,67 +16,21 @@ import (
 func (p *wardenProcess) serve() {
 	late := time.AfterFunc(p.options.waits().hello, p.kill)
 	defer late.Stop()
-	for p.conn.Await() == nil {
-		p.receiving.Lock()
-		err := p.receiveAll()
-		p.receiving.Unlock()
-		if err != nil {
+	for {
+		var reply wire.Reply
+		if err := p.conn.Receive(&reply); err != nil {
 			break
 		}
-		if p.greeted() {
+		if reply.Hello != nil {
 			late.Stop()
+			p.marks = tree.Marks{Time: reply.Hello.Time, Locks: reply.Hello.Locks, Nonce: reply.Hello.Nonce}
+			p.entry = noteState(p.options.StateDir, p.pid, p.marks)
+			close(p.ready)
+			continue
 		}
-	}
-	p.receiving.Lock() // a start that receives finishes before
-	defer p.receiving.Unlock()
-	p.bury()
-}
-
-// receiveAll handles the replies that have arrived. It is called with p.receiving held.
-func (p *wardenProcess) receiveAll() error {
-	for {
-		if received, err := p.receive(); !received {
-			return err
-		}
-	}
-}
-
-// receive handles one reply if it has arrived. It is called with p.receiving held.
-func (p *wardenProcess) receive() (received bool, err error) {
-	var reply wire.Reply
-	switch received, err = p.conn.TryReceive(&reply); {
-	case !received:
-	case reply.Hello != nil:
-		p.marks = tree.Marks{Time: reply.Hello.Time, Locks: reply.Hello.Locks, Nonce: reply.Hello.Nonce}
-		p.entry = noteState(p.options.StateDir, p.pid, p.marks)
-		close(p.ready)
-	default:
 		p.dispatch(reply)
 	}
-	return received, err
-}
-
-// longestHear is how long a start waits for its answer on its own thread. A birth takes a third of it.
-const longestHear = time.Millisecond
-
-// hear receives the answer to a start, and what else arrives meanwhile, if nobody else receives. So a short command needs no
-// hand-over from the goroutine that receives, or from the thread that polls.
-func (p *wardenProcess) hear(l *wardenLeader) {
-	if !p.receiving.TryLock() {
-		return
-	}
-	defer p.receiving.Unlock()
-	p.conn.Alone(func() {
-		until := time.Now().Add(longestHear)
-		for len(l.reply) == 0 && p.conn.Soon(time.Until(until)) {
-			if received, _ := p.receive(); !received {
-				return
-			}
-		}
-	})
-	if p.receiveAll() != nil {
-		_ = p.conn.Close() // serve learns of the error, even if nothing more arrives
-	}
+	p.bury()
 }
 
 func (p *wardenProcess) dispatch(reply wire.Reply) {

@@ -2,16 +2,11 @@ package sandbox
 
 import (
 	"os"
-	"regexp"
-	"runtime"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
-	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
 // The host needs neither a poller nor a goroutine for the output of a command whose exit it knows at its birth.
@@ -56,81 +51,4 @@ func testShortCommand(t *testing.T, starter ptyio.Starter) {
 		}
 	}
 	t.Error("no birth did")
-}
-
-// A start may be receiving an exit when the connection fails. The end of the tree must come after that exit all the same.
-func TestALostTreeEndsAfterAnExitThatAStartIsReceiving(t *testing.T) {
-	spawner, err := newDefault(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer spawner.Close()
-	w := spawner.(*wardens)
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	exiting, proceed, exited, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	_, err = asked{w, w.mirror.begun.Load()}.Start(t.Context(), ptyio.Start{Program: "/bin/sh", Dir: "/", Keep: true,
-		Argv: []string{"sh", "-c", "sleep 1000 & read line"}, Files: []*os.File{read, nil, nil}, Taken: func() {},
-		Born:       func(ptyio.Leader, bool) {},
-		Background: func(int) {},
-		Exited:     func(messages.ExitStatus, error) { close(exiting); <-proceed; close(exited) },
-		TreeEnded:  func(messages.TreeReport) { close(ended) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := w.current
-	p.receiving.Lock() // as a start does
-	go p.conn.Alone(func() {
-		defer p.receiving.Unlock()
-		_ = write.Close()
-		for received := false; !received; received, _ = p.receive() {
-			p.conn.Soon(time.Second)
-		}
-	})
-	<-exiting
-	_ = p.conn.Close() // as the outbox does when it cannot write
-	p.kill()
-	waits := regexp.MustCompile(`\[sync\.Mutex\.Lock.*\]:\n(?:.+\n)*?.*\(\*wardenProcess\)\.serve`)
-	for stacks := make([]byte, 1<<20); !waits.Match(stacks[:runtime.Stack(stacks, true)]); runtime.Gosched() {
-		select {
-		case <-ended:
-			t.Fatal("the tree has ended before the exit was reported")
-		default:
-		}
-	}
-	close(proceed)
-	<-exited
-	<-ended
-}
-
-// Nothing more may arrive after a message that nobody understands.
-func TestAConnectionThatFailsWhileAStartReceivesIsClosed(t *testing.T) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fds[1])
-	p := &wardenProcess{}
-	if p.conn, err = wire.NewConn(fds[0], 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer p.conn.Close()
-	if _, err := unix.Write(fds[1], []byte{0xff, 0xff, 0xff, 0xff}); err != nil {
-		t.Fatal(err)
-	}
-	p.hear(&wardenLeader{reply: make(chan error, 1)})
-	over := make(chan error)
-	go func() { over <- p.conn.Await() }()
-	select {
-	case err := <-over:
-		if err == nil {
-			t.Error("something can be received")
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("its reader is not told")
-	}
 }

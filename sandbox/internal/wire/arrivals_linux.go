@@ -43,48 +43,13 @@ func polled(fd int, name string) (file *os.File, raw syscall.RawConn, err error)
 	return file, raw, nil
 }
 
-// Await waits until something can be received, or the connection has ended; a receiver then learns that.
-func (c *Conn) Await() error {
+// rest waits until something can be received, or the connection has ended; a receiver then learns that.
+func (c *Conn) rest() error {
 	var failed error
 	err := c.raw.Control(func(socket uintptr) {
 		failed = c.arrivals.raw.Read(func(uintptr) bool { return ready(int(socket), unix.POLLIN, 0) })
 	})
 	return errors.Join(err, failed)
-}
-
-// Alone calls do, which receives. Meanwhile no arrival wakes another goroutine from its Await. Nor does what has arrived by the time
-// that Alone returns: the caller must look for it.
-func (c *Conn) Alone(do func()) {
-	c.watch(0)
-	c.alone = true
-	do()
-	c.alone = false
-	c.watch(unix.EPOLLIN)
-}
-
-// rest waits until a read can go on.
-func (c *Conn) rest() error {
-	if !c.alone {
-		return c.Await()
-	}
-	for !c.Soon(time.Second) {
-	}
-	return nil
-}
-
-func (c *Conn) watch(events uint32) {
-	_ = c.raw.Control(func(socket uintptr) {
-		_ = c.arrivals.raw.Control(func(fd uintptr) {
-			_ = unix.EpollCtl(int(fd), unix.EPOLL_CTL_MOD, int(socket), &unix.EpollEvent{Events: events})
-		})
-	})
-}
-
-// Soon waits on this thread until something can be received, but at most for this time, and reports whether it can. If the connection
-// is closed, it can: a receiver then learns that.
-func (c *Conn) Soon(most time.Duration) (is bool) {
-	err := c.raw.Control(func(socket uintptr) { is = ready(int(socket), unix.POLLIN, most) })
-	return is || err != nil
 }
 
 // ready waits until a descriptor is ready or has ended, but at most for this time.

@@ -44,9 +44,6 @@ type Conn struct {
 	left    int    // how many messages out holds
 
 	reader  *bufio.Reader
-	trying  bool  // a read that would wait fails with EAGAIN
-	alone   bool  // Await would not return
-	broken  error // of an earlier Receive
 	in      []byte
 	control [64 + 4*maxFiles]byte
 	batches []batch // received and not yet taken

@@ -8,36 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryReceive does what Receive does if a message is there, and does nothing otherwise.
-func (c *Conn) TryReceive(message Message) (received bool, err error) {
-	c.trying = true
-	err = c.Receive(message)
-	c.trying = false
-	if err == unix.EAGAIN {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // Receive reads the next message into an empty one. Its descriptors are then taken with TakeFiles.
 func (c *Conn) Receive(message Message) error {
-	if c.broken != nil {
-		return c.broken
-	}
-	err := c.receive(message)
-	if err != unix.EAGAIN {
-		c.broken = err
-	}
-	return err
-}
-
-func (c *Conn) receive(message Message) error {
 	var head [prefix]byte
-	if _, err := io.ReadFull(c.reader, head[:1]); err != nil {
-		return err
-	}
-	c.trying = false
-	if _, err := io.ReadFull(c.reader, head[1:]); err != nil {
+	if _, err := io.ReadFull(c.reader, head[:]); err != nil {
 		return err
 	}
 	length := binary.LittleEndian.Uint32(head[:])
@@ -93,7 +67,7 @@ func (r reader) Read(p []byte) (int, error) {
 		}
 	}
 	n, oobn, flags, err := r.receive(p)
-	for err == unix.EAGAIN && !r.c.trying {
+	for err == unix.EAGAIN {
 		if err = r.c.rest(); err == nil {
 			n, oobn, flags, err = r.receive(p)
 		}
