@@ -27,7 +27,21 @@ var floodText = func() string {
 func flood(id string) wire.StartParams { return startParams(id, "seq", fmt.Sprint(floodLines)) }
 
 // begun opens a session over a stream without buffers and starts a process. It reads only the answers.
-func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) (conn wire.Conn) {
+func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) wire.Conn {
+	conn := asked(t, s, params, extensions...)
+	heard(t, conn)
+	return conn
+}
+
+func heard(t *testing.T, conn wire.Conn) {
+	t.Helper()
+	if answer, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(answer), "result") {
+		t.Fatalf("got %s, %v", answer, err)
+	}
+}
+
+// asked is begun, except that the answer to the start is not read.
+func asked(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) (conn wire.Conn) {
 	here, there := net.Pipe()
 	served := make(chan struct{})
 	go func() {
@@ -46,11 +60,8 @@ func begun(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.
 		if err := conn.Write(t.Context(), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 {
-			continue
-		}
-		if answer, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(answer), "result") {
-			t.Fatalf("got %s, %v", answer, err)
+		if i == 0 {
+			heard(t, conn)
 		}
 	}
 	return conn
@@ -88,6 +99,14 @@ func rest(t *testing.T, conn wire.Conn, last string) (text string, lost uint64) 
 
 // seen waits until a process has produced all of its output, or has to wait.
 func (s *Server) only(t *testing.T) *process {
+	p := s.maybe()
+	if p == nil {
+		t.Fatal("there is no process")
+	}
+	return p
+}
+
+func (s *Server) maybe() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, session := range s.sessions {
@@ -95,7 +114,6 @@ func (s *Server) only(t *testing.T) *process {
 			return p
 		}
 	}
-	t.Fatal("there is no process")
 	return nil
 }
 
@@ -108,6 +126,26 @@ func TestAProcessWaitsForASlowClient(t *testing.T) {
 		defer p.mu.Unlock()
 		return len(p.parked) > 0
 	})
+	if text, lost := rest(t, conn, wire.ProcessClosed); text != floodText || lost != 0 {
+		t.Errorf("got %d of %d bytes", len(text), len(floodText))
+	}
+}
+
+func TestAProcessWaitsForAClientThatIsSlowToReadTheAnswerToItsStart(t *testing.T) {
+	s := newServer(t, Options{})
+	conn := asked(t, s, flood("p"))
+	var p *process
+	until(t, func() bool {
+		if p == nil {
+			if p = s.maybe(); p == nil {
+				return false
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.parked) > 0
+	})
+	heard(t, conn)
 	if text, lost := rest(t, conn, wire.ProcessClosed); text != floodText || lost != 0 {
 		t.Errorf("got %d of %d bytes", len(text), len(floodText))
 	}

@@ -32,6 +32,7 @@ type process struct {
 	child    ptyio.Child // nil while it starts
 	enforced *messages.Enforcement
 	running  bool // the start has succeeded
+	unheard  bool // its client has no answer to the start yet
 	stopped  bool // the process was ended while it was starting
 	past     record
 	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
@@ -139,7 +140,7 @@ func (p *process) held(more ...ptyio.Output) bool {
 	switch {
 	case p.session.has(wire.ExtensionFlow):
 		from, most = p.acked, flowBytes
-	case p.session.has(wire.ExtensionGaps), p.conn == nil:
+	case p.session.has(wire.ExtensionGaps), p.conn == nil && !p.unheard:
 		return false
 	}
 	unsent := p.past.now.bytes - from.bytes
@@ -209,7 +210,7 @@ func (p *process) announce(to *connection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.session.attached(to) {
-		p.conn = to
+		p.conn, p.unheard = to, false
 		to.mark(p)
 	}
 }
@@ -218,7 +219,7 @@ func (p *process) announce(to *connection) {
 // acknowledged again.
 func (p *process) attach(to *connection) {
 	p.mu.Lock()
-	p.conn, p.sent = to, p.past.now
+	p.conn, p.sent, p.unheard = to, p.past.now, false
 	if p.session.has(wire.ExtensionFlow) {
 		p.sent = p.acked
 	}
@@ -234,6 +235,7 @@ func (p *process) detach(from *connection) {
 	if p.conn == from {
 		p.conn = nil
 	}
+	p.unheard = false
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)

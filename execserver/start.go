@@ -34,7 +34,7 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		return nil, wire.Refuse(wire.Internal, "the server is closing")
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
-	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel}
+	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, unheard: true}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes
