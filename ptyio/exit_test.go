@@ -205,3 +205,35 @@ func TestAPipeThatAStrangerHoldsIsGivenUpWhenTheTreeHasEnded(t *testing.T) {
 		_ = stranger.Wait()
 	})
 }
+
+func TestTheReceiverOfTheLastEventFindsTheChildOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		g := newGate(t)
+		l := shell(tty, "read word <"+g.path)
+		child, over := make(chan ptyio.Child, 1), make(chan error, 2)
+		var left atomic.Int32 // Closed and TreeEnded
+		left.Store(2)
+		l.Events = func(event ptyio.Event) {
+			switch e := event.(type) {
+			case ptyio.Output:
+				e.Release()
+			case ptyio.Closed, ptyio.TreeEnded:
+				if left.Add(-1) == 0 {
+					c := <-child
+					c.Write([]byte("x"), time.Time{}, func(_ int, err error) { over <- err })
+					c.CloseStdin(func(err error) { over <- err })
+				}
+			}
+		}
+		c, err := spawner.Spawn(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Abandon)
+		child <- c
+		g.open(t, "end")
+		for range 2 {
+			mustBe(t, receive(t, over), messages.ErrClosed)
+		}
+	})
+}

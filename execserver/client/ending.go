@@ -52,6 +52,7 @@ func (p *pump) end(tree messages.TreeReport) {
 	}
 	p.over = true
 	close(p.ended)
+	p.input.close()
 	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
 }
 

@@ -45,7 +45,6 @@ func (c *child) run() {
 	p := &pump{child: c}
 	for p.step() {
 	}
-	c.input.close()
 	c.spawner.forget(c)
 }
 
