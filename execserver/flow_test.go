@@ -97,7 +97,7 @@ func rest(t *testing.T, conn wire.Conn, last string) (text string, lost uint64) 
 	}
 }
 
-// seen waits until a process has produced all of its output, or has to wait.
+// only returns the process "p" of the only session that has one.
 func (s *Server) only(t *testing.T) *process {
 	p := s.maybe()
 	if p == nil {
@@ -106,6 +106,7 @@ func (s *Server) only(t *testing.T) *process {
 	return p
 }
 
+// maybe is only, except that there may be none yet.
 func (s *Server) maybe() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,23 +132,44 @@ func TestAProcessWaitsForASlowClient(t *testing.T) {
 	}
 }
 
-func TestAProcessWaitsForAClientThatIsSlowToReadTheAnswerToItsStart(t *testing.T) {
-	s := newServer(t, Options{})
-	conn := asked(t, s, flood("p"))
-	var p *process
+// untilHeld waits until a process exists and has to wait for its client.
+func untilHeld(t *testing.T, s *Server) {
+	t.Helper()
 	until(t, func() bool {
+		p := s.maybe()
 		if p == nil {
-			if p = s.maybe(); p == nil {
-				return false
-			}
+			return false
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.parked) > 0
 	})
+}
+
+func TestAProcessWaitsForAClientThatIsSlowToReadTheAnswerToItsStart(t *testing.T) {
+	s := newServer(t, Options{})
+	conn := asked(t, s, flood("p"))
+	untilHeld(t, s)
 	heard(t, conn)
 	if text, lost := rest(t, conn, wire.ProcessClosed); text != floodText || lost != 0 {
 		t.Errorf("got %d of %d bytes", len(text), len(floodText))
+	}
+}
+
+func TestAStartThatIsCancelledFreesAProcessThatWaits(t *testing.T) {
+	for _, extension := range []wire.Extension{"", wire.ExtensionFlow} {
+		proceed := make(chan struct{})
+		s := newServerOf(t, tardy{newSpawner(t), proceed}, Options{})
+		c := inProcess(t, s)
+		c.open("", extension)
+		started := c.send(wire.ProcessStart, startParams("p", "yes"))
+		untilHeld(t, s)
+		ask[wire.TerminateResult](t, c, wire.ProcessTerminate, wire.TerminateParams{ProcessID: "p"})
+		close(proceed)
+		if _, fault := understood[wire.StartResult](t, started); fault == nil || !strings.Contains(fault.Message, "start was cancelled") {
+			t.Errorf("got %v", fault)
+		}
+		s.Close()
 	}
 }
 

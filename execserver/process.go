@@ -39,7 +39,7 @@ type process struct {
 	sent     place       // to conn
 	acked    place       // by the client; with wire.ExtensionFlow only
 	parked   []ptyio.Output
-	discards bool          // the session has ended
+	discards bool          // the session has ended, or the start was cancelled
 	changed  chan struct{} // closed when something happens; nil if no request waits
 	writes   writeIDs
 	closing  bool // the client has closed the input, a pipe

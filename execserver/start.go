@@ -92,7 +92,12 @@ func (p *process) begun(child ptyio.Child) error {
 	p.mu.Lock()
 	p.child, p.running = child, true
 	stopped := p.stopped
+	if stopped { // no client knows it, so nobody acknowledges its output
+		p.discards, p.conn = true, nil
+	}
+	released := p.unpark()
 	p.mu.Unlock()
+	release(released)
 	if !stopped {
 		return nil
 	}

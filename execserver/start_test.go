@@ -198,6 +198,54 @@ func TestAStartIsCancelledByTerminate(t *testing.T) {
 	c.start(startParams("p", "true"))
 }
 
+// tardy is a spawner that returns a child late.
+type tardy struct {
+	ptyio.Spawner
+	proceed chan struct{}
+}
+
+func (d tardy) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	child, err := d.Spawner.Spawn(ctx, launch)
+	<-d.proceed
+	return child, err
+}
+
+// The id is free again, and the client must not take the events of one process for those of the other.
+func TestAClientHearsNothingOfAProcessWhoseStartItCancelled(t *testing.T) {
+	proceed := make(chan struct{})
+	s := newServerOf(t, tardy{newSpawner(t), proceed}, Options{})
+	c := inProcess(t, s)
+	session := c.open("", wire.ExtensionEnds)
+	c.send(wire.ProcessStart, startParams("p", "sleep", "1000"))
+	until(t, func() bool {
+		p := s.maybe()
+		if p == nil {
+			return false
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.child != nil
+	})
+	c.close()
+	c = inProcess(t, s)
+	c.open(session)
+	ask[wire.TerminateResult](t, c, wire.ProcessTerminate, wire.TerminateParams{ProcessID: "p"})
+	close(proceed)
+	until(t, func() bool {
+		s.mu.Lock()
+		one := s.sessions[session]
+		s.mu.Unlock()
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.living == 0
+	})
+	c.start(startParams("p", "echo", "hi"))
+	c.happened("p", is(wire.ProcessEnded))
+	if text, seqs := c.output("p"); text != "hi\n" || len(seqs) != 5 {
+		t.Errorf("got %q in events %v", text, seqs)
+	}
+}
+
 func TestAStartOutlivesItsConnection(t *testing.T) {
 	g := newGated(t)
 	s := newServerOf(t, g, Options{})
