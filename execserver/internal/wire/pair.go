@@ -25,16 +25,16 @@ func Pair() (Conn, Conn) {
 }
 
 func (h *half) Read(ctx context.Context) ([]byte, error) {
-	select { // messages that were sent before the end are read first
-	case message := <-h.in:
-		return message, nil
-	default:
-	}
 	select {
 	case message := <-h.in:
 		return message, nil
 	case <-h.ended:
-		return nil, io.EOF
+		select { // messages that were sent before the end are read first
+		case message := <-h.in:
+			return message, nil
+		default:
+			return nil, io.EOF
+		}
 	case <-ctx.Done():
 		return nil, h.give(ctx)
 	}
