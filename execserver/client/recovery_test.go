@@ -174,9 +174,9 @@ func TestASessionThatIsLostFailsEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, all...)
 			times, limits := quick()
-			times.recover = 500 * time.Millisecond
-			if strings.Contains(name, "break") {
-				times.recover = patience
+			times.recover = patience
+			if strings.Contains(name, "in time") {
+				times.recover = 500 * time.Millisecond
 			}
 			s := p.connectIn(times, limits)
 			l := p.start(s, ptyio.Launch{TTY: true})

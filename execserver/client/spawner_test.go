@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -264,11 +265,11 @@ func TestAnAbandonedProcessIsForgotten(t *testing.T) {
 	}
 }
 
-func TestCloseEndsEverything(t *testing.T) {
+func TestCloseEndsEverything(t *testing.T) { synctest.Test(t, closeEndsEverything) }
+
+func closeEndsEverything(t *testing.T) {
 	p := newPeer(t, all...)
-	times, limits := quick()
-	limits.close = 100 * time.Millisecond
-	s := p.connectIn(times, limits)
+	s := p.connect()
 	good, bad := p.start(s, ptyio.Launch{}), p.start(s, ptyio.Launch{})
 	came := make(chan error, 1)
 	go func() { came <- s.Close() }()
