@@ -77,10 +77,14 @@ func (p *process) happened(event ptyio.Event) {
 		p.tree = &e.TreeReport
 	}
 	over := p.settle()
+	if over { // before its client hears of it, and starts another in its place
+		p.session.over(p)
+	}
 	p.wake()
 	p.mu.Unlock()
 	if over {
-		p.session.over(p)
+		p.retire()
+		p.session.server.running.Done()
 	}
 }
 

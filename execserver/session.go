@@ -184,18 +184,16 @@ func (s *session) find(id string) *process {
 	return s.processes[id]
 }
 
-// over is called once for each process, when nothing is left of it.
+// over is called once for each process, when nothing is left of it. The caller holds the process's lock.
 func (s *session) over(p *process) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.living--
 	if s.processes[p.id] == p {
 		s.closed = append(s.closed, p)
 		s.kept += p.past.kept // this no longer changes
 		s.shrink()
 	}
-	s.mu.Unlock()
-	p.retire()
-	s.server.running.Done()
 }
 
 // shrink forgets the oldest closed processes beyond the bounds. It is called with the lock.
