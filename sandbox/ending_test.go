@@ -282,18 +282,20 @@ func idle(t *testing.T, direct bool, part time.Duration) {
 	spawner := newSpawner(t, sandbox.Options{Direct: direct})
 	daemon := map[bool]string{false: "setsid sleep", true: "sleep"}[direct] // the direct spawner would not find it
 	var records []*recorder
-	watched := os.Getpid()
+	token := newToken()
 	for range 50 {
-		l := bash(false, `(`+daemon+` 1000 </dev/null >/dev/null 2>&1 &)`)
+		l := bash(false, `(`+daemon+` $1 </dev/null >/dev/null 2>&1 &)`, token)
 		l.OnLeaderExit = messages.LeaderExitKeepsTree
-		child, record := run(t, spawner, l)
-		if warden := wardenAbove(child.PID()); warden != 0 {
-			watched = warden
-		}
+		_, record := run(t, spawner, l)
 		records = append(records, record)
 	}
 	for _, record := range records {
 		awaitEvent[ptyio.Background](t, record)
+	}
+	watched := os.Getpid()
+	if !direct {
+		eventually(t, "the warden has them all", func() bool { return len(orphans(token)) == len(records) })
+		watched = wardenAbove(sleepers(token)[0].pid)
 	}
 	time.Sleep(400 * time.Millisecond) // let all of them settle, and the warden rest
 	before, begin := cpu(watched), time.Now()
