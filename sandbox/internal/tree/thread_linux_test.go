@@ -58,7 +58,8 @@ func TestEachThreadHasItsOwnBrood(t *testing.T) {
 }
 
 func TestANewbornOfAnyThreadIsFound(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would wait for the thread that forks, and this test with it
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))  // one is kept by the thread that forks until it has the child's program
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would wait for that thread, and this test with it
 	runtime.GC()
 	folder := t.TempDir()
 	program := filepath.Join(folder, "script")
