@@ -41,14 +41,20 @@ func heard(t *testing.T, conn wire.Conn) {
 }
 
 // asked is begun, except that the answer to the start is not read.
-func asked(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) (conn wire.Conn) {
+func asked(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.Extension) wire.Conn {
 	here, there := net.Pipe()
+	conn := wire.Lines(here, here, wire.MaxMessage)
+	askedOver(t, s, conn, wire.Lines(there, there, wire.MaxMessage), params, extensions...)
+	return conn
+}
+
+// askedOver is asked over a connection that exists.
+func askedOver(t *testing.T, s *Server, conn, there wire.Conn, params wire.StartParams, extensions ...wire.Extension) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = s.serve(context.Background(), wire.Lines(there, there, wire.MaxMessage), false)
+		_ = s.serve(context.Background(), there, false)
 	}()
-	conn = wire.Lines(here, here, wire.MaxMessage)
 	t.Cleanup(func() {
 		conn.Close()
 		<-served
@@ -64,7 +70,6 @@ func asked(t *testing.T, s *Server, params wire.StartParams, extensions ...wire.
 			heard(t, conn)
 		}
 	}
-	return conn
 }
 
 // rest reads notifications about a process up to one of a kind. It checks that they are in order and that gaps are announced.
@@ -262,18 +267,12 @@ func TestASessionThatEndsFreesAProcessThatWaits(t *testing.T) {
 }
 
 func TestAClientThatReadsNothingIsDisconnected(t *testing.T) {
-	s := newServer(t, Options{patience: patience{stall: time.Millisecond}})
-	conn := begun(t, s, startParams("p", "yes"))
-	until(t, func() bool { // the other side closes a pipe
-		return conn.Write(context.Background(), []byte("{")) != nil
-	})
-	if _, err := conn.Read(t.Context()); err == nil {
-		for err == nil {
-			_, err = conn.Read(t.Context())
-		}
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
-			t.Logf("the connection ended with %v", err)
-		}
+	s := newServer(t, Options{patience: patience{stall: 100 * time.Millisecond}})
+	here, there := wire.Pair() // it has room for the first messages, which are not to be late
+	askedOver(t, s, here, there, startParams("p", "yes"))
+	until(t, func() bool { return here.Ping(t.Context()) != nil })
+	for _, err := here.Read(t.Context()); err != io.EOF; {
+		_, err = here.Read(t.Context())
 	}
 }
 
