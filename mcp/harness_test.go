@@ -183,11 +183,20 @@ func (p *peer) start(id int, arguments string) int {
 	if !running {
 		p.t.Fatalf("it has ended: %s", m.text())
 	}
-	for try := 0; !strings.Contains(m.text(), "ready"); try++ {
-		p.call(1_000_000+try, "read_output", fmt.Sprintf(`{"session_id":%d}`, int(session)))
-		m = p.answer(fmt.Sprint(1_000_000 + try))
-	}
+	p.ready(1_000_000, int(session), "ready")
 	return int(session)
+}
+
+// ready waits until the output of a process contains a text. The calls have the ids from first on.
+func (p *peer) ready(first, session int, text string) {
+	p.t.Helper()
+	id := first
+	expect.Eventually(p.t, text, func() bool {
+		p.call(id, "read_output", fmt.Sprintf(`{"session_id":%d}`, session))
+		m := p.answer(fmt.Sprint(id))
+		id++
+		return strings.Contains(m.text(), text)
+	})
 }
 
 // connect connects the library's client to a server over a stream.

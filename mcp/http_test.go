@@ -61,7 +61,7 @@ func TestOverHTTP(t *testing.T) {
 			if !running {
 				t.Fatal(textOf(result))
 			}
-			result = call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "moin\n\u0004"})
+			result = call(t, session, "write_stdin", map[string]any{"session_id": id, "chars": "moin\n\u0004", "yield_time_ms": 30_000})
 			expect.Contains(t, textOf(result), "moin\r\n")
 			if result = call(t, session, "list_processes", nil); result.IsError {
 				t.Error(textOf(result))

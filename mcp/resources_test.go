@@ -88,6 +88,9 @@ func TestEndedProcessesAreResourcesUntilTheyAreForgotten(t *testing.T) {
 		}
 		ids = append(ids, int(id))
 	}
+	for i, id := range ids {
+		p.ready(10_000*(i+1), id, "number ")
+	}
 	list := func(n int) (uris []string) {
 		p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/list"}`, n)
 		for _, r := range p.answer(fmt.Sprint(n)).Result.Resources {
