@@ -60,12 +60,12 @@ func (c *conversation) list(ctx context.Context, id messages.ProcessID) {
 	if err != nil {
 		return
 	}
+	c.listed.mu.Lock() // before the question, or an older answer could overwrite a newer one
+	defer c.listed.mu.Unlock()
 	known, err := o.session.Records(context.WithoutCancel(ctx))
 	if err != nil {
 		return
 	}
-	c.listed.mu.Lock()
-	defer c.listed.mu.Unlock()
 	left := map[messages.ProcessID]bool{}
 	for _, p := range known {
 		if p.Process == id {
