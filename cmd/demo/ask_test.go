@@ -30,7 +30,7 @@ func beginInterview(t *testing.T, flags ...string) interview {
 		t.Fatal(err)
 	}
 	p.expect(`^shell>$`)
-	p.enter("cd " + dir + `; before=$(stty -a); "$DEMO" --approval untrusted --rules my.rules -yield 2s ` + strings.Join(flags, " ") + `; echo "ended: $?"`)
+	p.enter("cd " + dir + `; before=$(stty -a); "$DEMO" --approval untrusted --rules my.rules -yield 30s ` + strings.Join(flags, " ") + `; echo "ended: $?"`)
 	p.expect(`^demo>$`)
 	return i
 }

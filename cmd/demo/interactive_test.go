@@ -12,7 +12,7 @@ const untilInterrupted = "echo be''gun; while :; do sleep 0.1; done"
 
 func TestInteractive(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("echo he''llo; stty size; exit 3\r")
 	s.expect(`(?m)^hello$`)
 	s.expect("24 100")
@@ -41,7 +41,7 @@ func TestInteractive(t *testing.T) {
 
 func TestBackground(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("echo fi''rst; while read -r line; do echo \"got <$line> on $(stty size)\"; done; echo in''put ended; while :; do sleep 0.1; done\r")
 	s.expect("first")
 	s.expect(`\] reads> `)
@@ -72,7 +72,7 @@ func TestBackground(t *testing.T) {
 
 func TestWindowSizeReachesTheCommands(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("trap 'echo si''ze $(stty size)' WINCH; echo rea''dy; while :; do sleep 0.1; done\r")
 	s.expect(`(?m)^ready`)
 	s.resize(30, 90)
@@ -105,7 +105,7 @@ func TestCtrlZSendsTheOneInFrontToTheBackground(t *testing.T) {
 
 func TestCtrlCInterruptsTheCommandAndNotTheDemo(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("\x03")
 	s.expect("nothing runs")
 	s.send(untilInterrupted + "; echo not this\r")
@@ -124,7 +124,7 @@ func TestCtrlCInterruptsTheCommandAndNotTheDemo(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("echo o''ne\r")
 	s.expect(`(?m)^one`)
 	s.send("echo t''wo\r")
@@ -139,7 +139,7 @@ func TestHistory(t *testing.T) {
 func TestColours(t *testing.T) {
 	t.Parallel()
 	say := `printf '\033[35mco''loured\033[0m\033[2J\n'` + "\r"
-	s := sit(t)
+	s := stay(t)
 	s.send(say)
 	s.expect(`\x1b\[35mcoloured`)
 	s.expect(`\x1b\[2m\[\d+\] exited`)
@@ -148,7 +148,7 @@ func TestColours(t *testing.T) {
 		t.Error("a command cleared the screen")
 	}
 	for _, variables := range [][]string{{"NO_COLOR=1"}, {"TERM=dumb"}} {
-		s := sit(t, variables...)
+		s := stay(t, variables...)
 		s.send(say)
 		s.expect(`(?m)^coloured`)
 		s.expect(`(?m)^\[\d+\] exited`)
@@ -195,7 +195,7 @@ func TestTerminalIsRestored(t *testing.T) {
 
 func TestLifelineIsNotForCommands(t *testing.T) {
 	t.Parallel()
-	s := sit(t)
+	s := stay(t)
 	s.send("echo \"<$" + lifelineVariable + ">\" $(ls /dev/fd/ | wc -l)\r")
 	if got := s.expect(`(?m)^<(.*)> *(\d+)`); got[1] != "" || len(got[2]) != 1 || got[2] > "4" {
 		t.Errorf("a command has the lifeline %q and %s descriptors", got[1], got[2])

@@ -101,7 +101,7 @@ func TestInTmux(t *testing.T) {
 			t.Parallel()
 			p := openPane(t, panicVariable+"=1", "NO_COLOR=")
 			p.expect(`^shell>$`)
-			p.enter(`before=$(stty -a); sh -c 'echo guard $$; exec "$DEMO" -yield 2s'; echo "ended: $?"`)
+			p.enter(`before=$(stty -a); sh -c 'echo guard $$; exec "$DEMO" -yield 4s'; echo "ended: $?"`)
 			p.expect(`^demo>$`)
 			useInTmux(p)
 			c.end(p)
