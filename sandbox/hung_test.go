@@ -169,7 +169,8 @@ func TestBirthsThatHangOccupyNoThreads(t *testing.T) {
 }
 
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
-	spawner, _ := lossyAndHasty(t)
+	t.Parallel()                                                                              // it waits most of the time
+	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{}, 6*soon, patience, 40*soon)) // a fork hangs longer than the start between takes
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
 	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
