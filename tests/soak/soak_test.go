@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,16 +39,19 @@ func soakRun(t *testing.T, ctx context.Context, args ...string) (code int, r rep
 
 func TestSmallSoak(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "soak.svg")
-	code, r := soakRun(t, t.Context(), "-duration", "3s", "-parallel", "4", "-seed", "1", "-plot", plot)
-	if code != exitOK || r.Broken > 0 {
-		t.Errorf("exit code %d: %d complaints", code, r.Broken)
-	}
-	if r.QuietPoints < 3 || r.Samples < 2 || r.Counts["commands"] < 100 || r.Counts["bytes checked"] == 0 {
-		t.Errorf("it did little: %d quiet points, %d samples, %v", r.QuietPoints, r.Samples, r.Counts)
-	}
-	for _, s := range scenarios() {
-		if r.Counts["step: "+s.name] == 0 {
-			t.Errorf("no step was %s", s.name)
+	for _, duration := range []string{"3s", "6s", "12s"} { // a busy machine needs longer
+		code, r := soakRun(t, t.Context(), "-duration", duration, "-parallel", "4", "-seed", "1", "-plot", plot)
+		if code != exitOK || r.Broken > 0 {
+			t.Fatalf("exit code %d: %d complaints", code, r.Broken)
+		}
+		undone := slices.DeleteFunc(scenarios(), func(s scenario) bool { return r.Counts["step: "+s.name] > 0 })
+		if r.QuietPoints >= 3 && r.Samples >= 2 && r.Counts["commands"] >= 100 && r.Counts["bytes checked"] > 0 && len(undone) == 0 {
+			break
+		}
+		if said := fmt.Sprintf("it did little in %s: %d quiet points, %d samples, %d scenarios left out, %v", duration, r.QuietPoints, r.Samples, len(undone), r.Counts); duration == "12s" {
+			t.Error(said)
+		} else {
+			t.Log(said)
 		}
 	}
 	text, err := os.ReadFile(plot)
