@@ -116,7 +116,10 @@ func TestResize(t *testing.T) {
 	set, _ := open(t)
 	id := startReady(t, set, "stty -echo; echo ready; while read x; do stty size; done", `"tty":true`)
 	expect.Contains(t, call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, id)).Text, "33 rows and 111 columns")
-	expect.Contains(t, call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id)).Text, "33 111")
+	call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":"\n"}`, id))
+	expect.Eventually(t, "stty tells the size", func() bool {
+		return strings.Contains(call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d}`, id)).Text, "33 111")
+	})
 	pipes := start(t, set, "exec sleep 60")
 	if answer := call(t, set, "resize", fmt.Sprintf(`{"session_id":%d,"rows":33,"cols":111}`, pipes)); answer.Err == nil || answer.Err.Code != messages.ErrNotATerminal {
 		t.Errorf("%+v", answer)
