@@ -54,7 +54,8 @@
 // disconnected. Extensions change this. A client names the extensions that it wants in initialize:
 //
 //	gaps   no process waits: process/gap says what was dropped
-//	flow   nothing is dropped: a process waits while 4 MiB are unacknowledged, even if no client is connected
+//	flow   nothing is dropped: a process waits while 4 MiB are unacknowledged, even if no client is connected, and an ended
+//	       process is kept until its last event is acknowledged
 //	ends   notifications about background children, and about the end of the tree
 //	raw    output as raw bytes in binary frames of a websocket, which is much cheaper than JSON
 //

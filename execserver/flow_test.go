@@ -252,6 +252,43 @@ func TestWithFlowAProcessWaitsForAcknowledgements(t *testing.T) {
 	}
 }
 
+// The server may forget what has ended, but not what a client with flow has not acknowledged.
+func TestAClosedProcessIsKeptUntilItsEndIsAcknowledged(t *testing.T) {
+	const many, each = 18, 3_900_000 // together more than maxClosedBytes
+	s := newServer(t, Options{MaxProcesses: many})
+	c := inProcess(t, s)
+	session := c.open("", wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw)
+	for i := range many {
+		c.start(startParams(fmt.Sprint(i), "head", "-c", fmt.Sprint(each), "/dev/zero"))
+	}
+	ends := make([]uint64, many)
+	for i := range ends {
+		ends[i] = paramsOf(c.happened(fmt.Sprint(i), is(wire.ProcessEnded))).Seq
+	}
+	c.close()
+	c = inProcess(t, s)
+	c.open(session)
+	for i, end := range ends {
+		if again := paramsOf(c.happened(fmt.Sprint(i), is(wire.ProcessEnded))).Seq; again != end {
+			t.Errorf("the end of process %d is event %d, and was event %d", i, again, end)
+		}
+	}
+}
+
+func TestASessionHasALimitOfUnacknowledgedProcesses(t *testing.T) {
+	c := opened(t, Options{MaxProcesses: 1}, wire.ExtensionFlow, wire.ExtensionEnds)
+	var end wire.EndedParams
+	for _, id := range []string{"first", "second"} {
+		c.start(startParams(id, "true"))
+		if err := wire.DecodeParams(c.happened(id, is(wire.ProcessEnded)).Params, &end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, c, wire.ProcessStart, startParams("third", "true"), wire.Internal, "not acknowledged")
+	c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "second", Seq: end.Seq})
+	c.start(startParams("third", "true"))
+}
+
 func TestASessionThatEndsFreesAProcessThatWaits(t *testing.T) {
 	for _, extension := range []wire.Extension{"", wire.ExtensionFlow} {
 		s := newServer(t, Options{})

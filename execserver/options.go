@@ -33,7 +33,8 @@ type Options struct {
 	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further requests are refused,
 	// except those that the server answers at once.
 	MaxRequests int
-	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused.
+	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused. If the client
+	// acknowledges events, twice as many processes may live or wait for the acknowledgement of their ends.
 	MaxProcesses int
 	// MaxSessions bounds the sessions of the server; zero means DefaultMaxSessions. Further clients are refused. A Listener closes
 	// connections beyond this number and 256 more.

@@ -52,7 +52,7 @@ type process struct {
 	closed   bool // process/closed is in the record
 	tree     *messages.TreeReport
 	over     bool // nothing more happens
-	retired  bool // a timer will remove it from the session
+	retired  bool // the session may forget it
 }
 
 // happened receives what happens to the child.
@@ -78,12 +78,12 @@ func (p *process) happened(event ptyio.Event) {
 	}
 	over := p.settle()
 	if over { // before its client hears of it, and starts another in its place
-		p.session.over(p)
+		p.session.over()
+		p.retire()
 	}
 	p.wake()
 	p.mu.Unlock()
 	if over {
-		p.retire()
 		p.session.server.running.Done()
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// Bounds on the closed processes that a session remembers. It forgets the oldest first.
+// Bounds on the closed processes that a session remembers. It forgets the oldest first. Those whose end a client with
+// wire.ExtensionFlow has not acknowledged do not count: reserve bounds them.
 const (
 	maxClosed      = 1024
 	maxClosedBytes = 64 << 20
@@ -32,7 +33,7 @@ type session struct {
 	ended      bool
 	processes  map[string]*process // by the client's ids
 	living     int                 // processes that are not over
-	closed     []*process          // those that are over, the oldest first
+	closed     []*process          // those that are over and may be forgotten, the oldest first
 	kept       int                 // bytes of output of the closed ones
 	enclosures map[string]ptyio.Enclosure
 	files      map[string]*os.File // open, by the client's handles
@@ -152,6 +153,8 @@ func (s *session) reserve(p *process) error {
 		return wire.Refuse(wire.InvalidRequest, "process %s already exists; use another id", p.id)
 	case s.living >= most:
 		return wire.Refuse(wire.Internal, "the session has reached its limit of %d processes; end one first", most)
+	case len(s.processes)-len(s.closed) >= 2*most:
+		return wire.Refuse(wire.Internal, "the session has %d processes that live or whose ends are not acknowledged, which is the limit; acknowledge some ends", 2*most)
 	}
 	s.processes[p.id] = p
 	s.living++
@@ -185,10 +188,16 @@ func (s *session) find(id string) *process {
 }
 
 // over is called once for each process, when nothing is left of it. The caller holds the process's lock.
-func (s *session) over(p *process) {
+func (s *session) over() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.living--
+}
+
+// retire is called once for a process that is over and may be forgotten. The caller holds the process's lock.
+func (s *session) retire(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.processes[p.id] == p {
 		s.closed = append(s.closed, p)
 		s.kept += p.past.kept // this no longer changes

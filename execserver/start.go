@@ -196,20 +196,19 @@ func (p *process) acknowledge(seq uint64) {
 		p.acked = place
 	}
 	released := p.unpark()
+	p.retire()
 	p.mu.Unlock()
 	release(released)
-	p.retire()
 }
 
-// retire sets a timer, once, that removes a process that is over from the session. The timer starts at the process's end, or, if the
-// client acknowledges events, when it has acknowledged the last one.
+// retire lets the session forget a process that is over, at the latest when a timer ends: from the process's end on, or, if the client
+// acknowledges events, when it has acknowledged the last one. It is called with the lock.
 func (p *process) retire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.over || p.retired || p.session.has(wire.ExtensionFlow) && p.acked.seq < p.past.now.seq {
 		return
 	}
 	p.retired = true
+	p.session.retire(p)
 	time.AfterFunc(p.session.server.options.patience.retention, func() { p.session.forget(p) })
 }
 

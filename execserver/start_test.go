@@ -2,6 +2,7 @@ package execserver
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -270,6 +271,16 @@ func TestASessionHasALimitOfProcesses(t *testing.T) {
 	ask[wire.TerminateResult](t, c, wire.ProcessTerminate, wire.TerminateParams{ProcessID: "p", GraceMs: new(uint32)})
 	c.happened("p", is(wire.ProcessEnded))
 	c.start(startParams("q", "true"))
+}
+
+// A client that hears of an end may start the next process at once.
+func TestASessionKnowsOfAnEndBeforeItsClient(t *testing.T) {
+	c := opened(t, Options{MaxProcesses: 1}, wire.ExtensionEnds)
+	for i := range 100 {
+		id := fmt.Sprint(i)
+		c.start(startParams(id, "true"))
+		c.happened(id, is(wire.ProcessEnded))
+	}
 }
 
 func TestAClosedProcessIsForgotten(t *testing.T) {
