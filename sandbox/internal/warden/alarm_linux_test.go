@@ -11,12 +11,13 @@ import (
 
 func TestMain(m *testing.M) {
 	if after := os.Getenv("EXECBUS_TEST_ALARM"); after != "" {
-		a := newAlarm()
-		a.in(time.Millisecond)
+		a, wait := newAlarm(), 10*time.Second
+		a.in(200 * time.Millisecond)
 		if after == "stopped" {
 			a.in(0)
+			wait = 300 * time.Millisecond
 		}
-		<-time.After(200 * time.Millisecond)
+		time.Sleep(wait)
 		return
 	}
 	os.Exit(m.Run())
