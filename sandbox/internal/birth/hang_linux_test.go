@@ -22,11 +22,13 @@ func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan erro
 	if err != nil {
 		t.Fatal(err)
 	}
+	for late := time.Now().Add(patience); n.Step() != in; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("it hangs in %q", n.Step())
+		}
+	}
 	if n.Prompt(50 * time.Millisecond) {
 		t.Fatalf("it does not hang: %v", n.Wait())
-	}
-	if n.Step() != in {
-		t.Errorf("it hangs in %q", n.Step())
 	}
 	result := make(chan error, 1)
 	go func() { result <- n.Wait() }()

@@ -22,6 +22,11 @@ func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	for late := time.Now().Add(patience); leader.newborn.Step() != "execve"; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("it hangs in %q", leader.newborn.Step())
+		}
+	}
 	if leader.Prompt(50 * time.Millisecond) {
 		t.Fatal("it does not hang")
 	}

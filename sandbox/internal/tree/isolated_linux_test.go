@@ -71,26 +71,26 @@ func (l last) is(status Status, left, ended int) bool {
 func TestAnIsolatedTreeEndsWithItsFirstProcess(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
-		end          bool
+		grace        time.Duration // of the end; 0 if it ends by itself
 		status       Status
 		left, ended  int
 	}{
-		{"alone", "echo; exit 3", false, Status{Exited, 3}, 0, 0},
-		{"killed", "echo; kill -9 $$", false, Status{Signaled, 9}, 0, 0},
-		{"daemons", "setsid sleep 1000 & (setsid sleep 1000 & ) ; echo; exit 4", false, Status{Exited, 4}, 2, 2},
-		{"ended", "sleep 1000 & echo; sleep 1000", true, Status{Signaled, 15}, 0, 2},
-		{"trapped", "trap 'exit 5' TERM; echo; while :; do sleep 0.01; done", true, Status{Exited, 5}, 0, 0},
-		{"stubborn", "trap '' TERM; echo; while :; do sleep 0.01; done", true, Status{Signaled, 9}, 0, 0},
+		{"alone", "echo; exit 3", 0, Status{Exited, 3}, 0, 0},
+		{"killed", "echo; kill -9 $$", 0, Status{Signaled, 9}, 0, 0},
+		{"daemons", "setsid sleep 1000 & (setsid sleep 1000 & ) ; echo; exit 4", 0, Status{Exited, 4}, 2, 2},
+		{"ended", "sleep 1000 & echo; sleep 1000", patience, Status{Signaled, 15}, 0, 2},
+		{"trapped", "trap 'exit 5' TERM; echo; while :; do sleep 0.01; done", patience, Status{Exited, 5}, 0, 0},
+		{"stubborn", "trap '' TERM; echo; while :; do sleep 0.01; done", 500 * time.Millisecond, Status{Signaled, 9}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := NewForest()
 			tree, said := startIsolated(t, f, false, test.script)
-			if test.end {
-				tree.End(500 * time.Millisecond)
+			if test.grace > 0 {
+				tree.End(test.grace)
 			}
 			select {
 			case got := <-said:
-				if test.end { // the number of processes that the ending meets varies
+				if test.grace > 0 { // the number of processes that the ending meets varies
 					got.left, got.report.Ended = test.left, test.ended
 				}
 				if !got.is(test.status, test.left, test.ended) {
@@ -123,7 +123,7 @@ func TestAnIsolatedLeaderIsWhoCanBeSignalled(t *testing.T) {
 
 func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
 	f := NewForest()
-	tree, said := startIsolated(t, f, true, "(sleep 0.2) & echo; exit 0")
+	tree, said := startIsolated(t, f, true, "(sleep 1) & echo; exit 0")
 	select {
 	case got := <-said:
 		if !got.is(Status{Exited, 0}, 1, 0) {

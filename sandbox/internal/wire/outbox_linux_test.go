@@ -139,7 +139,7 @@ func TestSignalsAreBoundedAndEndsAreNot(t *testing.T) {
 }
 
 func TestAFullQueueOfStartsWaitsAndIsThenRefused(t *testing.T) {
-	o, other := outbox(t, 100*time.Millisecond, func() bool { return true })
+	o, other := outbox(t, time.Second, func() bool { return true })
 	o.stuck(t, 1, 6<<20)
 	if err := o.Start(t.Context(), large(2, 3<<20), fails(t)); !errors.Is(err, ErrFull) {
 		t.Errorf("nothing moved: %v", err)
@@ -224,7 +224,7 @@ func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
 }
 
 func TestPatienceCountsFromTheLastProgress(t *testing.T) {
-	const patience = 300 * time.Millisecond
+	const patience = time.Second
 	o, other := outbox(t, patience, nil)
 	o.stuck(t, 1, 6<<20)
 	begin, rest := time.Now(), 6<<20
