@@ -14,6 +14,12 @@ type aftermath struct {
 	done  bool      // it has held one back
 }
 
+// unwanted notes that somebody has asked for the end of a process.
+func (v *supervisor) unwanted(e *entry) {
+	e.unwanted = true
+	v.endsNow(e)
+}
+
 // endsNow notes that a process's tree is being ended.
 func (v *supervisor) endsNow(e *entry) {
 	if e.aftermath.began.IsZero() {

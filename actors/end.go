@@ -104,7 +104,7 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		e.open++
 		v.note(&openCall{asker: asker, entry: e, ender: true})
 	}
-	v.endsNow(e)
+	v.unwanted(e)
 	v.ctx.Send(e.actor, request{message: m})
 }
 
@@ -124,7 +124,7 @@ func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 	s := &sweep{left: map[*entry]bool{}}
 	for id, e := range v.entries {
 		if wanted(e) {
-			v.endsNow(e)
+			v.unwanted(e)
 			v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
 			s.left[e] = true
 		}

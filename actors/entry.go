@@ -20,10 +20,12 @@ type entry struct {
 	span  *span  // for tracing
 	place place  // among the slots
 	keeps bool   // its background children live on
+	again bool   // its plan allows another attempt after the current one
 
 	wants    time.Time // when it first wanted a slot
 	outlives bool      // the call that asked for it has gone, so that it cannot be a guest
 
+	unwanted  bool // somebody has asked for its end
 	aftermath aftermath
 
 	begun   int                 // the latest attempt that its actor has reported
@@ -46,18 +48,24 @@ func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 }
 
 // isEnding reports whether a process is about to give its slot back, as far as is known. One that has a further attempt is
-// not.
+// not, nor one that may have one.
 func (e *entry) isEnding() bool {
 	switch {
-	case e.place.pruned:
+	case e.unwanted:
 		return true
-	case e.info.State == messages.StateStarting:
+	case e.info.State == messages.StateStarting || e.isRepeatable():
 		return false
 	case e.info.State == messages.StateExited && !e.keeps:
 		return true
 	default:
 		return !e.aftermath.began.IsZero() || e.tree != nil
 	}
+}
+
+// isRepeatable reports whether another attempt may follow the exit of the current one: its sandbox may be the cause, and the
+// call that asked for the command waits.
+func (e *entry) isRepeatable() bool {
+	return e.info.State == messages.StateRunning && e.again && !e.outlives && e.status != messages.StatusExited(0)
 }
 
 // use notes that a process was used.
@@ -76,7 +84,7 @@ func (v *supervisor) progress(m progress) {
 		return
 	}
 	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.state, m.dir, m.pid, m.size, m.attempt
-	e.info.Enforced = m.enforced
+	e.info.Enforced, e.again = m.enforced, m.again
 	if m.state == messages.StateRunning {
 		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))
 	}

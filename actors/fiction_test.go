@@ -35,6 +35,7 @@ import (
 //	lost                                  its exit status is unknown
 //	stuck                                 its output is not taken: it ends, but the output does not close before it is abandoned
 //	stubborn                              it uses all of its grace
+//	parent                                where it is denied, its output and its children end 2 s later
 //	mute                                  it never reports the outcome of a write
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
@@ -202,9 +203,16 @@ func (c *imagined) live() {
 				exit.Status, exit.Denial = messages.StatusExited(1), &messages.Denial{Operation: "something"}
 				if _, stuck := c.traits["stuck"]; stuck {
 					c.hold(exit)
-				} else {
-					c.end(exit, false)
+					return
 				}
+				_, left := c.traits["parent"]
+				if left {
+					c.launch.Events(exit)
+					c.launch.Events(ptyio.Background{Count: 1})
+					time.Sleep(2 * time.Second)
+					c.launch.Events(ptyio.Drained{})
+				}
+				c.end(exit, left)
 				return
 			}
 		case "trail": // what follows comes behind the exit

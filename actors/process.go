@@ -5,6 +5,7 @@ import (
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -79,6 +80,7 @@ func (p *process) progress() progress {
 	info := progress{id: p.id, state: p.state.name(), size: p.size}
 	if p.decision != nil {
 		info.dir = p.decision.launch.Dir
+		info.again = p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return
 	}
 	if p.attempt != nil {
 		info.pid, info.attempt, info.enforced = p.attempt.pid, p.attempt.number, p.attempt.enforced

@@ -60,6 +60,7 @@ type (
 		// attempt is the latest attempt that has begun; zero before the first.
 		attempt  int
 		enforced *messages.Enforcement // for that attempt
+		again    bool                  // the plan allows another attempt after that one
 	}
 	// answered says that a call has its answer.
 	answered struct{ call callID }
@@ -190,8 +191,9 @@ type (
 	giveSlot struct{}
 	// counted reports an end. It is a giveSlot, too, if the process gives its slot back.
 	counted struct {
-		cause messages.Cause
-		slot  bool
+		cause     messages.Cause
+		slot      bool
+		inherited bool // another process of the session starts with its slot
 	}
 	// trimRecords asks a session to forget its oldest records until at most that many bytes are left; it may arrive
 	// twice for the same excess. weighed reports how much the session remembers.

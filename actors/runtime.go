@@ -93,6 +93,9 @@ func (r *runtime) limit(message any) {
 		r.giveSlot()
 	case counted:
 		r.stats.Ended[m.cause]++
+		if m.inherited {
+			r.stats.Started++
+		}
 		if m.slot {
 			r.giveSlot()
 		}

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -13,11 +14,13 @@ const maxGuests = 8
 
 // slots keep a session within its limit of processes.
 type slots struct {
-	uses       uint64 // counts uses of processes
-	taken      int    // slots that are taken
-	granted    int    // processes that the runtime counts
-	guests     int
-	successors []*entry // guests, and processes that wait for the slot of another; in the order in which they came
+	uses    uint64 // counts uses of processes
+	taken   int    // slots that are taken
+	granted int    // processes that the runtime counts
+	guests  int
+	// successors are guests and starts that wait for a slot, or for the runtime to count them once they have one; in the
+	// order in which they came. A start that waits gets a slot before any that came later, and before the guests.
+	successors []*entry
 }
 
 // place is a process's state in the count of slots.
@@ -28,8 +31,9 @@ type place struct {
 	granted bool // the runtime's actor counts it
 	pruned  bool // it is being ended for its successor
 
-	victim    *entry // of a successor: whose slot it will get; nil if any that is about to be free
-	successor *entry // the process that will get its slot
+	victim    *entry    // of a successor: whose slot it will get; nil if any that is about to be free
+	successor *entry    // the process that will get its slot, or give it up to a start that came earlier
+	until     time.Time // when it is refused if it waits for any slot that is about to be free
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
@@ -49,31 +53,23 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 		v.takeSlot(e)
 		return
 	}
-	chosen := v.choose()
-	if chosen == nil && v.slotsToCome() <= 0 {
-		v.ctx.Send(e.actor, slot{v.limitReached()})
-		return
-	}
 	v.slots.successors = append(v.slots.successors, e)
-	if chosen == nil {
+	v.chooseVictims()
+	switch {
+	case e.place.victim != nil:
+	case v.slotsToCome() < 0:
+		v.refuse(e, v.limitReached())
+	default:
+		e.place.until = time.Now().Add(maxPruneGrace)
 		v.ctx.Send(e.actor, waitsForSlot)
 		v.ctx.After(maxPruneGrace, slotOverdue{id})
-		return
 	}
-	e.place.victim, chosen.place.successor = chosen, e
-	if !e.outlives && v.slots.guests < maxGuests {
-		v.slots.guests++
-		e.place.guest = true
-		v.takeSlot(e)
-		return
-	}
-	v.ctx.Send(e.actor, waitsForSlot)
-	v.prune(chosen)
 }
 
 var waitsForSlot = startWaits{"for the slot of another process, which is being ended"}
 
-// slotsToCome counts the slots that are about to be free and that no process waits for.
+// slotsToCome counts the slots that are about to be free and that no process waits for. It is negative if more wait than
+// slots come free.
 func (v *supervisor) slotsToCome() (n int) {
 	for _, e := range v.entries {
 		if e.place.slot && e.place.successor == nil && e.isEnding() {
@@ -88,12 +84,48 @@ func (v *supervisor) slotsToCome() (n int) {
 	return n
 }
 
-// slotOverdue refuses a process that waited for the slot of any other, if none has become free.
-func (v *supervisor) slotOverdue(id messages.ProcessID) {
-	if e := v.entries[id]; e != nil && e.place.victim == nil && v.succeeds(e) {
-		v.dropSuccessor(e)
-		v.ctx.Send(e.actor, slot{v.limitReached()})
+// chooseVictims finds processes to end for the starts that wait without one.
+func (v *supervisor) chooseVictims() {
+	for _, e := range v.slots.successors {
+		if e.place.victim != nil || e.place.slot {
+			continue
+		}
+		chosen := v.choose()
+		if chosen == nil {
+			return
+		}
+		e.place.victim, chosen.place.successor = chosen, e
+		if !e.outlives && v.slots.guests < maxGuests {
+			v.slots.guests++
+			e.place.guest = true
+			v.takeSlot(e)
+			continue
+		}
+		v.ctx.Send(e.actor, waitsForSlot)
+		v.prune(chosen)
 	}
+}
+
+// slotOverdue refuses a start that has waited for any slot, if none has become free and a new start would get none.
+func (v *supervisor) slotOverdue(id messages.ProcessID) {
+	e := v.entries[id]
+	if e == nil || e.place.asked || !v.succeeds(e) { // otherwise the runtime's answer decides
+		return
+	}
+	v.chooseVictims()
+	switch {
+	case e.place.victim != nil:
+	case e.place.slot:
+		v.refuse(e, errRuntimeFull)
+	default:
+		v.refuse(e, v.limitReached())
+	}
+}
+
+// refuse ends a start.
+func (v *supervisor) refuse(e *entry, why *messages.Error) {
+	v.ask(v.vacate(e))
+	v.ctx.Send(e.actor, slot{why})
 }
 
 // takeSlot asks the runtime's actor, which counts over all sessions.
@@ -106,7 +138,7 @@ func (v *supervisor) takeSlot(e *entry) {
 func (v *supervisor) choose() *entry {
 	var all []candidate
 	for id, e := range v.entries {
-		if e.place.slot && e.place.successor == nil && !e.place.pruned {
+		if e.place.slot && e.place.successor == nil && !e.place.pruned && !v.succeeds(e) {
 			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited, e.open > 0})
 		}
 	}
@@ -121,7 +153,7 @@ func (v *supervisor) choose() *entry {
 func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
-		v.endsNow(e)
+		v.unwanted(e)
 		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
 	}
 }
@@ -170,30 +202,31 @@ func (v *supervisor) slotTaken(m slotTaken) {
 		v.prune(e.place.victim)
 	case m.err != nil:
 		e.place.asked = false
-		v.giveUpSlot(e)
-		v.ctx.Send(e.actor, slot{m.err})
+		if !v.mayWait(e, m.err) {
+			v.refuse(e, m.err)
+		}
 	default:
 		v.granted(e)
 		v.ctx.Send(e.actor, slot{})
 	}
 }
 
-// giveUpSlot takes away the slot of a process that the runtime does not count. Only its own successor takes it over: other
-// waiting processes are to get the slot of one that is counted.
-func (v *supervisor) giveUpSlot(e *entry) {
-	if e.place.successor == nil {
-		e.place.slot = false
-		v.slots.taken--
-		return
-	}
-	if successor := v.vacate(e); !successor.place.asked {
-		v.takeSlot(successor)
-	}
+// mayWait reports whether a start that the runtime has refused keeps its slot, to be counted in the place of a process that is
+// being ended.
+func (v *supervisor) mayWait(e *entry, why *messages.Error) bool {
+	return why.Code == messages.ErrLimitReached && v.succeeds(e) && time.Now().Before(e.place.until) && v.slotsToCome() >= 0
 }
 
 // granted notes that the runtime counts a process, and tells the host when the session comes near its limit.
 func (v *supervisor) granted(e *entry) {
 	e.place.granted = true
+	if e.place.guest && v.slots.taken < v.config.MaxProcesses {
+		v.slots.taken++
+		e.place.slot = true
+	}
+	if e.place.slot {
+		v.dropSuccessor(e)
+	}
 	if v.slots.granted++; v.slots.granted >= v.config.WarnProcesses {
 		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
 			Text: warningText(v.config.WarnProcesses, v.slots.granted)})
@@ -205,68 +238,117 @@ func warningText(threshold, now int) string {
 		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
 }
 
-// leaveSlots gives back the slot and the count of a process that has ended. Its successor may get both, so that no other session
-// takes the count on the way.
+// leaveSlots gives back the slot and the count of a process that has ended. Starts that wait may get both, so that no other
+// session takes the count on the way.
 func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
 		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
 	}
-	counts := e.place.granted
-	if counts {
+	end := counted{cause: cause, slot: e.place.granted}
+	if e.place.granted {
 		v.slots.granted--
 	}
-	switch successor := v.vacate(e); {
-	case successor == nil || successor.place.granted:
-	case counts:
-		counts = false
-		if successor.place.asked {
-			v.ctx.Request(v.runtime, withdrawSlot{successor.info.Process})
-		}
-		successor.place.asked = true
-		v.granted(successor)
-		v.ctx.Send(successor.actor, slot{})
-	case !successor.place.asked:
-		v.takeSlot(successor)
+	heir := v.vacate(e)
+	uncounted := slices.IndexFunc(v.slots.successors, func(other *entry) bool { return other.place.slot })
+	if end.slot && uncounted >= 0 {
+		end.slot, end.inherited = false, true
+		v.inherit(v.slots.successors[uncounted])
 	}
-	v.ctx.Request(v.runtime, counted{cause, counts})
+	v.ask(heir)
+	v.ctx.Request(v.runtime, end)
 }
 
-// vacate takes a process out of the slots, and returns the process that gets its slot: its successor, or the first of the
-// others, where those without a victim come first.
-func (v *supervisor) vacate(e *entry) (successor *entry) {
-	if v.succeeds(e) {
-		v.dropSuccessor(e)
+// inherit counts a start in the place of a process that has ended.
+func (v *supervisor) inherit(e *entry) {
+	if e.place.asked {
+		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
 	}
+	e.place.asked = true
+	v.granted(e)
+	v.ctx.Send(e.actor, slot{})
+}
+
+// ask takes care that the runtime's actor has been asked about a process that has got a slot; nil is none.
+func (v *supervisor) ask(heir *entry) {
+	if heir != nil && !heir.place.asked {
+		v.takeSlot(heir)
+	}
+}
+
+// vacate takes a process out of the slots, and returns the process that gets its slot. That stays among the successors until
+// it is counted.
+func (v *supervisor) vacate(e *entry) *entry {
+	v.dropSuccessor(e)
 	if !e.place.slot {
 		return nil
 	}
 	e.place.slot = false
-	successor = e.place.successor
-	if successor == nil && len(v.slots.successors) > 0 {
-		first := slices.IndexFunc(v.slots.successors, func(other *entry) bool { return other.place.victim == nil })
-		successor = v.slots.successors[max(first, 0)]
+	heir := v.heir(e)
+	if successor := e.place.successor; successor != nil {
+		e.place.successor, successor.place.victim = nil, nil
 	}
-	if successor == nil {
+	if heir == nil {
 		v.slots.taken--
 		return nil
 	}
-	v.dropSuccessor(successor)
-	successor.place.slot = true
-	return successor
+	heir.place.slot = true
+	v.dropClaim(heir)
+	if heir.place.granted {
+		v.dropSuccessor(heir)
+	}
+	return heir
+}
+
+// heir is the process that gets a slot: the first start that waits, unless the slot is promised to a guest and that start has
+// no other to leave to the guest. A process that will get the slot of one that the runtime counts does not take another's
+// instead, unless it is counted itself.
+func (v *supervisor) heir(e *entry) *entry {
+	counts := e.place.granted
+	first := v.firstSuccessor(func(p place) bool { return !p.guest && !p.slot && (counts || p.victim == nil) })
+	switch successor := e.place.successor; {
+	case first != nil && (successor == nil || first.place.victim != nil):
+		return first
+	case successor != nil:
+		return successor
+	default:
+		return v.firstSuccessor(func(p place) bool { return p.guest && (counts || p.granted) })
+	}
+}
+
+// firstSuccessor is the first of the successors that fits; nil if there is none.
+func (v *supervisor) firstSuccessor(fits func(place) bool) *entry {
+	for _, e := range v.slots.successors {
+		if fits(e.place) {
+			return e
+		}
+	}
+	return nil
 }
 
 func (v *supervisor) succeeds(e *entry) bool { return slices.Contains(v.slots.successors, e) }
 
-// dropSuccessor takes a process off the list of successors. Its victim lives on, unless it is being ended already.
+// dropSuccessor takes a process off the list of successors, if it is there.
 func (v *supervisor) dropSuccessor(e *entry) {
+	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
+	v.dropClaim(e)
+}
+
+// dropClaim takes its victim from a process. A victim that is being ended already leaves its slot to the next that waits without
+// one; any other lives on.
+func (v *supervisor) dropClaim(e *entry) {
 	if e.place.guest {
 		e.place.guest = false
 		v.slots.guests--
 	}
-	if victim := e.place.victim; victim != nil {
-		e.place.victim, victim.place.successor = nil, nil
+	victim := e.place.victim
+	if victim == nil {
+		return
 	}
-	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
+	e.place.victim, victim.place.successor = nil, nil
+	next := v.firstSuccessor(func(p place) bool { return p.victim == nil && !p.slot })
+	if victim.place.pruned && next != nil {
+		next.place.victim, victim.place.successor = victim, next
+	}
 }
 
 func (v *supervisor) limitReached() *messages.Error {

@@ -1,0 +1,219 @@
+package actors
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// endSlowly begins the end of a process, which takes the grace of an hour. The process is not in use by that.
+func (s *talk) endSlowly(id messages.ProcessID) {
+	s.t.Helper()
+	end := s.call(messages.Terminate{Process: id, Grace: new(time.Hour)})
+	synctest.Wait()
+	end.cancel()
+	synctest.Wait()
+	time.Sleep(DefaultAftermath) // it holds no start back any more
+}
+
+// atOnceRefused checks that a start is refused without waiting.
+func (s *talk) atOnceRefused(what string) {
+	s.t.Helper()
+	began := time.Now()
+	_, err := ask[any](s.host, s.supervisor, yields(time.Minute, "prompt", "wait"))
+	wantError(s.t, what, err, messages.ErrLimitReached)
+	if waited := time.Since(began); waited != 0 {
+		s.t.Errorf("%s was refused after %v", what, waited)
+	}
+}
+
+func TestALaterStartDoesNotTakeTheSlotThatAnEarlierOneWaitsFor(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		busy := s.exec(does("prompt", "wait")).Process
+		s.call(messages.Poll{Process: busy, NoTimeout: true})
+		ending := s.exec(does("prompt,stubborn", "wait")).Process
+		s.endSlowly(ending)
+		first := s.exec(yields(messages.MinYield, "prompt", "wait"))
+		waits(t, first, "for the slot of another process")
+		s.call(messages.Poll{Process: busy, NoTimeout: true}) // now the process that is ending is not protected any more
+		s.atOnceRefused("a later start")
+		s.kill(ending)
+		runs(t, s, first.Process)
+		s.typedNothing([]messages.ProcessID{busy})
+	})
+}
+
+func TestAStartWhoseTimeIsOverTakesWhatANewOneWouldGet(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		busy := s.exec(does("prompt", "wait")).Process
+		poll := s.call(messages.Poll{Process: busy, NoTimeout: true})
+		ending := s.exec(does("prompt,stubborn", "wait")).Process
+		s.endSlowly(ending)
+		start := s.exec(yields(messages.MinYield, "prompt", "wait"))
+		waits(t, start, "for the slot of another process")
+		poll.cancel()
+		time.Sleep(maxPruneGrace)
+		runs(t, s, start.Process)
+		s.typedNothing([]messages.ProcessID{ending})
+		if end := s.ended(busy); end.By != messages.TerminatedByPrune {
+			t.Errorf("%v", &end.EndRecord)
+		}
+	})
+}
+
+func TestStartsGetSlotsInTheirOrderWhicheverComesFree(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 3}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 1 })
+		pruned := does("prompt,stubborn", "wait")
+		pruned.Grace = new(time.Hour)
+		s.exec(pruned)
+		ending := s.exec(does("prompt,stubborn", "wait")).Process
+		s.exec(does("prompt", "wait"))
+		s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)}) // and be in use by that
+		synctest.Wait()
+		time.Sleep(DefaultAftermath)
+		var starts []messages.ProcessID
+		for n := range 2 { // the first is a guest until the runtime refuses it
+			time.Sleep(time.Duration(n) * DefaultAftermath)
+			start := s.exec(yields(2*messages.MinYield, "prompt", "wait"))
+			waits(t, start, "for the slot of another process")
+			starts = append(starts, start.Process)
+		}
+		s.kill(ending)
+		runs(t, s, starts[0])
+		if info := must[messages.ProcessInfo](b.host, s.supervisor, DescribeProcess{starts[1]}); info.State != messages.StateStarting {
+			t.Errorf("the second is %s", info.State)
+		}
+		time.Sleep(maxPruneGrace)
+		runs(t, s, starts[1])
+		if got := b.stats(); got.Processes != 3 || got.Started != 5 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestNoStartWaitsForTheSlotOfACommandThatMayBeTriedAgain(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 1 })
+		retried := s.call(yields(time.Minute, "prompt,parent", "denied", "exit:3", "retry"))
+		synctest.Wait()
+		time.Sleep(DefaultAftermath) // its exit is being judged, and its children hold no start back any more
+		if info := s.list()[0]; info.State != messages.StateRunning {
+			t.Fatalf("%+v", info)
+		}
+		s.atOnceRefused("a start beside it")
+		wantCode(t, retried.result(), 3)
+	})
+}
+
+// crowded is a full session whose newest process has no slot of the runtime's yet, and a start that waits for the slot of
+// one that is being ended. The other session has the slot that is missing.
+func (b *bubble) crowded() (s *talk, ending messages.ProcessID, start *messages.Result, elsewhere func()) {
+	b.t.Helper()
+	s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
+	away := other.exec(does("prompt", "wait")).Process
+	ending = s.exec(does("prompt,stubborn", "wait")).Process
+	s.endSlowly(ending)
+	refused := s.call(yields(time.Minute, "prompt", "wait"))
+	synctest.Wait()
+	start = s.exec(yields(messages.MinYield, "prompt", "wait"))
+	_, err := refused.reply()
+	wantError(b.t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
+	synctest.Wait()
+	return s, ending, start, func() { other.kill(away) }
+}
+
+func TestAStartThatWaitsGetsTheSlotThatAnotherGivesUp(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, ending, start, free := b.crowded()
+		free()
+		runs(t, s, start.Process)
+		s.typedNothing([]messages.ProcessID{ending})
+		if got := b.stats(); got.Processes != 2 || got.Started != 3 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAStartThatHasASlotGetsTheCountOfAProcessThatEnds(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second} { // before the runtime refuses it, and afterwards
+		inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+			s, ending, start, free := b.crowded()
+			time.Sleep(after)
+			s.kill(ending)
+			runs(t, s, start.Process)
+			if got := b.stats(); got.Processes != 2 || got.Started != 3 {
+				t.Errorf("%+v", got)
+			}
+			free()
+			next := s.exec(does("prompt", "wait")).Process // nothing is taken twice
+			runs(t, s, next)
+		})
+	}
+}
+
+func TestAStartThatHasASlotIsRefusedWhenItsTimeIsOver(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, ending, start, free := b.crowded()
+		waited := s.call(messages.Poll{Process: start.Process, NoTimeout: true})
+		time.Sleep(maxPruneGrace - messages.MinYield - time.Millisecond)
+		if waited.answered(0) {
+			t.Error("it was refused early")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		_, err := answerIs(t, waited)
+		wantError(t, "the start", err, messages.ErrLimitReached)
+		free()
+		next := s.exec(does("prompt", "wait")).Process
+		runs(t, s, next)
+		s.typedNothing([]messages.ProcessID{ending})
+		_, err = ask[any](b.host, s.supervisor, yields(time.Minute, "prompt", "wait"))
+		if full := wantError(t, "one more", err, messages.ErrLimitReached); !slices.Equal(full.Busy, []messages.ProcessID{ending, next}) {
+			t.Errorf("busy: %v", full.Busy)
+		}
+	})
+}
+
+func TestAGuestTakesAFreeSlotWhenItIsCounted(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		elsewhere := other.exec(does("prompt", "wait")).Process
+		living := s.exec(does("prompt", "wait")).Process
+		refused := s.call(does("prompt", "wait"))
+		time.Sleep(50 * time.Millisecond)
+		guest := s.call(does("prompt", "wait"))
+		_, err := refused.reply()
+		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
+		other.kill(elsewhere)
+		s.typedNothing([]messages.ProcessID{guest.result().Process, living})
+	})
+}
+
+func TestAStartThatWaitsSwapsItsClaimWithAGuest(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 4}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
+		elsewhere := other.exec(does("prompt", "wait")).Process
+		slow := does("prompt,stubborn", "wait")
+		slow.Grace = new(time.Hour)
+		pruned, promised, living := s.exec(slow).Process, s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process
+		first := s.exec(yields(2*messages.MinYield, "prompt", "wait"))
+		waits(t, first, "for the slot of another process")
+		time.Sleep(DefaultAftermath)
+		other.kill(elsewhere)
+		_, guest := b.running(s, "prompt", "wait")
+		s.kill(promised)
+		runs(t, s, first.Process)
+		s.typedNothing([]messages.ProcessID{pruned})
+		s.ended(pruned)
+		s.typedNothing([]messages.ProcessID{first.Process, living, guest})
+		if got := b.stats(); got.Processes != 3 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
