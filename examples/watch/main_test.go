@@ -86,9 +86,11 @@ func (h *host) until(what string, holds func() bool) {
 	}
 }
 
+// change makes one change, however long it takes: a file that is created and then written changes twice.
 func (h *host) change(name string) {
 	h.Helper()
-	if err := os.WriteFile(filepath.Join(h.dir, name), []byte("changed"), 0o600); err != nil {
+	whole := filepath.Join(h.state, "changed")
+	if err := errors.Join(os.WriteFile(whole, []byte("changed"), 0o600), os.Rename(whole, filepath.Join(h.dir, name))); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -206,8 +208,8 @@ func TestNothingIsLeftWhenItIsKilled(t *testing.T) {
 func TestAProgramThatIsNotFound(t *testing.T) {
 	h := watch(t, "-s", "./server")
 	h.until("it says so", func() bool { return strings.Contains(h.text("err"), "./server") })
-	path := filepath.Join(h.dir, "server")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho found\nexec sleep 1000\n"), 0o700); err != nil {
+	server := filepath.Join(h.state, "server")
+	if err := errors.Join(os.WriteFile(server, []byte("#!/bin/sh\necho found\nexec sleep 1000\n"), 0o700), os.Rename(server, filepath.Join(h.dir, "server"))); err != nil {
 		t.Fatal(err)
 	}
 	h.until("it runs", func() bool { return h.text("out") == "found\n" })
