@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,19 +25,24 @@ func measured(t *testing.T, name string) (c cost, said string) {
 	dir, pkg := t.TempDir(), "./"+name
 	c.megabytes, c.stripped = build(t, pkg, filepath.Join(dir, name)), build(t, pkg, filepath.Join(dir, "stripped"), "-ldflags=-s -w")
 	c.packages = len(strings.Fields(command(t, "go", "list", "-deps", pkg)))
-	program := exec.Command(filepath.Join(dir, name))
-	program.Env = append(os.Environ(), "GODEBUG=inittrace=1")
-	var trace strings.Builder
-	program.Stderr = &trace
-	out, err := program.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, trace.String())
+	c.initialisers = math.Inf(1)
+	for range 5 { // the machine may be busy with something else
+		program := exec.Command(filepath.Join(dir, name))
+		program.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		var trace strings.Builder
+		program.Stderr = &trace
+		out, err := program.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, trace.String())
+		}
+		took, allocated := 0.0, 0.0
+		for _, line := range regexp.MustCompile(`(?m)^init .* ([\d.]+) ms clock, (\d+) bytes`).FindAllStringSubmatch(trace.String(), -1) {
+			took += number(t, line[1])
+			allocated += number(t, line[2]) / 1000
+		}
+		c.initialisers, c.kilobytes, said = min(c.initialisers, took), allocated, string(out)
 	}
-	for _, line := range regexp.MustCompile(`(?m)^init .* ([\d.]+) ms clock, (\d+) bytes`).FindAllStringSubmatch(trace.String(), -1) {
-		c.initialisers += number(t, line[1])
-		c.kilobytes += number(t, line[2]) / 1000
-	}
-	return c, string(out)
+	return c, said
 }
 
 func build(t *testing.T, pkg, binary string, flags ...string) (megabytes float64) {
@@ -103,7 +109,7 @@ func TestTheReadmeSaysWhatImportingCosts(t *testing.T) {
 			}
 		}
 	}
-	if _, time := row(t, readme, "time of its initialisers"); embedded.initialisers > 20*time { // other tests may run at the same time
+	if _, time := row(t, readme, "time of its initialisers"); embedded.initialisers > 20*time {
 		t.Errorf("its initialisers take %.1f ms, and the README says %v", embedded.initialisers, time)
 	}
 	if !strings.Contains(said, "hello\n") {
