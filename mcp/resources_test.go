@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/expect"
 )
 
@@ -207,5 +210,38 @@ func TestAFailureToOpenTheSessionDoesNotLast(t *testing.T) {
 	p.call(2, "exec_command", `{"cmd":"pwd"}`)
 	if m := p.answer("2"); m.Result.IsError || !strings.Contains(m.text(), dir) {
 		t.Fatalf("%+v", m)
+	}
+}
+
+// Of two calls that list the processes at the same time, the one that asked first may write the list last.
+func TestAnOlderListReplacesNoNewerOne(t *testing.T) {
+	c := newServer(t, Options{}).newConversation(func() {})
+	defer c.close()
+	o, err := c.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() messages.ProcessID {
+		p, err := o.session.Start(t.Context(), messages.ExecCommand{Argv: []string{"sleep", "60"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.ID()
+	}
+	first := start()
+	c.listed.mu.Lock()
+	listed := make(chan struct{})
+	go func() { c.list(t.Context(), first); close(listed) }()
+	waits := regexp.MustCompile(`Mutex\)\.Lock\S*\(.*\n.*\n(.*\n.*\n)?\S*\(\*conversation\)\.list\(`)
+	expect.Eventually(t, "the older call waits for its turn", func() bool {
+		stacks := make([]byte, 1<<20)
+		return waits.Match(stacks[:runtime.Stack(stacks, true)])
+	})
+	second := start()
+	c.listed.all = map[messages.ProcessID]bool{first: true, second: true} // by a newer call
+	c.listed.mu.Unlock()
+	<-listed
+	if !c.listed.all[second] {
+		t.Error("a process that runs is not listed any more")
 	}
 }
