@@ -13,8 +13,9 @@ import (
 const (
 	maxCalls    = 1024
 	maxCleaning = 1024
-	maxGiven    = 1024 // calls that were given up and may still be answered; a server that owes more counts as gone
-	maxNotices  = 256  // messages without an answer that wait
+	maxGiven    = 1024            // calls that were given up and may still be answered; a server that owes more counts as gone
+	maxNotices  = 256             // messages without an answer that wait
+	maxAcks     = 2 * maxChildren // processes with an acknowledgement that waits: more are dropped
 )
 
 // call is one request.
@@ -118,7 +119,7 @@ func (l *link) giveUp(c *call) bool {
 func (l *link) acknowledge(process string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed && l.has(wire.ExtensionFlow) {
+	if _, waits := l.acks[process]; !l.closed && l.has(wire.ExtensionFlow) && (waits || len(l.acks) < maxAcks) {
 		l.acks[process] = seq
 		l.poke()
 	}
@@ -172,7 +173,6 @@ func (l *link) resume() {
 	l.mu.Lock()
 	l.queue, l.notices = nil, nil
 	clear(l.given)
-	clear(l.acks)
 	var uncertain []*call
 	for id, c := range l.calls {
 		if c.sent && !c.again {

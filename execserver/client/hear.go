@@ -74,9 +74,14 @@ func hear[T any](s *spawner, method string, params []byte, read func(*T) (string
 	return s.put(id, it)
 }
 
+// put acknowledges the end of a process that is no longer followed: the server repeats the end if the connection broke before it had the
+// first acknowledgement, and keeps the process until it has one.
 func (s *spawner) put(id string, it item) error {
 	if c := s.find(id); c != nil {
 		return c.feed.put(it)
+	}
+	if it.kind == ended && len(id) <= maxName {
+		s.link.acknowledge(id, it.seq)
 	}
 	return nil
 }

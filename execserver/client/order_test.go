@@ -278,6 +278,23 @@ func TestAGapIsCounted(t *testing.T) {
 	}
 }
 
+// acknowledged returns the event that the next message acknowledges.
+func (p *peer) acknowledged(l *log) uint64 {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	text, err := p.Read(ctx)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	m, _ := wire.Parse(text)
+	var params wire.AcknowledgeParams
+	if err := json.Unmarshal(m.Params, &params); err != nil || m.Method != wire.ProcessAcknowledge || params.ProcessID != l.id {
+		p.t.Fatalf("%s", text)
+	}
+	return params.Seq
+}
+
 func TestOutputIsAcknowledgedWhenItWasTold(t *testing.T) {
 	p := newPeer(t, all...)
 	s := p.connect()
@@ -290,18 +307,11 @@ func TestOutputIsAcknowledgedWhenItWasTold(t *testing.T) {
 	l.release()
 	last := uint64(0)
 	for last < 16 {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		raw, err := p.Read(ctx)
-		cancel()
-		if err != nil {
-			t.Fatal(err)
+		seq := p.acknowledged(l)
+		if seq <= last {
+			t.Fatalf("event %d is acknowledged after event %d", seq, last)
 		}
-		m, _ := wire.Parse(raw)
-		var params wire.AcknowledgeParams
-		if err := json.Unmarshal(m.Params, &params); err != nil || m.Method != wire.ProcessAcknowledge || params.Seq <= last {
-			t.Fatalf("%s", raw)
-		}
-		last = params.Seq
+		last = seq
 	}
 	p.finish(l, 21)
 	l.ended(t)

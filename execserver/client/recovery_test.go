@@ -76,6 +76,30 @@ func TestACutIsHealed(t *testing.T) {
 	}
 }
 
+// The server keeps a process until its end is acknowledged, and the connection may have broken before it was.
+func TestAnEndThatComesAgainIsAcknowledgedAgain(t *testing.T) {
+	p := newPeer(t, all...)
+	s := p.connect()
+	l := p.start(s, ptyio.Launch{})
+	p.finish(l, 1)
+	if seq := p.acknowledged(l); seq != 3 {
+		t.Errorf("event %d is acknowledged", seq)
+	}
+	s.running.Wait() // the process is no longer followed
+	_ = p.Close()
+	p.accept()
+	hello := p.expect(wire.Initialize)
+	p.end(l, 3) // a server may send it before its answer, or after it
+	p.answer(hello, wire.InitializeResult{SessionID: "session", Extensions: all})
+	p.expect(wire.Initialized)
+	for range 2 {
+		if seq := p.acknowledged(l); seq != 3 {
+			t.Errorf("event %d is acknowledged", seq)
+		}
+		p.end(l, 3)
+	}
+}
+
 // Calls that are made while there is no connection wait for the next one.
 func TestCallsOutliveAnOutage(t *testing.T) {
 	p := newPeer(t, all...)
