@@ -88,6 +88,9 @@ func (p *pump) wait(s state) bool {
 		return true
 	case <-overdue:
 	}
+	if what != aMissing && len(p.feed.wake) > 0 { // it came in time, while this goroutine did not run
+		return true
+	}
 	p.awaiting = nothing
 	switch what {
 	case aMissing:
