@@ -97,6 +97,37 @@ func TestCallsAreBoundedAndCleaningHasItsOwnPlaces(t *testing.T) {
 	p.wait(s, maxCalls+2)
 }
 
+func TestTheEndOfTheInputCanBeTriedAgainWhenThereWasNoPlaceForIt(t *testing.T) {
+	p := newPeer(t, all...)
+	s := p.connect()
+	l := p.start(s, ptyio.Launch{OpenStdin: true})
+	came := make(chan error, 1)
+	end := func() { l.CloseStdin(func(err error) { came <- err }) }
+	other := func() *call { return &call{done: func([]byte, error) {}} }
+	one := other()
+	for c := one; ; c = other() {
+		if err := s.link.start(c, wire.EnvironmentStatus, nil); errors.Is(err, errCrowded) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	end()
+	if err := within(t, "an end without a place", came); !errors.Is(err, messages.ErrInputFull) {
+		t.Error(err)
+	}
+	s.link.giveUp(one)
+	end()
+	m := p.receive()
+	for m.Method == wire.EnvironmentStatus {
+		m = p.receive()
+	}
+	p.answer(m, wire.WriteResult{Status: wire.WriteAccepted})
+	if err := within(t, "the end", came); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAServerThatOwesTooManyAnswersIsLeft(t *testing.T) {
 	p := newPeer(t, all...)
 	s := p.connect()

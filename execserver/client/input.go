@@ -131,6 +131,7 @@ func (c *child) flush() {
 		in.waiting = in.waiting[1:]
 		if err := c.send(w); err != nil {
 			failed, why = append(failed, w), err
+			in.closed = in.closed && !w.finish // the caller may try again
 			continue
 		}
 		in.unanswered++
