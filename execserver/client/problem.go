@@ -49,6 +49,8 @@ var (
 	errCrowded = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
 		Detail: fmt.Sprintf("%d requests wait for answers from the server; try again later", maxCalls)}
 
+	errSilent = failed("follow process", "the server has not reported its end in time")
+
 	errUncertain = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
 		Detail: "the connection broke before the server answered, and it is not known whether the request took effect; check before you repeat it"}
 )

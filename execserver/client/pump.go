@@ -100,7 +100,7 @@ func (p *pump) wait(s state) bool {
 		p.launch.Events(ptyio.Background{Count: 1})
 		return true
 	default:
-		p.lose(failed("follow process", "the server has not reported its end in time"))
+		p.lose(errSilent)
 		return false
 	}
 }
@@ -217,23 +217,54 @@ func (p *pump) mainStream() messages.Stream {
 
 // catchUp reads the events that the process has missed. Only a few processes read at once, which bounds the memory.
 func (p *pump) catchUp(due, seen uint64) bool {
+	ctx, cancel := p.patient()
+	defer cancel()
+	page, err := p.read(ctx, due-1)
 	link := p.spawner.link
+	switch {
+	case err == nil:
+		if err := p.feed.caught(page, due, seen); err != nil {
+			link.breach(err)
+			p.feed.stop(disconnected(err))
+		}
+	case link.life.Err() != nil:
+		p.feed.stop(disconnected(context.Cause(link.life)))
+	case ctx.Err() != nil:
+		p.feed.stop(errSilent)
+	default:
+		p.feed.stop(refusal("follow process", "", err))
+	}
+	return true
+}
+
+// read reads the events after a number.
+func (p *pump) read(ctx context.Context, after uint64) (page []byte, err error) {
 	select {
 	case p.spawner.reading <- struct{}{}:
 		defer func() { <-p.spawner.reading }()
-	case <-link.life.Done():
-		p.feed.stop(disconnected(context.Cause(link.life)))
-		return true
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	after := due - 1
-	page, err := link.ask(link.life, &call{again: true}, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: &after})
-	if err != nil {
-		p.feed.stop(refusal("follow process", "", err))
-		return true
-	}
-	if err := p.feed.caught(page, due, seen); err != nil {
-		link.breach(err)
-		p.feed.stop(disconnected(err))
-	}
-	return true
+	return p.spawner.link.ask(ctx, &call{again: true}, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: &after})
+}
+
+// patient returns a context for a wait that has no limit of its own. It ends with the session, and some time after the process was
+// abandoned.
+func (p *pump) patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(p.spawner.link.life)
+	go func() {
+		select {
+		case <-p.abandoned:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(p.spawner.limits.end)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

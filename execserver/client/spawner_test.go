@@ -265,6 +265,21 @@ func TestAnAbandonedProcessIsForgotten(t *testing.T) {
 	}
 }
 
+func TestAnAbandonedProcessIsForgottenAlthoughTheServerDoesNotAnswerARead(t *testing.T) {
+	p := newPeer(t)
+	times, limits := quick()
+	limits.end = 50 * time.Millisecond
+	s := p.connectIn(times, limits)
+	l := p.start(s, ptyio.Launch{})
+	p.chunk(l, 2, "b")
+	p.expect(wire.ProcessRead)
+	l.Abandon()
+	if exited, _ := l.ended(t); !errors.Is(exited.Lost, messages.ErrRuntimeFailure) {
+		t.Errorf("%+v", exited)
+	}
+	s.running.Wait()
+}
+
 func TestCloseEndsEverything(t *testing.T) { synctest.Test(t, closeEndsEverything) }
 
 func closeEndsEverything(t *testing.T) {
