@@ -43,15 +43,6 @@ func polled(fd int, name string) (file *os.File, raw syscall.RawConn, err error)
 	return file, raw, nil
 }
 
-// rest waits until something can be received, or the connection has ended; a receiver then learns that.
-func (c *Conn) rest() error {
-	var failed error
-	err := c.raw.Control(func(socket uintptr) {
-		failed = c.arrivals.raw.Read(func(uintptr) bool { return ready(int(socket), unix.POLLIN, 0) })
-	})
-	return errors.Join(err, failed)
-}
-
 // ready waits until a descriptor is ready or has ended, but at most for this time.
 func ready(fd int, events int16, most time.Duration) bool {
 	fds := unix.PollFd{Fd: int32(fd), Events: events}

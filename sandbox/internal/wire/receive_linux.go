@@ -67,11 +67,6 @@ func (r reader) Read(p []byte) (int, error) {
 		}
 	}
 	n, oobn, flags, err := r.receive(p)
-	for err == unix.EAGAIN {
-		if err = r.c.rest(); err == nil {
-			n, oobn, flags, err = r.receive(p)
-		}
-	}
 	if err != nil {
 		return 0, err // n is -1 then, which bufio answers with a panic
 	}
@@ -96,19 +91,33 @@ func (r reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// receive receives what is there, or waits until there is something, or until the connection has ended.
 func (r reader) receive(p []byte) (n, oobn, flags int, err error) {
-	how := unix.MSG_CMSG_CLOEXEC
-	if r.c.arrivals != nil {
-		how |= unix.MSG_DONTWAIT
-	}
 	failed := r.c.raw.Control(func(fd uintptr) {
-		err = unix.EINTR
-		for err == unix.EINTR {
-			n, oobn, flags, _, err = unix.Recvmsg(int(fd), p, r.c.control[:], how)
+		if r.c.arrivals == nil {
+			n, oobn, flags, err = r.attempt(int(fd), p, 0)
+			return
+		}
+		ended := r.c.arrivals.raw.Read(func(uintptr) bool {
+			n, oobn, flags, err = r.attempt(int(fd), p, unix.MSG_DONTWAIT)
+			return err != unix.EAGAIN
+		})
+		if ended != nil {
+			err = ended
 		}
 	})
 	if failed != nil {
-		return 0, 0, 0, failed
+		err = failed
 	}
 	return n, oobn, flags, err
+}
+
+// attempt makes the system call.
+func (r reader) attempt(fd int, p []byte, how int) (n, oobn, flags int, err error) {
+	for {
+		n, oobn, flags, _, err = unix.Recvmsg(fd, p, r.c.control[:], unix.MSG_CMSG_CLOEXEC|how)
+		if err != unix.EINTR {
+			return n, oobn, flags, err
+		}
+	}
 }
