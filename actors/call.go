@@ -222,7 +222,7 @@ func (p *process) answerExit() {
 		case !c.waits() || !p.attempt.settled():
 		case p.told && !c.began.Before(p.attempt.exitedAt):
 		case c.write != nil && !c.write.sent: // it has not begun: serving the writes answers it
-		case c.write != nil && !c.write.done:
+		case p.input.open() > 0: // no later answer may tell of these writes
 			if !c.last {
 				p.prolong(c)
 			}

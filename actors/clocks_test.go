@@ -336,3 +336,23 @@ func TestOutputThatComesBehindTheExitIsAwaitedWhileItComes(t *testing.T) {
 		}
 	})
 }
+
+func TestTheAnswerAtTheExitTellsOfEarlierWrites(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		for kind, reported := range map[string]time.Duration{"prompt,unread": 20 * time.Millisecond, "unread": 20 * time.Millisecond, "mute": ptyio.DrainWait} {
+			id := s.exec(does(kind, "sleep:1000")).Process
+			written := s.call(messages.WriteStdin{Process: id, Bytes: []byte("12345"), Yield: new(messages.MinYield)}).result()
+			if !written.Running || written.Pending != 5 {
+				t.Errorf("%s: running %t, %d bytes pending", kind, written.Running, written.Pending)
+			}
+			last := s.call(messages.Poll{Process: id, NoTimeout: true}).result()
+			if want := time.Second - messages.MinYield + reported; last.Running || last.WallTime != want {
+				t.Errorf("%s: running %t, answered after %v, want %v", kind, last.Running, last.WallTime, want)
+			}
+			if told := len(last.EarlierInput) == 1 && last.EarlierInput[0].Bytes == 5 && last.EarlierInput[0].Taken == 0; told != (kind != "mute") {
+				t.Errorf("%s: %+v", kind, last.EarlierInput)
+			}
+		}
+	})
+}

@@ -37,6 +37,7 @@ import (
 //	stubborn                              it uses all of its grace
 //	parent                                where it is denied, its output and its children end 2 s later
 //	mute                                  it never reports the outcome of a write
+//	unread                                it takes no input, and reports that 20 ms after its end
 type fiction struct {
 	mu       sync.Mutex // children live beside each other
 	children []*imagined
@@ -169,6 +170,7 @@ type imagined struct {
 	ended     bool // it has reported its last event
 	abandoned int
 	said      int64
+	unread    []func(int, error) // report the outcomes of writes
 }
 
 // prompter is one whose methods return at once.
@@ -261,8 +263,15 @@ func (c *imagined) end(exit ptyio.Exited, left bool) {
 	c.launch.Events(ptyio.Closed{})
 	c.launch.Events(ptyio.TreeEnded{TreeReport: messages.TreeReport{Ended: 1, Airtight: true}})
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	unread := c.unread
 	c.ended = true
+	c.mu.Unlock()
+	if len(unread) > 0 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, done := range unread {
+		done(0, messages.ErrClosed)
+	}
 }
 
 // say sends output under credit.
@@ -322,6 +331,12 @@ func (c *imagined) PID() int { return c.pid }
 func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) func() int {
 	c.fails("write")
 	if _, mute := c.traits["mute"]; mute {
+		return nil
+	}
+	if _, unread := c.traits["unread"]; unread {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unread = append(c.unread, done)
 		return nil
 	}
 	select {
