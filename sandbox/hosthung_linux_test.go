@@ -3,8 +3,10 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -149,5 +151,21 @@ func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 	p.dead, p.retired, p.closing = true, true, true
 	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {
 		t.Error(err)
+	}
+}
+
+// A warden sends what it has to say in as few replies as it can.
+func TestOneReplyMayTellTheWholeLifeOfATree(t *testing.T) {
+	p, l := killedNewborn(t, 0)
+	var told []string
+	l.spec = ptyio.Start{
+		Born:       func(_ ptyio.Leader, exited bool) { told = append(told, fmt.Sprint("born, exited ", exited)) },
+		Exited:     func(messages.ExitStatus, error) { told = append(told, "exited") },
+		Background: func(count int) { told = append(told, fmt.Sprint("left ", count)) },
+		TreeEnded:  func(messages.TreeReport) { told = append(told, "ended") },
+	}
+	p.dispatch(wire.Reply{ID: 1, Started: &wire.Started{PID: 7}, Exited: &tree.Status{}, Left: 2, Ended: &tree.Report{}})
+	if want := []string{"born, exited true", "exited", "left 2", "ended"}; !slices.Equal(told, want) || len(l.reply) != 1 {
+		t.Errorf("%v, %d answers", told, len(l.reply))
 	}
 }

@@ -65,8 +65,6 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	case abandoned:
 	case reply.Failed != nil:
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
-	case reply.Left > 0:
-		l.spec.Background(reply.Left)
 	default:
 		if reply.Started != nil {
 			l.spec.Born(l, exited)
@@ -76,10 +74,13 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 	}
 }
 
-// last passes on the exit, the end of the tree, or both.
+// last passes on what a reply says about the exit, the background children and the end of the tree.
 func (l *wardenLeader) last(reply wire.Reply, exited bool) {
 	if reply.Exited != nil {
 		l.spec.Exited(exitStatus(*reply.Exited), nil)
+	}
+	if reply.Left > 0 {
+		l.spec.Background(reply.Left)
 	}
 	if reply.Ended == nil {
 		return

@@ -22,12 +22,12 @@ import (
 func TestAProgramThatCannotBeReachedKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		t.Parallel() // it waits most of the time
-		program, giveBack := leasetest.Leased(t, "/bin/true")
+		program, giveBack, awaited := leasetest.Watched(t, "/bin/true")
 		events, started := newRecorder(), make(chan error, 1)
 		l := launch(tty, program)
 		l.Events = events.receive
 		go func() { _, err := spawner.Spawn(context.Background(), l); started <- err }()
-		time.Sleep(100 * time.Millisecond)
+		eventually(t, "the start waits for the program", awaited)
 		_, other := run(t, spawner, launch(tty, "true"))
 		other.awaitEnd(t)
 		select {
@@ -104,7 +104,7 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		t.Parallel() // it waits most of the time
 		_, sleeping := run(t, spawner, bash(tty, "exit 3"))
-		interpreter, giveBack := leasetest.Leased(t, "/bin/sh")
+		interpreter, giveBack, awaited := leasetest.Watched(t, "/bin/sh")
 		var hanging [3]*recorder
 		failed := make(chan error, len(hanging))
 		script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
@@ -114,8 +114,8 @@ func TestABirthThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 			l.Events = hanging[i].receive
 			go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
 		}
-		time.Sleep(100 * time.Millisecond) // let the births hang; with less time the test shows less
-		sleeping.awaitEnd(t)               // this needs a search of all children
+		eventually(t, "a birth hangs", awaited)
+		sleeping.awaitEnd(t) // this needs a search of all children
 		_, other := run(t, spawner, launch(tty, "true"))
 		other.awaitEnd(t) // its output ends, too, although others may hold it open
 		if len(failed) > 0 {
@@ -168,23 +168,30 @@ func TestBirthsThatHangOccupyNoThreads(t *testing.T) {
 	child.EndTree(0)
 }
 
+// hangingLaunch is a launch that the kernel cannot execute. A warden has begun with it when it is awaited.
+func hangingLaunch(t *testing.T) (l ptyio.Launch, awaited func() bool) {
+	t.Helper()
+	interpreter, _, awaited := leasetest.Watched(t, "/bin/sh")
+	l = launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
+	return l, awaited
+}
+
 func TestForksThatHangOneAfterTheOtherAllFailAndKeepNoAnswerBack(t *testing.T) {
-	t.Parallel()                                                                              // it waits most of the time
-	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{}, 6*soon, patience, 40*soon)) // a fork hangs longer than the start between takes
-	interpreter, _ := leasetest.Leased(t, "/bin/sh")
-	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
-	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
-	between, record := launch(false, "cat"), newRecorder()
+	spawner, _ := lossyAndHasty(t)
+	token := newToken()
+	between, record := launch(false, "sleep", token), newRecorder()
 	between.Events = record.receive
 	var failed [2]chan error
 	started := make(chan ptyio.Child, 1)
 	for i := range failed {
 		failed[i] = make(chan error, 1)
+		hanging, awaited := hangingLaunch(t)
 		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed[i] <- err }()
-		time.Sleep(soon) // for the order
+		eventually(t, "the fork hangs", awaited)
 		if i == 0 {
 			go func() { child, _ := spawner.Spawn(context.Background(), between); started <- child }()
-			time.Sleep(soon)
+			eventually(t, "the command between runs", func() bool { return len(sleepers(token)) == 1 })
 		}
 	}
 	child := receive(t, "the start between", started)
@@ -223,14 +230,12 @@ func TestAbandoningAForkThatHangsLeavesNothing(t *testing.T) {
 func TestHangsCostNobodyElseAnything(t *testing.T) {
 	spawner, lost := lossyAndHasty(t)
 	child, record := run(t, spawner, launch(false, "cat"))
-	interpreter, _ := leasetest.Leased(t, "/bin/sh")
-	hanging := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
-	hanging.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	failed := make(chan error, 3)
 	for range cap(failed) {
+		hanging, awaited := hangingLaunch(t)
 		go func() { _, err := spawner.Spawn(context.Background(), hanging); failed <- err }()
+		eventually(t, "the fork hangs", awaited)
 	}
-	time.Sleep(soon) // for the order
 	large := launch(false, append([]string{"true"}, slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 18)...)...)
 	largeRecord := newRecorder()
 	large.Events = largeRecord.receive
@@ -277,13 +282,12 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, record := run(t, spawner, launch(false, "cat"))
-	interpreter, _ := leasetest.Leased(t, "/bin/sh")
-	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
+	l, awaited := hangingLaunch(t)
 	hanging := newRecorder()
 	l.Events = hanging.receive
 	failed := make(chan error, 1)
 	go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
-	time.Sleep(soon)
+	eventually(t, "the fork hangs", awaited)
 	begin := time.Now()
 	_ = spawner.Close()
 	if took := time.Since(begin); took > patience {

@@ -18,6 +18,13 @@ import (
 // the file system has no leases.
 func Leased(t testing.TB, program string) (path string, giveBack func()) {
 	t.Helper()
+	path, giveBack, _ = Watched(t, program)
+	return path, giveBack
+}
+
+// Watched is Leased, and tells whether a process has tried to open the copy, even if that process has died since.
+func Watched(t testing.TB, program string) (path string, giveBack func(), awaited func() bool) {
+	t.Helper()
 	bytes, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -34,5 +41,10 @@ func Leased(t testing.TB, program string) (path string, giveBack func()) {
 		t.Skipf("no leases in %s: %v", path, err)
 	}
 	t.Cleanup(func() { _ = file.Close() }) // this ends the lease
-	return path, func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+	giveBack = func() { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
+	awaited = func() bool { // the kernel tells what the lease is to become
+		lease, err := unix.FcntlInt(file.Fd(), unix.F_GETLEASE, 0)
+		return err == nil && lease != unix.F_WRLCK
+	}
+	return path, giveBack, awaited
 }
