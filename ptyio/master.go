@@ -161,24 +161,22 @@ func (m *master) duplicate() (fd int, left *os.File) {
 
 // SetReadDeadline sets the deadline of Read, also of a call that waits.
 func (m *master) SetReadDeadline(at time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reading = at
-	if m.file == nil {
-		return nil
-	}
-	return m.file.SetReadDeadline(at)
+	return m.setDeadline(&m.reading, at, (*os.File).SetReadDeadline)
 }
 
 // SetWriteDeadline sets the deadline of Write, also of a call that waits.
 func (m *master) SetWriteDeadline(at time.Time) error {
+	return m.setDeadline(&m.writing, at, (*os.File).SetWriteDeadline)
+}
+
+func (m *master) setDeadline(kept *time.Time, at time.Time, set func(*os.File, time.Time) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.writing = at
+	*kept = at
 	if m.file == nil {
 		return nil
 	}
-	return m.file.SetWriteDeadline(at)
+	return set(m.file, at)
 }
 
 // Close closes the terminal. Calls that wait return with an error.

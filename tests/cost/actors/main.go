@@ -7,38 +7,26 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"strconv"
 
 	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/tests/cost/rest"
 )
 
 func main() {
-	if err := rest(context.Background()); err != nil {
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func rest(ctx context.Context) error {
-	count, err := strconv.Atoi(os.Args[len(os.Args)-1])
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context) error {
 	system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{})
 	defer system.Shutdown(ctx)
 	if _, err := system.Spawn("idle", func(*kernel.Context) {}); err != nil {
 		return err
 	}
-	for range count {
-		if err := exec.Command("/bin/true").Run(); err != nil {
-			return err
-		}
-	}
-	fmt.Println("resting")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	return rest.After(os.Args[len(os.Args)-1], func() error { return exec.Command("/bin/true").Run() })
 }

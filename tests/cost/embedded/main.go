@@ -7,22 +7,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/cost/rest"
 )
 
 func main() {
-	do := hello
-	if len(os.Args) > 1 {
-		do = rest
-	}
-	if err := do(context.Background()); err != nil {
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -31,7 +26,7 @@ func main() {
 	fmt.Printf("mux %s\n", pattern)
 }
 
-func hello(ctx context.Context) error {
+func run(ctx context.Context) error {
 	rt, err := execbus.Start(execbus.Options{})
 	if err != nil {
 		return err
@@ -40,6 +35,12 @@ func hello(ctx context.Context) error {
 	session, err := rt.OpenSession(execbus.SessionOptions{})
 	if err != nil {
 		return err
+	}
+	if len(os.Args) > 1 {
+		return rest.After(os.Args[1], func() error {
+			_, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/true"}})
+			return err
+		})
 	}
 	result, err := session.Run(ctx, messages.RunCommand{Argv: []string{"echo", "hello"}})
 	if err != nil {
@@ -47,28 +48,4 @@ func hello(ctx context.Context) error {
 	}
 	fmt.Printf("%s", result.Aggregated)
 	return nil
-}
-
-func rest(ctx context.Context) error {
-	count, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		return err
-	}
-	rt, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		return err
-	}
-	defer rt.Shutdown(ctx)
-	session, err := rt.OpenSession(execbus.SessionOptions{})
-	if err != nil {
-		return err
-	}
-	for range count {
-		if _, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/true"}}); err != nil {
-			return err
-		}
-	}
-	fmt.Println("resting")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
 }

@@ -5,39 +5,25 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strconv"
+
+	"github.com/execbus/execbus/tests/cost/rest"
 )
 
 func main() {
+	do := hello
 	if len(os.Args) > 1 {
-		if err := rest(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		do = func() error { return rest.After(os.Args[1], func() error { return exec.Command("/bin/true").Run() }) }
 	}
-	out, err := exec.Command("echo", "hello").CombinedOutput()
-	if err != nil {
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Printf("%s", out)
 }
 
-func rest() error {
-	count, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		return err
-	}
-	for range count {
-		if err := exec.Command("/bin/true").Run(); err != nil {
-			return err
-		}
-	}
-	fmt.Println("resting")
-	_, err = io.Copy(io.Discard, os.Stdin)
+func hello() error {
+	out, err := exec.Command("echo", "hello").CombinedOutput()
+	fmt.Printf("%s", out)
 	return err
 }
