@@ -134,6 +134,24 @@ func (p *process) limitOutput() {
 	}
 }
 
+// timeIsUp handles the bounds on the end of an attempt. It reports whether the message was one of them.
+func (p *process) timeIsUp(message any) bool {
+	switch m := message.(type) {
+	case dropOutput:
+		p.drop(m)
+	case endOverdue:
+		p.overdue(m)
+		p.step()
+	case inputOverdue:
+		if m.attempt == p.attempt.number {
+			p.loseWrites()
+		}
+	default:
+		return false
+	}
+	return true
+}
+
 // drop discards the rest of the output.
 func (p *process) drop(m dropOutput) {
 	if a := p.attempt; a.number == m.attempt && !a.closed {

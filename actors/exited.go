@@ -31,18 +31,9 @@ func (s *exited) receive(p *process, message any) bool {
 		return known
 	case runDrained:
 		p.finishRun()
-	case dropOutput:
-		p.drop(m)
-	case endOverdue:
-		p.overdue(m)
-		s.step(p)
-	case inputOverdue:
-		if m.attempt == p.attempt.number {
-			p.loseWrites()
-		}
 	case verdict, judgeNow: // too late
 	default:
-		return false
+		return p.timeIsUp(message)
 	}
 	return true
 }

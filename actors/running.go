@@ -57,17 +57,8 @@ func (s *running) receive(p *process, message any) bool {
 		if s.stage == respawning && p.attempt.spawning.giveUp() {
 			p.failed(errSpawnerHangs)
 		}
-	case dropOutput:
-		p.drop(m)
-	case endOverdue:
-		p.overdue(m)
-		s.step(p)
-	case inputOverdue:
-		if m.attempt == p.attempt.number {
-			p.loseWrites()
-		}
 	default:
-		return false
+		return p.timeIsUp(message)
 	}
 	return true
 }
