@@ -9,6 +9,7 @@ package leasetest
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,10 @@ func Watched(t testing.TB, program string) (path string, giveBack func(), awaite
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "leased")
-	if err := os.WriteFile(path, bytes, 0o755); err != nil {
+	syscall.ForkLock.RLock() // a newborn of a parallel test would have it open for writing, and it could not be executed
+	err = os.WriteFile(path, bytes, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(path)
