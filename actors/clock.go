@@ -61,7 +61,7 @@ func (k *clock) stop() {
 // ran is called when the time is over.
 func (k *clock) ran() { k.timer, k.left = nil, 0 }
 
-// prolong gives a clock a last span of time, which cannot be held.
+// prolong gives a clock another span of time, which cannot be held.
 func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
 	k.timer.Cancel()
 	k.held = k.pausedFor()

@@ -52,7 +52,7 @@ type patience struct {
 	retention time.Duration // of a closed process: wire.Retention
 	handshake time.Duration // until a connection is initialized: wire.HandshakeTimeout
 	ping      time.Duration // between two pings: wire.PingInterval
-	pong      time.Duration // for the answer to one: 10 s
+	pong      time.Duration // for the answer to one, behind the output that is on its way: 30 s
 	stall     time.Duration // for a client to read one message: 30 s
 	probe     time.Duration // for a connection to show that it lives when another wants its session: 2 s
 }
@@ -80,7 +80,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	p := &o.patience
 	p.retention, p.handshake = cmp.Or(p.retention, wire.Retention), cmp.Or(p.handshake, wire.HandshakeTimeout)
-	p.ping, p.pong = cmp.Or(p.ping, wire.PingInterval), cmp.Or(p.pong, 10*time.Second)
+	p.ping, p.pong = cmp.Or(p.ping, wire.PingInterval), cmp.Or(p.pong, 30*time.Second)
 	p.stall, p.probe = cmp.Or(p.stall, 30*time.Second), cmp.Or(p.probe, 2*time.Second)
 	return o, nil
 }

@@ -35,9 +35,9 @@ type Enclosure interface {
 
 // Unchanging is an Enclosure whose paths can be checked without waiting.
 type Unchanging interface {
-	// Unchanged reports whether Check would return nil, as far as identify can say: it returns the device and the inode of the
-	// file that a path leads to, without symbolic links if they are not wanted, or else that it does not know. If Unchanged
-	// does not know, it returns false.
+	// Unchanged returns true only if Check would return nil. It asks identify for the device and the inode of the file that a
+	// path leads to. If symlinks is false, the path must lead there without symbolic links. If identify does not know, Unchanged
+	// returns false.
 	Unchanged(identify func(path string, symlinks bool) (device, inode uint64, known bool)) bool
 }
 

@@ -31,7 +31,8 @@ type direct struct {
 	starts atomic.Int32
 }
 
-// exitWait is how long a start that is alone waits for the leader's exit. So a short command needs no goroutine, and no poller.
+// exitWait is how long a start that is alone waits for the leader's exit. So neither a goroutine nor the poller waits for the exit of a
+// short command.
 const exitWait = 250 * time.Microsecond
 
 func newDirect() (ptyio.Spawner, error) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,6 +46,48 @@ func TestAConnectionThatIsDeadWithoutASignIsReplaced(t *testing.T) {
 	p.finish(l, 1)
 	if exited, _ := l.ended(t); exited.Lost != nil {
 		t.Errorf("%+v", exited)
+	}
+}
+
+// slow is a connection whose answers to pings come too late, behind other messages.
+type slow struct {
+	wire.Conn
+	reads, pings *atomic.Int64
+}
+
+func (s slow) Read(ctx context.Context) ([]byte, error) {
+	s.reads.Add(1) // the last message has been taken
+	return s.Conn.Read(ctx)
+}
+
+func (s slow) Ping(ctx context.Context) error {
+	for began := s.reads.Load(); s.reads.Load() < began+2; { // one may have been before the ping
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		runtime.Gosched()
+	}
+	s.pings.Add(1)
+	return context.DeadlineExceeded
+}
+
+func TestASlowConnectionIsNotTakenForADeadOne(t *testing.T) {
+	p := newPeer(t, all...)
+	times, limits := quick()
+	times.idle, times.pong = time.Millisecond, patience
+	var reads, pings atomic.Int64
+	s := p.connectOver(func(ctx context.Context) (wire.Conn, error) {
+		conn, err := p.dial(ctx)
+		return slow{conn, &reads, &pings}, err
+	}, times, limits)
+	l := p.start(s, ptyio.Launch{})
+	seq := uint64(1)
+	for ; pings.Load() < 5 && len(p.dialled) == 0; seq++ {
+		p.chunk(l, seq, "x")
+	}
+	p.finish(l, seq)
+	if exited, _ := l.ended(t); exited.Lost != nil || len(p.dialled) > 0 {
+		t.Errorf("%+v, and %d connections more", exited, len(p.dialled))
 	}
 }
 
