@@ -206,14 +206,62 @@ func TestAStartThatWaitsSwapsItsClaimWithAGuest(t *testing.T) {
 		waits(t, first, "for the slot of another process")
 		time.Sleep(DefaultAftermath)
 		other.kill(elsewhere)
-		_, guest := b.running(s, "prompt", "wait")
+		call, guest := b.running(s, "prompt", "wait")
 		s.kill(promised)
 		runs(t, s, first.Process)
 		s.typedNothing([]messages.ProcessID{pruned})
+		call.cancel() // now the guest needs its slot
+		synctest.Wait()
 		s.ended(pruned)
 		s.typedNothing([]messages.ProcessID{first.Process, living, guest})
 		if got := b.stats(); got.Processes != 3 {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAStartThatWaitsForItsCountNeitherEndsOthersNorIsEnded(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		other.exec(does("prompt", "wait"))
+		ending := s.exec(does("prompt,stubborn", "wait")).Process
+		end := s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)})
+		synctest.Wait()
+		time.Sleep(DefaultAftermath)
+		refused := s.call(yields(time.Minute, "prompt", "wait"))
+		synctest.Wait()
+		start := s.exec(yields(messages.MinYield, "prompt", "wait"))
+		_, err := refused.reply()
+		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
+		time.Sleep(time.Second) // the runtime has refused the start, too
+		s.atOnceRefused("a later start")
+		s.typedNothing([]messages.ProcessID{start.Process})
+		end.cancel() // now the process that is ending could be chosen
+		time.Sleep(maxPruneGrace)
+		if _, err := ask[any](b.host, s.supervisor, messages.Poll{Process: start.Process}); err == nil {
+			t.Error("the start was not refused")
+		}
+		s.typedNothing([]messages.ProcessID{ending})
+	})
+}
+
+func TestAStartThatWaitsIsRefusedAtOnceWhileTheSpawnerHangs(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
+		_, hanging := b.running(other, "spawn=hang", "wait")
+		ending := s.exec(does("prompt,stubborn", "wait")).Process
+		s.endSlowly(ending)
+		other.call(messages.Terminate{Process: hanging})
+		synctest.Wait()
+		time.Sleep(soon.Spawn - 100*time.Millisecond)
+		first := s.call(yields(time.Minute, "prompt", "wait"))
+		synctest.Wait()
+		second := s.call(yields(time.Minute, "prompt", "wait"))
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		for _, start := range []waiting{first, second} {
+			_, err := answerIs(t, start)
+			wantError(t, "a start", err, messages.ErrRuntimeFailure)
 		}
 	})
 }

@@ -214,7 +214,7 @@ func (v *supervisor) slotTaken(m slotTaken) {
 // mayWait reports whether a start that the runtime has refused keeps its slot, to be counted in the place of a process that is
 // being ended.
 func (v *supervisor) mayWait(e *entry, why *messages.Error) bool {
-	return why.Code == messages.ErrLimitReached && v.succeeds(e) && time.Now().Before(e.place.until) && v.slotsToCome() >= 0
+	return why.Code == messages.ErrLimitReached && v.succeeds(e) && time.Now().Before(e.place.until)
 }
 
 // granted notes that the runtime counts a process, and tells the host when the session comes near its limit.
