@@ -199,16 +199,18 @@ func (s *stream) try(fd uintptr) bool {
 
 func (s *stream) deliver() {
 	s.since += s.n
+	buffer := s.buffer
+	s.buffer = nil // the batch's from now on: a stream that kept it would keep memory while it is idle
 	if s.n = s.child.allowed(s.n); s.n == 0 {
-		buffers.Put(s.buffer)
+		buffers.Put(buffer)
 		s.credits <- struct{}{}
 		return
 	}
-	b := &batch{stream: s, buffer: s.buffer}
+	b := &batch{stream: s, buffer: buffer}
 	if s.pace.floods() {
 		b.turn = s.takeTurn()
 	}
-	s.child.launch.Events(Output{Stream: s.name, Bytes: s.buffer[:s.n], owner: b})
+	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], owner: b})
 }
 
 // takeCredit waits for credit. The waiting time does not count against the phase.

@@ -108,3 +108,37 @@ func TestTurnsComeBackFromStreamsWhoseBatchesDoNot(t *testing.T) {
 		}
 	}
 }
+
+func TestAStreamHoldsNoBufferOnceItsBatchIsHandedOut(t *testing.T) {
+	for name, want := range map[string]int{"handed out": 1, "above the limit of output": 0} {
+		t.Run(name, func(t *testing.T) {
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			defer write.Close()
+			batches := 0
+			c := &child{dead: true, spawned: make(chan struct{}), launch: Launch{Events: func(e Event) {
+				if o, is := e.(Output); is {
+					batches++
+					o.Release()
+				}
+			}}}
+			close(c.spawned)
+			if want == 0 {
+				c.launch.Limits.OutputBytes = 1
+				c.allowed(1)
+			}
+			s := newStream(c, messages.StreamStdout, 1)
+			<-s.credits
+			_, _ = write.WriteString("x")
+			if s.try(read.Fd()); s.n != 1 || s.buffer == nil {
+				t.Fatalf("%d bytes were read", s.n)
+			}
+			if s.deliver(); batches != want || s.buffer != nil || len(s.credits) != 1 {
+				t.Errorf("%d batches, %d credits, a buffer %v", batches, len(s.credits), s.buffer != nil)
+			}
+		})
+	}
+}
