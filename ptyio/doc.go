@@ -33,7 +33,8 @@
 //
 // Output comes in batches of at most [MaxBatch] bytes, each under a credit that Release gives back. A stream whose
 // credits are all in use is not read; the kernel then makes the child wait. So memory is bounded, and a flood slows only the
-// child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer.
+// child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer. If the kernel refuses to let Go's poller
+// watch a terminal, because it is short of memory or the user's watches are used up, the terminal's reader looks every 10 ms instead.
 //
 // A child floods when it writes 64 KiB within 10 ms. Its reader then collects bytes for up to half a millisecond before it hands
 // out a batch, because every batch wakes its receiver; other children never wait for that. A flooding terminal leaves Go's poller,

@@ -27,7 +27,9 @@ type conn interface {
 type master struct {
 	mu     sync.Mutex
 	fd     int
-	file   *os.File // on the poller; nil while off it
+	file   *os.File        // on the poller; nil while off it
+	raw    syscall.RawConn // of file
+	blind  bool            // the poller has refused the file
 	closed bool
 	users  int // calls of Control that use the descriptor while it is off the poller
 	waits  int // calls of Write, which need the poller
@@ -36,7 +38,22 @@ type master struct {
 }
 
 // newMaster takes over a terminal's descriptor, which must not block.
-func newMaster(fd int) *master { return &master{fd: fd, file: os.NewFile(uintptr(fd), "pty")} }
+func newMaster(fd int) *master {
+	m := &master{fd: fd}
+	m.enter()
+	return m
+}
+
+// newFile is a variable so that a test can refuse a file as the poller does.
+var newFile = os.NewFile
+
+// enter puts the descriptor on the poller. The kernel refuses that if it is short of memory, or the user's watches are used up.
+func (m *master) enter() {
+	m.file = newFile(uintptr(m.fd), "pty")
+	m.raw, _ = m.file.SyscallConn() // it fails only without a file
+	m.blind = m.file.SetReadDeadline(m.reading) != nil
+	_ = m.file.SetWriteDeadline(m.writing)
+}
 
 // masterOf returns the terminal of a stream after its open. It is closed if the stream had ended.
 func masterOf(s *stream) *master {
@@ -53,21 +70,21 @@ func (m *master) SyscallConn() (syscall.RawConn, error) { return m, nil }
 func (m *master) Control(do func(fd uintptr)) error {
 	for {
 		m.mu.Lock()
-		file := m.file
+		raw := m.raw
 		switch {
 		case m.closed:
 			m.mu.Unlock()
 			return os.ErrClosed
-		case file == nil:
+		case raw == nil:
 			m.users++
 		}
 		m.mu.Unlock()
-		if file == nil {
+		if raw == nil {
 			do(uintptr(m.fd)) // the number does not change while there are users
 			m.unuse()
 			return nil
 		}
-		if raw, err := file.SyscallConn(); err == nil && raw.Control(do) == nil {
+		if raw.Control(do) == nil {
 			return nil
 		} // it has left the poller meanwhile, or is closed
 	}
@@ -86,8 +103,11 @@ func (m *master) unuse() {
 // Read calls do until it returns true, and waits before each further call until there are bytes.
 func (m *master) Read(do func(fd uintptr) bool) error {
 	raw, err := m.watch(0)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case raw == nil:
+		return m.look(do, &m.reading)
 	}
 	return raw.Read(do)
 }
@@ -103,10 +123,13 @@ func (m *master) Write(do func(fd uintptr) bool) error {
 		m.waits--
 		m.mu.Unlock()
 	}()
+	if raw == nil {
+		return m.look(do, &m.writing)
+	}
 	return raw.Write(do)
 }
 
-// watch puts the descriptor back on the poller.
+// watch puts the descriptor back on the poller. It returns nil if the poller refuses it, as long as it has the same number.
 func (m *master) watch(waits int) (syscall.RawConn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,15 +137,33 @@ func (m *master) watch(waits int) (syscall.RawConn, error) {
 		return nil, os.ErrClosed
 	}
 	if m.file == nil {
-		m.file = os.NewFile(uintptr(m.fd), "pty")
-		_ = m.file.SetReadDeadline(m.reading)
-		_ = m.file.SetWriteDeadline(m.writing)
+		m.enter()
 	}
-	raw, err := m.file.SyscallConn()
-	if err == nil {
-		m.waits += waits
+	m.waits += waits
+	if m.blind {
+		return nil, nil
 	}
-	return raw, err
+	return m.raw, nil
+}
+
+// lookAgain is the time between two looks at a terminal that the poller refuses.
+const lookAgain = 10 * time.Millisecond
+
+// look is Read or Write without the poller.
+func (m *master) look(do func(fd uintptr) bool, deadline *time.Time) error {
+	for {
+		m.mu.Lock()
+		late := !deadline.IsZero() && !time.Now().Before(*deadline)
+		m.mu.Unlock()
+		if late {
+			return os.ErrDeadlineExceeded
+		}
+		done := false
+		if err := m.Control(func(fd uintptr) { done = do(fd) }); err != nil || done {
+			return err
+		}
+		<-time.After(lookAgain)
+	}
 }
 
 // leave takes the descriptor off the poller, unless somebody needs it there, and returns its new number. It stays valid until the
@@ -155,7 +196,7 @@ func (m *master) duplicate() (fd int, left *os.File) {
 	if err != nil { // no descriptor is free
 		return -1, nil
 	}
-	m.fd, left, m.file = again, m.file, nil
+	m.fd, left, m.file, m.raw, m.blind = again, m.file, nil, nil, false
 	return again, left
 }
 

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -255,58 +254,4 @@ func TestATerminalIsUsedByManyWhileItChanges(t *testing.T) {
 	users.Wait()
 	_ = ours.Close()
 	<-echo
-}
-
-func TestAFloodingTerminalIsOffThePollerUntilTheFloodEnds(t *testing.T) {
-	ours, theirs := rawTerminal(t)
-	type seen struct {
-		bytes int
-		off   bool
-	}
-	batches, over := make(chan seen, 1), make(chan struct{})
-	c := &child{terminal: ours, input: &input{}, exited: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{}),
-		launch: Launch{TTY: true, Events: func(e Event) {
-			switch e := e.(type) {
-			case Output:
-				batches <- seen{len(e.Bytes), ours.offPoller()}
-				e.Release()
-			case Closed:
-				close(over)
-			}
-		}}}
-	s := newStream(c, messages.StreamPTY, Credits)
-	s.file = ours
-	c.streams = []*stream{s}
-	c.undrained.Store(2)
-	c.opened.Store(1)
-	go s.run()
-	const size = 16 << 20
-	var writing sync.WaitGroup
-	writing.Go(func() { _, _ = theirs.Write(make([]byte, size)) })
-	all, off := 0, 0
-	for all < size {
-		b := <-batches
-		all += b.bytes
-		if b.off {
-			off += b.bytes
-		}
-	}
-	if off < size/2 {
-		t.Errorf("%d of %d bytes came off the poller", off, size)
-	}
-	writing.Wait()
-	late := time.Now().Add(10 * time.Second)
-	for ours.offPoller() && time.Now().Before(late) {
-		<-time.After(time.Millisecond)
-	}
-	if ours.offPoller() {
-		t.Error("the flood is over, and the terminal is off the poller")
-	}
-	_, _ = theirs.WriteString("x")
-	if b := <-batches; b.bytes != 1 || b.off {
-		t.Errorf("after the flood came %+v", b)
-	}
-	close(c.abandoned)
-	c.wake()
-	<-over
 }
