@@ -88,16 +88,24 @@ func TestANewbornThatCannotHaveItsOwnDescriptorsFails(t *testing.T) {
 }
 
 func TestADescriptorIsPutAside(t *testing.T) {
-	open := func() int {
-		fd, err := unix.Open("/dev/null", unix.O_RDONLY, 0)
+	open := func(least int) int { // a descriptor of at least that number
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, least)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return fd
 	}
-	low := open()
+	few := open(0)
+	defer unix.Close(few)
+	if got := Aside(few); few >= 128 || got != few {
+		t.Errorf("%d, one of a few, became %d", few, got)
+	}
+	low := open(128)
 	high := Aside(low)
 	defer unix.Close(high)
+	if got := Aside(high); got != high {
+		t.Errorf("%d became %d", high, got)
+	}
 	if flags, err := unix.FcntlInt(uintptr(high), unix.F_GETFD, 0); high < 256 || err != nil || flags != unix.FD_CLOEXEC {
 		t.Errorf("%d with flags %d, %v", high, flags, err)
 	}
@@ -112,7 +120,7 @@ func TestADescriptorIsPutAside(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 200, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	low = open()
+	low = open(128)
 	defer unix.Close(low)
 	if got := Aside(low); got != low {
 		t.Errorf("%d became %d", low, got)

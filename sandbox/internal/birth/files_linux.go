@@ -56,9 +56,14 @@ func FewFiles(fds []int) []Step {
 	return append([]Step{leave.or(func(*plain) {})}, Files(fds)...)
 }
 
-// Aside moves a descriptor to a high number, and returns that, or the old one where the limit of open files allows no more.
+// Aside moves a descriptor to a high number if there are many, and returns that, or the old one where the limit of open files allows
+// no more. Few stay where they are: the first high number makes the kernel enlarge the table of descriptors, and in a process with
+// several threads that takes about 10 ms.
 func Aside(fd int) int {
-	const high = 256
+	const many, high = 128, 256
+	if fd < many || fd >= high {
+		return fd
+	}
 	to, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, high)
 	if err != nil {
 		return fd
