@@ -137,8 +137,8 @@ func TestAProcessWaitsForASlowClient(t *testing.T) {
 	}
 }
 
-// untilHeld waits until a process exists and has to wait for its client.
-func untilHeld(t *testing.T, s *Server) {
+// untilOne waits until the server has a process for which a condition holds. It calls the condition with the process's lock held.
+func untilOne(t *testing.T, s *Server, condition func(*process) bool) {
 	t.Helper()
 	until(t, func() bool {
 		p := s.maybe()
@@ -147,8 +147,14 @@ func untilHeld(t *testing.T, s *Server) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.parked) > 0
+		return condition(p)
 	})
+}
+
+// untilHeld waits until a process exists and has to wait for its client.
+func untilHeld(t *testing.T, s *Server) {
+	t.Helper()
+	untilOne(t, s, func(p *process) bool { return len(p.parked) > 0 })
 }
 
 func TestAProcessWaitsForAClientThatIsSlowToReadTheAnswerToItsStart(t *testing.T) {

@@ -218,15 +218,7 @@ func TestAClientHearsNothingOfAProcessWhoseStartItCancelled(t *testing.T) {
 	c := inProcess(t, s)
 	session := c.open("", wire.ExtensionEnds)
 	c.send(wire.ProcessStart, startParams("p", "sleep", "1000"))
-	until(t, func() bool {
-		p := s.maybe()
-		if p == nil {
-			return false
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.child != nil
-	})
+	untilOne(t, s, func(p *process) bool { return p.child != nil })
 	c.close()
 	c = inProcess(t, s)
 	c.open(session)
