@@ -317,8 +317,8 @@ func TestManyCuts(t *testing.T) {
 		}
 		_ = p.Close()
 		p.resumed()
-		for again := max(1, int64(seq)-6); again < int64(seq); again++ {
-			p.chunk(l, uint64(again), fmt.Sprintf("%d,", again))
+		for again := uint64(1); again < seq; again++ { // the cut may have lost what earlier cuts had lost before
+			p.chunk(l, again, fmt.Sprintf("%d,", again))
 		}
 	}
 	p.finish(l, seq)
