@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,8 +43,13 @@ func TestRunPassesOnBytesAndTheExitCode(t *testing.T) {
 
 func TestRunConfines(t *testing.T) {
 	confinedHere(t)
-	work, other := t.TempDir(), t.TempDir()
+	work := t.TempDir()
 	t.Setenv("TMPDIR", work)
+	other, err := os.MkdirTemp("/var/tmp", "execbus-") // outside what is writable anyway
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(other) })
 	for _, c := range []struct {
 		args    []string
 		path    string
@@ -53,9 +57,9 @@ func TestRunConfines(t *testing.T) {
 	}{
 		{nil, work + "/file", true},
 		{[]string{"--sandbox", "read-only"}, work + "/file", false},
-		{nil, filepath.Join("/var/tmp", filepath.Base(other)), false},
-		{[]string{"--writable", "/var/tmp"}, filepath.Join("/var/tmp", filepath.Base(other)), true},
-		{[]string{"--sandbox", "danger-full-access"}, filepath.Join("/var/tmp", filepath.Base(other)), true},
+		{nil, other + "/file", false},
+		{[]string{"--writable", other}, other + "/file", true},
+		{[]string{"--sandbox", "danger-full-access"}, other + "/file", true},
 	} {
 		args := append([]string{"--assurance", "confined", "--cd", work}, c.args...)
 		if len(c.args) > 1 && c.args[1] == "danger-full-access" {
