@@ -18,37 +18,48 @@ func leaves(dying string) messages.ExecCommand {
 const isAlive = `read child < child; case $(cat /proc/$child/stat 2>/dev/null) in ""|*") Z "*) echo gone;; *) echo alive;; esac`
 
 func TestATreeThatIsBeingEndedIsGoneBeforeTheNextCommand(t *testing.T) {
-	bothSpawners(t, func(t *testing.T, h *host) {
-		s := h.open(nil)
+	for _, direct := range []bool{false, true} {
+		s := newHost(t, hostOptions{direct: direct, aftermath: patience}).open(nil)
 		first := s.exec(leaves("sleep 0.2; exit"))
 		if first.Background == nil || first.Background.Count == 0 {
 			t.Fatalf("%+v", first)
 		}
 		if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "gone") {
-			t.Errorf("the next command: %q", got.Output)
+			t.Errorf("direct %t: the next command: %q", direct, got.Output)
 		}
-	})
+	}
 }
 
-func TestATreeThatTakesLongHoldsOneStartBackAndNotForLong(t *testing.T) {
-	const aftermath = 300 * time.Millisecond
-	h := newHost(t, hostOptions{aftermath: aftermath})
-	s := h.open(nil)
+func TestATreeThatTakesLongHoldsOneStartBack(t *testing.T) {
+	s := newHost(t, hostOptions{aftermath: patience}).open(nil)
 	stubborn := leaves("")
 	stubborn.Grace = new(time.Hour)
-	began := time.Now()
 	first := s.exec(stubborn)
 	second := s.call(shell(isAlive))
 	probe.Expect(s.events, patience, func(e messages.ToolDecision) bool { return e.Process == first.Process+1 })
 	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") || second.answered(0) {
 		t.Errorf("the command after the one that is held back: %q", got.Output)
 	}
-	if got := second.result(); !strings.Contains(string(got.Output), "alive") || time.Since(began) < aftermath {
-		t.Errorf("the one that is held back: %q after %v", got.Output, time.Since(began))
+	must[*messages.EndRecord](s.host, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)})
+	if got := second.result(); !strings.Contains(string(got.Output), "gone") {
+		t.Errorf("the one that is held back: %q", got.Output)
 	}
-	if _, err := ask[*messages.EndRecord](h, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)}); err != nil {
-		t.Error(err)
+}
+
+func TestATreeThatTakesLongHoldsAStartBackForAWhileOnly(t *testing.T) {
+	const aftermath = 100 * time.Millisecond
+	s := newHost(t, hostOptions{aftermath: aftermath}).open(nil)
+	stubborn := leaves("")
+	stubborn.Grace = new(time.Hour)
+	began := time.Now()
+	first := s.exec(stubborn)
+	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") {
+		t.Errorf("the next command: %q", got.Output)
 	}
+	if took := time.Since(began); took < aftermath {
+		t.Errorf("it took %v", took)
+	}
+	must[*messages.EndRecord](s.host, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)})
 }
 
 func TestASessionMayKeepWhatCommandsLeaveBehind(t *testing.T) {

@@ -17,12 +17,10 @@ import (
 func TestWithNobodyToAskACommandIsRejectedAtOnce(t *testing.T) {
 	p := always()
 	s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(nil), planner: p} // its probe gets all events, and does not count
-	began := time.Now()
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
-	took := time.Since(began)
 	e := wantError(t, "nobody", err, messages.ErrRejected)
-	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") || took > 50*time.Millisecond {
-		t.Errorf("%v after %v", e, took)
+	if !strings.Contains(e.Hint, "SessionOptions.Approver") || strings.Contains(e.Error(), "SessionOptions") {
+		t.Error(e)
 	}
 	s.decidedBy(messages.DecidedByAbsence)
 	s.neverStarted()

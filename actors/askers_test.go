@@ -2,7 +2,6 @@ package actors
 
 import (
 	"testing"
-	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -66,11 +65,7 @@ func TestClosingEndsTheOpenQuestions(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
-	began := time.Now()
 	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it took %v", took)
-	}
 	for _, call := range []waiting{one, two} {
 		if _, err := call.reply(); err == nil {
 			t.Error("a command ran")

@@ -55,7 +55,8 @@ func TestOneEndIsPublishedWithCodeTotalAndTranscript(t *testing.T) {
 			!strings.Contains(string(end.Transcript), "short\n") || !strings.Contains(string(end.Transcript), "err\n") {
 			t.Errorf("%v, total %d, %q", &end.EndRecord, end.Total, end.Transcript)
 		}
-		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.3; printf text"}, Yield: new(messages.MinYield)})
+		polled := s.exec(messages.ExecCommand{Call: "polled", Argv: []string{"bash", "-c", "sleep 0.3; until [ -e gate ]; do sleep 0.01; done; printf text"}, Yield: new(messages.MinYield)})
+		gate(t, s, "gate")
 		rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: polled.Process})
 		wantCode(t, rest, 0)
 		end := s.ended(polled.Process)

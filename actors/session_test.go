@@ -265,13 +265,14 @@ func TestTheInterruptCharacterOnPipesIsASignal(t *testing.T) {
 func TestAShortYieldAnswersWithTheIdAndAPollGetsTheOutput(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.3; echo done"}, Yield: new(10 * time.Millisecond)})
+	first := s.exec(messages.ExecCommand{Argv: []string{"bash", "-c", "until [ -e gate ]; do sleep 0.01; done; echo done"}, Yield: new(10 * time.Millisecond)})
 	if !first.Running || len(first.Output) != 0 || first.Status != messages.StatusNone() || !regexp.MustCompile("^[0-9a-f]{6}$").MatchString(first.ChunkID) {
 		t.Errorf("%+v", first)
 	}
 	if first.WallTime < messages.MinYield {
 		t.Errorf("it answered after %v", first.WallTime)
 	}
+	gate(t, s, "gate")
 	second := must[*messages.Result](h, s.supervisor, messages.Poll{Process: first.Process, Yield: new(time.Millisecond)})
 	wantCode(t, second, 0)
 	if string(second.Output) != "done\n" || second.ChunkID == first.ChunkID {

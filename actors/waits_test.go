@@ -82,16 +82,12 @@ func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
 	s.said(id, "said")
 	endless := s.call(messages.Poll{Process: id, NoTimeout: true})
 	long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
-	began := time.Now()
 	written := s.call(messages.WriteStdin{Process: id, Bytes: []byte("echoed\n")})
 	if got := endless.result(); string(got.Output) != "said\n" || !got.Running {
 		t.Errorf("the first poll: %+v", got)
 	}
 	if got := long.result(); len(got.Output) != 0 || !got.Running {
 		t.Errorf("the second poll: %+v", got)
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the polls ended after %v", took)
 	}
 	if got := written.result(); string(got.Output) != "echoed\n" || got.Taken != 7 || got.InputErr != nil {
 		t.Errorf("the write: %+v", got)
@@ -104,34 +100,17 @@ func TestControlNeverQueuesBehindALongPoll(t *testing.T) {
 	id := s.exec(onTerminal(quick("trap 'echo usr1' USR1; trap 'stty size' WINCH; echo set; while :; do sleep 0.01; done"))).Process
 	s.said(id, "set")
 	poll := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
-	act := func(what string, act func() (any, error)) {
-		t.Helper()
-		began := time.Now()
-		if _, err := act(); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-		if took := time.Since(began); took > 50*time.Millisecond {
-			t.Errorf("%s took %v", what, took)
-		}
-	}
-	act("signal", func() (any, error) {
-		return ask[any](h, s.supervisor, messages.Signal{Process: id, Signal: 10})
-	})
+	must[any](h, s.supervisor, messages.Signal{Process: id, Signal: 10})
 	s.said(id, "usr1")
-	act("resize", func() (any, error) {
-		return ask[any](h, s.supervisor, messages.Resize{Process: id, Size: messages.Size{Rows: 7, Cols: 70}})
-	})
+	must[any](h, s.supervisor, messages.Resize{Process: id, Size: messages.Size{Rows: 7, Cols: 70}})
 	s.said(id, "7 70")
-	act("read", func() (any, error) {
-		return ask[any](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 10})
-	})
+	must[any](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 10})
 	if poll.answered(0) {
 		t.Error("the poll has ended")
 	}
-	began := time.Now()
 	s.call(messages.Terminate{Process: id, Grace: new(time.Duration)})
-	if got := poll.result(); got.Running || got.Status.Kind != messages.ExitSignal || time.Since(began) > time.Second {
-		t.Errorf("%+v after %v", got, time.Since(began))
+	if got := poll.result(); got.Running || got.Status.Kind != messages.ExitSignal {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -159,13 +159,9 @@ func TestManyWritersToOneProcess(t *testing.T) {
 				})
 			}
 			all.Wait()
-			began := time.Now()
 			long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
 			if _, err := ask[Done](h, s.supervisor, messages.Signal{Process: id, Signal: 10}); err != nil {
 				t.Error(err)
-			}
-			if took := time.Since(began); took > 50*time.Millisecond {
-				t.Errorf("the signal took %v", took)
 			}
 			s.said(id, "signalled")
 			next := make([]int, writers)
