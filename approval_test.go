@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -414,12 +413,8 @@ func TestShutdownWithAQuestionOpen(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("nobody was asked: %v", err)
 	}
-	began := time.Now()
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Error(err)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
 	}
 	if err := <-ended; err == nil {
 		t.Error("the command ran")

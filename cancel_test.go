@@ -11,7 +11,7 @@ import (
 )
 
 // quick is how long a cancelled call may take: far less than any call here would wait.
-const quick = 5 * time.Second
+const quick = 20 * time.Second
 
 // echoes answers every line and lives until its input ends.
 const echoes = `echo ready; while read line; do echo "got $line"; done; echo over`
@@ -77,9 +77,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 func TestTheErrorOfACancelledExecNamesTheProcess(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{DeterministicIDs: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := session.Exec(ctx, bash("read line"))
+	_, err := session.Exec(bored(t), bash("read line"))
 	wantError(t, err, messages.ErrCancelled, "1000")
 }
 

@@ -104,9 +104,7 @@ func TestEveryKindOfCallIsCancelledAndForgotten(t *testing.T) {
 		"Exec": func(ctx context.Context) error { return errorOf(session.Exec(ctx, command)) },
 	} {
 		since := time.Now()
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errors.New("the host is bored"))
-		err := call(ctx)
-		cancel()
+		err := call(bored(t))
 		facts := []string{"the host is bored"}
 		if name != "several" && name != "Exec" {
 			facts = append(facts, id.String())
@@ -169,6 +167,12 @@ func begins(t *testing.T) (ctx context.Context, begun chan struct{}, cancel func
 	begun = make(chan struct{})
 	parent, cancel := context.WithCancel(patient(t))
 	return noticed{parent, sync.OnceFunc(func() { close(begun) })}, begun, cancel
+}
+
+// bored is a context that ends when a caller begins to wait.
+func bored(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return noticed{ctx, func() { cancel(errors.New("the host is bored")) }}
 }
 
 // A cancelled write whose bytes have been sent goes on; one that waits for its turn sends nothing.

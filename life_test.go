@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -172,13 +174,17 @@ func TestShutdownSaysWhatIsLeft(t *testing.T) {
 	rt := newRuntime(t, execbus.Options{})
 	session := openSession(t, rt, execbus.SessionOptions{})
 	events := watch(t, session, execbus.Watch{})
-	command := bash(`trap "" TERM; echo ready; while :; do sleep 1000; done`)
-	command.Grace = new(time.Second)
+	gate := filepath.Join(t.TempDir(), "gate")
+	command := bash(`trap "" TERM; echo ready; until [ -e "` + gate + `" ]; do sleep 0.01; done`)
+	command.Grace = new(time.Hour)
 	launch(t, session, command)
 	awaitOutput(t, events, "ready\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	wantError(t, rt.Shutdown(ctx), messages.ErrCancelled, "shutdown: 1 processes in 1 sessions have not ended", "try again with more time")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := rt.Shutdown(patient(t)); err != nil {
 		t.Errorf("with more time: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -110,8 +111,16 @@ func TestATimeoutEndsTheWholeTree(t *testing.T) {
 	events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
 	const child = `sh -c 'trap "" TERM; echo $$; exec sleep 1000' &`
 	command := runs(`echo $$; echo oops >&2; ` + child + ` (setsid ` + child + `); wait`)
-	command.Timeout = new(1500 * time.Millisecond)
-	result := run(t, session, command)
+	var result *messages.RunResult
+	var end messages.ExecEnded
+	for timeout := 500 * time.Millisecond; timeout < patience; timeout *= 2 { // until all of them had the time to begin
+		command.Timeout = &timeout
+		result = run(t, session, command)
+		end = await[messages.ExecEnded](t, events, nil)
+		if bytes.Count(result.Stdout, []byte("\n")) == 3 {
+			break
+		}
+	}
 	if result.ExitCode != messages.ExitCodeRunTimedOut || !result.TimedOut || result.Cancelled || result.Status.Kind != messages.ExitSignal ||
 		result.Duration <= 0 {
 		t.Errorf("the result is %+v", result)
@@ -119,7 +128,6 @@ func TestATimeoutEndsTheWholeTree(t *testing.T) {
 	if string(result.Stderr) != "oops\n" {
 		t.Errorf("stderr is %q, want what came before the timeout", result.Stderr)
 	}
-	end := await[messages.ExecEnded](t, events, nil)
 	wantDead(t, pids(t, result.Stdout, 3))
 	if end.Cause != messages.CauseTerminated || end.By != messages.TerminatedByTimeout || end.Tree.Ended < 2 || len(end.Tree.Survivors) > 0 || !end.Tree.Airtight {
 		t.Errorf("the end is told as %+v", end.EndRecord)
@@ -222,7 +230,8 @@ func TestAFullRunKeepsEverythingAndHasNoTimeout(t *testing.T) {
 func TestARunDoesNotWaitForItsBackground(t *testing.T) {
 	both(t, func(t *testing.T, session *execbus.Session) {
 		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
-		command := runs("sh -c 'echo $$; exec sleep 1000' & read -t 0.2 <> <(:); echo said")
+		begun := filepath.Join(t.TempDir(), "begun")
+		command := runs(`sh -c 'echo $$; : >"$0"; exec sleep 1000' "` + begun + `" & until [ -e "` + begun + `" ]; do read -t 0.01 <> <(:); done; echo said`)
 		command.Full = true
 		result := run(t, session, command)
 		if result.ExitCode != 0 || !bytes.HasSuffix(result.Stdout, []byte("said\n")) {
@@ -252,7 +261,7 @@ func TestARunDoesNotWaitForItsStreamsForEver(t *testing.T) {
 			spawner := keeps{newSpawner(t, true)}
 			session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{})
 			command := runs("sleep 1000 & echo said; exit 7")
-			command.Full, command.Timeout = full, new(1500*time.Millisecond) // comes after the exit and means nothing then
+			command.Full = full
 			since := time.Now()
 			result := run(t, session, command)
 			if took := time.Since(since); took < messages.RunDrain {
