@@ -384,12 +384,11 @@ func beBlocked() {
 func beHanging() {
 	spawner, err := sandbox.New(sandbox.Options{})
 	must(err)
-	for _, l := range []ptyio.Launch{launch(false, "sleep", os.Getenv("TOKEN")), launch(false, os.Getenv("HANGING"))} {
-		l.Events = newRecorder().receive
-		go func() { _, err := spawner.Spawn(context.Background(), l); must(err) }()
-		time.Sleep(300 * time.Millisecond)
-	}
-	for {
-		time.Sleep(time.Hour)
+	up, hangs := launch(false, "sleep", os.Getenv("TOKEN")), launch(false, os.Getenv("HANGING"))
+	up.Events, hangs.Events = newRecorder().receive, newRecorder().receive
+	_, err = spawner.Spawn(context.Background(), up)
+	must(err)
+	for { // it is given up after some seconds
+		_, _ = spawner.Spawn(context.Background(), hangs)
 	}
 }

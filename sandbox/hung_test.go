@@ -263,10 +263,15 @@ func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
 	host, _ := startHost(t, "hanging", "TOKEN="+token, "HANGING="+script)
+	warden := 0
 	eventually(t, "the daemon is up and a fork hangs", func() bool {
-		return len(sleepers(token)) == 1 && len(childrenOf(t, wardenAbove(sleepers(token)[0].pid))) == 2
+		up := sleepers(token)
+		if len(up) != 1 {
+			return false
+		}
+		warden = wardenAbove(up[0].pid)
+		return len(childrenOf(t, warden)) == 2
 	})
-	warden := wardenAbove(sleepers(token)[0].pid)
 	_ = host.Process.Kill()
 	begin := time.Now()
 	eventually(t, "the warden ends", func() bool { _, alive := look(warden); return !alive })
