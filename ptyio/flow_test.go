@@ -134,11 +134,13 @@ done
 read word <%s
 exit 4`, closed.path, open.path, end.path)))
 		closed.pass(t)
-		began := processorTime()
-		after(300 * time.Millisecond)
-		if used := processorTime() - began; used > 60*time.Millisecond {
-			t.Errorf("the reader of a terminal that nobody has open used %v of 300ms", used)
-		}
+		eventually(t, "the reader of a terminal that nobody has open rests", func() bool { // other goroutines of this process may not yet
+			began := processorTime()
+			after(300 * time.Millisecond)
+			used := processorTime() - began
+			t.Logf("%v of 300ms were used", used)
+			return used <= 60*time.Millisecond
+		})
 		for i := range 3 {
 			open.open(t, "go")
 			r.awaitOutput(t, fmt.Sprintf("again %d", i+1))

@@ -1,8 +1,8 @@
 package ptyio
 
 import (
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -14,37 +14,32 @@ func (p *places) state() (room, waiting int) {
 }
 
 func TestLooksThatDoNotAnswerHardlyKeepOthersWaiting(t *testing.T) {
-	const dead = 240
-	p := newPlaces(2)
-	answer := make(chan struct{})
-	var all sync.WaitGroup
-	for range dead {
-		all.Go(func() {
-			over := p.takeForALook()
-			<-answer
-			over()
-		})
-	}
-	for _, waiting := p.state(); waiting < dead/2; _, waiting = p.state() { // until most are there
-		time.Sleep(time.Millisecond)
-	}
-	begin := time.Now()
-	over := p.takeForALook()
-	took := time.Since(begin)
-	over()
-	t.Logf("%d looks that do not answer delayed another by %v", dead, took)
-	if took > dead*longLook/2/3 { // if they had to wait for each other, they would take all of it
-		t.Errorf("it waited for %v", took)
-	}
-	close(answer)
-	all.Wait()
-	late := time.Now().Add(10 * time.Second) // the last timers may still have to run
-	for room, waiting := p.state(); room != 2 || waiting != 0; room, waiting = p.state() {
-		if time.Now().After(late) {
-			t.Fatalf("%d places are free, and %d wait", room, waiting)
+	synctest.Test(t, func(t *testing.T) {
+		const dead = 240
+		p := newPlaces(2)
+		answer := make(chan struct{})
+		for range dead {
+			go func() {
+				over := p.takeForALook()
+				<-answer
+				over()
+			}()
 		}
-		time.Sleep(time.Millisecond)
-	}
+		synctest.Wait()
+		begin := time.Now()
+		over := p.takeForALook()
+		took := time.Since(begin)
+		over()
+		t.Logf("%d looks that do not answer delayed another by %v", dead, took)
+		if took > 7*longLook { // if they had to wait for each other, it would be dead/2
+			t.Errorf("it waited for %v", took)
+		}
+		close(answer)
+		synctest.Wait()
+		if room, waiting := p.state(); room != 2 || waiting != 0 {
+			t.Errorf("%d places are free, and %d wait", room, waiting)
+		}
+	})
 }
 
 func TestPlacesAreBounded(t *testing.T) {

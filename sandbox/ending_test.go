@@ -297,15 +297,15 @@ func idle(t *testing.T, direct bool, part time.Duration) {
 		eventually(t, "the warden has them all", func() bool { return len(orphans(token)) == len(records) })
 		watched = wardenAbove(sleepers(token)[0].pid)
 	}
-	time.Sleep(400 * time.Millisecond) // let all of them settle, and the warden rest
-	before, begin := cpu(watched), time.Now()
-	time.Sleep(time.Second)
-	// Looking at them ten times a second took a third of a processor. With the direct spawner this process also runs this test.
-	used, passed := cpu(watched)-before, time.Since(begin)
-	t.Logf("50 idle kept trees used %v in %v", used, passed)
-	if used > passed/part {
-		t.Error("which is too much")
-	}
+	// Looking at them ten times a second took a third of a processor. With the direct spawner this process also runs this
+	// test. On a busy machine it takes a while until all of them have settled, and the warden rests.
+	eventually(t, "they cost nothing", func() bool {
+		before, begin := cpu(watched), time.Now()
+		time.Sleep(time.Second)
+		used, passed := cpu(watched)-before, time.Since(begin)
+		t.Logf("50 idle kept trees used %v in %v", used, passed)
+		return used <= passed/part
+	})
 }
 
 func TestBackgroundChildrenMayFinishShortlyAfterTheLeader(t *testing.T) {

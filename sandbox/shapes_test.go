@@ -81,7 +81,7 @@ type cell struct {
 }
 
 func TestNothingIsLeftOfAnyShapeHoweverItEnds(t *testing.T) {
-	runs, limit := 1, 8*time.Second // a busy machine must not fail the sample
+	runs, limit := 1, patience // a busy machine must not fail the sample
 	if *full {
 		runs, limit = 20, 2*time.Second
 	}
