@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // patience is how long a test waits for something that must happen.
@@ -148,7 +150,8 @@ func (r *running) pidIn(file string) int {
 	return 0
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// alive says whether there is a process that has not ended. A zombie has.
+func alive(pid int) bool { return proc.Look(pid).Alive() }
 
 // status sends a request and returns the status of the answer.
 func status(t *testing.T, request *http.Request) int {
