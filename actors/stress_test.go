@@ -330,6 +330,7 @@ func TestAnExitIsAnsweredSoon(t *testing.T) {
 		})
 	}
 	var took, ours []time.Duration
+	fastest := map[bool]time.Duration{false: time.Hour, true: time.Hour} // on pipes and on a terminal
 	for n := range max(share(200), 20) {
 		call := messages.CallID(fmt.Sprint(n))
 		command := shell("sleep 1000 & echo leader; exit 3")
@@ -339,6 +340,7 @@ func TestAnExitIsAnsweredSoon(t *testing.T) {
 		answered := time.Now()
 		mu.Lock()
 		took, ours = append(took, answered.Sub(exits[call])), append(ours, answered.Sub(settled[call]))
+		fastest[command.TTY] = min(fastest[command.TTY], answered.Sub(exits[call]))
 		mu.Unlock()
 		wantCode(t, got, 3)
 		if got.Background == nil && !command.TTY || got.Background != nil && (got.Background.Count != 1 || got.Background.Kept) {
@@ -357,7 +359,7 @@ func TestAnExitIsAnsweredSoon(t *testing.T) {
 	t.Logf("of that, from the last output to the answer: median %v, p99 %v", ours[len(ours)/2], ours[len(ours)*99/100])
 	worst := p99
 	if !*soak { // of a few, on a machine that may be busy with something else
-		worst = took[len(took)/2]
+		worst = max(fastest[false], fastest[true])
 	}
 	if worst > 100*time.Millisecond {
 		t.Errorf("it took %v", worst)
