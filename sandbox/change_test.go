@@ -231,12 +231,14 @@ func newCgroup(t *testing.T) string {
 }
 
 func TestBlockedSignalsAreReset(t *testing.T) {
-	for _, spawner := range []string{"warden", "direct"} {
-		host := exec.Command(self(t))
-		host.Env = environment(roleVariable+"=blocked", "SPAWNER="+spawner, "SCRIPT=exec grep SigBlk /proc/self/status")
-		out, err := host.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), `SigBlk:\t0000000000000000`) {
-			t.Errorf("%s: %v %s", spawner, err, out)
+	for _, host := range [][]string{{"SPAWNER=warden"}, {"SPAWNER=direct"}, {"SPAWNER=direct", "REFUSED=1"}} {
+		command := exec.Command(self(t))
+		command.Env = environment(append(host, roleVariable+"=blocked", "SCRIPT=exec grep SigBlk /proc/self/status")...)
+		out, err := command.CombinedOutput()
+		if command.ProcessState != nil && command.ProcessState.ExitCode() == 98 {
+			t.Logf("%s skipped: no seccomp here", host)
+		} else if err != nil || !strings.Contains(string(out), `SigBlk:\t0000000000000000`) {
+			t.Errorf("%s: %v %s", host, err, out)
 		}
 	}
 }

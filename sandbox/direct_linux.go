@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -130,7 +129,6 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 		}
 	}
 	var exited sync.Once
-	defer unblocked()()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
@@ -163,20 +161,6 @@ func descriptors(files []*os.File) (fds []uintptr) {
 
 // Resolver implements ptyio.Spawner.
 func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
-
-// unblocked makes the calling thread accept all signals until the returned function is called. A command starts with the
-// signal mask of this thread, and the host may have been started with blocked signals.
-func unblocked() (restore func()) {
-	var before unix.Sigset_t
-	runtime.LockOSThread()
-	if unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, &before) != nil {
-		return runtime.UnlockOSThread
-	}
-	return func() {
-		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
-		runtime.UnlockOSThread()
-	}
-}
 
 // Close implements ptyio.Spawner.
 func (d *direct) Close() error {

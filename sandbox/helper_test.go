@@ -24,6 +24,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/sandbox/internal/refusetest"
 	"github.com/execbus/execbus/tests/proc"
 )
 
@@ -368,7 +369,7 @@ func beSudo() {
 	time.Sleep(time.Hour)
 }
 
-// beBlocked is a host that was started with blocked signals.
+// beBlocked is a host that was started with blocked signals, and may have a kernel that refuses our kind of clone.
 func beBlocked() {
 	if os.Getenv("BLOCKED") == "" {
 		runtime.LockOSThread()
@@ -376,6 +377,9 @@ func beBlocked() {
 		all.Val[0] = 1<<(unix.SIGUSR1-1) | 1<<(unix.SIGTERM-1)
 		must(unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil))
 		must(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "BLOCKED=1")))
+	}
+	if os.Getenv("REFUSED") != "" && refusetest.Clone(refusetest.EveryThread) != nil {
+		os.Exit(98)
 	}
 	saySpawn()
 }

@@ -67,7 +67,7 @@ func Begin(steps []Step, secret Secret) (*Newborn, error) {
 	if mayExecuteAgain.Load() && !simple(steps) {
 		err = n.executeAgain(steps)
 	} else {
-		n.PID, n.PIDFD, err = forkExec(steps)
+		unblocked(func() { n.PID, n.PIDFD, err = forkExec(steps) })
 	}
 	if err != nil {
 		return nil, err

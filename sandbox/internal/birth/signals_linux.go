@@ -1,6 +1,7 @@
 package birth
 
 import (
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -33,4 +34,16 @@ func SettleSignals() {
 		}
 	}
 	settled.Store(&ignored)
+}
+
+// unblocked calls do on a thread that accepts all signals. syscall.ForkExec gives the new process the signal mask of its thread, and
+// the host may have been started with blocked signals.
+func unblocked(do func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before unix.Sigset_t
+	if unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, &before) == nil {
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	}
+	do()
 }

@@ -3,14 +3,17 @@ package tree
 import (
 	"bytes"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// fastestFork is less time than any machine needs to give out a pid. The kernel does that under one lock.
-	fastestFork = 100 * time.Nanosecond
+	// fastestFork is less time than one processor needs to give out a pid: a clone that a limit of processes makes fail takes 2 µs.
+	fastestFork = time.Microsecond
+	// fastestForks is less time than all processors together need, however many they are. The kernel gives out pids under one lock.
+	fastestForks = 100 * time.Nanosecond
 	// reservedPIDs are not given out again after the first round.
 	reservedPIDs = 300
 	// manyPIDs is the number of pids from which on they are not examined one by one.
@@ -25,10 +28,14 @@ func (t *Tree) forkedNothing() bool {
 	if !t.leaderDead() || t.known() > 0 {
 		return false
 	}
+	round, err := roundTime()
+	if err != nil {
+		return false
+	}
 	checked := t.pid
 	for range maxPasses {
-		last, round, err := lastPID()
-		if err != nil || last < checked || last-t.pid > manyPIDs || time.Since(t.born) > time.Duration(round)*fastestFork {
+		last, err := lastPID()
+		if err != nil || last < checked || last-t.pid > manyPIDs || time.Since(t.born) > round {
 			return false
 		}
 		if last == checked {
@@ -60,19 +67,43 @@ func (t *Tree) known() int {
 	return len(t.seen)
 }
 
-// lastPID returns the pid that the kernel gave out last, and how many it gives out before it comes to the same pid again.
-func lastPID() (last, round int, err error) {
+// lastPID returns the pid that the kernel gave out last.
+func lastPID() (int, error) {
 	var room [128]byte
 	text, err := readFile("/proc/loadavg", room[:])
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if last, err = strconv.Atoi(string(bytes.TrimSpace(text[bytes.LastIndexByte(text, ' ')+1:]))); err != nil {
-		return 0, 0, err
+	return lastNumber(text, " ")
+}
+
+// roundTime returns less time than the kernel needs to give out all pids.
+func roundTime() (time.Duration, error) {
+	var room [128]byte
+	text, err := readFile("/proc/sys/kernel/pid_max", room[:])
+	if err != nil {
+		return 0, err
 	}
-	if text, err = readFile("/proc/sys/kernel/pid_max", room[:]); err != nil {
-		return 0, 0, err
+	most, err := lastNumber(text, "")
+	return time.Duration(most-reservedPIDs) * forkTime(), err
+}
+
+// forkTime is less time than this machine needs to give out a pid.
+var forkTime = sync.OnceValue(func() time.Duration {
+	var room [128]byte
+	text, err := readFile("/sys/devices/system/cpu/possible", room[:]) // such as 0-7
+	if err != nil {
+		return fastestForks
 	}
-	most, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-	return last, most - reservedPIDs, err
+	last, err := lastNumber(text, "-,")
+	if err != nil || last < 0 {
+		return fastestForks
+	}
+	return max(fastestFork/time.Duration(last+1), fastestForks)
+})
+
+// lastNumber reads the number that follows the last of the separators.
+func lastNumber(text []byte, separators string) (int, error) {
+	text = bytes.TrimSpace(text)
+	return strconv.Atoi(string(text[bytes.LastIndexAny(text, separators)+1:]))
 }

@@ -41,7 +41,7 @@ func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 		leader.born = time.Now() // this machine may be slow
 		if nothing := leader.forkedNothing(); left && nothing {
 			t.Errorf("%s: what it has forked was not found", script)
-		} else if last, _, err := lastPID(); !left && !nothing && err == nil && last >= leader.pid && last-leader.pid < manyPIDs/2 {
+		} else if last, err := lastPID(); !left && !nothing && err == nil && last >= leader.pid && last-leader.pid < manyPIDs/2 {
 			t.Errorf("%s: something was found", script)
 		}
 		_ = stranger.Process.Kill()
@@ -51,7 +51,11 @@ func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 
 func TestNumbersProveNothingAfterALongLife(t *testing.T) {
 	leader := exitedLeader(t, `exit 0`)
-	leader.born = time.Now().Add(-time.Hour)
+	round, err := roundTime()
+	if err != nil {
+		t.Skip("skipped: the kernel does not say how many numbers there are: ", err)
+	}
+	leader.born = time.Now().Add(-round)
 	if leader.forkedNothing() {
 		t.Error("all numbers may have been given out since")
 	}
