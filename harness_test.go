@@ -31,12 +31,17 @@ const patience = 30 * time.Second
 // tag is a variable that every child of these tests inherits and nobody else has.
 const tag = "EXECBUS_DOOR_TESTS"
 
+// noHome has no start files for login shells. A user's own can be slow, say something, and get in one another's way.
+const noHome = "/does/not/exist"
+
 // othersIdle allows for goroutines without a task: those of other runtimes of this program may come at any time.
 var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/kernel.workers.run")
 
 func TestMain(m *testing.M) {
-	if err := os.Setenv(tag, strconv.Itoa(os.Getpid())); err != nil {
-		panic(err)
+	for name, value := range map[string]string{tag: strconv.Itoa(os.Getpid()), "HOME": noHome} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(tidy{m})
 }

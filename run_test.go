@@ -231,7 +231,7 @@ func TestARunDoesNotWaitForItsBackground(t *testing.T) {
 	both(t, func(t *testing.T, session *execbus.Session) {
 		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
 		begun := filepath.Join(t.TempDir(), "begun")
-		command := runs(`sh -c 'echo $$; : >"$0"; exec sleep 1000' "` + begun + `" & until [ -e "` + begun + `" ]; do read -t 0.01 <> <(:); done; echo said`)
+		command := runs(`sh -c 'echo $$; : >"$0"; exec sleep 1000' "` + begun + `" & until [ -e "` + begun + `" ]; do sleep 0.01; done; echo said`)
 		command.Full = true
 		result := run(t, session, command)
 		if result.ExitCode != 0 || !bytes.HasSuffix(result.Stdout, []byte("said\n")) {

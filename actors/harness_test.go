@@ -135,6 +135,7 @@ var shared = map[bool]ptyio.Spawner{}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	os.Setenv("HOME", "/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
 	code := m.Run()
 	for _, spawner := range shared {
 		if err := spawner.(unclosed).Spawner.Close(); err != nil {

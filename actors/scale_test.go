@@ -103,28 +103,26 @@ func TestTenThousandWaits(t *testing.T) {
 }
 
 // The list of waiting starts is served in linear time: twenty times as many take some twenty times as long, not four hundred
-// times. The limit lies far from both, because the machine may be busy with something else.
+// times. The limit lies far from both, and a machine that is busy with something else gets more tries.
 func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
-	took := func(n int) (least time.Duration) {
-		system := kernel.NewSystem(discarding, kernel.Options{})
-		for range 5 {
-			runtime, err := StartRuntime(system, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if one := applyMany(t, system, runtime, n); least == 0 || one < least {
-				least = one
-			}
+	system := kernel.NewSystem(discarding, kernel.Options{})
+	took := func(n int) time.Duration {
+		runtime, err := StartRuntime(system, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := system.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		return least
+		return applyMany(t, system, runtime, n)
 	}
-	few, many := took(1_500), took(30_000)
+	few, many := time.Hour, time.Hour
+	for tries := 0; tries < 5 || tries < 40 && many > 150*few; tries++ {
+		few, many = min(few, took(1_500)), min(many, took(30_000))
+	}
 	t.Logf("1,500: %v, 30,000: %v", few, many)
 	if many > 150*few {
 		t.Errorf("1,500 took %v, 30,000 %v", few, many)
+	}
+	if err := system.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

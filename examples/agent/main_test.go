@@ -31,6 +31,12 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
+// A login shell reads the start files of its user, which can be slow, say something, and get in one another's way.
+func TestMain(m *testing.M) {
+	os.Setenv("HOME", "/does/not/exist")
+	os.Exit(m.Run())
+}
+
 func TestTheAgentRepairs(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out screen

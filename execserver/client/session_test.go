@@ -99,7 +99,7 @@ func TestASandboxIsEnforcedOnTheServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer events.Close()
-			result, err := exec(t, session, messages.ExecCommand{Script: "echo in > in; echo out > " + outside + "/out"})
+			result, err := exec(t, session, messages.ExecCommand{Login: new(false), Script: "echo in > in; echo out > " + outside + "/out"})
 			if err != nil {
 				t.Fatal(err)
 			}
