@@ -107,15 +107,18 @@ func (in *input) raise(key signalKey) error {
 }
 
 // follow makes sure that a key takes effect although the terminal holds unread input. A terminal with room handles the key
-// at once and is empty afterwards. A full terminal would handle it only after the program has read.
+// as soon as it gets it, and is empty afterwards if the key discards input. A full terminal would handle it only after the
+// program has read. On a busy machine the kernel may take so long to pass the input on that nobody can tell which it will be.
 func (in *input) follow(item *inputItem, key signalKey) {
 	var err error
-	for range keyLooks {
+	for look := range keyLooks {
 		unread := in.unread()
 		if unread == 0 || in.isDiscarded(item) {
 			break
 		}
-		if len(item.rest) > 0 || unread+in.line.length > MaxLine-nearlyFull {
+		full := len(item.rest) > 0 || unread+in.line.length > MaxLine-nearlyFull
+		late := key.discards && look == keyLooks-1
+		if full || late {
 			err = in.press(item, key)
 			break
 		}
