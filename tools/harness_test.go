@@ -2,6 +2,7 @@ package tools_test
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,12 +12,15 @@ import (
 	"github.com/execbus/execbus/tools"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	os.Setenv("HOME", "/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
+	goleak.VerifyTestMain(m)
+}
 
 // open opens a session for one test; with options, if there are any.
 func open(t *testing.T, options ...tools.Options) (*tools.Set, *execbus.Session) {
 	t.Helper()
-	o := tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}} // the start files of a login shell can be slow
+	var o tools.Options
 	if len(options) > 0 {
 		o = options[0]
 	}
