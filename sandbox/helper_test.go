@@ -97,7 +97,11 @@ func must(err error) {
 func beHost() {
 	signal.Ignore(syscall.SIGHUP)
 	signal.Reset()
-	spawner, err := sandbox.New(sandbox.Options{StateDir: os.Getenv("STATE")})
+	options := sandbox.Options{StateDir: os.Getenv("STATE")}
+	if os.Getenv("PATIENT") != "" {
+		options = sandbox.Impatient(options, time.Hour, patience, time.Hour)
+	}
+	spawner, err := sandbox.New(options)
 	must(err)
 	index, err := strconv.Atoi(os.Getenv("SHAPE"))
 	must(err)

@@ -370,7 +370,7 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 func TestAWardenThatNeverActsIsEndedByTheNextSpawner(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	state, token := t.TempDir(), newToken()
-	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state,
+	host, _ := startHost(t, "host", "SHAPE=5", "TTY=pipes", "TOKEN="+token, "STATE="+state, "PATIENT=1", // it does not end the warden itself
 		"SCRIPT=(setsid sleep "+token+" </dev/null >/dev/null 2>&1 &) ; trap '' TERM HUP PIPE; while :; do kill -STOP $PPID; done")
 	eventually(t, "the daemon is up, and the warden is stopped", func() bool {
 		found := sleepers(token)
