@@ -193,12 +193,12 @@ func TestBeyondTheBounds(t *testing.T) {
 			t.Errorf("%q…: %v", text[len(text)-20:], got)
 		}
 	}
-	start := time.Now()
+	start := processorTime()
 	again := strings.Fields("find . " + strings.Repeat("-exec find ", 40) + "-exec sh -c")
 	if !Dangerous(append(again, "$(("+strings.Repeat("a+", 2000))) {
 		t.Error("a search of one script again and again is not given up")
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := processorTime() - start; took > 5*time.Second {
 		t.Error("stopping took", took)
 	}
 	if !Dangerous(strings.Fields("find . " + strings.Repeat("-exec find ", 20_000))) {
