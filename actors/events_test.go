@@ -213,7 +213,7 @@ func TestTheFateOfBackgroundChildrenIsReported(t *testing.T) {
 	if live := s.list(); len(live) != 1 || live[0].State != messages.StateExited {
 		t.Errorf("list: %+v", live)
 	}
-	if got := s.write(kept.Process, "lives\n"); string(got.Output) != "child lives\n" || !got.Running {
+	if got := s.writeUntil(kept.Process, "lives\n", "lives\n"); string(got.Output) != "child lives\n" || !got.Running {
 		t.Errorf("%+v", got)
 	}
 	page := must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: kept.Process, Tail: 12})

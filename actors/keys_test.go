@@ -48,7 +48,7 @@ func TestAKeyThatIsASignalWaitsForNothing(t *testing.T) {
 		}
 		began := time.Now()
 		for _, p := range all {
-			if got := p.key.result(); got.Taken != 1 || got.InputErr != nil || !strings.Contains(string(got.Output), p.name) {
+			if got := s.until(p.key.result(), p.name); got.Taken != 1 || got.InputErr != nil || !strings.Contains(string(got.Output), p.name) {
 				t.Errorf("%s: %+v", p.name, got)
 			}
 			if got := p.first.result(); got.Taken <= 0 || got.Taken >= len(much) || got.Pending != 0 || got.InputErr == nil ||
@@ -78,12 +78,12 @@ func TestAKeyThatIsASignalWaitsForNothing(t *testing.T) {
 func TestAKeyThatIsASignalEndsTheWaitOfTheWriteBefore(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
-		id := s.exec(onTerminal(quick("stty -echo; trap 'echo INT' INT; echo ready; while :; do read -r -t 0.1 x && echo got $x; done"))).Process
+		id := s.exec(onTerminal(quick("stty -echo; trap 'echo INT' INT; echo ready; while :; do if read -t 0; then read -r x; echo got $x; else sleep 0.01; fi; done"))).Process
 		s.said(id, "ready")
 		first := s.call(messages.WriteStdin{Process: id, Bytes: []byte("a\n"), Yield: new(messages.MaxYield)})
 		held := s.call(messages.WriteStdin{Process: id, Bytes: []byte("b\n"), Yield: new(messages.MaxYield)})
 		s.said(id, "got a")
-		if got := s.write(id, "\x03"); !strings.Contains(string(got.Output), "INT") || strings.Contains(string(got.Output), "got") {
+		if got := s.writeUntil(id, "\x03", "INT"); !strings.Contains(string(got.Output), "INT") || strings.Contains(string(got.Output), "got") {
 			t.Errorf("%q", got.Output)
 		}
 		if got := first.result(); !strings.Contains(string(got.Output), "got a") || strings.Contains(string(got.Output), "INT") || got.Taken != 2 {
@@ -117,7 +117,7 @@ func TestAKeyDiscardsNothingWhereTheTerminalWouldNot(t *testing.T) {
 	much := bytes.Repeat([]byte("much\n"), 4<<10)
 	first := s.call(messages.WriteStdin{Process: id, Bytes: much, Patience: new(time.Hour), Yield: new(messages.MaxYield)})
 	held := s.call(messages.WriteStdin{Process: id, Bytes: []byte("held\n"), Patience: new(time.Hour)})
-	if got := s.write(id, "\x03"); !strings.Contains(string(got.Output), "INT") {
+	if got := s.writeUntil(id, "\x03", "INT"); !strings.Contains(string(got.Output), "INT") {
 		t.Errorf("%+v", got)
 	}
 	read()

@@ -229,7 +229,7 @@ func TestADenialAfterTheInitialCallIsNotRetried(t *testing.T) {
 				t.Fatalf("%+v", first)
 			}
 			awaitThat(t, "the start", func() bool { return len(probe.Of[messages.ExecStarted](s.events, nil)) > 0 })
-			result := s.write(first.Process, "go\n")
+			result := s.writeUntil(first.Process, "go\n", "its end")
 			if result.Status != messages.StatusExited(7) || result.Denial == nil {
 				t.Errorf("answered %v, %v", result.Status, result.Denial)
 			}

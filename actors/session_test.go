@@ -213,11 +213,11 @@ func TestACatSession(t *testing.T) {
 	if _, known := cat.Status.Code(); known {
 		t.Errorf("it runs and has an exit code: %v", cat.Status)
 	}
-	echoed := s.write(cat.Process, "hello\n")
+	echoed := s.writeUntil(cat.Process, "hello\n", "hello\r\nhello\r\n")
 	if string(echoed.Output) != "hello\r\nhello\r\n" || echoed.Process != cat.Process || echoed.Taken != 6 {
 		t.Errorf("%+v", echoed)
 	}
-	last := s.write(cat.Process, "\x04")
+	last := s.writeUntil(cat.Process, "\x04", "its end")
 	wantCode(t, last, 0)
 	probe.ExpectInOrder(s.events, patience,
 		probe.A(func(e messages.TerminalInteraction) bool { return string(e.Input) == "hello\n" && e.Call == "the-cat" }),

@@ -92,7 +92,7 @@ func lives(n int) []life {
 		{"a signal from outside", "echo ready; exec sleep 1000", func(s *talk, id messages.ProcessID) {
 			s.system.Send(s.supervisor, messages.Signal{Process: id, Signal: 9})
 		}, exited, "", kill},
-		{"a trap that exits 0", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", terminate(messages.TerminatedByUser, 5*time.Second),
+		{"a trap that exits 0", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", terminate(messages.TerminatedByUser, patience),
 			terminated, messages.TerminatedByUser, []messages.ExitStatus{messages.StatusExited(0)}},
 		{"deaf", "trap '' TERM HUP; echo ready; while :; do sleep 0.01; done", terminate(messages.TerminatedByLimit, 20*time.Millisecond),
 			terminated, messages.TerminatedByLimit, kill},
@@ -100,7 +100,7 @@ func lives(n int) []life {
 			[]messages.Cause{messages.CauseExited, messages.CauseTerminated}, messages.TerminatedByUser, slices.Concat([]messages.ExitStatus{code}, term, kill)},
 	}
 	for _, by := range []messages.TerminatedBy{messages.TerminatedByUser, messages.TerminatedByTimeout, messages.TerminatedByLimit} {
-		all = append(all, life{"terminated by " + string(by), "echo ready; " + idle, terminate(by, 500*time.Millisecond), terminated, by, term})
+		all = append(all, life{"terminated by " + string(by), "echo ready; " + idle, terminate(by, patience), terminated, by, term})
 	}
 	return append(all,
 		life{"a failed spawn", "", nil, []messages.Cause{messages.CauseSpawnFailed}, "", []messages.ExitStatus{messages.StatusNone()}},
@@ -169,7 +169,7 @@ func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 		began[call] = l
 		counted[l.name]++
 		command := quick(l.script)
-		command.Call, command.TTY = call, rand.IntN(3) == 0
+		command.Call, command.TTY, command.Grace = call, rand.IntN(3) == 0, new(patience)
 		command.Environment = &messages.EnvironmentPolicy{Set: map[string]string{strings.TrimSuffix(nameVariable, "="): string(call)}}
 		if l.script == "" {
 			command.Argv = []string{"/does/not/exist"}

@@ -90,6 +90,23 @@ func (s *talk) write(id messages.ProcessID, text string) *messages.Result {
 	return must[*messages.Result](s.host, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte(text)})
 }
 
+// writeUntil is a write whose answer has some output, or the end.
+func (s *talk) writeUntil(id messages.ProcessID, text, output string) *messages.Result {
+	s.t.Helper()
+	return s.until(s.write(id, text), output)
+}
+
+// until adds to an answer what polls bring until it has some output, or the end: a busy machine may need longer than a call waits.
+func (s *talk) until(got *messages.Result, output string) *messages.Result {
+	s.t.Helper()
+	for late := time.Now().Add(patience); got.Running && !strings.Contains(string(got.Output), output) && time.Now().Before(late); {
+		more := must[*messages.Result](s.host, s.supervisor, messages.Poll{Process: got.Process})
+		more.Output, more.Taken, more.InputErr = append(got.Output, more.Output...), got.Taken, got.InputErr
+		got = more
+	}
+	return got
+}
+
 // typed sends input and does not wait for output.
 func (s *talk) typed(id messages.ProcessID, text string) {
 	s.t.Helper()

@@ -36,7 +36,7 @@ func TestTerminatingAnswersTheCallsThatWait(t *testing.T) {
 func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do read -r -t 0.01 x && echo got $x; done")
+	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do if read -t 0; then read -r x; echo got $x; else sleep 0.01; fi; done")
 	stubborn.OpenStdin, stubborn.Grace = true, new(time.Hour)
 	id := s.exec(stubborn).Process
 	s.said(id, "deaf")

@@ -89,7 +89,7 @@ func TestAWriteEndsAPendingPollWithWhatItHas(t *testing.T) {
 	if got := long.result(); len(got.Output) != 0 || !got.Running {
 		t.Errorf("the second poll: %+v", got)
 	}
-	if got := written.result(); string(got.Output) != "echoed\n" || got.Taken != 7 || got.InputErr != nil {
+	if got := s.until(written.result(), "echoed\n"); string(got.Output) != "echoed\n" || got.Taken != 7 || got.InputErr != nil {
 		t.Errorf("the write: %+v", got)
 	}
 }
