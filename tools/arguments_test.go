@@ -85,7 +85,10 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%s: %+v", arguments, o)
 		}
 	}
-	o := structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"echo hi; exec sleep 60","yield_time_ms":0,"max_output_tokens":0}`))
+	var o tools.Outcome
+	for tries := 0; tries < 40 && o.Output == ""; tries++ { // on a busy machine the answer may come before the output
+		o = structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"echo hi; exec sleep 60","yield_time_ms":0,"max_output_tokens":0}`))
+	}
 	if o.SessionID == nil || o.WallTimeSeconds < 0.25 || o.WallTimeSeconds > 9 {
 		t.Errorf("a yield of zero is not the least there is: %+v", o)
 	}

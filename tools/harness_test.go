@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 // open opens a session for one test; with options, if there are any.
 func open(t *testing.T, options ...tools.Options) (*tools.Set, *execbus.Session) {
 	t.Helper()
-	var o tools.Options
+	o := tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}} // the start files of the system can be slow
 	if len(options) > 0 {
 		o = options[0]
 	}
