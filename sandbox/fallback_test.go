@@ -140,7 +140,9 @@ func TestAConfinedBirthThatHangsIsGivenUpWhereTheCloneIsRefused(t *testing.T) {
 	if !emulated(t) {
 		return
 	}
-	spawner, lost := lossyAndHasty(t)
+	lost := make(chan sandbox.WardenLost, 100)
+	const tend = 6 * soon // a second execution of this test binary takes long on a busy machine
+	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}, tend, patience, 40*soon))
 	e := enclose(t, spawner, workspace(t.TempDir()))
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
