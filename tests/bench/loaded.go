@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/execbus/execbus"
@@ -245,6 +246,22 @@ func (l *sessionLoad) totals(ctx context.Context) ([]int64, error) {
 		totals[i] = page.Total
 	}
 	return totals, nil
+}
+
+// stop stops the programs. What they have written is read when it returns.
+func (l *sessionLoad) stop(ctx context.Context) error {
+	for _, id := range l.ids {
+		if err := l.session.Signal(ctx, messages.Signal{Process: id, Signal: syscall.SIGSTOP}); err != nil {
+			return fmt.Errorf("flood %d: %w", id, err)
+		}
+	}
+	for before := int64(-1); ; time.Sleep(loadSettle) {
+		now, err := l.bytes(ctx)
+		if err != nil || now == before {
+			return err
+		}
+		before = now
+	}
 }
 
 func sum(numbers []int64) (all int64) {
