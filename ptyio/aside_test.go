@@ -68,7 +68,7 @@ func TestWhereThereAreManyFilesTheHostsEndsHaveHighNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slave.Close()
-	terminal := newMaster(fd)
+	terminal := newEnd(fd)
 	if again, ok := terminal.leave(); !ok || again < highFiles {
 		t.Errorf("a flooding terminal has the number %d, %t", again, ok)
 	}

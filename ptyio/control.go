@@ -39,7 +39,7 @@ func (c *child) onBorn(leader Leader, over bool) {
 			s.open(over)
 		}
 		if c.launch.TTY {
-			c.terminal = masterOf(c.streams[0])
+			c.terminal = terminalOf(c.streams[0])
 			c.input.file = c.terminal
 		}
 		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})

@@ -20,7 +20,7 @@ type seen struct {
 }
 
 // follow reads a terminal as that of a child. The batches come until end is called, which waits until no more can come.
-func follow(terminal *master) (batches chan seen, end func()) {
+func follow(terminal *end) (batches chan seen, end func()) {
 	batches = make(chan seen, 1)
 	over := make(chan struct{})
 	c := &child{terminal: terminal, input: &input{}, exited: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{}),
@@ -75,7 +75,7 @@ func flood(theirs *os.File, batches <-chan seen) (size, off int) {
 }
 
 // returned waits until a terminal whose flood is over is back on the poller.
-func returned(t *testing.T, terminal *master) {
+func returned(t *testing.T, terminal *end) {
 	t.Helper()
 	late := time.Now().Add(10 * time.Second)
 	for terminal.offPoller() && time.Now().Before(late) {

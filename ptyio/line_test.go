@@ -14,13 +14,13 @@ import (
 )
 
 // lineTerminal opens a terminal in line mode without echo. The test holds both sides.
-func lineTerminal(t *testing.T, change func(*unix.Termios)) (ours *master, slave *os.File) {
+func lineTerminal(t *testing.T, change func(*unix.Termios)) (ours *end, slave *os.File) {
 	t.Helper()
 	fd, slave, err := openPTY(messages.Size{}.OrDefault())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours = newMaster(fd)
+	ours = newEnd(fd)
 	t.Cleanup(func() {
 		_ = slave.Close()
 		_ = ours.Close()
@@ -83,7 +83,7 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 }
 
 // through writes a line and returns how many of its bytes, without its end, can be read.
-func through(t *testing.T, ours *master, slave *os.File, text []byte) int {
+func through(t *testing.T, ours *end, slave *os.File, text []byte) int {
 	t.Helper()
 	line := append(bytes.Clone(text), "!\n"[lineEnd(slave):][0])
 	if err := control(ours, func(fd int) error { _, err := unix.Write(fd, line); return err }); err != nil {

@@ -63,7 +63,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		if err != nil {
 			return nil, openError("stdin", err)
 		}
-		c.input = &input{file: os.NewFile(uintptr(write), "pipe")}
+		c.input = &input{file: newEnd(write)}
 		theirs = append(theirs, read)
 	} else {
 		null, err := openNull()

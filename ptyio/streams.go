@@ -18,7 +18,7 @@ import (
 type child struct {
 	launch   Launch
 	leader   Leader
-	terminal *master // nil on pipes; closed if it had ended at the birth
+	terminal *end // nil on pipes; closed if it had ended at the birth
 	input    *input
 	streams  []*stream
 	born     sync.Once
@@ -99,11 +99,7 @@ func (s *stream) open(over bool) {
 		_ = unix.Close(s.fd)
 		return
 	}
-	if s.child.launch.TTY {
-		s.file = newMaster(s.fd)
-	} else {
-		s.file = os.NewFile(uintptr(s.fd), string(s.name))
-	}
+	s.file = newEnd(s.fd)
 }
 
 // discard closes a stream that was not opened.

@@ -18,24 +18,24 @@ import (
 )
 
 // rawTerminal opens a terminal in raw mode. The test holds both sides.
-func rawTerminal(t *testing.T) (ours *master, theirs *os.File) {
+func rawTerminal(t *testing.T) (ours *end, theirs *os.File) {
 	t.Helper()
 	return lineTerminal(t, func(mode *unix.Termios) { mode.Iflag, mode.Oflag, mode.Lflag = 0, 0, 0 })
 }
 
 // offPoller reports whether a terminal is off Go's poller.
-func (m *master) offPoller() bool {
+func (m *end) offPoller() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.file == nil
 }
 
-func resize(m *master) error {
+func resize(m *end) error {
 	return control(m, func(fd int) error { return setSize(fd, messages.Size{Rows: 7, Cols: 9}) })
 }
 
 // readString waits for bytes on Go's poller.
-func readString(t *testing.T, m *master) string {
+func readString(t *testing.T, m *end) string {
 	t.Helper()
 	buffer := make([]byte, 64)
 	n, failed := 0, error(nil)
@@ -146,11 +146,11 @@ func TestATerminalStaysOnThePollerForAWriteThatWaits(t *testing.T) {
 // A write calls the terminal and waits for the lock of the input, whose holder calls the terminal, too.
 func TestACallUnderwayDoesNotKeepOthersWaitingWhileTheDescriptorChanges(t *testing.T) {
 	changes := map[string]struct {
-		change  func(*master)
-		changed func(*master) bool
+		change  func(*end)
+		changed func(*end) bool
 	}{
-		"leave": {func(m *master) { _, _ = m.leave() }, (*master).offPoller},
-		"close": {func(m *master) { _ = m.Close() }, func(m *master) bool { return resize(m) == os.ErrClosed }},
+		"leave": {func(m *end) { _, _ = m.leave() }, (*end).offPoller},
+		"close": {func(m *end) { _ = m.Close() }, func(m *end) bool { return resize(m) == os.ErrClosed }},
 	}
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
