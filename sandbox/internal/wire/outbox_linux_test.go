@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -224,22 +225,33 @@ func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
 }
 
 func TestPatienceCountsFromTheLastProgress(t *testing.T) {
-	const patience = time.Second
+	patience := 250 * time.Millisecond
+	for err := readSlowly(t, patience); err != nil; err = readSlowly(t, patience) {
+		if patience *= 2; patience > 4*time.Second { // a busy machine may keep the reader from reading for longer than the patience
+			t.Fatal(err)
+		}
+	}
+}
+
+// readSlowly takes longer than the patience to read a message, but not for any part of it.
+func readSlowly(t *testing.T, patience time.Duration) error {
+	t.Helper()
 	o, other := outbox(t, patience, nil)
 	o.stuck(t, 1, 6<<20)
 	begin, rest := time.Now(), 6<<20
 	for buf := make([]byte, 1<<20); rest > 0; rest -= len(buf) {
-		time.Sleep(patience / 3) // a slow reader: all of it takes longer than the patience
+		time.Sleep(patience / 3)
 		if _, err := io.ReadFull(reader{other}, buf); err != nil {
-			t.Fatalf("%v with %d bytes left", err, rest)
+			return fmt.Errorf("%w with %d bytes left", err, rest)
 		}
 	}
 	if took := time.Since(begin); took < patience {
 		t.Errorf("it took only %v", took)
 	}
 	if err := o.Signal(1, Signal{}); err != nil {
-		t.Errorf("the connection was given up: %v", err)
+		return fmt.Errorf("the connection was given up: %w", err)
 	}
+	return nil
 }
 
 func TestTheConnectionIsNotGivenUpWhileItIsKnownWhyNothingMoves(t *testing.T) {
