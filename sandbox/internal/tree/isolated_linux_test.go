@@ -123,7 +123,7 @@ func TestAnIsolatedLeaderIsWhoCanBeSignalled(t *testing.T) {
 
 func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
 	f := NewForest()
-	tree, said := startIsolated(t, f, true, "(sleep 1) & echo; exit 0")
+	tree, said := startIsolated(t, f, true, "(sleep 2) & echo; exit 0")
 	select {
 	case got := <-said:
 		if !got.is(Status{Exited, 0}, 1, 0) {
