@@ -122,12 +122,13 @@ func (h *poorHost) settled(before int, when string) {
 
 // bePoor leaves exactly 0, 1, 2, ... descriptors free, and requests a command each time.
 func bePoor() {
+	limit := unix.Rlimit{Cur: 100, Max: 100} // from the beginning: another limit would make another warden, within a second
+	must(unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil))
 	h := startPoor()
 	witness, err := h.cat(false)
 	must(err)
+	h.check(witness, "at first")
 	before := len(descriptors())
-	limit := unix.Rlimit{Cur: 100, Max: 100}
-	must(unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil))
 	refused, enough := 0, [2]int{-1, -1}
 	for free := range 16 {
 		for i, tty := range []bool{false, true} {
