@@ -265,3 +265,47 @@ func TestAStartThatWaitsIsRefusedAtOnceWhileTheSpawnerHangs(t *testing.T) {
 		}
 	})
 }
+
+func TestAStartWithAVictimTakesASlotThatComesFreeBefore(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 3}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
+		away := other.exec(does("prompt", "wait")).Process
+		slow := does("prompt,stubborn", "wait")
+		slow.Grace = new(time.Hour)
+		victim, ending := s.exec(slow).Process, s.exec(slow).Process
+		s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)})
+		synctest.Wait()
+		held := s.exec(yields(messages.MinYield, "prompt", "wait")) // its call has gone when it wants a slot, so it will be no guest
+		waits(t, held, "for the processes of an earlier command")
+		time.Sleep(DefaultAftermath - messages.MinYield - 100*time.Millisecond)
+		_, err := ask[any](b.host, s.supervisor, yields(time.Minute, "prompt", "wait")) // it has the last slot when the other wants one
+		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
+		other.kill(away)
+		runs(t, s, held.Process)
+		s.typedNothing([]messages.ProcessID{victim, ending})
+		if got := b.stats(); got.Processes != 3 || got.Started != 4 {
+			t.Errorf("%+v", got)
+		}
+		s.kill(ending)
+	})
+}
+
+func TestAGuestThatTheRuntimeRefusesTakesAFreeSlot(t *testing.T) {
+	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		other.exec(does("prompt", "wait"))
+		slow := does("prompt,stubborn", "wait")
+		slow.Grace = new(time.Hour)
+		victim := s.exec(slow).Process
+		refused := s.call(yields(time.Minute, "prompt", "wait"))
+		time.Sleep(50 * time.Millisecond)
+		guest := s.exec(yields(2*messages.MinYield, "prompt", "wait"))
+		waits(t, guest, "for the slot of another process")
+		_, err := refused.reply()
+		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
+		time.Sleep(DefaultAftermath) // the victim holds no start back any more
+		s.atOnceRefused("a later start")
+		s.kill(victim)
+		runs(t, s, guest.Process)
+	})
+}

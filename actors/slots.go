@@ -33,7 +33,7 @@ type place struct {
 
 	victim    *entry    // of a successor: whose slot it will get; nil if any that is about to be free
 	successor *entry    // the process that will get its slot, or give it up to a start that came earlier
-	until     time.Time // when it is refused if it waits for any slot that is about to be free
+	until     time.Time // when a start that waits is refused, unless it waits for its victim's slot
 }
 
 // wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
@@ -47,9 +47,7 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	if v.holdBack(e) {
 		return
 	}
-	if v.slots.taken < v.config.MaxProcesses {
-		v.slots.taken++
-		e.place.slot = true
+	if v.takeFree(e) {
 		v.takeSlot(e)
 		return
 	}
@@ -60,13 +58,33 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	case v.slotsToCome() < 0:
 		v.refuse(e, v.limitReached())
 	default:
-		e.place.until = time.Now().Add(maxPruneGrace)
-		v.ctx.Send(e.actor, waitsForSlot)
-		v.ctx.After(maxPruneGrace, slotOverdue{id})
+		v.awaitSlot(e, maxPruneGrace)
 	}
 }
 
-var waitsForSlot = startWaits{"for the slot of another process, which is being ended"}
+// takeFree gives a process a slot if one is free.
+func (v *supervisor) takeFree(e *entry) bool {
+	if v.slots.taken >= v.config.MaxProcesses {
+		return false
+	}
+	v.slots.taken++
+	e.place.slot = true
+	return true
+}
+
+// awaitSlot lets a start wait for a slot; after its patience it is refused, unless a process is being ended for it.
+func (v *supervisor) awaitSlot(e *entry, patience time.Duration) {
+	e.place.until = time.Now().Add(patience)
+	v.ctx.Send(e.actor, startWaits{"for the slot of another process, which is being ended"})
+	v.ctx.After(patience, slotOverdue{e.info.Process})
+}
+
+// awaitVictim ends a process for a start that waits. If the start gets another slot first, which the runtime may not count, its
+// patience has to last until the process has ended and leaves its count.
+func (v *supervisor) awaitVictim(e *entry) {
+	v.awaitSlot(e, 2*maxPruneGrace)
+	v.prune(e.place.victim)
+}
 
 // slotsToCome counts the slots that are about to be free and that no process waits for. It is negative if more wait than
 // slots come free.
@@ -101,15 +119,14 @@ func (v *supervisor) chooseVictims() {
 			v.takeSlot(e)
 			continue
 		}
-		v.ctx.Send(e.actor, waitsForSlot)
-		v.prune(chosen)
+		v.awaitVictim(e)
 	}
 }
 
-// slotOverdue refuses a start that has waited for any slot, if none has become free and a new start would get none.
+// slotOverdue refuses a start that has waited long enough, if a new one would get no slot either.
 func (v *supervisor) slotOverdue(id messages.ProcessID) {
 	e := v.entries[id]
-	if e == nil || e.place.asked || !v.succeeds(e) { // otherwise the runtime's answer decides
+	if e == nil || !v.succeeds(e) || e.place.asked || time.Now().Before(e.place.until) { // the runtime's answer or a later time decides
 		return
 	}
 	v.chooseVictims()
@@ -198,8 +215,10 @@ func (v *supervisor) slotTaken(m slotTaken) {
 	case m.err != nil && e.place.guest: // the guest waits: the session gets no more than it has
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
-		v.ctx.Send(e.actor, waitsForSlot)
-		v.prune(e.place.victim)
+		v.awaitVictim(e)
+		if v.takeFree(e) {
+			v.dropClaim(e)
+		}
 	case m.err != nil:
 		e.place.asked = false
 		if !v.mayWait(e, m.err) {
@@ -220,9 +239,8 @@ func (v *supervisor) mayWait(e *entry, why *messages.Error) bool {
 // granted notes that the runtime counts a process, and tells the host when the session comes near its limit.
 func (v *supervisor) granted(e *entry) {
 	e.place.granted = true
-	if e.place.guest && v.slots.taken < v.config.MaxProcesses {
-		v.slots.taken++
-		e.place.slot = true
+	if e.place.guest {
+		v.takeFree(e)
 	}
 	if e.place.slot {
 		v.dropSuccessor(e)
@@ -300,18 +318,16 @@ func (v *supervisor) vacate(e *entry) *entry {
 }
 
 // heir is the process that gets a slot: the first start that waits, unless the slot is promised to a guest and that start has
-// no other to leave to the guest. A process that will get the slot of one that the runtime counts does not take another's
-// instead, unless it is counted itself.
+// no other to leave to the guest. A guest that the runtime does not count gets only a slot that it does.
 func (v *supervisor) heir(e *entry) *entry {
-	counts := e.place.granted
-	first := v.firstSuccessor(func(p place) bool { return !p.guest && !p.slot && (counts || p.victim == nil) })
+	first := v.firstSuccessor(func(p place) bool { return !p.guest && !p.slot })
 	switch successor := e.place.successor; {
 	case first != nil && (successor == nil || first.place.victim != nil):
 		return first
 	case successor != nil:
 		return successor
 	default:
-		return v.firstSuccessor(func(p place) bool { return p.guest && (counts || p.granted) })
+		return v.firstSuccessor(func(p place) bool { return p.guest && (e.place.granted || p.granted) })
 	}
 }
 

@@ -1,0 +1,378 @@
+package actors
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// rush is a session that many starts come to. The test decides what their processes say, and when the session and the runtime's
+// actor hear of each other.
+type rush struct {
+	*bubble
+	dice    *rand.Rand
+	most    int // processes of all sessions
+	session *supervisor
+	pid     *kernel.PID
+	line    *stand // between the session and the runtime's actor
+	others  *stand // another session
+	given   int    // that the other session has given back
+	all     []*runner
+	came    messages.ProcessID
+	moment  int
+	hangs   bool // a spawner
+	story   []string
+}
+
+// runner is a process of a rush that has not ended.
+type runner struct {
+	*stand
+	*entry
+	id     messages.ProcessID
+	order  int // when it first wanted a slot and no tree held it back; zero: not yet
+	had    place
+	exited bool // its leader
+}
+
+// stand is an actor that keeps what it gets, and does what the test says.
+type stand struct {
+	pid *kernel.PID
+	got []any
+}
+
+func (s *stand) receive(ctx *kernel.Context) {
+	switch m := ctx.Message().(type) {
+	case kernel.Started:
+		s.pid = ctx.Self()
+	case func(*kernel.Context):
+		m(ctx)
+	case retire:
+		ctx.Stop(s.pid)
+	case kernel.Stopping:
+	default:
+		s.got = append(s.got, m)
+	}
+}
+
+// of is what a stand has got of one kind.
+func of[T any](s *stand) (found []T) {
+	for _, m := range s.got {
+		if m, is := m.(T); is {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
+	r := &rush{bubble: b, dice: dice, most: all, line: &stand{}, others: &stand{}}
+	r.spawn("line", r.line.receive)
+	r.spawn("others", r.others.receive)
+	config := SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
+	around := Surroundings{Bus: b.bus, Logger: discarding, Aftermath: 100 * time.Millisecond}
+	r.session = newSupervisor(config, around.of("rush", r.line.pid), nil, newRules{})
+	r.pid = r.spawn("session", func(ctx *kernel.Context) {
+		r.session.ctx = ctx
+		switch m := ctx.Message().(type) {
+		case kernel.Started:
+		case func():
+			m()
+		default:
+			r.session.handle(m)
+		}
+	})
+	return r
+}
+
+func (r *rush) spawn(name string, receive kernel.Receive) *kernel.PID {
+	pid, err := r.system.Spawn(name, receive)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+	return pid
+}
+
+// tell sends messages to the session.
+func (r *rush) tell(all ...any) bool {
+	for _, m := range all {
+		r.system.Send(r.pid, m)
+	}
+	return true
+}
+
+// steps are what may happen, and how often beside the others. A step reports whether it was possible.
+var steps = []struct {
+	name string
+	odds int
+	take func(*rush) bool
+}{
+	{"start", 6, (*rush).start},
+	{"the runtime hears", 12, (*rush).there},
+	{"the session hears", 12, (*rush).back},
+	{"another session takes", 2, func(r *rush) bool { return r.beside(1) }},
+	{"another session gives", 2, func(r *rush) bool { return r.beside(-1) }},
+	{"a spawner hangs or returns", 1, (*rush).hang},
+	{"time", 3, func(r *rush) bool { time.Sleep(time.Duration(r.dice.Int64N(int64(time.Second)))); return true }},
+	{"born", 8, (*rush).born},
+	{"exit", 3, (*rush).exit},
+	{"judged", 3, (*rush).judged},
+	{"tree ended", 3, (*rush).treeEnded},
+	{"end", 5, (*rush).end},
+	{"used", 3, func(r *rush) bool { return r.use(1) }},
+	{"not used", 3, func(r *rush) bool { return r.use(-1) }},
+	{"yielded", 2, func(r *rush) bool { return r.yield(r.one(func(p *runner) bool { return !p.outlives })) }},
+	{"terminate", 2, func(r *rush) bool { return r.terminate(r.one(func(*runner) bool { return true })) }},
+}
+
+// step takes one that is possible, a moment after the one before.
+func (r *rush) step() {
+	r.t.Helper()
+	time.Sleep(time.Duration(1 + r.dice.Int64N(int64(time.Millisecond)))) // so that no two timers are due at once
+	for {
+		one := steps[r.dice.IntN(len(steps))]
+		if r.dice.IntN(12) >= one.odds {
+			continue
+		}
+		r.story = append(r.story, one.name)
+		if one.take(r) {
+			r.check()
+			return
+		}
+		r.story = r.story[:len(r.story)-1]
+	}
+}
+
+// one is any of the processes that fit; nil if none does.
+func (r *rush) one(fits func(*runner) bool) *runner {
+	var fitting []*runner
+	for _, p := range r.all {
+		if fits(p) {
+			fitting = append(fitting, p)
+		}
+	}
+	if len(fitting) == 0 {
+		return nil
+	}
+	p := fitting[r.dice.IntN(len(fitting))]
+	r.story = append(r.story, p.id.String())
+	return p
+}
+
+func (r *rush) start() bool {
+	if len(r.all) >= 12 {
+		return false
+	}
+	r.came++
+	p, o := &runner{stand: &stand{}, id: r.came}, order{}
+	if r.dice.IntN(3) == 0 {
+		o.OnLeaderExit = messages.LeaderExitKeepsTree
+	}
+	r.all = append(r.all, p)
+	r.story = append(r.story, p.id.String())
+	r.tell(func() {
+		v := r.session
+		p.entry = newEntry(p.id, &o, v.ctx.Spawn("process", p.receive))
+		p.open = 1
+		v.entries[p.id] = p.entry
+		v.use(p.entry)
+	})
+	synctest.Wait()
+	if r.dice.IntN(5) == 0 {
+		r.yield(p)
+	}
+	return r.tell(wantSlot{progress{id: p.id, state: messages.StateStarting}})
+}
+
+func fromRuntime(m any) bool {
+	switch m.(type) {
+	case slotTaken, slotAwaited:
+		return true
+	}
+	return false
+}
+
+// pass takes the first message from the line that goes one way.
+func (r *rush) pass(back bool) any {
+	i := slices.IndexFunc(r.line.got, func(m any) bool { return fromRuntime(m) == back })
+	if i < 0 {
+		return nil
+	}
+	m := r.line.got[i]
+	r.line.got = slices.Delete(r.line.got, i, i+1)
+	return m
+}
+
+func (r *rush) there() bool {
+	m := r.pass(false)
+	if m != nil {
+		r.request(r.line, m)
+	}
+	return m != nil
+}
+
+func (r *rush) back() bool {
+	m := r.pass(true)
+	return m != nil && r.tell(m)
+}
+
+func (r *rush) request(from *stand, m any) {
+	r.system.Send(from.pid, func(ctx *kernel.Context) { ctx.Request(r.runtime, m) })
+}
+
+// taken is how many processes the other session has.
+func (r *rush) taken() int {
+	return len(slices.DeleteFunc(of[slotTaken](r.others), func(m slotTaken) bool { return m.err != nil })) - r.given
+}
+
+func (r *rush) beside(change int) bool {
+	switch {
+	case change > 0 && r.taken() < 3:
+		r.came++
+		r.request(r.others, takeSlot{r.came})
+	case change < 0 && r.taken() > 0:
+		r.given++
+		r.request(r.others, giveSlot{})
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *rush) hang() bool {
+	r.hangs = !r.hangs
+	change := -1
+	if r.hangs {
+		change = 1
+	}
+	r.system.Send(r.runtime, spawnerHangs{change})
+	return true
+}
+
+func (r *rush) born() bool {
+	p := r.one(func(p *runner) bool { return p.runs() && p.info.State == messages.StateStarting })
+	return p != nil && r.tell(childEvent{id: p.id, event: ptyio.Spawned{}},
+		progress{id: p.id, state: messages.StateRunning, again: r.dice.IntN(2) == 0})
+}
+
+func (r *rush) exit() bool {
+	p := r.one(func(p *runner) bool { return p.info.State == messages.StateRunning && !p.exited })
+	if p == nil {
+		return false
+	}
+	p.exited = true
+	r.tell(childEvent{id: p.id, event: ptyio.Exited{Status: messages.StatusExited(r.dice.IntN(2))}})
+	synctest.Wait()
+	return p.isRepeatable() || r.tell(progress{id: p.id, state: messages.StateExited})
+}
+
+// judged decides whether another attempt follows an exit.
+func (r *rush) judged() bool {
+	p := r.one(func(p *runner) bool { return p.info.State == messages.StateRunning && p.exited })
+	switch {
+	case p == nil:
+		return false
+	case p.isRepeatable() && !p.unwanted && r.dice.IntN(2) == 0:
+		p.exited = false
+		return r.tell(progress{id: p.id, state: messages.StateStarting})
+	default:
+		return r.tell(progress{id: p.id, state: messages.StateExited})
+	}
+}
+
+func (r *rush) treeEnded() bool {
+	p := r.one(func(p *runner) bool { return p.exited && p.tree == nil })
+	return p != nil && r.tell(childEvent{id: p.id, event: ptyio.TreeEnded{}})
+}
+
+func (r *rush) use(change int) bool {
+	p := r.one(func(p *runner) bool { return p.runs() && p.open+change >= 0 && p.open+change <= 2 })
+	return p != nil && r.tell(func() {
+		p.open += change
+		r.session.use(p.entry)
+	})
+}
+
+// yield lets the call go that asked for a process.
+func (r *rush) yield(p *runner) bool {
+	return p != nil && r.tell(yielded{p.id}, func() { p.open = max(p.open-1, 0) })
+}
+
+func (r *rush) terminate(p *runner) bool {
+	return p != nil && r.tell(messages.Terminate{Process: p.id})
+}
+
+// end ends a process, most often one that should.
+func (r *rush) end() bool {
+	any := r.dice.IntN(4) == 0
+	return r.over(r.one(func(p *runner) bool { return any || p.mustEnd() || p.tree != nil }))
+}
+
+func (r *rush) over(p *runner) bool {
+	if p == nil {
+		return false
+	}
+	r.all = slices.DeleteFunc(r.all, func(other *runner) bool { return other == p })
+	return r.tell(ended{id: p.id})
+}
+
+// answer is what a start was told; nil: nothing yet.
+func (p *runner) answer() *slot {
+	if told := of[slot](p.stand); len(told) > 0 {
+		return &told[0]
+	}
+	return nil
+}
+
+// runs reports whether it may start, or has.
+func (p *runner) runs() bool { return p.answer() != nil && p.answer().refused == nil }
+
+// waits reports whether it is a start that waits for a slot of the session.
+func (p *runner) waits() bool {
+	return p.order > 0 && p.answer() == nil && !p.place.slot && !p.place.guest
+}
+
+// mustEnd reports whether it was refused, or told to end.
+func (p *runner) mustEnd() bool {
+	return len(of[request](p.stand)) > 0 || p.answer() != nil && !p.runs()
+}
+
+// finish lets all starts have their answers, and then ends all processes.
+func (r *rush) finish() {
+	r.t.Helper()
+	r.story = append(r.story, "finish:")
+	if r.hangs {
+		r.hang()
+	}
+	should := (*runner).mustEnd
+	for patience := 0; len(r.all) > 0; r.check() {
+		switch {
+		case r.there(), r.back(), r.over(r.one(should)):
+		case !slices.ContainsFunc(r.all, func(p *runner) bool { return p.answer() == nil }):
+			should = func(*runner) bool { return true }
+		case patience > 100:
+			r.fail("a start was not answered")
+		default:
+			patience++
+			time.Sleep(slotPatience)
+		}
+	}
+	for r.there() || r.back() {
+		r.check()
+	}
+}
+
+// fail tells how it came to that.
+func (r *rush) fail(format string, values ...any) {
+	r.t.Helper()
+	for _, p := range r.all {
+		r.t.Logf("%d: order %d, %+v, %+v, open %d", p.id, p.order, p.place, p.answer(), p.open)
+	}
+	r.t.Fatalf(format+"\n%s", append(values, strings.Join(r.story, ", "))...)
+}
