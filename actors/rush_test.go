@@ -99,6 +99,16 @@ func (r *rush) spawn(name string, receive kernel.Receive) *kernel.PID {
 	return pid
 }
 
+// sleep lets time pass. The actors whose timers fire hear of the test first: otherwise nothing orders what they do behind what
+// the test has read.
+func (r *rush) sleep(d time.Duration) bool {
+	r.stats()
+	r.tell(func() {})
+	time.Sleep(d)
+	synctest.Wait()
+	return true
+}
+
 // tell sends messages to the session.
 func (r *rush) tell(all ...any) bool {
 	for _, m := range all {
@@ -119,7 +129,7 @@ var steps = []struct {
 	{"another session takes", 2, func(r *rush) bool { return r.beside(1) }},
 	{"another session gives", 2, func(r *rush) bool { return r.beside(-1) }},
 	{"a spawner hangs or returns", 1, (*rush).hang},
-	{"time", 3, func(r *rush) bool { time.Sleep(time.Duration(r.dice.Int64N(int64(time.Second)))); return true }},
+	{"time", 3, func(r *rush) bool { return r.sleep(time.Duration(r.dice.Int64N(int64(time.Second)))) }},
 	{"born", 8, (*rush).born},
 	{"exit", 3, (*rush).exit},
 	{"judged", 3, (*rush).judged},
@@ -134,7 +144,7 @@ var steps = []struct {
 // step takes one that is possible, a moment after the one before.
 func (r *rush) step() {
 	r.t.Helper()
-	time.Sleep(time.Duration(1 + r.dice.Int64N(int64(time.Millisecond)))) // so that no two timers are due at once
+	r.sleep(time.Duration(1 + r.dice.Int64N(int64(time.Millisecond)))) // so that no two timers are due at once
 	for {
 		one := steps[r.dice.IntN(len(steps))]
 		if r.dice.IntN(12) >= one.odds {
@@ -360,7 +370,7 @@ func (r *rush) finish() {
 			r.fail("a start was not answered")
 		default:
 			patience++
-			time.Sleep(slotPatience)
+			r.sleep(slotPatience)
 		}
 	}
 	for r.there() || r.back() {
