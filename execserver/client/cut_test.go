@@ -204,6 +204,10 @@ func cutOften(t *testing.T, way func(testing.TB, *execserver.Server, int64, *ran
 		reference[i] = byte(random.Uint32())
 	}
 	const pieces = 400
+	behind := 300_000
+	if extensions == nil { // what was missed is read in one message, which a connection has to last for
+		behind = 50_000
+	}
 	for i := range pieces {
 		from, to := all/pieces*i, all/pieces*(i+1)
 		if i == pieces-1 {
@@ -212,7 +216,7 @@ func cutOften(t *testing.T, way func(testing.TB, *execserver.Server, int64, *ran
 		if r := within(t, "a write", l.write(string(reference[from:to]), time.Time{})); r.err != nil || r.taken != to-from {
 			t.Fatalf("write %d: %d, %v", i, r.taken, r.err)
 		}
-		l.await(t, "most of it is back", func() bool { return l.output.Len() >= from-300_000 })
+		l.await(t, "most of it is back", func() bool { return l.output.Len() >= from-behind })
 	}
 	l.await(t, "all is back", func() bool { return l.output.Len() >= all })
 	for scissors.cuts.Load() < cuts { // the bytes of this program are few, and each of its cuts is one more
