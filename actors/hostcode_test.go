@@ -177,6 +177,7 @@ func TestAChildThatNeverEndsIsAbandonedOnceAndNamed(t *testing.T) {
 				s := b.open(nil)
 				id := s.exec(does(kind, "say:10", "wait")).Process
 				poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+				synctest.Wait() // until it has said it
 				record, err := s.terminate(id)
 				if err != nil || record.Cause != messages.CauseRuntimeFailure && record.Cause != messages.CauseTerminated || len(record.Tree.Survivors) != 1 {
 					t.Fatalf("%+v, %v", record, err)
