@@ -22,9 +22,10 @@ type conn interface {
 // 4 KiB that a terminal hands out, although the reader is reading anyway. A file leaves the poller only when it is closed, so it is
 // duplicated first. The terminal always has one descriptor, and for a moment two.
 //
-// Its methods are safe for concurrent use. Only the goroutine that reads may call Read, leave and Close. The lock guards the change
-// of the descriptor, which several goroutines use at any time; it is held for a few system calls at most. A file is closed without
-// it: that waits for calls of Control and Write, and these may wait for a goroutine that sets a deadline.
+// Its methods are safe for concurrent use. Only the goroutine that reads may call Read and leave; while it may call leave, only that
+// one may call Close. The lock guards the change of the descriptor, which several goroutines use at any time; it is held for a few
+// system calls at most. A file is closed without it: that waits for calls of Control and Write, and these may wait for a goroutine
+// that sets a deadline.
 type end struct {
 	mu     sync.Mutex
 	fd     int
