@@ -148,3 +148,33 @@ func (l *lives) note(event Event) {
 		close(l.over)
 	}
 }
+
+// The goroutine that calls Taken may be late. A child that has closed its input takes nothing all the same.
+func TestNobodyHearsOfAChildBeforeOurCopiesOfItsFilesAreClosed(t *testing.T) {
+	written, over := make(chan struct{}), make(chan struct{})
+	launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", OpenStdin: true, Events: func(event Event) {
+		switch e := event.(type) {
+		case Spawned:
+			e.Child.Write([]byte("x"), time.Time{}, func(taken int, err error) {
+				if taken > 0 || !errors.Is(err, messages.ErrStdinClosed) {
+					t.Errorf("%d bytes were taken, %v", taken, err)
+				}
+				close(written)
+			})
+		case Closed:
+			close(over)
+		}
+	}}
+	_, err := Spawn(t.Context(), launch, fakeStarter(func(_ context.Context, start Start) (Leader, error) {
+		start.Born(gone{}, false)
+		<-written
+		start.Taken()
+		start.Exited(messages.StatusExited(0), nil)
+		start.TreeEnded(messages.TreeReport{})
+		return gone{}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-over
+}

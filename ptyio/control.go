@@ -31,9 +31,11 @@ func (c *child) wake() {
 	}
 }
 
-// onBorn is called by the starter or by Spawn.
+// onBorn is called by the starter or by Spawn. The goroutine in which the starter calls Taken can be late; the child's files are
+// closed before anyone hears of the child all the same. Otherwise a pipe whose reader has closed it would take input for a moment.
 func (c *child) onBorn(leader Leader, over bool) {
 	c.born.Do(func() {
+		c.taken()
 		c.leader = leader
 		for _, s := range c.streams {
 			s.open(over)

@@ -91,12 +91,10 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// closeAll returns the files that are left: none.
-func closeAll(files []*os.File) []*os.File {
+func closeAll(files []*os.File) {
 	for _, file := range files {
 		_ = file.Close()
 	}
-	return nil
 }
 
 // openError explains why the child's descriptors could not be made. An ENOENT in it does not concern the program.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,8 +41,9 @@ type Start struct {
 	// package counts output and wall time.
 	Reached func(messages.Limit)
 	// A starter may call Taken and Born; otherwise Spawn acts as if it had when Start has returned. Taken is called inside of
-	// Start, when the files are not needed any more. Born is called when the leader has started, before Exited and from any
-	// goroutine; Start must then return this leader. The leader is over if it has exited; Exited then follows at once.
+	// Start, when the files are not needed any more; Born means that as well. Born is called when the leader has started, before
+	// Exited and from any goroutine; Start must then return this leader. The leader is over if it has exited; Exited then follows
+	// at once.
 	Taken func()
 	Born  func(leader Leader, over bool)
 }
@@ -73,17 +75,17 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	opening.take()
 	theirs, err := c.open(&start)
 	opening.give(1)
-	start.Taken, start.Born = func() { theirs = closeAll(theirs) }, c.onBorn
+	c.taken = sync.OnceFunc(func() { closeAll(theirs) })
+	start.Taken, start.Born = c.taken, c.onBorn
 	if err == nil {
 		if leader, failed := starter.Start(ctx, start); failed != nil {
 			err = startError(launch, start.Program, failed)
 		} else {
-			start.Taken()
 			c.onBorn(leader, false)
 		}
 	}
 	if err != nil {
-		start.Taken()
+		c.taken()
 		c.discard()
 		return nil, err
 	}

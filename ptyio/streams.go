@@ -22,7 +22,8 @@ type child struct {
 	input    *input
 	streams  []*stream
 	born     sync.Once
-	dead     bool // the start failed
+	taken    func() // closes our copies of the child's files, once
+	dead     bool   // the start failed
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered

@@ -67,7 +67,9 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	default:
 		if reply.Started != nil {
-			l.spec.Born(l, exited)
+			if !p.out.Holds(l.id) { // the goroutine that sends may still use the files; then the caller of Start reports the birth
+				l.spec.Born(l, exited)
+			}
 			l.reply <- nil
 		}
 		l.last(reply, exited)

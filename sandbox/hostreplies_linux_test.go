@@ -3,11 +3,15 @@ package sandbox
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
 // The host needs neither a poller nor a goroutine for the output of a command whose exit it knows at its birth.
@@ -53,4 +57,33 @@ func testShortCommand(t *testing.T, starter ptyio.Starter) {
 		}
 	}
 	t.Error("no birth did")
+}
+
+// The goroutine that sends a start keeps its files open a little longer than the warden needs to answer. The birth must not be
+// reported before that goroutine has closed them.
+func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := wire.NewConn(pair[0], usual.send, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := wire.NewOutbox(conn)
+	t.Cleanup(func() { _, _ = conn.Close(), unix.Close(pair[1]); out.Abort() })
+	p := &wardenProcess{conn: conn, out: out, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
+	for id, size := range []int{1, 6 << 20} { // the socket does not take all of the second
+		l, born := p.expect(t, uint64(id)), false
+		l.spec.Born = func(ptyio.Leader, bool) { born = true }
+		start := &wire.Start{Argv: []string{strings.Repeat("x", size)}}
+		if err := out.Start(t.Context(), &wire.Request{ID: l.id, Start: start}, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
+		held := out.Holds(l.id)
+		p.say(l.id, 7)
+		if err := <-l.reply; err != nil || born == held || held != (id == 1) {
+			t.Errorf("start of %d bytes: %v, held %v, born %v", size, err, held, born)
+		}
+	}
 }
