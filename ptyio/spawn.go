@@ -61,6 +61,7 @@ type Leader interface {
 
 // Spawn starts a child with the help of a starter. Spawners are implemented with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
+	_ = deepen(0)
 	if err := launch.Check(); err != nil {
 		return nil, err
 	}

@@ -269,6 +269,10 @@ func (n *Newborn) Release() {
 		n.second.release()
 		n.second = nil
 	}
+	if n.slab != nil && n.slab.room != nil {
+		rooms.Put(n.slab.room)
+		n.slab = nil
+	}
 	if n.family == nil {
 		return
 	}

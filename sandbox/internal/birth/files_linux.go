@@ -15,6 +15,12 @@ func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
 	}
+	all := fds
+	if closesRanges() { // the last one closes every descriptor behind it
+		for len(fds) > 3 && fds[len(fds)-1] < 0 {
+			fds = fds[:len(fds)-1]
+		}
+	}
 	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, usualMoves)}
 	for i, fd := range m.from {
 		if fd != i {
@@ -36,7 +42,7 @@ func Files(fds []int) []Step {
 		}
 		m.closeAll(first, i)
 	}
-	m.steps[0].plain = files(fds)
+	m.steps[0].plain = files(all)
 	return m.steps
 }
 

@@ -3,6 +3,7 @@ package birth
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +85,24 @@ type slab struct {
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
 	first uint64 // the address of the first step that resets no signal
+	room  *room  // what the words are part of; nil if they are too many for it
+}
+
+// room holds the slabs of most births: they need 8 KiB, and the bytes of arguments and environment.
+type room [16 << 10 / wordSize]uint64
+
+// rooms are those of births that are over.
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// lend returns zeroed words.
+func lend(count int) (words []uint64, from *room) {
+	if count > len(room{}) {
+		return make([]uint64, count), nil
+	}
+	from = rooms.Get().(*room)
+	words = from[:count]
+	clear(words)
+	return words, from
 }
 
 // operand is an argument of a system call.
@@ -209,8 +228,9 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 // lay makes the slab of a birth. In its steps the newborn gives these signals their default actions. With clone3 the kernel
 // does that for handled signals.
 func lay(m made, signals []uint64, clone3 bool) *slab {
-	words := make([]uint64, slabSize(m, signals)/wordSize)
+	words, from := lend(slabSize(m, signals) / wordSize)
 	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
+	s.room = from
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
 	if m.apart >= 0 {
@@ -260,7 +280,8 @@ func (s *slab) resets(signals []uint64) (at uint64) {
 	at, _ = s.take(len(signals) * stepSize)
 	zeros := s.address(int(unsafe.Offsetof(header{}.zeros)))
 	for i, signal := range signals {
-		copy(s.words[first+i*stepWords:], []uint64{unix.SYS_RT_SIGACTION, signal, zeros, 0, wordSize, 0, 0, uint64(mayFail), 0, s.none})
+		words := s.words[first+i*stepWords:][:stepWords]
+		words[0], words[1], words[2], words[4], words[7], words[9] = unix.SYS_RT_SIGACTION, signal, zeros, wordSize, uint64(mayFail), s.none
 	}
 	return at
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,28 +71,45 @@ func (t *Tree) known() int {
 // lastPID returns the pid that the kernel gave out last.
 func lastPID() (int, error) {
 	var room [128]byte
-	text, err := readFile("/proc/loadavg", room[:])
+	text, err := readLine("/proc/loadavg", room[:])
 	if err != nil {
 		return 0, err
 	}
 	return lastNumber(text, " ")
 }
 
-// roundTime returns less time than the kernel needs to give out all pids.
+// round is a time, less than the kernel needs to give out all pids, and when that was found out.
+type round struct {
+	lasts time.Duration
+	since time.Time
+}
+
+var lastRound atomic.Pointer[round]
+
+// roundTime returns such a time. The number of pids is read at most once in a second: only root changes it.
 func roundTime() (time.Duration, error) {
+	now := time.Now()
+	if r := lastRound.Load(); r != nil && now.Sub(r.since) < time.Second {
+		return r.lasts, nil
+	}
 	var room [128]byte
-	text, err := readFile("/proc/sys/kernel/pid_max", room[:])
+	text, err := readLine("/proc/sys/kernel/pid_max", room[:])
 	if err != nil {
 		return 0, err
 	}
 	most, err := lastNumber(text, "")
-	return time.Duration(most-reservedPIDs) * forkTime(), err
+	if err != nil {
+		return 0, err
+	}
+	r := &round{time.Duration(most-reservedPIDs) * forkTime(), now}
+	lastRound.Store(r)
+	return r.lasts, nil
 }
 
 // forkTime is less time than this machine needs to give out a pid.
 var forkTime = sync.OnceValue(func() time.Duration {
 	var room [128]byte
-	text, err := readFile("/sys/devices/system/cpu/possible", room[:]) // such as 0-7
+	text, err := readLine("/sys/devices/system/cpu/possible", room[:]) // such as 0-7
 	if err != nil {
 		return fastestForks
 	}
@@ -104,6 +122,5 @@ var forkTime = sync.OnceValue(func() time.Duration {
 
 // lastNumber reads the number that follows the last of the separators.
 func lastNumber(text []byte, separators string) (int, error) {
-	text = bytes.TrimSpace(text)
 	return strconv.Atoi(string(text[bytes.LastIndexAny(text, separators)+1:]))
 }
