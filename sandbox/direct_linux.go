@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -26,7 +23,6 @@ const closeGrace = 500 * time.Millisecond
 // direct forks from the host.
 type direct struct {
 	forest *tree.Forest
-	leaks  int // descriptors from 3 to below leaks are closed in children unless a launch names them
 	starts atomic.Int32
 }
 
@@ -41,24 +37,7 @@ func newDirect() (ptyio.Spawner, error) {
 	return newForking(), nil
 }
 
-func newForking() *direct { return &direct{forest: tree.NewForest(), leaks: leaks()} }
-
-// leaks finds the descriptors that this process inherited from its own parent without close-on-exec. Go itself opens none
-// like that.
-func leaks() int {
-	highest := 3
-	entries, _ := os.ReadDir("/proc/self/fd")
-	for _, entry := range entries {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd < 3 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			highest = max(highest, fd+1)
-		}
-	}
-	return highest
-}
+func newForking() *direct { return &direct{forest: tree.NewForest()} }
 
 func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
 	return spawn(ctx, launch, d)
@@ -121,16 +100,9 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 }
 
 func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
-	files := make([]uintptr, max(len(fds), d.leaks))
-	for i := range files {
-		files[i] = ^uintptr(0)
-		if i < len(fds) && fds[i] >= 0 {
-			files[i] = uintptr(fds[i])
-		}
-	}
 	var exited sync.Once
 	t, err := d.forest.Start(tree.Spec{
-		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: files,
+		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
 		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
 		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
@@ -152,9 +124,9 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 	return t, nil
 }
 
-func descriptors(files []*os.File) (fds []uintptr) {
+func descriptors(files []*os.File) (fds []int) {
 	for _, file := range files {
-		fds = append(fds, file.Fd())
+		fds = append(fds, int(file.Fd()))
 	}
 	return fds
 }

@@ -185,12 +185,6 @@ func inherited(steps []Step) (files []uintptr, closing []uint64) {
 	return files, closing
 }
 
-// leaks reports whether a descriptor stays open across an execution.
-func leaks(fd int) bool {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	return err == nil && flags&unix.FD_CLOEXEC == 0
-}
-
 // descriptors returns the descriptor that a call uses and the one that it changes; -1 is none.
 func (c call) descriptors() (from, to int) {
 	at := func(i int) int {

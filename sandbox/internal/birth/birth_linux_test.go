@@ -51,6 +51,11 @@ func reap(t *testing.T, pid, pidfd int) syscall.WaitStatus {
 // output runs a launch to its end with a pipe for standard output and error.
 func output(t *testing.T, steps ...Step) string {
 	t.Helper()
+	return outputOf(t, Start, steps...)
+}
+
+func outputOf(t *testing.T, start func([]Step) (pid, pidfd int, err error), steps ...Step) string {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +63,7 @@ func output(t *testing.T, steps ...Step) string {
 	defer read.Close()
 	out := int(write.Fd())
 	last := len(steps) - 1
-	pid, pidfd, err := Start(slices.Concat(steps[:last:last], Files([]int{-1, out, out}), steps[last:]))
+	pid, pidfd, err := start(slices.Concat(steps[:last:last], Files([]int{-1, out, out}), steps[last:]))
 	_ = write.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -238,10 +243,20 @@ func TestNothingElseIsInherited(t *testing.T) {
 	if got := output(t, listing); got != "0 1 2" { // 0 is the directory that it lists
 		t.Errorf("descriptors %s", got)
 	}
-	closesRanges = func() bool { return false }
-	defer func() { closesRanges = func() bool { return true } }()
-	if got := output(t, listing); !slices.Contains(strings.Fields(got), strconv.Itoa(leak)) {
-		t.Errorf("the descriptor %d that shall leak is not among %s", leak, got)
+	ranges, above := closesRanges, aboveLeaks
+	defer func() { closesRanges, aboveLeaks = ranges, above }()
+	for _, end := range []int{3, leak, leak + 1, leak + 100} {
+		aboveLeaks = func() int { return end }
+		for _, can := range []bool{true, false} {
+			closesRanges = func() bool { return can }
+			for way, start := range map[string]func([]Step) (int, int, error){"clone": Start, "ForkExec": forkExec} {
+				got := outputOf(t, start, listing)
+				wants := end <= leak && (way == "ForkExec" || !can)
+				if leaks := slices.Contains(strings.Fields(got), strconv.Itoa(leak)); leaks != wants {
+					t.Errorf("%s, close_range %t, leaks below %d: descriptor %d is among %s: %t", way, can, end, leak, got, leaks)
+				}
+			}
+		}
 	}
 	if got := output(t, CloseRange(uint(leak), uint(leak)), listing); slices.Contains(strings.Fields(got), strconv.Itoa(leak)) {
 		t.Errorf("descriptor %d is among %s", leak, got)

@@ -9,17 +9,14 @@ import (
 )
 
 // Files gives the process these descriptors, numbered from 0; -1 leaves a number closed. It closes all others at once: a newborn
-// that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 the others stay open
-// until the execution, and beyond it unless they are close-on-exec. Steps that use a descriptor of the parent must come before.
+// that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 those that are close-on-exec
+// stay open until the execution. Steps that use a descriptor of the parent must come before.
 func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)
 	}
-	all := fds
-	if closesRanges() { // the last one closes every descriptor behind it
-		for len(fds) > 3 && fds[len(fds)-1] < 0 {
-			fds = fds[:len(fds)-1]
-		}
+	if !closesRanges() {
+		fds = withLeaks(fds)
 	}
 	m := moves{from: slices.Clone(fds), readers: make([]int, len(fds)), steps: make([]Step, 0, usualMoves)}
 	for i, fd := range m.from {
@@ -42,7 +39,7 @@ func Files(fds []int) []Step {
 		}
 		m.closeAll(first, i)
 	}
-	m.steps[0].plain = files(all)
+	m.steps[0].plain = func(p *plain) { files(withLeaks(fds))(p) }
 	return m.steps
 }
 

@@ -102,19 +102,15 @@ const usualSteps = 16
 
 // steps appends the launch of a leader to the first steps. With many other leaders there are many descriptors.
 func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
-	files := make([]int, len(s.Files))
-	for i, fd := range s.Files {
-		files[i] = int(fd)
-	}
 	steps = append(steps, birth.Setsid())
 	for _, group := range s.Groups { // before the program's descriptors take their places
-		steps = append(steps, birth.Join(int(group)))
+		steps = append(steps, birth.Join(group))
 	}
 	steps = append(steps, s.Confine...)
 	if many {
-		steps = append(steps, birth.FewFiles(files)...)
+		steps = append(steps, birth.FewFiles(s.Files)...)
 	} else {
-		steps = append(steps, birth.Files(files)...)
+		steps = append(steps, birth.Files(s.Files)...)
 	}
 	if s.TTY {
 		steps = append(steps, birth.ControllingTTY(0))

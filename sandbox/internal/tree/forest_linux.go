@@ -105,12 +105,12 @@ func (f *Forest) Marks() Marks {
 }
 
 // Spec says what to start. Argv[0] is what the program sees as its name; Files are its descriptors from 0 on, with
-// ^uintptr(0) for a closed one. Exited and Ended are called once each, in this order, and must not block.
+// -1 for a closed one. Exited and Ended are called once each, in this order, and must not block.
 type Spec struct {
 	Program   string
 	Argv, Env []string
 	Dir       string
-	Files     []uintptr
+	Files     []int
 	TTY       bool // descriptor 0 becomes the controlling terminal
 	Keep      bool // background children stay when the leader exits
 	Grace     time.Duration
@@ -118,7 +118,7 @@ type Spec struct {
 	Confine []birth.Step
 	Secret  birth.Secret
 	// Groups are the cgroup.procs files of control groups that the leader joins, and Rlimits its limits.
-	Groups  []uintptr
+	Groups  []int
 	Rlimits []Rlimit
 	Exited  func(Status)
 	Left    func(count int) // between Exited and Ended, with the number of processes that outlive the leader, if there are any

@@ -23,7 +23,7 @@ func startReader(t *testing.T, f *Forest, say func(report)) (leader *Tree, exit 
 	}
 	defer read.Close()
 	leader, err = f.Start(Spec{Program: "/bin/sh", Argv: []string{"sh", "-c", "read x; exit 3"},
-		Dir: "/", Files: []uintptr{read.Fd()},
+		Dir: "/", Files: []int{int(read.Fd())},
 		Exited: func(status Status) { say(report{"exited", status}) },
 		Left:   func(int) { say(report{what: "left"}) },
 		Ended:  func(Report) { say(report{what: "ended"}) },

@@ -259,7 +259,7 @@ func (w *warden) refuse(s start, err error) {
 
 // launch converts a start for package isolate.
 func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
-	l := isolate.Launch{Plan: s.plan, Files: numbers(placed(s.spec.FDs, s.files)), Groups: numbers(placed(s.spec.Groups, s.files)),
+	l := isolate.Launch{Plan: s.plan, Files: placed(s.spec.FDs, s.files), Groups: placed(s.spec.Groups, s.files),
 		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env,
 		Tasks: s.spec.Tasks, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
 	for _, limit := range s.spec.Rlimits {
@@ -269,15 +269,6 @@ func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
 		l.Terminal = pathOf(l.Files[0])
 	}
 	return l
-}
-
-// numbers converts descriptors for package isolate; -1 is closed.
-func numbers(files []uintptr) []int {
-	fds := make([]int, len(files))
-	for i, fd := range files {
-		fds[i] = int(fd)
-	}
-	return fds
 }
 
 // pathOf returns the path of a terminal; empty if something else is at that path.

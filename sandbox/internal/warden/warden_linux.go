@@ -325,13 +325,13 @@ func (w *warden) spec(n *newborn) tree.Spec {
 	}
 }
 
-// placed returns the files at these positions among those received; ^0 stands for none.
-func placed(positions, files []int) []uintptr {
-	all := make([]uintptr, len(positions))
+// placed returns the files at these positions among those received; -1 stands for none.
+func placed(positions, files []int) []int {
+	all := make([]int, len(positions))
 	for i, position := range positions {
-		all[i] = ^uintptr(0)
+		all[i] = -1
 		if position >= 0 && position < len(files) {
-			all[i] = uintptr(files[position])
+			all[i] = files[position]
 		}
 	}
 	return all
