@@ -89,9 +89,9 @@ func TestGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	names := map[string]bool{ // whether it stays
 		fmt.Sprintf("execbus-%s-%d-1-1", numbers(), dead.ProcessState.Pid()): false,
 		fmt.Sprintf("execbus-%s-%d-1-1", numbers(), os.Getpid()):             false, // an earlier process with our pid
-		mine() + "77":               true,
-		"execbus-4711-1-1-1":        true, // of another namespace
-		"execbus-something-of-else": true,
+		mine() + "77": true,
+		fmt.Sprintf("execbus-4711-%d-1-1", os.Getpid()):          true, // of another namespace
+		fmt.Sprintf("execbus-something-of-else-%d", os.Getpid()): true,
 	}
 	for name := range names {
 		path := filepath.Join(dir, name)
