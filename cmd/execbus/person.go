@@ -18,7 +18,12 @@ import (
 type person struct {
 	tty      *os.File
 	terminal *terminal // if the command's input is the same terminal
+	// passed has the last question for which the output before it was passed on. Room for one.
+	passed chan messages.QuestionID
 }
+
+// outputPatience bounds how long a question waits for the output before it: nobody may be reading that.
+const outputPatience = 5 * time.Second
 
 // findPerson opens the terminal for questions. It returns nil if there is none, or if it could not tell answers from the command's
 // keys.
@@ -38,7 +43,7 @@ func findPerson(t *terminal) *person {
 		}
 		t.in = keys
 	}
-	return &person{tty, t}
+	return &person{tty, t, make(chan messages.QuestionID, 1)}
 }
 
 // leave lets go of the terminal. Its modes are not touched.
@@ -55,8 +60,38 @@ var answers = []struct {
 	kind messages.DecisionKind
 }{{"y", messages.DecisionApproved}, {"p", messages.DecisionApprovedWithRule}, {"n", messages.DecisionDenied}}
 
+// pass says that all output before a question was passed on. Only one goroutine may call it.
+func (p *person) pass(q messages.QuestionID) {
+	if p == nil {
+		return
+	}
+	select {
+	case <-p.passed:
+	default:
+	}
+	p.passed <- q
+}
+
+// awaitOutput waits for the output before a question, so that it does not follow the question on the screen.
+func (p *person) awaitOutput(ctx context.Context, q messages.QuestionID) {
+	late := time.After(outputPatience)
+	for {
+		select {
+		case passed := <-p.passed:
+			if passed == q {
+				return
+			}
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Approve implements execbus.Approver. Ctrl-C and Ctrl-D mean no.
 func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Decision, error) {
+	p.awaitOutput(ctx, q.ID)
 	defer p.terminal.pause()()
 	interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT)
 	defer stop()

@@ -45,6 +45,7 @@ type order struct {
 	argv     []string
 	std      streams
 	terminal *terminal // the caller's; nil if the caller is on pipes
+	person   *person   // nil if nobody can be asked
 }
 
 // runCommand runs "run".
@@ -76,9 +77,9 @@ func (o *order) run() int {
 	defer o.terminal.detach()
 	options := o.session()
 	options.Environment = messages.EnvironmentPolicy{Exact: true, Set: environment()}
-	if who := findPerson(o.terminal); who != nil {
-		defer who.leave()
-		options.Approver = who
+	if o.person = findPerson(o.terminal); o.person != nil {
+		defer o.person.leave()
+		options.Approver = o.person
 	}
 	session, err := rt.OpenSession(options)
 	if err != nil {
@@ -139,6 +140,8 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			}
 		case messages.OutputDelta:
 			o.pass(e)
+		case messages.ApprovalRequested:
+			o.person.pass(e.Question.ID)
 		case messages.ExecNotice:
 			o.say(e.Text)
 		case messages.ExecEnded:

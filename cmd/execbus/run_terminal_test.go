@@ -198,6 +198,18 @@ func TestRunAsksBeforeASecondAttempt(t *testing.T) {
 	}
 }
 
+// The question comes after all that the first attempt wrote, although a pipe does not hold that, and its reader is late.
+func TestRunAsksAfterTheOutputOfTheFirstAttempt(t *testing.T) {
+	confinedHere(t)
+	outside := filepath.Join(t.TempDir(), "file")
+	s := sit(t, `run --approval on-failure --sandbox read-only --assurance confined -- sh -c 'head -c 100000 /dev/zero; echo > `+outside+`' | { sleep 0.3; echo reading; cat >/dev/null; }`)
+	if before := s.expect(`(?s)Run it again without a sandbox\?.*> $`); !strings.Contains(before, "reading") {
+		t.Errorf("the question came before the output: %q", before)
+	}
+	s.send("n\r")
+	s.expect(`ended with 0\.`)
+}
+
 func TestRunRemembersAnAnswerAsARule(t *testing.T) {
 	s := sit(t, `run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; echo "second $?"`)
 	s.expect(`(?s)  p  Run it, and allow.*> $`)
