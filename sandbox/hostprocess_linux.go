@@ -151,6 +151,7 @@ func (p *wardenProcess) request(ctx context.Context, spec ptyio.Start, bounds *b
 		if err != nil {
 			return nil, err
 		}
+		p.out.AwaitFiles(l.id)
 		return l, nil
 	case <-ctx.Done():
 	}

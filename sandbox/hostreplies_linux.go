@@ -67,7 +67,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	default:
 		if reply.Started != nil {
-			if !p.out.Holds(l.id) { // the goroutine that sends may still use the files; then the caller of Start reports the birth
+			if !p.out.Holds(l.id) { // otherwise the caller of Start reports the birth when the files are no longer in use
 				l.spec.Born(l, exited)
 			}
 			l.reply <- nil

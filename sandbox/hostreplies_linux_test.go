@@ -59,8 +59,8 @@ func testShortCommand(t *testing.T, starter ptyio.Starter) {
 	t.Error("no birth did")
 }
 
-// The goroutine that sends a start keeps its files open a little longer than the warden needs to answer. The birth must not be
-// reported before that goroutine has closed them.
+// The goroutine that sends a start can use its files a little longer than the warden needs to answer. Until it has finished, the birth
+// must not be reported: our copies of the files could not be closed.
 func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

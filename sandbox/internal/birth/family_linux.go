@@ -263,17 +263,18 @@ func (n *Newborn) familyOutcome() error {
 	return &Error{Step: names[at].title(), Index: at, Errno: failed}
 }
 
-// Release lets the first process of a family go on to reap, and gives back the memory of the birth. Step must not follow.
+// Release lets the first process of a family go on to reap, and gives back the memory of the birth. Only Kill and Reap may
+// follow.
 func (n *Newborn) Release() {
 	if n.second != nil {
 		n.second.release()
 		n.second = nil
 	}
-	if n.slab != nil && n.slab.room != nil {
-		rooms.Put(n.slab.room)
-		n.slab = nil
-	}
 	if n.family == nil {
+		if n.slab != nil && n.slab.block != nil {
+			blocks.Put(n.slab.block)
+		}
+		n.slab = nil
 		return
 	}
 	const wake = 1 // FUTEX_WAKE

@@ -9,8 +9,8 @@ import (
 )
 
 // Files gives the process these descriptors, numbered from 0; -1 leaves a number closed. It closes all others at once: a newborn
-// that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 those that are close-on-exec
-// stay open until the execution. Steps that use a descriptor of the parent must come before.
+// that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 those that are
+// close-on-exec stay open until the execution. Steps that use a descriptor of the parent must come before.
 func Files(fds []int) []Step {
 	for len(fds) < 3 {
 		fds = append(fds[:len(fds):len(fds)], -1)

@@ -14,8 +14,8 @@ func leaks(fd int) bool {
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
-// aboveLeaks is a number above all descriptors that this process inherited from its own parent without close-on-exec. Go itself opens
-// none like that.
+// aboveLeaks is a number above all descriptors that this process inherited from its own parent without close-on-exec. Go itself
+// opens none like that.
 var aboveLeaks = sync.OnceValue(func() int {
 	above := 3
 	entries, _ := os.ReadDir("/proc/self/fd")

@@ -114,7 +114,7 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 }
 
 // Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while
-// another goroutine waits. Of what was not born by a plain clone it knows nothing.
+// another goroutine waits, but not after Release. Of what was not born by a plain clone it knows nothing.
 func (n *Newborn) Over() bool {
 	return n.slab != nil && n.second == nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
 }

@@ -85,21 +85,22 @@ type slab struct {
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
 	first uint64 // the address of the first step that resets no signal
-	room  *room  // what the words are part of; nil if they are too many for it
+	block *block // what the words are part of; nil if they are too many for it
 }
 
-// room holds the slabs of most births: they need 8 KiB, and the bytes of arguments and environment.
-type room [16 << 10 / wordSize]uint64
+// block holds the slab of most births: it needs up to 8 KiB, and the bytes of arguments and environment.
+type block [16 << 10 / wordSize]uint64
 
-// rooms are those of births that are over.
-var rooms = sync.Pool{New: func() any { return new(room) }}
+// blocks are those of births that are over. Nobody writes to them any more: to clear alive is the last thing that the kernel does with a
+// slab, and where it has not done so, the newborn is known to be dead.
+var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// lend returns zeroed words.
-func lend(count int) (words []uint64, from *room) {
-	if count > len(room{}) {
+// lend returns zeroed words. The block is nil if they are too many for one.
+func lend(count int) (words []uint64, from *block) {
+	if count > len(block{}) {
 		return make([]uint64, count), nil
 	}
-	from = rooms.Get().(*room)
+	from = blocks.Get().(*block)
 	words = from[:count]
 	clear(words)
 	return words, from
@@ -230,7 +231,7 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 func lay(m made, signals []uint64, clone3 bool) *slab {
 	words, from := lend(slabSize(m, signals) / wordSize)
 	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
-	s.room = from
+	s.block = from
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
 	if m.apart >= 0 {

@@ -78,15 +78,16 @@ func lastPID() (int, error) {
 	return lastNumber(text, " ")
 }
 
-// round is a time, less than the kernel needs to give out all pids, and when that was found out.
-type round struct {
+// pidRound is a time, less than the kernel needs to give out all pids, and when that was found out.
+type pidRound struct {
 	lasts time.Duration
 	since time.Time
 }
 
-var lastRound atomic.Pointer[round]
+var lastRound atomic.Pointer[pidRound]
 
-// roundTime returns such a time. The number of pids is read at most once in a second: only root changes it.
+// roundTime returns less time than the kernel needs to give out all pids. It reads their number at most once in a second. If root
+// lowers that by a lot, what a command has forked may be overlooked for a second; but root can also lower it, fork, and raise it again.
 func roundTime() (time.Duration, error) {
 	now := time.Now()
 	if r := lastRound.Load(); r != nil && now.Sub(r.since) < time.Second {
@@ -101,7 +102,7 @@ func roundTime() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	r := &round{time.Duration(most-reservedPIDs) * forkTime(), now}
+	r := &pidRound{time.Duration(most-reservedPIDs) * forkTime(), now}
 	lastRound.Store(r)
 	return r.lasts, nil
 }

@@ -64,6 +64,9 @@ func readLine(path string, buf []byte) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	n, err := unix.Pread(fd, buf, 0)
+	for err == unix.EINTR {
+		n, err = unix.Pread(fd, buf, 0)
+	}
 	if err != nil {
 		return nil, err
 	}

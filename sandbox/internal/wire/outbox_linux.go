@@ -84,8 +84,8 @@ func NewOutbox(conn *Conn) *Outbox {
 }
 
 // Start queues a start, a plan or the withdrawal of a plan. It waits for room until ctx ends, or until the queue has not moved for
-// the connection's patience. If the request cannot be written later, failed is called with the reason. The files must stay open
-// until the request was answered, failed or withdrawn.
+// the connection's patience. If the request cannot be written later, failed is called with the reason. The files are
+// used until Holds is false, or the request was withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
 	room := rooms.Get().(*[]byte)
 	text, err := encode(slices.Grow((*room)[:0], request.room()), request)
@@ -181,11 +181,28 @@ func (o *Outbox) Withdraw(id uint64) bool {
 	return false
 }
 
-// Holds reports whether a start has not been written as a whole. Only then its files are still needed.
+// Holds reports whether a start has not been written as a whole, or its files are still in use. That can be so for a moment after
+// the answer has come.
 func (o *Outbox) Holds(id uint64) bool {
+	_, held := o.holds(id)
+	return held
+}
+
+// AwaitFiles waits until an answered start no longer uses its files.
+func (o *Outbox) AwaitFiles(id uint64) {
+	for {
+		moved, held := o.holds(id)
+		if !held {
+			return
+		}
+		<-moved
+	}
+}
+
+func (o *Outbox) holds(id uint64) (moved <-chan struct{}, held bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.starts, func(w *waiting) bool { return w.id == id })
+	return o.moved, o.state != outboxFinished && slices.ContainsFunc(o.starts, func(w *waiting) bool { return w.id == id })
 }
 
 // remove is called with o.mu held.

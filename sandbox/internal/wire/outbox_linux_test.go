@@ -366,13 +366,40 @@ func TestAStartIsHeldUntilItIsWrittenAsAWhole(t *testing.T) {
 	if err := o.Start(t.Context(), large(3, 10), fails(t)); err != nil || !o.Holds(2) || !o.Holds(3) {
 		t.Errorf("behind a large one: %v, held %v and %v", err, o.Holds(2), o.Holds(3))
 	}
+	released := make(chan bool)
+	go func() {
+		o.AwaitFiles(1)
+		o.AwaitFiles(2)
+		o.AwaitFiles(3)
+		released <- o.Holds(2) || o.Holds(3)
+	}()
 	for range 3 {
 		receive(t, other)
 	}
-	for late := time.Now().Add(long); o.Holds(2) || o.Holds(3); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("starts that were received are held")
+	select {
+	case held := <-released:
+		if held {
+			t.Error("nobody waited for starts that are held")
 		}
+	case <-time.After(long):
+		t.Fatal("starts that were received are held")
+	}
+}
+
+func TestNobodyWaitsForTheFilesOfAnOutboxThatHasEnded(t *testing.T) {
+	o, _ := outbox(t, 0, nil)
+	o.stuck(t, 1, 6<<20)
+	ended := make(chan struct{})
+	go func() {
+		o.AwaitFiles(1)
+		close(ended)
+	}()
+	_ = o.conn.Close()
+	o.Abort()
+	select {
+	case <-ended:
+	case <-time.After(long):
+		t.Error("it still waits")
 	}
 }
 
