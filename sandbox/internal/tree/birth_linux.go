@@ -40,9 +40,11 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
 		steps = append(append(steps, f.mortal...), f.marker.steps(t.mark, spec.Secret)...)
+	} else {
+		t.begin = f.pids.begin()
 	}
 	steps = spec.steps(steps, f.many())
-	t.born, t.earliest = time.Now(), bootTicks()
+	t.earliest = bootTicks()
 	t.brood = f.brood(unix.Gettid())
 	var err error
 	t.brood.undisturbed(func() { err = f.bear(t, spec, steps) })

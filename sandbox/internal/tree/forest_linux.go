@@ -37,6 +37,7 @@ type Forest struct {
 	survivors map[int]struct{}
 
 	scans shared[[]process] // of all processes
+	pids  pids
 
 	// concluding is held while a tree that seems empty checks whether strays have become its own, and leaves the table.
 	concluding sync.Mutex

@@ -38,7 +38,7 @@ func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 		if err := stranger.Start(); err != nil {
 			t.Fatal(err)
 		}
-		leader.born = time.Now() // this machine may be slow
+		leader.begin = leader.forest.pids.begin() // this machine may be slow
 		if nothing := leader.forkedNothing(); left && nothing {
 			t.Errorf("%s: what it has forked was not found", script)
 		} else if last, err := lastPID(); !left && !nothing && err == nil && last >= leader.pid && last-leader.pid < manyPIDs/2 {
@@ -49,20 +49,69 @@ func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 	}
 }
 
-func TestNumbersProveNothingAfterALongLife(t *testing.T) {
+func TestNumbersProveNothingOnceAllMayHaveBeenGivenOut(t *testing.T) {
+	if _, err := lastPID(); err != nil {
+		t.Skip("skipped: the kernel does not say which number it gave out last: ", err)
+	}
+	r := longRound(t)
 	leader := exitedLeader(t, `exit 0`)
-	round, err := roundTime()
-	if err != nil {
-		t.Skip("skipped: the kernel does not say how many numbers there are: ", err)
+	p := &leader.forest.pids
+	if !leader.forkedNothing() {
+		t.Fatal("the numbers do not prove that the leader has forked nothing")
 	}
-	leader.born = time.Now().Add(-round)
+	for range 4 { // a long life, in which others were looked at
+		p.looked = time.Now().Add(-r.lasts / 2)
+		if !leader.forkedNothing() {
+			t.Error("no look came too late")
+		}
+	}
+	p.given += r.count
 	if leader.forkedNothing() {
-		t.Error("all numbers may have been given out since")
+		t.Error("all numbers were given out since")
 	}
-	leader.born = time.Now()
+	p.given -= r.count
+	p.looked = time.Now().Add(-r.lasts)
+	if leader.forkedNothing() {
+		t.Error("all numbers may have been given out since the last look")
+	}
+	if leader.forkedNothing() {
+		t.Error("what was given out before that look is unknown")
+	}
+	leader.begin = p.begin()
 	leader.begun = true
 	leader.remember([]process{{pid: 1, start: leader.earliest}})
 	if leader.forkedNothing() {
 		t.Error("a known member may live under any number")
+	}
+}
+
+// longRound makes the round last longer than this machine can be slow.
+func longRound(t *testing.T) *pidRound {
+	r, err := roundNow()
+	if err != nil {
+		t.Skip("skipped: the kernel does not say how many numbers there are: ", err)
+	}
+	r = &pidRound{r.count, time.Minute, time.Now().Add(time.Hour)}
+	lastRound.Store(r)
+	t.Cleanup(func() { lastRound.Store(nil) })
+	return r
+}
+
+func TestALookIsRepeatedBeforeARoundIsOver(t *testing.T) {
+	r := longRound(t)
+	var p pids
+	first := p.begin()
+	if again := p.begin(); again != first || p.looked.IsZero() {
+		t.Error("a look that is not old was repeated, or none was made")
+	}
+	p.looked = time.Now().Add(-r.lasts / 2)
+	old := p.looked
+	if p.begin(); !p.looked.After(old) {
+		t.Error("an old look was not repeated")
+	}
+	p.last = (p.last + r.count - 7) % r.count // seven or more were given out since
+	before := p.given
+	if _, ok := p.since(first); !ok || p.given-before < 7 {
+		t.Errorf("%d numbers were counted instead of 7", p.given-before)
 	}
 }

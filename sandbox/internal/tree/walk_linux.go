@@ -99,10 +99,10 @@ func (t *Tree) orphans() ([]process, bool) {
 	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
 }
 
-// related is for a process whose orphans go to init. It finds those that can still be recognised: the leader's session and group,
-// and known members that have lost their parents since.
+// related is for a process whose orphans go to init. It finds those that can still be recognised: the leader's session, to which its
+// group belongs, and known members that have lost their parents since.
 func (t *Tree) related() ([]process, bool) {
-	all := t.forest.scans.look(allGroups)
+	all := t.forest.scans.look(allSessions)
 	t.forest.mu.Lock()
 	known := map[int]bool{}
 	for id := range t.seen {
@@ -111,10 +111,10 @@ func (t *Tree) related() ([]process, bool) {
 	t.forest.mu.Unlock()
 	var found []process
 	for _, candidate := range all {
-		if candidate.pid == t.pid || candidate.session != t.pid && candidate.pgrp != t.pid && !known[candidate.pid] {
+		if candidate.pid == t.pid || candidate.session != t.pid && candidate.session >= 0 && !known[candidate.pid] {
 			continue
 		}
-		if p, err := readProcess(candidate.pid); err == nil && !p.dead() && (p.session == t.pid || p.pgrp == t.pid || t.knows(p)) {
+		if p, err := readProcess(candidate.pid); err == nil && !p.dead() && (p.session == t.pid || t.knows(p)) {
 			found = append(found, p)
 		}
 	}
