@@ -42,6 +42,21 @@ func TestACommandThatStopsItsWardenEndsAllTheSame(t *testing.T) {
 	}
 }
 
+func TestSignalsOfACommandDoNotEndItsWarden(t *testing.T) {
+	spawner, lost := lossy(t)
+	script := `for s in HUP INT QUIT PIPE USR1 USR2 ALRM TSTP TTIN TTOU WINCH URG CONT CHLD; do kill -$s $PPID; done; exit 3`
+	for range 2 {
+		_, record := run(t, spawner, bash(false, script))
+		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(3) {
+			t.Errorf("status %v", status)
+		}
+		record.awaitEnd(t)
+	}
+	if len(lost) > 0 {
+		t.Errorf("the warden has ended: %+v", <-lost)
+	}
+}
+
 func TestAStoppedWardenDoesWhatItIsTold(t *testing.T) {
 	spawner, _ := lossy(t)
 	token := newToken()
