@@ -24,12 +24,16 @@ const closeGrace = 500 * time.Millisecond
 type direct struct {
 	forest *tree.Forest
 	starts atomic.Int32
+	brief  atomic.Bool // the last leader was: it was over within briefWait
 }
 
 // exitWait is how long a start that is alone waits for the leader's exit. So neither a goroutine nor the poller waits for the exit of a
-// short command: on two processors their work would hold it up. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page faults
-// are slow.
-const exitWait = time.Millisecond
+// short command: on two processors their work would hold it up.
+const exitWait = 250 * time.Microsecond
+
+// briefWait is exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page
+// faults are slow.
+const briefWait = time.Millisecond
 
 func newDirect() (ptyio.Spawner, error) {
 	if cannotExecute() == "" {
@@ -91,7 +95,7 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	}
 	start.Taken() // the output of a terminal does not end while we hold it open
 	l := directLeader{leader, enforcedFor(e, start.Limits)}
-	if d.starts.Load() == 1 && leader.Soon(exitWait) {
+	if d.starts.Load() == 1 && d.over(leader) {
 		start.Born(l, true)
 		leader.Exit()
 	} else {
@@ -100,14 +104,29 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	return l, nil
 }
 
+// over waits for the exit of a leader that may be over soon.
+func (d *direct) over(leader *tree.Tree) bool {
+	wait := exitWait
+	if d.brief.Load() {
+		wait = briefWait
+	}
+	over := leader.Soon(wait)
+	d.brief.Store(over)
+	return over
+}
+
 func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
 	var exited sync.Once
+	began := time.Now()
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
 		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
-		Exited: func(status tree.Status) { exited.Do(func() { start.Exited(exitStatus(status), nil) }) },
-		Left:   start.Background,
+		Exited: func(status tree.Status) {
+			d.brief.Store(time.Since(began) <= briefWait)
+			exited.Do(func() { start.Exited(exitStatus(status), nil) })
+		},
+		Left: start.Background,
 		Ended: func(report tree.Report) {
 			exited.Do(func() { start.Exited(messages.StatusNone(), errNotKilled()) })
 			start.TreeEnded(treeReport(report))

@@ -38,7 +38,7 @@ func spawnCases() []benchCase {
 	}
 	return []benchCase{
 		spawn("spawn-pty-direct", "/bin/true on a PTY, forked by the host", true, true, 1.1, atMost),
-		spawn("spawn-pty-warden", "/bin/true on a PTY, forked by the warden", false, true, 1.4, inform),
+		spawn("spawn-pty-warden", "/bin/true on a PTY, forked by the warden", false, true, 1.15, inform),
 		spawn("spawn-pipes-direct", "/bin/true on pipes, forked by the host", true, false, 1.2, inform),
 		spawn("spawn-pipes-warden", "/bin/true on pipes, forked by the warden", false, false, 1.4, inform),
 		spawnsAtOnce("spawn-64-direct", "64 times /bin/true on a PTY at once, forked by the host", true, 1.2),

@@ -12,9 +12,11 @@ import (
 
 const (
 	// answerWait is how long the answer to a start waits for the leader's exit. So the answer and the exit of a short command go
-	// out together, and the execution of a program wakes no thread of the warden. /bin/true takes 0.15 ms on a fast machine, and
-	// 0.6 ms where page faults are slow.
-	answerWait = time.Millisecond
+	// out together, and the execution of a program wakes no thread of the warden.
+	answerWait = 250 * time.Microsecond
+	// briefWait is answerWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms
+	// where page faults are slow.
+	briefWait = time.Millisecond
 	// prompt is how long a birth usually takes at most. The bearer concludes such births itself. The end of a later one can hang,
 	// too, so a goroutine concludes it.
 	prompt = 5 * time.Millisecond
@@ -47,6 +49,9 @@ func (w *warden) begun(n *newborn) {
 	}
 	w.watch(n)
 	n.due = n.begun.Add(answerWait)
+	if w.brief {
+		n.due = n.begun.Add(briefWait)
+	}
 	w.newborns = append(w.newborns, n)
 	w.closeFiles()
 }
@@ -139,6 +144,7 @@ func (w *warden) exit(fd int32) {
 		return
 	}
 	w.unwatch(n)
+	w.brief = time.Since(n.begun) <= briefWait
 	switch {
 	case n.done:
 		n.tree.Exit()
@@ -164,6 +170,7 @@ func (w *warden) attend() (next time.Duration) {
 			continue
 		case now.Before(n.due):
 		case n.tree.Prompt(0):
+			w.brief = false
 			w.unwatch(n) // before the descriptor is closed
 			if now.Sub(n.begun) > prompt {
 				w.leave(n)

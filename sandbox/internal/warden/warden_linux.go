@@ -79,6 +79,7 @@ type warden struct {
 	rested   bool       // since the last event
 	yielded  time.Time  // to the scheduler of Go
 	newborns []*newborn // those whose starts have not been answered
+	brief    bool       // the last leader was: it was over within briefWait
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
