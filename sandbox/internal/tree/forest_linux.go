@@ -302,7 +302,6 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 	for _, t := range trees {
 		t.wait(grace + killWait + time.Second)
 	}
-	f.pids.close()
 	rest := &Tree{forest: f}
 	rest.roots = func() ([]process, bool) { return living(f.orphans()) }
 	return append(hanging, rest.kill(time.Now().Add(killWait))...)

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -65,7 +64,6 @@ func (t *Tree) known() int {
 // the pids at both tell how many there were. A look that comes later begins a new series.
 type pids struct {
 	mu     sync.Mutex // held for a look, because looks are compared in their order
-	file   *os.File   // /proc/loadavg, kept open from the first look on: opening it takes longer than reading it
 	looked time.Time  // just before the last look
 	last   int        // the pid given out last, then
 	given  int        // how many were given out since the series began
@@ -101,7 +99,7 @@ func (p *pids) look() (count int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	last, err := p.lastPID()
+	last, err := lastPID()
 	if err != nil {
 		return 0, false
 	}
@@ -115,28 +113,13 @@ func (p *pids) look() (count int, ok bool) {
 }
 
 // lastPID returns the pid that the kernel gave out last.
-func (p *pids) lastPID() (last int, err error) {
-	if p.file == nil {
-		if p.file, err = os.Open("/proc/loadavg"); err != nil {
-			return 0, err
-		}
-	}
+func lastPID() (int, error) {
 	var room [128]byte
-	text, err := line(int(p.file.Fd()), room[:])
+	text, err := readLine("/proc/loadavg", room[:])
 	if err != nil {
 		return 0, err
 	}
 	return lastNumber(text, " ")
-}
-
-// close closes the file. A later look opens it again.
-func (p *pids) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.file != nil {
-		_ = p.file.Close()
-		p.file = nil
-	}
 }
 
 // pidRound is how many pids there are to give out, and a time that is less than the kernel needs for that.

@@ -56,18 +56,13 @@ func readFile(path string, buf []byte) ([]byte, error) {
 	return readWhole(fd, buf)
 }
 
-// readLine reads a proc file of one line.
+// readLine reads a proc file of one line. Unlike readFile, it needs no second read to find the end.
 func readLine(path string, buf []byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return line(fd, buf)
-}
-
-// line reads an open proc file of one line. Unlike readWhole, it needs no second read to find the end.
-func line(fd int, buf []byte) ([]byte, error) {
 	n, err := unix.Pread(fd, buf, 0)
 	for err == unix.EINTR {
 		n, err = unix.Pread(fd, buf, 0)
