@@ -24,14 +24,14 @@ const closeGrace = 500 * time.Millisecond
 type direct struct {
 	forest *tree.Forest
 	starts atomic.Int32
-	brief  atomic.Bool // the last leader was: it was over within briefWait
+	brief  atomic.Bool // the last leader was over within briefWait
 }
 
 // exitWait is how long a start that is alone waits for the leader's exit. So neither a goroutine nor the poller waits for the exit of a
-// short command: on two processors their work would hold it up.
+// short command: with two processors, their work would hold the command up.
 const exitWait = 250 * time.Microsecond
 
-// briefWait is exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page
+// briefWait replaces exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page
 // faults are slow.
 const briefWait = time.Millisecond
 

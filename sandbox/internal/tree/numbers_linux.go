@@ -70,10 +70,10 @@ type pids struct {
 	series int
 }
 
-// moment is a look.
+// moment identifies a look.
 type moment struct{ series, given int }
 
-// begin returns a look that is over, and less than half a round ago.
+// begin returns the last look, or a new one if that was half a round ago.
 func (p *pids) begin() moment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *pids) since(begun moment) (last int, ok bool) {
 	return p.last, ok && p.series == begun.series && p.given-begun.given < count
 }
 
-// look returns how many pids there are.
+// look makes a look, and returns how many pids there are. The caller holds the lock.
 func (p *pids) look() (count int, ok bool) {
 	began := time.Now()
 	r, err := roundNow()

@@ -14,7 +14,7 @@ const (
 	// answerWait is how long the answer to a start waits for the leader's exit. So the answer and the exit of a short command go
 	// out together, and the execution of a program wakes no thread of the warden.
 	answerWait = 250 * time.Microsecond
-	// briefWait is answerWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms
+	// briefWait replaces answerWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms
 	// where page faults are slow.
 	briefWait = time.Millisecond
 	// prompt is how long a birth usually takes at most. The bearer concludes such births itself. The end of a later one can hang,

@@ -79,7 +79,7 @@ type warden struct {
 	rested   bool       // since the last event
 	yielded  time.Time  // to the scheduler of Go
 	newborns []*newborn // those whose starts have not been answered
-	brief    bool       // the last leader was: it was over within briefWait
+	brief    bool       // the last leader was over within briefWait
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
@@ -148,8 +148,8 @@ func run() error {
 	return w.end()
 }
 
-// takeSignals takes the signals that would end this process otherwise. Each costs 60 µs, because both goroutines that Go needs for it
-// are locked to their threads.
+// takeSignals takes the signals that would end this process otherwise. Each costs 60 µs: the goroutine of init and the one with which Go
+// takes signals are locked to their threads, and hand over to each other.
 func takeSignals() (quit chan os.Signal) {
 	quit = make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM)
