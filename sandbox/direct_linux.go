@@ -24,11 +24,11 @@ const closeGrace = 500 * time.Millisecond
 type direct struct {
 	forest *tree.Forest
 	starts atomic.Int32
-	brief  atomic.Bool // the last leader was over within briefWait
+	brief  atomic.Bool // the last leader that has exited, or outlived its wait, was over within briefWait
 }
 
 // exitWait is how long a start that is alone waits for the leader's exit. So neither a goroutine nor the poller waits for the exit of a
-// short command: with two processors, their work would hold the command up.
+// short command: on a machine with two processors, their work would hold the command up.
 const exitWait = 250 * time.Microsecond
 
 // briefWait replaces exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page
@@ -104,20 +104,22 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	return l, nil
 }
 
-// over waits for the exit of a leader that may be over soon.
+// over waits a little for the leader's exit, and reports whether it has come.
 func (d *direct) over(leader *tree.Tree) bool {
 	wait := exitWait
 	if d.brief.Load() {
 		wait = briefWait
 	}
 	over := leader.Soon(wait)
-	d.brief.Store(over)
+	if !over {
+		d.brief.Store(false)
+	}
 	return over
 }
 
 func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
 	var exited sync.Once
-	began := time.Now()
+	var began time.Time // set before the leader is watched
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
@@ -141,6 +143,7 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 	if err != nil {
 		return nil, err
 	}
+	began = time.Now()
 	return t, nil
 }
 

@@ -25,9 +25,9 @@
 // spawn-pty-*: /bin/true on a PTY. Bare is creack/pty: pty.Start, Read until the end, Close, Wait. Ours is from the call of
 // Spawn to the last of Exited, Drained and Closed. So both end when the status is known and the output is complete. Ours
 // then still makes sure that nothing of the tree is left. The wait for TreeEnded lies between the turns; the row "tree" has
-// the time from Spawn to it. The row "p99" compares the slowest hundredth of each way. A warden costs two changes of process and a
-// look at the host's rights, some 80 µs in all. So the limit of spawn-pty-warden is kept only where a bare spawn takes more than half
-// a millisecond; where it takes a quarter, the ratio is about 1.3.
+// the time from Spawn to it. The row "p99" compares the slowest hundredth of each way. A warden costs two context switches and
+// a look at the host's rights, some 80 µs in all. So the limit of spawn-pty-warden is met only where a bare spawn takes more than
+// half a millisecond; where it takes a quarter, the ratio is about 1.3.
 //
 // spawn-64-*: 64 of these at once, in goroutines, to the last of them.
 //

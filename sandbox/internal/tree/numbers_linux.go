@@ -30,7 +30,7 @@ func (t *Tree) forkedNothing() bool {
 	}
 	checked := t.pid
 	for range maxPasses {
-		last, ok := t.forest.pids.since(t.begin)
+		last, ok := t.forest.pids.since(t.begin, t.pid)
 		if !ok || last < checked || last-t.pid > manyPIDs {
 			return false
 		}
@@ -46,7 +46,7 @@ func (t *Tree) forkedNothing() bool {
 	return false
 }
 
-// mayHave reports whether a process is in the leader's session, or may be because the kernel does not say. The processes of its
+// mayHave reports whether a process is in the leader's session, or could be, since the kernel does not say. The processes of its
 // group are in its session, too.
 func (t *Tree) mayHave(pid int) bool {
 	session, err := unix.Getsid(pid)
@@ -60,100 +60,116 @@ func (t *Tree) known() int {
 	return len(t.seen)
 }
 
-// pids counts the pids that the kernel gives out, from look to look. If less than the time of a round has passed between two looks,
-// the pids at both tell how many there were. A look that comes later begins a new series.
+// pids counts the pids that the kernel gives out. Two looks less than a round apart tell how many were given out between them. After a
+// longer gap, or when the number of pids has changed, a new series of looks begins.
 type pids struct {
 	mu     sync.Mutex // held for a look, because looks are compared in their order
 	looked time.Time  // just before the last look
-	last   int        // the pid given out last, then
+	found  pidsFound  // by it
 	given  int        // how many were given out since the series began
 	series int
 }
 
-// moment identifies a look.
-type moment struct{ series, given int }
+// pidsFound is what a look finds.
+type pidsFound struct {
+	count int           // how many pids there are to give out
+	last  int           // the one given out last
+	round time.Duration // a time too short for the kernel to give out all that are free
+}
 
-// begin returns the last look, or a new one if that was half a round ago.
+// moment identifies a look.
+type moment struct{ series, given, last int }
+
+// begin returns the last look, or a new one if the last is at least half a round old.
 func (p *pids) begin() moment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, err := roundNow(); err != nil || time.Since(p.looked) >= r.lasts/2 {
+	if time.Since(p.looked) >= p.found.round/2 {
 		p.look()
 	}
-	return moment{p.series, p.given}
+	return moment{p.series, p.given, p.found.last}
 }
 
-// since looks again. It returns the pid given out last, and reports whether fewer pids than there are have been given out since
-// an earlier look.
-func (p *pids) since(begun moment) (last int, ok bool) {
+// since looks again, and returns the pid given out last. ok means that the kernel cannot have been through all pids since an earlier
+// look, and that pid is one of those given out since.
+func (p *pids) since(begun moment, pid int) (last int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	count, ok := p.look()
-	return p.last, ok && p.series == begun.series && p.given-begun.given < count
+	if !p.look() || p.series != begun.series {
+		return 0, false
+	}
+	count := p.found.count
+	given, place := p.given-begun.given, (pid-begun.last+count)%count
+	return p.found.last, given < count && 0 < place && place <= given
 }
 
-// look makes a look, and returns how many pids there are. The caller holds the lock.
-func (p *pids) look() (count int, ok bool) {
+// look makes a look. It is called with the lock held.
+func (p *pids) look() bool {
 	began := time.Now()
-	r, err := roundNow()
+	now, err := findPIDs()
 	if err != nil {
-		return 0, false
+		return false
 	}
-	last, err := lastPID()
-	if err != nil {
-		return 0, false
-	}
-	if time.Since(p.looked) < r.lasts {
-		p.given += (last - p.last + r.count) % r.count
+	if now.count == p.found.count && time.Since(p.looked) < min(now.round, p.found.round) {
+		p.given += (now.last - p.found.last + now.count) % now.count
 	} else {
 		p.series, p.given = p.series+1, 0
 	}
-	p.looked, p.last = began, last
-	return r.count, true
+	p.looked, p.found = began, now
+	return true
 }
 
-// lastPID returns the pid that the kernel gave out last.
-func lastPID() (int, error) {
-	var room [128]byte
-	text, err := readLine("/proc/loadavg", room[:])
-	if err != nil {
-		return 0, err
+func findPIDs() (found pidsFound, err error) {
+	if found.count, err = pidCount(); err != nil {
+		return found, err
 	}
-	return lastNumber(text, " ")
+	var room [128]byte
+	text, err := readLine("/proc/loadavg", room[:]) // such as 0.31 0.20 0.14 1/187 22104
+	if err != nil {
+		return found, err
+	}
+	fields := bytes.Fields(text)
+	if len(fields) != 5 {
+		return found, errMalformed
+	}
+	if found.last, err = strconv.Atoi(string(fields[4])); err != nil {
+		return found, err
+	}
+	threads, err := lastNumber(fields[3], "/")
+	// The kernel skips the pids of these. It also skips those that only groups and sessions have; hence twice as many.
+	found.round = time.Duration(max(found.count-2*threads, 0)) * forkTime()
+	return found, err
 }
 
-// pidRound is how many pids there are to give out, and a time that is less than the kernel needs for that.
-type pidRound struct {
+// pidLimit is how many pids there are to give out, and when that was read.
+type pidLimit struct {
 	count int
-	lasts time.Duration
-	since time.Time // when this was found out
+	since time.Time
 }
 
-var lastRound atomic.Pointer[pidRound]
+var lastLimit atomic.Pointer[pidLimit]
 
-// roundNow reads the number of pids at most once in a second. If root lowers it by a lot, what a command has forked may be overlooked
-// for a second; but root can also lower it, fork, and raise it again.
-func roundNow() (*pidRound, error) {
+// pidCount returns how many pids there are to give out. It reads that at most once in a second. If root lowers it by a lot, what a
+// command has forked may be overlooked for a second; but root can also lower it, fork, and raise it again.
+func pidCount() (int, error) {
 	now := time.Now()
-	if r := lastRound.Load(); r != nil && now.Sub(r.since) < time.Second {
-		return r, nil
+	if l := lastLimit.Load(); l != nil && now.Sub(l.since) < time.Second {
+		return l.count, nil
 	}
 	var room [128]byte
 	text, err := readLine("/proc/sys/kernel/pid_max", room[:])
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	most, err := lastNumber(text, "")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	count := most - reservedPIDs
-	if count <= 0 {
-		return nil, errMalformed
+	if most <= reservedPIDs {
+		return 0, errMalformed
 	}
-	r := &pidRound{count, time.Duration(count) * forkTime(), now}
-	lastRound.Store(r)
-	return r, nil
+	lastLimit.Store(&pidLimit{most - reservedPIDs, now})
+	return most - reservedPIDs, nil
 }
 
 // forkTime is less time than this machine needs to give out a pid.

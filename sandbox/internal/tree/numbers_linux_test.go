@@ -24,6 +24,17 @@ func exitedLeader(t *testing.T, script string) *Tree {
 	return leader
 }
 
+// proves reports whether the numbers prove that nothing is left of an exited leader, as if it had begun just now: this machine may be
+// slow.
+func proves(leader *Tree) bool {
+	b := leader.forest.pids.begin()
+	leader.begin = moment{b.series, b.given - (b.last - leader.pid + 1), leader.pid - 1}
+	return leader.forkedNothing()
+}
+
+// tries is how often a proof may fail because others fork just then, or this test does not run for long.
+const tries = 100
+
 func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 	for script, left := range map[string]bool{
 		`exit 0`:                          false,
@@ -33,85 +44,120 @@ func TestWhatALeaderHasForkedIsFoundByItsNumber(t *testing.T) {
 		`(sleep 1000 & exit 0); exit 0`:   true,
 		`setsid -w sh -c "exit 0" & wait`: false,
 	} {
-		leader := exitedLeader(t, script)
 		stranger := exec.Command("sleep", "1000")
 		if err := stranger.Start(); err != nil {
 			t.Fatal(err)
 		}
-		leader.begin = leader.forest.pids.begin() // this machine may be slow
-		if nothing := leader.forkedNothing(); left && nothing {
-			t.Errorf("%s: what it has forked was not found", script)
-		} else if last, err := lastPID(); !left && !nothing && err == nil && last >= leader.pid && last-leader.pid < manyPIDs/2 {
-			t.Errorf("%s: something was found", script)
+		if left {
+			if proves(exitedLeader(t, script)) {
+				t.Errorf("%s: what it has forked was not found", script)
+			}
+		} else {
+			proven(t, script)
 		}
 		_ = stranger.Process.Kill()
 		_ = stranger.Wait()
 	}
 }
 
-func TestNumbersProveNothingOnceAllMayHaveBeenGivenOut(t *testing.T) {
-	if _, err := lastPID(); err != nil {
+// proven returns a leader of which the numbers prove that nothing is left.
+func proven(t *testing.T, script string) *Tree {
+	t.Helper()
+	if _, err := findPIDs(); err != nil {
 		t.Skip("skipped: the kernel does not say which number it gave out last: ", err)
 	}
-	r := longRound(t)
-	leader := exitedLeader(t, `exit 0`)
-	p := &leader.forest.pids
-	if !leader.forkedNothing() {
-		t.Fatal("the numbers do not prove that the leader has forked nothing")
-	}
-	for range 4 { // a long life, in which others were looked at
-		p.looked = time.Now().Add(-r.lasts / 2)
-		if !leader.forkedNothing() {
-			t.Error("no look came too late")
+	for range tries {
+		if leader := exitedLeader(t, script); proves(leader) {
+			return leader
 		}
 	}
-	p.given += r.count
-	if leader.forkedNothing() {
-		t.Error("all numbers were given out since")
+	t.Fatal("the numbers never prove that nothing is left of: ", script)
+	return nil
+}
+
+func TestNumbersProveNothingOnceAllMayHaveBeenGivenOut(t *testing.T) {
+	for what, happens := range map[string]func(p *pids, leader *Tree){
+		"all were given out":       func(p *pids, _ *Tree) { p.given += p.found.count },
+		"the last look is too old": func(p *pids, _ *Tree) { p.looked = p.looked.Add(-p.found.round) },
+		"another look has come too late": func(p *pids, leader *Tree) {
+			p.looked = time.Time{}
+			p.look()
+			p.given = leader.begin.given + 1 // the new series may have got as far
+		},
+		"there were more of them":                     func(p *pids, _ *Tree) { p.found.count++ },
+		"there were fewer of them":                    func(p *pids, _ *Tree) { p.found.count-- },
+		"nearly all were in use":                      func(p *pids, _ *Tree) { p.found.round = 0 },
+		"the leader's is not one of those given out":  func(_ *pids, leader *Tree) { leader.begin.last = leader.pid },
+		"a member that is known may have any of them": func(_ *pids, leader *Tree) { know(leader, 1) },
+	} {
+		leader := proven(t, `exit 0`)
+		happens(&leader.forest.pids, leader)
+		if leader.forkedNothing() {
+			t.Errorf("%s, and the numbers prove that nothing is left", what)
+		}
 	}
-	p.given -= r.count
-	p.looked = time.Now().Add(-r.lasts)
-	if leader.forkedNothing() {
-		t.Error("all numbers may have been given out since the last look")
-	}
-	if leader.forkedNothing() {
-		t.Error("what was given out before that look is unknown")
-	}
-	leader.begin = p.begin()
+}
+
+func know(leader *Tree, pid int) {
 	leader.begun = true
-	leader.remember([]process{{pid: 1, start: leader.earliest}})
-	if leader.forkedNothing() {
-		t.Error("a known member may live under any number")
-	}
+	leader.remember([]process{{pid: pid, start: leader.earliest}})
 }
 
-// longRound makes the round last longer than this machine can be slow.
-func longRound(t *testing.T) *pidRound {
-	r, err := roundNow()
+func TestAProofOutlivesARoundIfOthersLook(t *testing.T) {
+	for range tries {
+		leader := proven(t, `exit 0`)
+		proofs := 0
+		for range 4 {
+			leader.forest.pids.looked = leader.forest.pids.looked.Add(-leader.forest.pids.found.round / 2)
+			if leader.forkedNothing() {
+				proofs++
+			}
+		}
+		if proofs == 4 {
+			return
+		}
+	}
+	t.Error("no proof has outlived a round")
+}
+
+func TestALookCountsWhatWasGivenOut(t *testing.T) {
+	now, err := findPIDs()
 	if err != nil {
-		t.Skip("skipped: the kernel does not say how many numbers there are: ", err)
+		t.Skip("skipped: the kernel does not say which number it gave out last: ", err)
 	}
-	r = &pidRound{r.count, time.Minute, time.Now().Add(time.Hour)}
-	lastRound.Store(r)
-	t.Cleanup(func() { lastRound.Store(nil) })
-	return r
+	for _, before := range []int{7, now.count / 2} { // half of all, so that it has begun again since, or would have
+		counted := 0
+		for range tries {
+			p := pids{looked: time.Now(), found: now}
+			p.found.last = (now.last - before + now.count) % now.count
+			if p.look(); p.series == 0 { // in time
+				counted = p.given
+				break
+			}
+			now, _ = findPIDs()
+		}
+		if counted < before || counted > before+now.count/4 {
+			t.Errorf("%d numbers were counted instead of %d or a few more", counted, before)
+		}
+	}
 }
 
-func TestALookIsRepeatedBeforeARoundIsOver(t *testing.T) {
-	r := longRound(t)
-	var p pids
-	first := p.begin()
-	if again := p.begin(); again != first || p.looked.IsZero() {
-		t.Error("a look that is not old was repeated, or none was made")
+func TestALookThatIsNotOldIsNotRepeated(t *testing.T) {
+	p := pids{looked: time.Now()}
+	p.found.round = time.Hour
+	if p.begin(); p.found.count != 0 {
+		t.Error("it was")
 	}
-	p.looked = time.Now().Add(-r.lasts / 2)
-	old := p.looked
-	if p.begin(); !p.looked.After(old) {
-		t.Error("an old look was not repeated")
+	p.looked = p.looked.Add(-time.Hour / 2)
+	if p.begin(); p.found.count == 0 && canFind(t) {
+		t.Error("an old one was not")
 	}
-	p.last = (p.last + r.count - 7) % r.count // seven or more were given out since
-	before := p.given
-	if _, ok := p.since(first); !ok || p.given-before < 7 {
-		t.Errorf("%d numbers were counted instead of 7", p.given-before)
+}
+
+func canFind(t *testing.T) bool {
+	_, err := findPIDs()
+	if err != nil {
+		t.Log("skipped: the kernel does not say which number it gave out last: ", err)
 	}
+	return err == nil
 }

@@ -79,7 +79,7 @@ type warden struct {
 	rested   bool       // since the last event
 	yielded  time.Time  // to the scheduler of Go
 	newborns []*newborn // those whose starts have not been answered
-	brief    bool       // the last leader was over within briefWait
+	brief    bool       // the last leader that has exited, or outlived its wait, was over within briefWait
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
@@ -126,7 +126,7 @@ func run() error {
 	if err := w.conn.Send(&wire.Reply{Hello: &wire.Hello{Time: marks.Time, Locks: marks.Locks, Nonce: marks.Nonce}}); err != nil {
 		return failed("greet the host", err)
 	}
-	quit := takeSignals() // the host does not wait for this
+	quit := takeSignals() // while the host prepares its first request
 	dead := make(chan struct{})
 	if host != nil { // a forked copy of the host may hold the socket open
 		go func() {
@@ -140,6 +140,7 @@ func run() error {
 	if err := w.startBearing(); err != nil {
 		return failed("start a thread", err)
 	}
+	takeOtherSignals()
 	select {
 	case <-quit:
 	case <-w.gone:
@@ -148,14 +149,20 @@ func run() error {
 	return w.end()
 }
 
-// takeSignals takes the signals that would end this process otherwise. Each costs 60 µs: the goroutine of init and the one with which Go
-// takes signals are locked to their threads, and hand over to each other.
+// takeSignals takes SIGTERM, SIGHUP, SIGINT and SIGQUIT, which end a Go program that does not take them. Each costs 60 µs: the goroutine
+// of init and the one with which Go takes signals are locked to their threads, and hand over to each other.
 func takeSignals() (quit chan os.Signal) {
 	quit = make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
-	birth.SettleSignals() // a command must not inherit that we ignore a signal
+	birth.SettleSignals() // from now on a birth resets only the signals that we ignore
 	return quit
+}
+
+// takeOtherSignals takes those that Go ignores, unless they hit a thread of C: that may be there before us, and they would then end this
+// process. A stop such as SIGTSTP never comes, because our group is orphaned.
+func takeOtherSignals() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 }
 
 // open prepares the poll and the connection on which the bearers wait.
