@@ -333,12 +333,17 @@ func TestAHostThatNeedsTheLoader(t *testing.T) {
 	if err := os.MkdirAll(libraries, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := inModule(t, nil, "gcc", "-x", "c", "-shared", "-o", libraries+"/libodd.so", "odd.c.txt"); err != nil {
+	if out, err := inModule(t, nil, "gcc", "-pthread", "-x", "c", "-shared", "-fPIC", "-o", libraries+"/libodd.so", "odd.c.txt"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	path := build(t, env, "./linked")
 	if out := playing(t, []string{"LD_LIBRARY_PATH=" + libraries}, path); out != warden {
 		t.Errorf("with its library it says\n%s", out)
+	}
+	// Some of so many signals hit the library's thread.
+	const signals = `sleep 2; for s in PIPE USR1 USR2 ALRM HUP INT QUIT; do for i in {1..300}; do kill -$s $PPID; done; done; setsid`
+	if out := played(t, 1, []string{"LD_LIBRARY_PATH=" + libraries, "BEFORE=" + signals}, path); out != warden {
+		t.Errorf("after signals to its warden it says\n%s", out)
 	}
 	expect(t, playing(t, []string{"LD_LIBRARY_PATH=" + libraries, "EXCLUDE=LD_*"}, path),
 		"error:", "the warden did not start", "libodd.so")
