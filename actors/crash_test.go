@@ -65,7 +65,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 	bothSpawners(t, func(t *testing.T, h *host) {
 		s := h.open(nil)
 		bystander := cat(s)
-		crashing := interactive()
+		crashing := onTerminal(quick(`trap "" HUP; ` + idle)) // a shell that reads could exit when its terminal ends
 		var id messages.ProcessID
 		actor := h.newActor(func() { id = s.exec(crashing).Process })
 		started := probe.Expect(s.events, patience, func(e messages.ExecStarted) bool { return e.Process == id })
