@@ -65,7 +65,7 @@
 // keeps. Neither takes output from any other call, and any number of callers may use them at once.
 //
 // [Session.Run] is for commands that need no conversation: it runs one to its end, with stdout and stderr apart, a timeout
-// (10 s by default, exit code 124), and at most 1 MiB of each stream. [Session.RunStreams] gives it an input and writes all of its
+// (none by default, exit code 124), and at most 1 MiB of each stream. [Session.RunStreams] gives it an input and writes all of its
 // output as it comes.
 //
 // # Processes
@@ -196,7 +196,7 @@
 // every command gets TERM=dumb, NO_COLOR=1, COLORTERM=, PAGER=cat, GIT_PAGER=cat, GH_PAGER=cat, LANG=C.UTF-8,
 // LC_CTYPE=C.UTF-8, LC_ALL=C.UTF-8 and EXECBUS=1, unless the policy sets them: a terminal that a person looks at wants a
 // real TERM. [Session.UpdateEnvironment] changes policy and directory for later commands; a command
-// can bring its own. Scripts run in a login shell unless the session or the command forbids it.
+// can bring its own. Scripts run in a login shell only if the command asks for one; the tools for models do, unless the session forbids it.
 //
 // # Errors
 //

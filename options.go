@@ -30,7 +30,7 @@ type SessionOptions struct {
 	Dir string
 	// Environment says how the environment of commands is built from the host's, which is read when the session opens.
 	Environment messages.EnvironmentPolicy
-	// NoLoginShell forbids login shells for scripts.
+	// NoLoginShell forbids login shells: a script that asks for one is refused.
 	NoLoginShell bool
 	// LongestPoll is the most a poll may wait; zero means messages.DefaultMaxPoll, and anything below messages.MinPoll means MinPoll.
 	LongestPoll time.Duration

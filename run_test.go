@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func TestExitCodesOfRuns(t *testing.T) {
 			t.Errorf("%q ends with %d, %v, timed out %v, cancelled %v", script, result.ExitCode, result.Status, result.TimedOut, result.Cancelled)
 		}
 	}
-	script := run(t, session, messages.RunCommand{Script: "echo $((6*7))", Shell: "sh", Login: no(), NoTimeout: true})
+	script := run(t, session, messages.RunCommand{Script: "echo $((6*7))", Shell: "sh", Login: no()})
 	if string(script.Stdout) != "42\n" {
 		t.Errorf("a script says %q", script.Stdout)
 	}
@@ -150,7 +151,7 @@ func cancelRun(t *testing.T, session *execbus.Session, call messages.CallID) (tr
 	t.Helper()
 	events := watch(t, session, execbus.Watch{Calls: []messages.CallID{call}})
 	command := runs(`trap 'echo trapped; exit 0' TERM; sh -c 'trap "" TERM; echo $$; exec sleep 1000' & wait`)
-	command.Call, command.NoTimeout = call, true
+	command.Call = call
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan *messages.RunResult, 1)
 	go func() {
@@ -192,7 +193,6 @@ func TestARunKeepsTheBeginningOfEachStream(t *testing.T) {
 		out, err := bytes.Repeat([]byte("o"), limit), bytes.Repeat([]byte("e"), limit)
 		for _, c := range []struct{ stdout, stderr int }{{limit + 1000, 2 * limit}, {limit, limit}, {1000, limit + 1}, {0, limit - 1}} {
 			command := runs(flood(c.stdout, c.stderr))
-			command.NoTimeout = true
 			result := run(t, session, command)
 			keptOut, keptErr := min(c.stdout, limit), min(c.stderr, limit)
 			if !bytes.Equal(result.Stdout, out[:keptOut]) || !bytes.Equal(result.Stderr, err[:keptErr]) {
@@ -226,6 +226,47 @@ func TestAFullRunKeepsEverythingAndHasNoTimeout(t *testing.T) {
 	}
 }
 
+func TestARunOnATerminalOrOnePipe(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		command := runs("echo 1; echo 2 >&2; echo 3; test -t 1 && stty size")
+		command.Merged = true
+		if result := run(t, session, command); string(result.Stdout) != "1\n2\n3\n" || len(result.Stderr) != 0 {
+			t.Errorf("one pipe: stdout %q, stderr %q", result.Stdout, result.Stderr)
+		}
+		command.Merged, command.TTY, command.Size = false, true, messages.Size{Rows: 7, Cols: 99}
+		if result := run(t, session, command); string(result.Stdout) != "1\r\n2\r\n3\r\n7 99\r\n" || len(result.Stderr) != 0 {
+			t.Errorf("a terminal: stdout %q, stderr %q", result.Stdout, result.Stderr)
+		}
+	})
+}
+
+// A grace lets the trap of a run finish that is ended early. The trap ends only when the test lets it.
+func TestARunHasTheGraceThatItAsksFor(t *testing.T) {
+	both(t, func(t *testing.T, session *execbus.Session) {
+		gate := filepath.Join(t.TempDir(), "gate")
+		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}})
+		command := runs(`trap 'echo trapped; until [ -e "` + gate + `" ]; do sleep 0.01; done; echo finished; exit 5' TERM; echo ready; while :; do sleep 0.01; done`)
+		command.Grace, command.Call = new(patience), "graceful"
+		ctx, cancel := context.WithCancel(patient(t))
+		defer cancel()
+		results := make(chan *messages.RunResult, 1)
+		go func() {
+			result, _ := session.Run(ctx, command)
+			results <- result
+		}()
+		awaitOutput(t, events, "ready\n")
+		cancel()
+		awaitOutput(t, events, "trapped\n")
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		result := <-results
+		if result == nil || !result.Cancelled || result.Status != messages.StatusExited(5) || !bytes.HasSuffix(result.Stdout, []byte("finished\n")) {
+			t.Errorf("%+v", result)
+		}
+	})
+}
+
 // A run ends with its leader: what holds its streams open in the background is ended.
 func TestARunDoesNotWaitForItsBackground(t *testing.T) {
 	both(t, func(t *testing.T, session *execbus.Session) {
@@ -234,8 +275,8 @@ func TestARunDoesNotWaitForItsBackground(t *testing.T) {
 		command := runs(`sh -c 'echo $$; : >"$0"; exec sleep 1000' "` + begun + `" & until [ -e "` + begun + `" ]; do sleep 0.01; done; echo said`)
 		command.Full = true
 		result := run(t, session, command)
-		if result.ExitCode != 0 || !bytes.HasSuffix(result.Stdout, []byte("said\n")) {
-			t.Errorf("the result is %+v", result)
+		if result.ExitCode != 0 || !bytes.HasSuffix(result.Stdout, []byte("said\n")) || result.Tree == nil || result.Tree.Ended != 1 {
+			t.Errorf("the result is %+v, tree %+v", result, result.Tree)
 		}
 		end := await[messages.ExecEnded](t, events, nil)
 		wantDead(t, pids(t, result.Stdout, 1))
@@ -267,7 +308,7 @@ func TestARunDoesNotWaitForItsStreamsForEver(t *testing.T) {
 			if took := time.Since(since); took < messages.RunDrain {
 				t.Errorf("the result came after %v, want at least %v", took, messages.RunDrain)
 			}
-			if string(result.Stdout) != "said\n" || result.ExitCode != 7 || result.TimedOut {
+			if string(result.Stdout) != "said\n" || result.ExitCode != 7 || result.TimedOut || result.Tree != nil {
 				t.Errorf("the result is %+v, with stdout %q", result, result.Stdout)
 			}
 			if len(listed(t, session)) != 1 {

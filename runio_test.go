@@ -19,7 +19,6 @@ func TestARunIsConnectedWithStreams(t *testing.T) {
 	input := noise(700_000) // more than a result keeps of a stream
 	var stdout, stderr bytes.Buffer
 	command := runs("tee >(wc -c >&2)")
-	command.NoTimeout = true
 	result, err := session.RunStreams(patient(t), command, execbus.Streams{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
 	if err != nil || result.ExitCode != 0 {
 		t.Fatalf("%+v, %v", result, err)
@@ -60,7 +59,7 @@ func TestACommandWaitsForAWriter(t *testing.T) {
 	w := &gatedWriter{open: make(chan struct{})}
 	done := make(chan error, 1)
 	command := runs("seq 1000000")
-	command.NoTimeout, command.Call = true, "slow"
+	command.Call = "slow"
 	exits := watch(t, session, execbus.Watch{Calls: []messages.CallID{"slow"}, Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited}})
 	go func() { done <- errorOf(session.RunStreams(patient(t), command, execbus.Streams{Stdout: w})) }()
 	started := await[messages.ExecStarted](t, exits, nil)
@@ -86,7 +85,6 @@ func TestAWriterThatFailsEndsItsCommand(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	broken := errors.New("the disk is full")
 	command := runs("while :; do echo x; done")
-	command.NoTimeout = true
 	result, err := session.RunStreams(patient(t), command, execbus.Streams{Stdout: brokenWriter{broken}})
 	if !errors.Is(err, broken) || result == nil || !result.Cancelled {
 		t.Errorf("%+v, %v", result, err)

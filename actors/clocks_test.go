@@ -29,6 +29,20 @@ func TestEachPollHasItsOwnClock(t *testing.T) {
 	})
 }
 
+func TestARunTakesItsTime(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		for timeout, end := range map[*time.Duration]time.Duration{nil: 24 * time.Hour, new(time.Duration): 24 * time.Hour, new(time.Hour): time.Hour} {
+			call := s.call(messages.RunCommand{Argv: []string{"prompt", "sleep:86400000", "say:3"}, Timeout: timeout})
+			passes(24 * time.Hour)
+			reply, err := call.reply()
+			if got, is := reply.(*messages.RunResult); err != nil || !is || got.TimedOut != (end == time.Hour) || got.Duration != end {
+				t.Errorf("%+v, %v", reply, err)
+			}
+		}
+	})
+}
+
 // passes lets time pass, and everything happen that comes with it.
 func passes(d time.Duration) {
 	time.Sleep(d)
@@ -190,7 +204,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		}
 		synctest.Wait()
 		for range maxGuests { // their calls wait, so they do not need another process's slot yet
-			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}, NoTimeout: true})
+			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}})
 		}
 		synctest.Wait()
 		next := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)})

@@ -210,7 +210,7 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	s := h.open(nil)
 	bystander := cat(s)
 	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, StartCommand{messages.ExecCommand{Argv: []string{"leave"}}},
-		messages.RunCommand{Argv: []string{"leave"}, NoTimeout: true}} {
+		messages.RunCommand{Argv: []string{"leave"}}} {
 		_, err := ask[any](h, s.supervisor, command)
 		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
 		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseSpawnFailed {
@@ -290,7 +290,7 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 		s.said(id, "deaf")
 		calls := []waiting{
 			s.call(shell(stubbornly)),
-			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}, NoTimeout: true}),
+			s.call(messages.RunCommand{Argv: []string{"bash", "-c", stubbornly}}),
 			s.call(messages.Poll{Process: stubborn, NoTimeout: true}),
 			s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true}),
 		}

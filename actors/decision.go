@@ -118,10 +118,7 @@ func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver)
 		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.limits.Tighter(o.Limits)}
 	var err error
 	if o.Script != "" {
-		login := !s.noLogin
-		if o.Login != nil {
-			login = *o.Login
-		}
+		login := o.Login != nil && *o.Login
 		if launch.Argv, err = shellArgv(ctx, machine, s.base, o.Script, o.Shell, login); err != nil {
 			return launch, err
 		}

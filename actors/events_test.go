@@ -15,15 +15,14 @@ import (
 func TestOneStartIsPublishedWithTheResolvedCommand(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	s := h.open(nil)
-	no := false
 	for _, test := range []struct {
 		name    string
 		command messages.ExecCommand
 		argv    []string
 		dir     string
 	}{
-		{"a script", messages.ExecCommand{Script: "true", Shell: "bash"}, []string{"-lc", "true"}, s.dir},
-		{"without a login shell", messages.ExecCommand{Script: "true", Shell: "bash", Login: &no}, []string{"-c", "true"}, s.dir},
+		{"a script", messages.ExecCommand{Script: "true", Shell: "bash"}, []string{"-c", "true"}, s.dir},
+		{"a login shell", messages.ExecCommand{Script: "true", Shell: "bash", Login: new(true)}, []string{"-lc", "true"}, s.dir},
 		{"a relative directory", messages.ExecCommand{Argv: []string{"true"}, Dir: "../" + filepath.Base(s.dir)}, nil, s.dir},
 		{"an absolute directory", messages.ExecCommand{Argv: []string{"true"}, Dir: "/"}, nil, "/"},
 		{"the session's own directory", messages.ExecCommand{Argv: []string{"true"}}, nil, s.dir},

@@ -15,7 +15,7 @@ func (*exited) name() messages.ProcessState { return messages.StateExited }
 func (s *exited) enter(p *process) {
 	p.bus.Publish(messages.ExecExited{Origin: p.origin(), Status: p.status()})
 	if p.run != nil {
-		p.ctx.After(messages.RunDrain, runDrained{})
+		p.ctx.After(messages.RunDrain+p.grace(messages.Terminate{}), runDrained{})
 	}
 	s.step(p)
 }
@@ -52,7 +52,6 @@ func (s *exited) step(p *process) {
 	a := p.attempt
 	if a.closed {
 		p.closeOutput()
-		p.finishRun()
 	}
 	p.answerExit()
 	if !a.over() {

@@ -225,7 +225,7 @@ func commandsElsewhere(t *testing.T, mounts bool) {
 	})
 	t.Run("a flood", func(t *testing.T) { flood(t, v) })
 	t.Run("cancellation", func(t *testing.T) {
-		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}, NoTimeout: true})
+		call := v.system.Call(v.pid, messages.RunCommand{Argv: []string{"idle"}})
 		defer call.Close()
 		probe.Expect(v.events, long, func(e messages.OutputDelta) bool { return bytes.Contains(e.Bytes, []byte("up")) })
 		v.system.Send(v.pid, actors.CancelWait{Waiter: call.PID().Id})

@@ -23,13 +23,9 @@ type run struct {
 }
 
 func newRun(m *messages.RunCommand) *run {
-	r := &run{limit: messages.MaxRunOutput, full: m.Full, timeout: m.Timeout}
-	switch {
-	case r.timeout != nil && *r.timeout > 0:
-	case m.Full, m.NoTimeout:
-		r.timeout = nil
-	default:
-		r.timeout = new(messages.DefaultRunTimeout10s)
+	r := &run{limit: messages.MaxRunOutput, full: m.Full}
+	if m.Timeout != nil && *m.Timeout > 0 {
+		r.timeout = m.Timeout
 	}
 	if m.Full {
 		r.limit = messages.MaxFullOutput
@@ -77,7 +73,7 @@ func (p *process) runTimedOut() {
 		return
 	}
 	p.run.timedOut = true
-	p.terminate(messages.Terminate{By: messages.TerminatedByTimeout, Grace: new(time.Duration)})
+	p.terminate(messages.Terminate{By: messages.TerminatedByTimeout, Grace: p.graceOf(0)})
 }
 
 // cancelRun ends a run whose caller has cancelled it. Its answer says so.
@@ -87,7 +83,15 @@ func (p *process) cancelRun() {
 		return
 	}
 	p.run.cancelled = true
-	p.terminate(messages.Terminate{By: messages.TerminatedByUser, Grace: new(messages.RunCancelGrace)})
+	p.terminate(messages.Terminate{By: messages.TerminatedByUser, Grace: p.graceOf(messages.RunCancelGrace)})
+}
+
+// graceOf is the grace of a run that is ended early: the command's own, or else usual.
+func (p *process) graceOf(usual time.Duration) *time.Duration {
+	if p.order.Grace != nil {
+		return p.order.Grace
+	}
+	return &usual
 }
 
 // finishRun answers a run with the results so far.
@@ -110,12 +114,15 @@ func (r *run) result(p *process) *messages.RunResult {
 		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waited}
 	if p.attempt != nil && p.attempt.exit != nil {
 		result.Duration = p.attempt.exitedAt.Sub(p.attempt.bornAt)
+		if p.attempt.over() {
+			result.Tree = new(joined(p.past, p.attempt.tree))
+		}
 	}
 	limit := messages.MaxRunOutput
 	if r.full {
 		limit = len(r.stdout) + len(r.stderr)
 	}
-	result.Aggregated = messages.AggregateRun(r.stdout, r.stderr, limit)
+	result.Aggregated = aggregate(r.stdout, r.stderr, limit)
 	code, known := result.Status.Code()
 	switch {
 	case r.timedOut:
@@ -128,4 +135,17 @@ func (r *run) result(p *process) *messages.RunResult {
 	result.ExitCode = code
 	p.told = true
 	return result
+}
+
+// aggregate joins the streams of a run in at most limit bytes; see messages.RunResult.
+func aggregate(stdout, stderr []byte, limit int) []byte {
+	limit = max(limit, 0)
+	if len(stdout)+len(stderr) > limit {
+		forStdout := min(len(stdout), limit/3)
+		forStderr := min(len(stderr), limit-forStdout)
+		forStdout = min(len(stdout), limit-forStderr)
+		stdout, stderr = stdout[:forStdout], stderr[:forStderr]
+	}
+	joined := make([]byte, 0, len(stdout)+len(stderr))
+	return append(append(joined, stdout...), stderr...)
 }

@@ -39,7 +39,7 @@ func (c ExecCommand) Clone() ExecCommand {
 func (c RunCommand) Clone() RunCommand {
 	c.CommandPolicy = c.CommandPolicy.Clone()
 	c.Argv, c.Login, c.Environment = slices.Clone(c.Argv), pointed(c.Login), deep(c.Environment)
-	c.Timeout = pointed(c.Timeout)
+	c.Timeout, c.Grace = pointed(c.Timeout), pointed(c.Grace)
 	return c
 }
 

@@ -20,7 +20,7 @@ type ExecCommand struct {
 	// Argv0, if not empty, is the name that the program gets as its own.
 	Argv0 string `json:"argv0,omitempty"`
 	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
-	// makes it a login shell (-lc instead of -c); nil means a login shell if the session allows one.
+	// makes it a login shell (-lc instead of -c).
 	Script string `json:"script,omitempty"`
 	Shell  string `json:"shell,omitempty"`
 	Login  *bool  `json:"login,omitempty"`

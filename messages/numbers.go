@@ -33,15 +33,12 @@ func (m ExecCommand) Check() error {
 		number("maxOutputBytes", m.MaxOutputBytes))
 }
 
-// Check returns an error for a number that its field cannot have, and for a timeout beside NoTimeout.
+// Check returns an error for a number that its field cannot have.
 func (m RunCommand) Check() error {
-	if m.NoTimeout && m.Timeout != nil {
-		return contradiction("run", "timeout", "a run without a timeout has one; leave one of them out")
-	}
 	if err := m.Limits.Check(); err != nil {
 		return err
 	}
-	return notNegative("run", number("timeout", m.Timeout))
+	return notNegative("run", number("timeout", m.Timeout), number("grace", m.Grace))
 }
 
 // Check returns an error for a number that its field cannot have, and for a field that contradicts NoTimeout.

@@ -109,13 +109,12 @@ func TestWhatContradictsAnEndlessWaitIsRefused(t *testing.T) {
 		{messages.WriteStdin{NoTimeout: true, Yield: zero}, "yield"},
 		{messages.WriteStdin{NoTimeout: true, Bytes: []byte("x")}, "noTimeout"},
 		{messages.WriteStdin{NoTimeout: true, UntilTaken: true}, "noTimeout"},
-		{messages.RunCommand{NoTimeout: true, Timeout: zero}, "timeout"},
 	} {
 		if err, is := errors.AsType[*messages.Error](c.request.Check()); !is || err.Code != messages.ErrInvalidRequest || err.Subject != c.subject {
 			t.Errorf("%+v: %v", c.request, err)
 		}
 	}
-	for _, fine := range []checker{messages.Poll{NoTimeout: true}, messages.WriteStdin{NoTimeout: true}, messages.RunCommand{NoTimeout: true}} {
+	for _, fine := range []checker{messages.Poll{NoTimeout: true}, messages.WriteStdin{NoTimeout: true}} {
 		if err := fine.Check(); err != nil {
 			t.Errorf("%+v: %v", fine, err)
 		}

@@ -2,8 +2,9 @@ package messages
 
 import "time"
 
-// RunCommand asks for one command to be run to its end, with stdout and stderr separate. It is answered once, with a
-// *RunResult, or with an *Error if the command could not be run. Background children are ended with the command.
+// RunCommand asks for one command to be run to its end, with stdout and stderr separate unless it says otherwise. It is
+// answered once, with a *RunResult, or with an *Error if the command could not be run. Background children are ended with the
+// command.
 type RunCommand struct {
 	CommandPolicy
 	Call        CallID             `json:"call,omitempty"`
@@ -16,10 +17,16 @@ type RunCommand struct {
 	Environment *EnvironmentPolicy `json:"environment,omitempty"`
 	// OpenStdin gives the command an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
-	// Timeout is how long the command may run before its tree is killed. Nil and zero mean DefaultRunTimeout10s, or no timeout with
-	// Full. NoTimeout means no timeout; Timeout must then be nil.
-	Timeout   *time.Duration `json:"timeoutNs,omitempty"`
-	NoTimeout bool           `json:"noTimeout,omitempty"`
+	// TTY runs the command on a terminal of this Size, and Merged on one pipe for stdout and stderr; see ExecCommand. All
+	// output is then Stdout.
+	TTY    bool `json:"tty,omitempty"`
+	Size   Size `json:"size,omitzero"`
+	Merged bool `json:"merged,omitempty"`
+	// Timeout is how long the command may run before its tree is ended. Nil and zero mean that it may run for ever.
+	Timeout *time.Duration `json:"timeoutNs,omitempty"`
+	// Grace is the time between SIGTERM and SIGKILL when the tree is ended. Nil means 500 ms after the command's own exit,
+	// RunCancelGrace after a cancellation, and SIGKILL at once after a timeout.
+	Grace *time.Duration `json:"graceNs,omitempty"`
 	// Limits bound what the command may use, in addition to the session's limits.
 	Limits Limits `json:"limits,omitzero"`
 	// Full keeps up to MaxFullOutput bytes of each stream instead of MaxRunOutput, and joins them whole in Aggregated.
@@ -28,12 +35,12 @@ type RunCommand struct {
 
 // Bounds of a RunCommand.
 const (
-	DefaultRunTimeout10s = 10 * time.Second
 	// MaxRunOutput is how much of the beginning of each stream a result keeps.
 	MaxRunOutput = 1 << 20
 	// MaxFullOutput is the same for a full run: it protects the host's memory.
 	MaxFullOutput = 256 << 20
-	// RunDrain is how long after the leader's exit a result waits for the end of its streams; it keeps the output read until then.
+	// RunDrain is how long after the leader's exit, and the grace of its tree, a result waits for the end of both the tree and
+	// the streams; it keeps the output read until then.
 	RunDrain = 2 * time.Second
 	// RunCancelGrace is the time between SIGTERM and SIGKILL when a run is cancelled.
 	RunCancelGrace = 50 * time.Millisecond
@@ -60,21 +67,10 @@ type RunResult struct {
 	Omitted    int64         `json:"omitted,omitempty"`  // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"durationNs"`         // from the start of the program to its exit
 	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
-	Denial     *Denial       `json:"denial,omitempty"`   // if the sandbox stopped the command
+	// Tree is how the command's background children ended; nil if they have not ended within RunDrain.
+	Tree   *TreeReport `json:"tree,omitempty"`
+	Denial *Denial     `json:"denial,omitempty"` // if the sandbox stopped the command
 	Limit      Limit         `json:"limit,omitempty"`    // the limit that ended the command
-}
-
-// Aggregate joins the streams of a run in at most limit bytes; see RunResult.Aggregated.
-func AggregateRun(stdout, stderr []byte, limit int) []byte {
-	limit = max(limit, 0)
-	if len(stdout)+len(stderr) > limit {
-		forStdout := min(len(stdout), limit/3)
-		forStderr := min(len(stderr), limit-forStdout)
-		forStdout = min(len(stdout), limit-forStderr)
-		stdout, stderr = stdout[:forStdout], stderr[:forStderr]
-	}
-	joined := make([]byte, 0, len(stdout)+len(stderr))
-	return append(append(joined, stdout...), stderr...)
 }
 
 // NormalizeRun turns any outcome into a result: the result itself if there is one (a timeout has one), and otherwise a

@@ -82,9 +82,13 @@ func maxTokens(session execbus.SessionOptions) parameter {
 func ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // command is the command that the arguments ask for.
-func command(call messages.CallID, a arguments) messages.ExecCommand {
+func (s *Set) command(call messages.CallID, a arguments) messages.ExecCommand {
+	login := optional[bool](a, argLogin)
+	if login == nil && !s.options.Session.NoLoginShell {
+		login = new(true) // what models expect of a tool of this name
+	}
 	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
-		Login: optional[bool](a, argLogin), TTY: a.flag(argTTY), Yield: optional[time.Duration](a, argYield),
+		Login: login, TTY: a.flag(argTTY), Yield: optional[time.Duration](a, argYield),
 		MaxOutputTokens: optional[int](a, argMaxTokens),
 		CommandPolicy: messages.CommandPolicy{
 			SandboxPermissions:    messages.SandboxPermissions(a.text(argSandboxPermissions)),
@@ -109,7 +113,7 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 		return misread(wrong(ExecCommand, argJustification, "`justification` requires an explicit `sandbox_permissions`; "+
 			"set it to `require_escalated`, or omit the justification"))
 	}
-	result, err := s.session.Exec(ctx, command(call, a))
+	result, err := s.session.Exec(ctx, s.command(call, a))
 	if ctx.Err() != nil {
 		s.endUnknown(ctx, result, err)
 	}

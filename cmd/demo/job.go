@@ -49,7 +49,7 @@ func (h *host) start(script string, done func(code int)) {
 		began: time.Now(), input: make(chan []byte, typedAhead), said: make(chan struct{}, 1), stale: make(chan struct{}, 1),
 		away: make(chan struct{})}
 	h.jobs[j.call], h.front = j, j
-	request := messages.ExecCommand{Call: j.call, Script: script}
+	request := messages.ExecCommand{Call: j.call, Script: script, Login: new(true)}
 	if h.terminal == nil { // the loop waits for its events
 		go func() {
 			_, err := h.session.Start(ctx, request)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -198,7 +199,7 @@ func (h *host) verify(ctx context.Context, names, want []string) (said string) {
 
 // runReport runs a script that ends with a report, and splits the report.
 func (h *host) runReport(ctx context.Context, script string, count int) ([]string, error) {
-	result, err := h.session.Run(ctx, messages.RunCommand{Script: script})
+	result, err := h.session.Run(ctx, messages.RunCommand{Script: script, Login: new(true), Timeout: new(10 * time.Second)})
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,7 @@ func (w *watcher) start(file string) command {
 	c := command{cancel, make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		result, err := w.session.RunStreams(ctx, messages.RunCommand{Argv: argv, NoTimeout: true},
+		result, err := w.session.RunStreams(ctx, messages.RunCommand{Argv: argv},
 			execbus.Streams{Stdout: os.Stdout, Stderr: os.Stderr})
 		switch {
 		case ctx.Err() != nil: // stopped
