@@ -2,7 +2,4 @@
 
 package policy
 
-const (
-	slower  = 1
-	smaller = 1
-)
+const smaller = 1

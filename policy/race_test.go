@@ -2,8 +2,5 @@
 
 package policy
 
-// How much the race detector costs, and how much smaller monsters are for it.
-const (
-	slower  = 20
-	smaller = 16
-)
+// smaller is how much smaller monsters are for the race detector.
+const smaller = 16

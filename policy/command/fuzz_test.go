@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
@@ -40,7 +39,6 @@ func FuzzUnderstand(f *testing.F) {
 	}
 	f.Add("sudo env -S 'rm -rf x'; find . -exec sh -c 'eval rm -f x' \\; | trap 'x' EXIT")
 	f.Fuzz(func(t *testing.T, text string) {
-		start := processorTime()
 		u := Understand(script(text))
 		dangerous := Dangerous([]string{"bash", "-lc", text})
 		words := strings.Fields(text)
@@ -48,9 +46,6 @@ func FuzzUnderstand(f *testing.F) {
 			t.Errorf("%q is safe and dangerous", words)
 		}
 		Understand(Line{Argv: words})
-		if took := processorTime() - start; took > 5*time.Second {
-			t.Errorf("it took %v", took)
-		}
 		if u.Plain && u.Complex || len(u.Commands) == 0 || len(u.Commands) > maxCommands || len(u.Canonical) == 0 {
 			t.Errorf("%+v", u)
 		}

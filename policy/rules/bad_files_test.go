@@ -8,11 +8,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules/internal/bounded"
-	"golang.org/x/sys/unix"
 )
 
 func parse(t *testing.T, source string) *Set {
@@ -146,41 +144,28 @@ func many(n int) string {
 	return b.String() + "fail()\n"
 }
 
-// processorTime is the processor time of this process; unlike a clock it does not depend on the load of the machine.
-func processorTime(t *testing.T) time.Duration {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
+// TestABadFileIsCheap counts the memory that a file makes. The steps and the work of a file are counted by package bounded.
 func TestABadFileIsCheap(t *testing.T) {
 	for name, source := range attacks {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := processorTime(t)
 			_, err := Parse("bad.rules", []byte(source))
-			took := processorTime(t) - start
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Error("no error")
 			} else if len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
-			if took > slower*time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 64 {
 				t.Errorf("it took %d MiB", made)
 			}
-			t.Logf("%v, %d KiB: %v", took, (after.TotalAlloc-before.TotalAlloc)>>10, err)
+			t.Logf("%d KiB: %v", (after.TotalAlloc-before.TotalAlloc)>>10, err)
 		})
 	}
 }
 
-// FuzzParse wants no panic, bounded time, an error that names the file, and matching that can be done.
+// FuzzParse wants no panic, an error that names the file, and matching that can be done.
 func FuzzParse(f *testing.F) {
 	for _, source := range attacks {
 		if len(source) < 1000 {
@@ -195,13 +180,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(source)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		start := processorTime(t)
-		watch := time.AfterFunc(time.Minute, func() { panic("it hangs") })
-		defer watch.Stop()
 		rules, err := Parse("fuzz.rules", []byte(source))
-		if took := processorTime(t) - start; took > 2*time.Second {
-			t.Errorf("it took %v", took)
-		}
 		if err != nil {
 			var e *messages.Error
 			if !errors.As(err, &e) || !strings.HasPrefix(e.Subject, "fuzz.rules") || len(e.Detail) > maxDetail+3 {
