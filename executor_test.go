@@ -356,9 +356,8 @@ func TestTheProcessesOfAnExecutorAreItsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, messages.StatusSignaled(15))
-	if _, err := s.Terminate(patient(t)); err != nil {
-		t.Errorf("Terminate after the end of the session: %v", err)
-	}
+	_, err = s.Terminate(patient(t))
+	wantError(t, err, messages.ErrClosed)
 	_, err = s.Write([]byte("x"))
 	wantError(t, err, messages.ErrClosed)
 }

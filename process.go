@@ -183,16 +183,18 @@ func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages
 }
 
 // Terminate ends the process with its tree and waits until both have ended. A context that ends does not stop the
-// termination. A process that has already ended is not an error; the record is nil if the session has forgotten it or is closed.
-// [Session.Terminate] lets the caller choose the grace.
+// termination. A process that has already ended is not an error as long as the session has its record. Without an error there is
+// a record, always: if the session has forgotten it the error matches messages.ErrUnknownProcess, and if the session is closed,
+// messages.ErrClosed. [Session.Terminate] lets the caller choose the grace.
 func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 	record, err := p.session.Terminate(ctx, messages.Terminate{Process: p.id, By: messages.TerminatedByUser})
 	typed, ok := errors.AsType[*messages.Error](err)
 	switch {
-	case ok && typed.Code == messages.ErrProcessEnded:
+	case ok && typed.Code == messages.ErrProcessEnded && typed.Ended != nil:
 		return typed.Ended, nil
-	case errors.Is(err, messages.ErrUnknownProcess) || errors.Is(err, messages.ErrClosed):
-		return nil, nil
+	case ok && typed.Code == messages.ErrUnknownProcess:
+		return nil, &messages.Error{Code: messages.ErrUnknownProcess, Op: "terminate", Subject: p.id.String(),
+			Detail: "the process has ended, and the session has forgotten how; its events had it", Hint: "Process.Wait of a handle from Session.Start has its exit status."}
 	}
 	return record, err
 }

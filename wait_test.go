@@ -156,4 +156,14 @@ func TestAnExecutorsProcessIsNotForgotten(t *testing.T) {
 		return errors.Is(err, messages.ErrUnknownProcess)
 	})
 	wantStatus(t, s, messages.StatusExited(7))
+	record, err := s.Terminate(patient(t))
+	wantError(t, err, messages.ErrUnknownProcess, "has forgotten how")
+	if record != nil {
+		t.Errorf("beside an error: %v", record)
+	}
+	if err := session.Close(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Terminate(patient(t))
+	wantError(t, err, messages.ErrClosed)
 }

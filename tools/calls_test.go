@@ -202,14 +202,68 @@ func TestACommandWhoseCallIsCancelledIsEnded(t *testing.T) {
 		return pid > 0
 	})
 	cancel()
-	if answer := c.Answer(); answer.Err == nil || answer.Err.Code != messages.ErrCancelled {
-		t.Errorf("%+v", answer)
-	}
+	checkEnded(t, c.Answer())
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Errorf("the command lives: %v", err)
 	}
 	if left, err := session.List(t.Context()); err != nil || len(left) > 0 {
 		t.Error(left, err)
+	}
+}
+
+func checkEnded(t *testing.T, answer tools.Answer) {
+	t.Helper()
+	if answer.Err == nil || answer.Err.Code != messages.ErrCancelled || answer.Running || strings.Contains(answer.Text, "call again") {
+		t.Errorf("%+v", answer)
+	}
+	expect.Contains(t, answer.Text, "The command was ended with everything it had started. It may have had effects")
+}
+
+// lateCancelled is a context that ends only after its call was answered.
+type lateCancelled struct {
+	context.Context
+	begun chan struct{} // closed when the call has begun
+}
+
+func (c lateCancelled) Err() error {
+	select {
+	case <-c.begun:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+func TestACommandWhoseCallIsCancelledAtItsAnswerIsEnded(t *testing.T) {
+	set, session := open(t)
+	begun := make(chan struct{})
+	ctx := lateCancelled{t.Context(), begun}
+	c := set.Begin(ctx, tools.Request{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"exec sleep 60","yield_time_ms":250}`)})
+	close(begun)
+	checkEnded(t, c.Answer())
+	if left, err := session.List(t.Context()); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+}
+
+func TestACancelledCallThatRanNothingSaysSo(t *testing.T) {
+	set, session := open(t, tools.Options{Session: execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}})
+	asked, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindApprovalRequested}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	request := tools.Request{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"rm -rf x"}`)}
+	c := set.Begin(ctx, request)
+	if _, err := asked.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for _, answer := range []tools.Answer{c.Answer(), set.Begin(ctx, request).Answer()} {
+		if answer.Err == nil || answer.Err.Code != messages.ErrCancelled || !strings.HasSuffix(answer.Text, " Nothing was run.") {
+			t.Errorf("%+v", answer)
+		}
 	}
 }
 

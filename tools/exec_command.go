@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -114,28 +115,38 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 			"set it to `require_escalated`, or omit the justification"))
 	}
 	result, err := s.session.Exec(ctx, s.command(call, a))
-	if ctx.Err() != nil {
-		s.endUnknown(ctx, result, err)
-	}
-	if err != nil {
-		return s.options.refusal(fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd))), err)
+	tried := fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd)))
+	switch {
+	case ctx.Err() != nil && (err == nil && result.Running || errors.Is(err, messages.ErrCancelled)):
+		return s.endUnknown(ctx, tried, result, err)
+	case err != nil:
+		return s.options.refusal(tried, err)
 	}
 	return s.outcome(result, a.has(argMaxTokens))
 }
 
-// endUnknown ends the process of a cancelled call, because no caller has learned its id.
-func (s *Set) endUnknown(ctx context.Context, result *messages.Result, err error) {
+// endUnknown ends the process of a cancelled call, because no caller has learned its id, and says what became of the command.
+func (s *Set) endUnknown(ctx context.Context, tried string, result *messages.Result, err error) Answer {
+	e := &messages.Error{Code: messages.ErrCancelled, Op: "wait", Detail: "the call was cancelled"}
 	var id messages.ProcessID
-	switch {
-	case err == nil && result.Running:
+	if err == nil {
 		id = result.Process
-	case err != nil && typed(err).Code == messages.ErrCancelled:
-		number, _ := strconv.Atoi(typed(err).Subject) // no number: no process began
+	} else {
+		e = typed(err)
+		number, _ := strconv.Atoi(e.Subject)
 		id = messages.ProcessID(number)
 	}
-	if id != 0 {
-		_, _ = s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser}) // an error means that it, or the session, has ended
+	if id == 0 {
+		return advised(tried, e, "Nothing was run.")
 	}
+	end, err := s.session.Terminate(context.WithoutCancel(ctx), messages.Terminate{Process: id, By: messages.TerminatedByUser})
+	if err != nil { // it, or the session, has ended already
+		end = typed(err).Ended
+	}
+	if end != nil && end.Cause == messages.CauseAborted && end.Status == messages.StatusNone() && end.Denial == nil {
+		return advised(tried, e, "Nothing was run.") // it waited for approval
+	}
+	return advised(tried, e, "The command was ended with everything it had started. It may have had effects; look at them before you run it again.")
 }
 
 // maxShown bounds, in characters, how much of a command an error quotes.
