@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -37,14 +38,45 @@ type listed struct {
 	all map[messages.ProcessID]bool
 }
 
-// listing brings the list up to date before a client gets it: the session forgets ended processes after a while.
+// listing brings the list up to date before a client gets it: the session forgets ended processes after a while. It also completes
+// the content of a resource.
 func (c *conversation) listing(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
 		if method == "resources/list" && c.listed.some() {
 			c.list(ctx, 0)
 		}
-		return next(ctx, method, request)
+		result, err := next(ctx, method, request)
+		if output, is := result.(*sdk.ReadResourceResult); is && err == nil {
+			return reading{output}, nil
+		}
+		return result, err
 	}
+}
+
+// reading is the content of a resource. Its JSON has a text even if that is empty: the library leaves an empty text out, and clients
+// refuse a content that has neither a text nor a blob.
+type reading struct{ *sdk.ReadResourceResult }
+
+// MarshalJSON implements json.Marshaler.
+func (r reading) MarshalJSON() ([]byte, error) {
+	var members map[string]json.RawMessage
+	encoded, err := r.ReadResourceResult.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(encoded, &members)
+	}
+	if err != nil {
+		return nil, err
+	}
+	type content struct {
+		sdk.ResourceContents
+		Text string `json:"text"`
+	}
+	var contents []content
+	for _, c := range r.Contents {
+		contents = append(contents, content{*c, c.Text})
+	}
+	members["contents"] = compact(contents)
+	return json.Marshal(members)
 }
 
 func (l *listed) some() bool {

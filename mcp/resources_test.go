@@ -130,6 +130,22 @@ func TestEndedProcessesAreResourcesUntilTheyAreForgotten(t *testing.T) {
 	}
 }
 
+// Clients refuse the content of a resource that has neither a text nor a blob.
+func TestAResourceWithoutOutputHasAText(t *testing.T) {
+	p := dial(t, Options{})
+	p.greet("2025-11-25", "{}")
+	p.call(1, "exec_command", `{"cmd":"exec sleep 600","yield_time_ms":250}`)
+	uri := fmt.Sprintf("execbus://processes/%v", p.answer("1").Result.Structured["session_id"])
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":%q}}`, uri)
+	line := p.line()
+	for !strings.Contains(line, `"id":2,`) {
+		line = p.line()
+	}
+	if want := fmt.Sprintf(`"contents":[{"uri":%q,"mimeType":"text/plain","text":""}]`, uri); !strings.Contains(line, want) {
+		t.Errorf("%s, want %s in it", line, want)
+	}
+}
+
 func TestResourcesThatThereAreNot(t *testing.T) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	session := connect(t, Options{}, client, "2025-06-18")

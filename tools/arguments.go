@@ -14,7 +14,10 @@ import (
 )
 
 // arguments are the values of a call's arguments by name. An argument that is left out or null is not among them.
-type arguments map[string]any
+type arguments struct {
+	values map[string]any
+	notes  []string // for the model: the arguments that were ignored
+}
 
 // maxWhole is the largest whole number that JSON carries without loss. Larger numbers are reduced to it.
 const maxWhole = 1 << 53
@@ -22,41 +25,53 @@ const maxWhole = 1 << 53
 // longest is the longest duration that an argument can give. Every wait is shorter than that.
 const longest = 1000 * time.Hour
 
-// parse reads the arguments of a tool. An unknown name, a repeated name, a wrong type and a missing argument are errors that
-// name the argument.
-func parse(tool string, parameters []parameter, raw json.RawMessage) (arguments, error) {
+// parse reads the arguments of a tool. A repeated name, a wrong type and a missing argument are errors that name the argument. An
+// unknown one is ignored, because models often add an argument that another tool of theirs has.
+func parse(tool string, parameters []parameter, raw json.RawMessage) (parsed arguments, err error) {
 	if said := bytes.TrimSpace(raw); len(said) == 0 || string(said) == "null" {
 		raw = json.RawMessage("{}")
 	}
 	said, err := members(tool, raw)
 	if err != nil {
-		return nil, err
+		return parsed, err
 	}
-	parsed := arguments{}
+	parsed.values = map[string]any{}
+	var unknown []string
 	for _, m := range said {
 		i := slices.IndexFunc(parameters, func(p parameter) bool { return p.name == m.name })
 		if i < 0 {
-			return nil, wrong(tool, m.name, "there is no such argument; there are "+names(parameters))
+			unknown = append(unknown, fmt.Sprintf("%.60q", m.name))
+			continue
 		}
-		if _, twice := parsed[m.name]; twice {
-			return nil, wrong(tool, m.name, "it is given twice; give it once")
+		if _, twice := parsed.values[m.name]; twice {
+			return parsed, wrong(tool, m.name, "it is given twice; give it once")
 		}
 		value, why := parameters[i].read(m.value)
 		if why != "" {
-			return nil, wrong(tool, m.name, why)
+			return parsed, wrong(tool, m.name, why)
 		}
-		parsed[m.name] = value
+		parsed.values[m.name] = value
+	}
+	why := ""
+	if len(unknown) > 0 {
+		why = fmt.Sprintf("there is no argument %s; there are %s", strings.Join(unknown[:min(len(unknown), mostNamed)], ", "), names(parameters))
+		parsed.notes = []string{"Ignored: " + why}
 	}
 	for _, p := range parameters {
-		switch value := parsed[p.name]; {
+		switch value := parsed.values[p.name]; {
+		case value == nil && p.required && why != "":
+			return parsed, wrong(tool, p.name, "it is missing; provide it. And "+why)
 		case value == nil && p.required:
-			return nil, wrong(tool, p.name, "it is missing; provide it")
+			return parsed, wrong(tool, p.name, "it is missing; provide it")
 		case value == nil:
-			delete(parsed, p.name)
+			delete(parsed.values, p.name)
 		}
 	}
 	return parsed, nil
 }
+
+// mostNamed bounds how many ignored arguments a note names.
+const mostNamed = 8
 
 // wrong is the error of an argument.
 func wrong(tool, argument, why string) error {
@@ -175,22 +190,22 @@ func readPermissions(raw json.RawMessage) (any, string) {
 	return asked, ""
 }
 
-func (a arguments) text(name string) string { value, _ := a[name].(string); return value }
+func (a arguments) text(name string) string { value, _ := a.values[name].(string); return value }
 
-func (a arguments) flag(name string) bool { value, _ := a[name].(bool); return value }
+func (a arguments) flag(name string) bool { value, _ := a.values[name].(bool); return value }
 
-func (a arguments) texts(name string) []string { value, _ := a[name].([]string); return value }
+func (a arguments) texts(name string) []string { value, _ := a.values[name].([]string); return value }
 
-func (a arguments) has(name string) bool { _, said := a[name]; return said }
+func (a arguments) has(name string) bool { _, said := a.values[name]; return said }
 
-func (a arguments) number(name string) int { value, _ := a[name].(int); return value }
+func (a arguments) number(name string) int { value, _ := a.values[name].(int); return value }
 
 // process is the process that a call is about.
 func (a arguments) process() messages.ProcessID { return messages.ProcessID(a.number(sessionID.name)) }
 
 // optional is an argument for a field in which nil means that the argument was left out.
 func optional[T any](a arguments, name string) *T {
-	if value, said := a[name].(T); said {
+	if value, said := a.values[name].(T); said {
 		return &value
 	}
 	return nil

@@ -2,6 +2,8 @@ package tools_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
@@ -15,12 +17,12 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"exec_command", `{}`, "cmd", "missing"},
 		{"exec_command", ``, "cmd", "missing"},
 		{"exec_command", `{"cmd":null}`, "cmd", "missing"},
+		{"exec_command", `{"comand":"x","CMD":1}`, "cmd", `missing; provide it. And there is no argument "comand", "CMD"; there are cmd, workdir`},
+		{"exec_command", `{"cmd":"true","comand":"x","cmd":"x"}`, "cmd", "twice"},
 		{"exec_command", `{"cmd":""}`, "cmd", "empty"},
 		{"exec_command", `{"cmd":5}`, "cmd", "must be a string, and is a number"},
 		{"exec_command", `{"cmd":["ls"]}`, "cmd", "must be a string, and is a list"},
 		{"exec_command", `{"cmd":{}}`, "cmd", "must be a string, and is an object"},
-		{"exec_command", `{"cmd":"true","comand":"x"}`, "comand", "there is no such argument; there are cmd, workdir"},
-		{"exec_command", `{"cmd":"true","CMD":"x"}`, "CMD", "no such argument"},
 		{"exec_command", `{"cmd":"true","cmd":"false"}`, "cmd", "twice"},
 		{"exec_command", `{"cmd":"true","tty":"yes"}`, "tty", "must be true or false, and is a string"},
 		{"exec_command", `{"cmd":"true","tty":1}`, "tty", "must be true or false, and is a number"},
@@ -53,7 +55,6 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"write_stdin", `{"session_id":1000,"no_timeout":true,"yield_time_ms":0}`, "no_timeout", "`no_timeout=true` requires `yield_time_ms` to be omitted"},
 		{"read_output", `{"session_id":1000,"offset":0,"tail":1}`, "tail", "combined with offset"},
 		{"read_output", `{"session_id":1000,"pattern":"("}`, "pattern", "missing closing )"},
-		{"list_processes", `{"all":true}`, "all", "there are include_ended"},
 		{"terminate_process", `{"session_id":1000,"grace_ms":"0"}`, "grace_ms", "must be a number"},
 		{"send_signal", `{"session_id":1000,"signal":"NOPE"}`, "signal", "no signal"},
 		{"send_signal", `{"session_id":1000,"signal":9}`, "signal", "must be a string"},
@@ -69,6 +70,34 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}
 	if answer := call(t, set, "exec", `{}`); answer.Err == nil || answer.Err.Subject != "exec" {
 		t.Errorf("an unknown tool: %+v", answer)
+	}
+}
+
+// Models add arguments that other tools have. The call is made without them, and both forms of its answer say so first.
+func TestUnknownArgumentsAreIgnoredWithANote(t *testing.T) {
+	set, _ := open(t)
+	id := *structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"read x","tty":true,"yield_time_ms":0}`)).SessionID
+	for _, test := range []struct{ tool, arguments, note string }{
+		{"exec_command", `{"cmd":"echo hi","timeout_ms":1,"CMD":null}`, `Ignored: there is no argument "timeout_ms", "CMD"; there are cmd, workdir`},
+		{"write_stdin", fmt.Sprintf(`{"session_id":%d,"input":"x","chars":"","chars_":[],"yield_time_ms":0}`, id), `Ignored: there is no argument "input", "chars_"; there are session_id, chars`},
+		{"read_output", fmt.Sprintf(`{"session_id":%d,"lines":5}`, id), `Ignored: there is no argument "lines"; there are session_id, offset`},
+		{"list_processes", `{"all":{}}`, `Ignored: there is no argument "all"; there are include_ended`},
+		{"send_signal", fmt.Sprintf(`{"session_id":%d,"signal":"WINCH","pid":1}`, id), `Ignored: there is no argument "pid"; there are session_id, signal, tree`},
+		{"resize", fmt.Sprintf(`{"session_id":%d,"rows":3,"cols":4,"x":1}`, id), `Ignored: there is no argument "x"; there are session_id, rows, cols`},
+		{"terminate_process", fmt.Sprintf(`{"session_id":%d,"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9}`, id),
+			`Ignored: there is no argument "a", "b", "c", "d", "e", "f", "g", "h"; there are session_id, grace_ms`},
+	} {
+		answer := call(t, set, test.tool, test.arguments)
+		said := struct{ Notes []string }{}
+		if encoded, err := json.Marshal(answer.Structured); err != nil || json.Unmarshal(encoded, &said) != nil || answer.Err != nil {
+			t.Fatalf("%s %s: %v, %+v", test.tool, test.arguments, err, answer)
+		}
+		if !strings.HasPrefix(answer.Text, test.note) || len(said.Notes) == 0 || !strings.HasPrefix(said.Notes[0], test.note) {
+			t.Errorf("%s %s: %q, notes %q", test.tool, test.arguments, answer.Text, said.Notes)
+		}
+	}
+	if answer := call(t, set, "write_stdin", `{"session_id":99999,"x":1}`); answer.Err == nil || !strings.HasPrefix(answer.Text, `Ignored: there is no argument "x"`) {
+		t.Errorf("an error: %+v", answer)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestTheTextAndTheOutcomeAreThoseThatModelsKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`\A\{"chunk_id":"[0-9a-f]{6}","wall_time_seconds":[0-9.e-]+,"exit_code":3,"original_token_count":1,"output":"hi\\n"\}\z`).Match(encoded) {
+	if !regexp.MustCompile(`\A\{"chunk_id":"[0-9a-f]{6}","wall_time_seconds":[0-9.e-]+,"state":"exited with code 3","exit_code":3,"original_token_count":1,"output":"hi\\n"\}\z`).Match(encoded) {
 		t.Errorf("%s", encoded)
 	}
 	var id int

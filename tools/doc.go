@@ -13,8 +13,7 @@
 //
 // # Arguments
 //
-// Arguments are read strictly: an unknown name, a wrong type and a repeated name are errors that name the argument.
-// Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
+// A wrong type and a repeated name are errors that name the argument. An unknown argument is ignored, and the answer says so. Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
 // the nearest bound; a negative number is an error.
 //
 // # Order
@@ -25,9 +24,10 @@
 // # Answers
 //
 // [Answer.Text] is for the model. For exec_command and write_stdin it is lines of labels, "Output:", and the output. An
-// error has two sentences: what happened, and what to do about it. [Answer.Structured] has the same content for
-// programs and fits the schema in [Tool.Output]. The output in both is cut to what the call and the session allow;
-// [Options.WholeOutput] is for programs that want all of it.
+// error has two sentences: what happened, and what to do about it. [Answer.Structured] says everything that the text of a result
+// says, and fits the schema in [Tool.Output]: some clients show their model nothing else. The output in both is cut to what the call
+// and the session allow; [Options.WholeOutput] is for programs that want all of it. Standard output and standard error of a command
+// on pipes are one pipe, so a model reads them in the order in which they were written; see [Options.SeparateStreams].
 //
 // # What you must not assume
 //

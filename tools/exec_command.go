@@ -89,7 +89,7 @@ func (s *Set) command(call messages.CallID, a arguments) messages.ExecCommand {
 		login = new(true) // what models expect of a tool of this name
 	}
 	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
-		Login: login, TTY: a.flag(argTTY), Yield: optional[time.Duration](a, argYield),
+		Login: login, TTY: a.flag(argTTY), Merged: !s.options.SeparateStreams, Yield: optional[time.Duration](a, argYield),
 		MaxOutputTokens: optional[int](a, argMaxTokens),
 		CommandPolicy: messages.CommandPolicy{
 			SandboxPermissions:    messages.SandboxPermissions(a.text(argSandboxPermissions)),
@@ -100,7 +100,7 @@ func (s *Set) command(call messages.CallID, a arguments) messages.ExecCommand {
 }
 
 func additional(a arguments) *messages.AdditionalPermissions {
-	asked, _ := a[argAdditionalPermissions].(*messages.AdditionalPermissions)
+	asked, _ := a.values[argAdditionalPermissions].(*messages.AdditionalPermissions)
 	return asked
 }
 
@@ -122,7 +122,7 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 	case err != nil:
 		return s.options.refusal(tried, err)
 	}
-	return s.outcome(result, a.has(argMaxTokens))
+	return s.outcome(result, a)
 }
 
 // endUnknown ends the process of a cancelled call, because no caller has learned its id, and says what became of the command.

@@ -9,8 +9,14 @@ func Advice(code string) string { return advice[messages.ErrorCode(code)] }
 func Parse(name string, raw []byte) (map[string]any, error) {
 	for _, t := range all(Options{}) {
 		if t.Name == name {
-			return parse(name, t.parameters, raw)
+			said, err := parse(name, t.parameters, raw)
+			return said.values, err
 		}
 	}
 	panic(name)
+}
+
+// OutcomeOf is the structured answer of a call with a result.
+func OutcomeOf(r *messages.Result) Outcome {
+	return (&Set{}).outcome(r, arguments{}).Structured.(Outcome)
 }

@@ -14,6 +14,7 @@ const argEnded = "include_ended"
 // Listing is the structured answer of list_processes.
 type Listing struct {
 	Processes []Listed `json:"processes"`
+	Notes     []string `json:"notes,omitempty"`
 }
 
 // Listed is one process in a Listing.
@@ -49,7 +50,7 @@ func runList(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	if err != nil {
 		return failure("list_processes", err)
 	}
-	listing := Listing{Processes: []Listed{}}
+	listing := Listing{Processes: []Listed{}, Notes: a.notes}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Processes: %d", len(processes))
 	for _, p := range processes {

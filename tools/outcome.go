@@ -1,17 +1,22 @@
 package tools
 
 import (
+	"slices"
+
 	"github.com/execbus/execbus/messages"
 )
 
 // Outcome is the structured answer of exec_command and write_stdin.
 type Outcome struct {
-	ChunkID            string  `json:"chunk_id,omitempty"`
-	WallTimeSeconds    float64 `json:"wall_time_seconds"`
-	ExitCode           *int    `json:"exit_code,omitempty"`
-	SessionID          *int    `json:"session_id,omitempty"`
-	OriginalTokenCount *int64  `json:"original_token_count,omitempty"`
-	Output             string  `json:"output"`
+	ChunkID         string  `json:"chunk_id,omitempty"`
+	WallTimeSeconds float64 `json:"wall_time_seconds"`
+	// State says in words that the process runs, or how and why it ended.
+	State              string   `json:"state"`
+	ExitCode           *int     `json:"exit_code,omitempty"`
+	SessionID          *int     `json:"session_id,omitempty"`
+	OriginalTokenCount *int64   `json:"original_token_count,omitempty"`
+	Output             string   `json:"output"`
+	Notes              []string `json:"notes,omitempty"` // the other lines of the text above the output
 }
 
 // outcome is the schema of an Outcome.
@@ -20,23 +25,25 @@ func outcome() map[string]any {
 	return closed(map[string]any{
 		"chunk_id":             map[string]any{"type": "string", "description": "Names this answer."},
 		"wall_time_seconds":    number("How long the call took."),
+		"state":                map[string]any{"type": "string", "description": "That the process runs, or how and why it ended."},
 		"exit_code":            number("How the command ended; 128+n if signal n killed it. Missing while it runs."),
 		"session_id":           number("The process, for further calls. Missing when it has ended."),
 		"original_token_count": number("The tokens of output since the last answer, before anything was cut."),
 		"output":               map[string]any{"type": "string", "description": "The output since the last answer."},
-	}, "wall_time_seconds", "output")
+	}, "wall_time_seconds", "state", "output")
 }
 
-// outcome turns a result into an answer. bounded says that the call itself bounded the output.
-func (s *Set) outcome(r *messages.Result, bounded bool) Answer {
-	o := Outcome{ChunkID: r.ChunkID, WallTimeSeconds: r.WallTime.Seconds(), OriginalTokenCount: new(r.OriginalTokens()), Output: r.OutputText()}
+// outcome turns the result of a call into an answer.
+func (s *Set) outcome(r *messages.Result, a arguments) Answer {
+	o := Outcome{ChunkID: r.ChunkID, WallTimeSeconds: r.WallTime.Seconds(), State: standing(r), OriginalTokenCount: new(r.OriginalTokens()),
+		Output: r.OutputText(), Notes: append(slices.Clip(a.notes), notes(r)...)}
 	if r.Running {
 		o.SessionID = new(int(r.Process))
 	}
 	if code, known := r.Status.Code(); known {
 		o.ExitCode = &code
 	}
-	if s.options.WholeOutput && !bounded {
+	if s.options.WholeOutput && !a.has(argMaxTokens) {
 		whole := *r
 		whole.MaxOutputTokens, whole.MaxOutputBytes = unread, nil
 		o.Output = whole.OutputText()

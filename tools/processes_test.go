@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
@@ -138,4 +139,51 @@ func TestCallsOnTwoProcessesMakeProgressTogether(t *testing.T) {
 	expect.Contains(t, second.Answer().Text, "b1") // while the first one waits
 	write(a, "2\n", 30000)
 	expect.Contains(t, first.Answer().Text, "Process running")
+}
+
+// One pipe for both streams keeps the order of the writes; two pipes do not.
+func TestOutputAndErrorsComeInTheOrderInWhichTheyWereWritten(t *testing.T) {
+	set, session := open(t)
+	streams, err := session.Events(execbus.Watch{Name: "test", Kinds: []messages.EventKind{messages.KindOutputDelta}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer streams.Close()
+	want := strings.Repeat("out\nerr\n", 50)
+	o := structured[tools.Outcome](t, call(t, set, "exec_command",
+		`{"cmd":"i=0; while [ $i -lt 50 ]; do echo out; echo err >&2; i=$((i+1)); done","yield_time_ms":30000}`))
+	if o.Output != want {
+		t.Errorf("the output is %q", o.Output)
+	}
+	event, err := streams.Next(t.Context())
+	if e, is := event.(messages.OutputDelta); err != nil || !is || e.Stream != messages.StreamStdout {
+		t.Errorf("the stream is %+v, %v", event, err)
+	}
+}
+
+func TestAHostCanHaveSeparateStreams(t *testing.T) {
+	set, session := open(t, tools.Options{Session: execbus.SessionOptions{NoLoginShell: true}, SeparateStreams: true})
+	streams, err := session.Events(execbus.Watch{Name: "test", Kinds: []messages.EventKind{messages.KindOutputDelta}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer streams.Close()
+	call(t, set, "exec_command", `{"cmd":"echo err >&2","yield_time_ms":30000}`)
+	event, err := streams.Next(t.Context())
+	if e, is := event.(messages.OutputDelta); err != nil || !is || e.Stream != messages.StreamStderr {
+		t.Errorf("the stream is %+v, %v", event, err)
+	}
+}
+
+func TestAWriteToAPrunedProcessSaysThatItMadeRoom(t *testing.T) {
+	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{NoLoginShell: true, MaxProcesses: 12}})
+	first := startReady(t, set, "echo ready; exec sleep 600", `"tty":true`)
+	for range 12 { // those that were used last are not pruned
+		start(t, set, "exec sleep 600", `"tty":true`)
+	}
+	for _, chars := range []string{"", "x"} {
+		answer := call(t, set, "write_stdin", fmt.Sprintf(`{"session_id":%d,"chars":%q}`, first, chars))
+		t.Log(answer.Text)
+		expect.Contains(t, answer.Text, "to make room for another command")
+	}
 }

@@ -36,7 +36,8 @@ type Reading struct {
 	Ended       bool   `json:"ended"`
 	Output      string `json:"output"`
 	// Matches are the lines that match the pattern; Output is then empty.
-	Matches []Match `json:"matches,omitempty"`
+	Matches []Match  `json:"matches,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // Match is a line of output with the offset of its first byte.
@@ -89,12 +90,12 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	if err != nil {
 		return failure("read_output", err)
 	}
-	return stretch.answer(pattern)
+	return stretch.answer(pattern, a.notes)
 }
 
 // answer describes the content of a stretch, or its matching lines.
-func (s *stretch) answer(pattern *lineFilter) Answer {
-	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended}
+func (s *stretch) answer(pattern *lineFilter, notes []string) Answer {
+	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended, Notes: notes}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Bytes %d to %d of %d", r.Offset, r.NextOffset, r.TotalBytes)
 	if r.Ended {

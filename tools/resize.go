@@ -34,5 +34,5 @@ func runResize(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answ
 	if err := s.session.Resize(ctx, messages.Resize{Process: a.process(), Size: size}); err != nil {
 		return failure("resize", err)
 	}
-	return Answer{Text: fmt.Sprintf("The terminal of process %d has %d rows and %d columns", a.process(), size.Rows, size.Cols), Structured: Sent{int(a.process())}}
+	return a.done(fmt.Sprintf("The terminal of process %d has %d rows and %d columns", a.process(), size.Rows, size.Cols))
 }

@@ -54,7 +54,7 @@ func types(s schema) map[string]string {
 }
 
 var outcome = map[string]string{"chunk_id": "string", "wall_time_seconds": "number", "exit_code": "number", "session_id": "number",
-	"original_token_count": "number", "output": "string"}
+	"state": "string", "original_token_count": "number", "output": "string", "notes": "array"}
 
 func TestSchemaOfExecCommand(t *testing.T) {
 	tool, in, out := describe(t, tools.Options{}, "exec_command")
@@ -67,7 +67,7 @@ func TestSchemaOfExecCommand(t *testing.T) {
 	if !slices.Equal(in.Required, []string{"cmd"}) || in.AdditionalProperties == nil || *in.AdditionalProperties {
 		t.Errorf("required %v, additional properties %v", in.Required, in.AdditionalProperties)
 	}
-	if got := types(out); !maps.Equal(got, outcome) || !slices.Equal(out.Required, []string{"wall_time_seconds", "output"}) || *out.AdditionalProperties {
+	if got := types(out); !maps.Equal(got, outcome) || !slices.Equal(out.Required, []string{"wall_time_seconds", "state", "output"}) || *out.AdditionalProperties {
 		t.Errorf("output: %v, %v", got, out.Required)
 	}
 	if !slices.Equal(in.Properties["sandbox_permissions"].Enum, []string{"use_default", "require_escalated", "with_additional_permissions"}) {

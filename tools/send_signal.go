@@ -18,11 +18,18 @@ const (
 
 // Sent is the structured answer of the tools that only confirm an action.
 type Sent struct {
-	SessionID int `json:"session_id"`
+	SessionID int      `json:"session_id"`
+	Result    string   `json:"result"` // what was done, in words
+	Notes     []string `json:"notes,omitempty"`
 }
 
 func sent() map[string]any {
-	return closed(map[string]any{"session_id": map[string]any{"type": "number"}}, "session_id")
+	return closed(map[string]any{"session_id": map[string]any{"type": "number"}, "result": map[string]any{"type": "string"}}, "session_id", "result")
+}
+
+// done is the answer of a call that only confirms an action.
+func (a arguments) done(result string) Answer {
+	return Answer{Text: result, Structured: Sent{int(a.process()), result, a.notes}}
 }
 
 func sendSignal() tool {
@@ -43,5 +50,5 @@ func runSignal(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answ
 	if err := s.session.Signal(ctx, messages.Signal{Process: a.process(), Signal: number, Tree: a.flag(argTree)}); err != nil {
 		return failure("send_signal", err)
 	}
-	return Answer{Text: fmt.Sprintf("%s was sent to process %d", name, a.process()), Structured: Sent{int(a.process())}}
+	return a.done(fmt.Sprintf("%s was sent to process %d", name, a.process()))
 }

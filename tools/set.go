@@ -93,6 +93,9 @@ func (s *Set) run(ctx context.Context, request Request) Answer {
 		return misread(err)
 	}
 	answer := t.run(ctx, s, request.Call, parsed)
+	for _, note := range parsed.notes { // above the output, which could say the same
+		answer.Text = note + "\n" + answer.Text
+	}
 	if answer.Process == 0 && parsed.has(sessionID.name) {
 		answer.Process = parsed.process()
 	}

@@ -18,6 +18,7 @@ type Termination struct {
 	// Background counts the other processes of its tree that were ended; Survivors names those that could not be ended.
 	Background int      `json:"background"`
 	Survivors  []string `json:"survivors,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
 }
 
 func terminateProcess() tool {
@@ -36,7 +37,7 @@ func runTerminate(ctx context.Context, s *Set, _ messages.CallID, a arguments) A
 	if err != nil {
 		return failure("terminate_process", err)
 	}
-	t := Termination{SessionID: int(a.process()), End: record.Words(), Background: record.Tree.Ended}
+	t := Termination{SessionID: int(a.process()), End: record.Words(), Background: record.Tree.Ended, Notes: a.notes}
 	if code, known := record.Status.Code(); known {
 		t.ExitCode = &code
 	}

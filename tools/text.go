@@ -15,20 +15,9 @@ func Text(r *messages.Result) string {
 		fmt.Fprintf(&b, "Chunk ID: %s\n", r.ChunkID)
 	}
 	fmt.Fprintf(&b, "Wall time: %.4f seconds\nProcess %s\n", r.WallTime.Seconds(), standing(r))
-	if r.Waiting != "" {
-		fmt.Fprintf(&b, "Not started yet, waiting %s\n", r.Waiting)
+	for _, note := range notes(r) {
+		b.WriteString(note + "\n")
 	}
-	if _, left := r.Status.Code(); r.Running && (left || r.Lost != "") {
-		leader := messages.EndRecord{Status: r.Status, Detail: r.Lost}
-		fmt.Fprintf(&b, "Command: %s\n", leader.Words())
-	}
-	if r.Background != nil {
-		fmt.Fprintf(&b, "Background processes: %s\n", r.Background)
-	}
-	if r.Denial != nil {
-		fmt.Fprintf(&b, "Note: %s\n", r.Denial)
-	}
-	writeInput(&b, r)
 	fmt.Fprintf(&b, "Original token count: %d\nOutput:\n", r.OriginalTokens())
 	b.WriteString(r.OutputText())
 	return b.String()
@@ -43,15 +32,30 @@ func standing(r *messages.Result) string {
 	return end.Words()
 }
 
-// writeInput reports on the bytes that were written.
-func writeInput(b *strings.Builder, r *messages.Result) {
+// notes are what there is to report besides the state of the process, one line each.
+func notes(r *messages.Result) (all []string) {
+	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
+	if r.Waiting != "" {
+		add("Not started yet, waiting %s", r.Waiting)
+	}
+	if _, left := r.Status.Code(); r.Running && (left || r.Lost != "") {
+		leader := messages.EndRecord{Status: r.Status, Detail: r.Lost}
+		add("Command: %s", leader.Words())
+	}
+	if r.Background != nil {
+		add("Background processes: %s", r.Background)
+	}
+	if r.Denial != nil {
+		add("Note: %s", r.Denial)
+	}
 	for _, earlier := range r.EarlierInput {
-		fmt.Fprintf(b, "Earlier input: %s\n", earlier)
+		add("Earlier input: %s", earlier)
 	}
 	if r.InputErr != nil {
-		fmt.Fprintf(b, "Input: %s\n", r.InputErr)
+		add("Input: %s", r.InputErr)
 	}
 	if r.Pending > 0 {
-		fmt.Fprintf(b, "Input: %d of %d bytes were taken, the rest is still offered\n", r.Taken, r.Taken+r.Pending)
+		add("Input: %d of %d bytes were taken, the rest is still offered", r.Taken, r.Taken+r.Pending)
 	}
+	return all
 }

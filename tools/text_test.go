@@ -2,6 +2,7 @@ package tools_test
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,8 +61,25 @@ func TestTextTellsEverythingInOrder(t *testing.T) {
 			if got := tools.Text(&c.result); got != c.want {
 				t.Errorf("Text:\n%s\nwant:\n%s", got, c.want)
 			}
+			if got := written(tools.OutcomeOf(&c.result)); got != c.want { // some clients show their model nothing else
+				t.Errorf("the structured answer says:\n%s\nwant:\n%s", got, c.want)
+			}
 		})
 	}
+}
+
+// written is a structured answer as a text.
+func written(o tools.Outcome) string {
+	var b strings.Builder
+	if o.ChunkID != "" {
+		fmt.Fprintf(&b, "Chunk ID: %s\n", o.ChunkID)
+	}
+	fmt.Fprintf(&b, "Wall time: %.4f seconds\nProcess %s\n", o.WallTimeSeconds, o.State)
+	for _, note := range o.Notes {
+		b.WriteString(note + "\n")
+	}
+	fmt.Fprintf(&b, "Original token count: %d\nOutput:\n%s", *o.OriginalTokenCount, o.Output)
+	return b.String()
 }
 
 func TestTextCutsTheOutput(t *testing.T) {

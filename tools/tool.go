@@ -39,6 +39,10 @@ type Options struct {
 	SandboxSettings, AssuranceSetting string
 	// HideShell leaves the argument shell out of exec_command: the user's own shell is used.
 	HideShell bool
+	// SeparateStreams gives a command on pipes one pipe for stdout and one for stderr, so that the events of its output name the
+	// stream. By default both are one pipe, and a model reads the output in the order in which it was written. A spawner on a
+	// server that is not of execbus may be unable to merge them.
+	SeparateStreams bool
 	// WholeOutput leaves the output in Answer.Structured uncut if a call does not set max_output_tokens. It is for
 	// programs, which have more room than a model.
 	WholeOutput bool
@@ -64,6 +68,8 @@ func all(options Options) []tool {
 				required = append(required, p.name)
 			}
 		}
+		t.output["properties"].(map[string]any)["notes"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"},
+			"description": "What else there is to know about the call, one sentence each."}
 		tools[i].Input, tools[i].Output = asJSON(closed(properties, required...)), asJSON(t.output)
 	}
 	return tools

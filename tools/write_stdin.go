@@ -46,5 +46,5 @@ func runWrite(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answe
 	if err != nil {
 		return failure(WriteStdin, err)
 	}
-	return s.outcome(result, a.has(argMaxTokens))
+	return s.outcome(result, a)
 }

@@ -39,7 +39,7 @@ func (s *spawner) refuses(launch ptyio.Launch) error {
 	case launch.Limits != messages.Limits{}:
 		return unsupported("spawn", "the server is not known to enforce limits"+advice)
 	case launch.Merged && !launch.TTY:
-		return unsupported("spawn", "the server cannot merge output and errors"+advice)
+		return unsupported("spawn", "the server cannot merge output and errors; keep them apart, or use a server of execbus")
 	case launch.OnLeaderExit == messages.LeaderExitKeepsTree:
 		return unsupported("spawn", "the server is not known to keep background processes"+advice)
 	}
