@@ -20,6 +20,16 @@ const (
 
 var _ io.Writer = (*Process)(nil)
 
+// Send queues input and returns at once, whether the process reads or not: for keyboards. At most 1 MiB waits to be taken; input for
+// which there is no room is refused as a whole with messages.ErrInputFull. A key that the terminal turns into a signal, sent alone,
+// acts at once, however much waits before it. Bytes never overtake other bytes. The EarlierInput of a later result says if some were
+// not taken.
+func (p *Process) Send(b []byte) error {
+	_, err := p.session.Write(context.Background(), messages.WriteStdin{Process: p.id, Bytes: b, NoWait: true,
+		Patience: new(time.Duration(writePatience))})
+	return err
+}
+
 // Write sends input, of any length, and returns when the process's terminal or pipe has taken it. It implements io.Writer,
 // for io.Copy. It blocks as long as the process does not read, and returns when the process ends. If not all bytes were
 // taken, n is the number of bytes that were, and the error says why. [Session.Write] has a context, a bound for the wait,

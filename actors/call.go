@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -83,6 +84,12 @@ func (p *process) answer(c *call, reply any) {
 	p.calls = slices.Delete(p.calls, i, i+1)
 	p.reply(c.caller, reply)
 	if c.write != nil {
+		if failure, failed := reply.(error); failed && c.asker == nil { // it was answered before, and a later answer says so
+			c.write.err = cmp.Or(c.write.err, asError("write", failure))
+		}
+		if c.asker == nil && c.write.taken < len(c.write.bytes) {
+			p.input.note(c.write)
+		}
 		p.nextWrite(c)
 	}
 }

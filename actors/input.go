@@ -54,31 +54,52 @@ func (w *write) soFar() int {
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from caller, m messages.WriteStdin) {
 	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
-		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken}}
-	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), m.UntilTaken
+		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait}}
+	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
 	}
-	if len(m.Bytes) == 0 { // only with UntilTaken: otherwise it is a poll
-		p.reply(from, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status()})
+	if len(m.Bytes) == 0 { // only with UntilTaken or NoWait: otherwise it is a poll
+		p.reply(from, p.bareResult(c.write))
 		return
+	}
+	if m.NoWait {
+		c.caller = caller{} // the write goes on like any other; its caller has its answer
 	}
 	p.endPolls()
 	launch := p.decision.launch
-	if !launch.TTY && !launch.OpenStdin && string(m.Bytes) == "\x03" {
+	signals, discards := p.signalKey(m.Bytes)
+	switch {
+	case !launch.TTY && !launch.OpenStdin && string(m.Bytes) == "\x03":
 		p.interrupt(c)
-		return
-	}
-	if signals, discards := p.signalKey(m.Bytes); signals {
+	case signals:
 		p.press(c, discards)
-		return
+	default:
+		if full := p.enqueue(c); full != nil {
+			p.reply(from, full)
+			return
+		}
 	}
-	p.enqueue(c)
+	if m.NoWait {
+		p.reply(from, p.bareResult(c.write))
+	}
+}
+
+// bareResult is the answer to a write that takes no output.
+func (p *process) bareResult(w *write) *messages.Result {
+	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.soFar(), InputErr: w.err}
+	if !w.done {
+		r.Pending = len(w.bytes) - r.Taken
+	}
+	return r
 }
 
 // closeStdin takes the end of the input, which comes behind earlier writes.
 func (p *process) closeStdin(from caller) {
-	p.enqueue(&call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}})
+	c := &call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}}
+	if full := p.enqueue(c); full != nil {
+		p.reply(from, full)
+	}
 }
 
 // endPolls answers the polls that wait: a write ends them.
@@ -131,14 +152,13 @@ func (p *process) press(c *call, discards bool) {
 	}
 }
 
-// enqueue sends a write, or holds it behind those that wait for their turn.
-func (p *process) enqueue(c *call) {
+// enqueue sends a write, or holds it behind those that wait for their turn. It refuses one that there is no room for.
+func (p *process) enqueue(c *call) *messages.Error {
 	in := &p.input
 	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
-		p.reply(c.caller, &messages.Error{Code: messages.ErrInputFull, Op: "write", Subject: p.id.String(),
+		return &messages.Error{Code: messages.ErrInputFull, Op: "write", Subject: p.id.String(),
 			Detail: fmt.Sprintf("%d writes with %d bytes wait to be taken; wait until the process has read, or write in smaller parts",
-				len(in.held)+len(in.sent), in.pending)})
-		return
+				len(in.held)+len(in.sent), in.pending)}
 	}
 	in.pending += len(c.write.bytes)
 	p.await(c)
@@ -147,6 +167,7 @@ func (p *process) enqueue(c *call) {
 	} else {
 		in.held = append(in.held, c)
 	}
+	return nil
 }
 
 // send writes the bytes of a write, or ends the input.
@@ -234,7 +255,7 @@ func (p *process) wrote(m wrote) {
 	case w.err != nil && w.taken == 0 && (w.untilTaken || w.err.Code != messages.ErrClosed):
 		p.answer(c, w.err)
 	case w.untilTaken:
-		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.taken, InputErr: w.err})
+		p.answer(c, p.bareResult(w))
 	case w.overtaken:
 		p.finish(c)
 	}

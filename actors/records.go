@@ -120,7 +120,7 @@ func (v *supervisor) recordAnswer(message any) any {
 	case messages.Poll:
 		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
 	case messages.WriteStdin:
-		if m.UntilTaken {
+		if m.UntilTaken || m.NoWait {
 			return v.endedAnswer(m.Process)
 		}
 		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: m.Process.String(),

@@ -233,3 +233,66 @@ func (l lateWriter) Write(p []byte, deadline time.Time, done func(int, error)) f
 		}()
 	})
 }
+
+func TestInputIsQueuedWithoutWaiting(t *testing.T) {
+	bothSpawners(t, func(t *testing.T, h *host) {
+		s := h.open(nil)
+		for _, tty := range []bool{false, true} {
+			id := deaf(s, tty)
+			got := must[*messages.Result](h, s.supervisor,
+				messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), NoWait: true, Patience: new(time.Hour)})
+			if !got.Running || got.InputErr != nil || got.Taken+got.Pending != ptyio.MaxPendingInput || len(got.Output) > 0 {
+				t.Errorf("tty %t: %+v", tty, got)
+			}
+			_, err := ask[any](h, s.supervisor, messages.WriteStdin{Process: id, Bytes: []byte("x"), NoWait: true})
+			wantError(t, "a write over the bound", err, messages.ErrInputFull)
+			if _, err := s.terminate(id); err != nil {
+				t.Error(err)
+			}
+			rest := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
+			if len(rest.EarlierInput) != 1 || rest.EarlierInput[0].Err == nil || rest.EarlierInput[0].Bytes != ptyio.MaxPendingInput ||
+				string(rest.Output) != "deaf\n" {
+				t.Errorf("tty %t: later %+v", tty, rest)
+			}
+		}
+	})
+}
+
+// The program reads nothing, and the terminal is full. A key that is a signal acts all the same.
+func TestASignalKeyActsBeforeQueuedInput(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("echo up; exec sleep 1000")
+	command.TTY = true
+	id := s.exec(command).Process
+	s.said(id, "up")
+	s.call(messages.WriteStdin{Process: id, Bytes: bytes.Repeat([]byte("line\n"), 100_000), NoWait: true, Patience: new(time.Hour)}).result()
+	s.call(messages.WriteStdin{Process: id, Bytes: []byte("\x03"), NoWait: true}).result()
+	if end := s.ended(id); end.Status != messages.StatusSignaled(2) {
+		t.Errorf("%v", &end.EndRecord)
+	}
+}
+
+func TestInputWithoutWaitingKeepsItsPlace(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("while read line; do echo got $line; done; exit 8")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("one\n"), Yield: new(messages.MaxYield)})
+	for _, line := range []string{"two\n", "three\n"} {
+		if got := s.call(messages.WriteStdin{Process: id, Bytes: []byte(line), NoWait: true}).result(); got.Taken != 0 || got.Pending != len(line) {
+			t.Errorf("%q: %+v", line, got)
+		}
+	}
+	s.said(id, "got one")
+	waits.cancel()
+	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	if end := s.ended(id); string(end.Transcript) != "got one\ngot two\ngot three\n" {
+		t.Errorf("%q", end.Transcript)
+	}
+	rest := s.call(messages.Poll{Process: id}).result()
+	if len(rest.EarlierInput) != 0 {
+		t.Errorf("all was taken, and it says %+v", rest.EarlierInput)
+	}
+}

@@ -18,6 +18,10 @@ type WriteStdin struct {
 	NoTimeout bool `json:"noTimeout,omitempty"`
 	// UntilTaken answers as soon as the process has taken the bytes, and takes no output: for callers that follow the process.
 	UntilTaken bool `json:"untilTaken,omitempty"`
+	// NoWait answers at once: the bytes are queued as a whole, or refused with ErrInputFull if too much waits already. A key that
+	// becomes a signal, alone, acts at once. If bytes are not taken, the EarlierInput of a later result says so. It is for keyboards,
+	// and for other callers that must not be held up by a process that does not read.
+	NoWait bool `json:"noWait,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; then the rest is discarded, and the result says
 	// so. Nil means DefaultWritePatience; zero offers the bytes only once.
 	Patience *time.Duration `json:"patienceNs,omitempty"`

@@ -46,6 +46,8 @@ func (m WriteStdin) Check() error {
 	switch {
 	case m.NoTimeout && m.Yield != nil:
 		return yieldWithoutEnd("write")
+	case m.NoWait && (m.NoTimeout || m.UntilTaken || m.Yield != nil):
+		return contradiction("write", "noWait", "a call that does not wait says how long to wait; leave one of them out")
 	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
 	}

@@ -109,12 +109,15 @@ func TestWhatContradictsAnEndlessWaitIsRefused(t *testing.T) {
 		{messages.WriteStdin{NoTimeout: true, Yield: zero}, "yield"},
 		{messages.WriteStdin{NoTimeout: true, Bytes: []byte("x")}, "noTimeout"},
 		{messages.WriteStdin{NoTimeout: true, UntilTaken: true}, "noTimeout"},
+		{messages.WriteStdin{NoWait: true, UntilTaken: true}, "noWait"},
+		{messages.WriteStdin{NoWait: true, NoTimeout: true}, "noWait"},
+		{messages.WriteStdin{NoWait: true, Yield: zero}, "noWait"},
 	} {
 		if err, is := errors.AsType[*messages.Error](c.request.Check()); !is || err.Code != messages.ErrInvalidRequest || err.Subject != c.subject {
 			t.Errorf("%+v: %v", c.request, err)
 		}
 	}
-	for _, fine := range []checker{messages.Poll{NoTimeout: true}, messages.WriteStdin{NoTimeout: true}} {
+	for _, fine := range []checker{messages.Poll{NoTimeout: true}, messages.WriteStdin{NoTimeout: true}, messages.WriteStdin{NoWait: true}} {
 		if err := fine.Check(); err != nil {
 			t.Errorf("%+v: %v", fine, err)
 		}

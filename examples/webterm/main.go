@@ -164,13 +164,15 @@ func (w *webterm) output(ctx context.Context, to chan<- []byte) error {
 	return nil
 }
 
-// input passes keys on. If the program does not read them, the browser has to wait.
+// input passes keys on. A program that does not read holds up neither ^C nor a resize. A bell says that a paste is too long.
 func (w *webterm) input(ctx context.Context, socket *websocket.Conn) {
 	for {
 		kind, data, err := socket.Read(ctx)
 		var size messages.Size
 		if err == nil && kind == websocket.MessageBinary {
-			_, err = w.process.Write(data)
+			if err = w.process.Send(data); errors.Is(err, messages.ErrInputFull) {
+				err = socket.Write(ctx, websocket.MessageBinary, []byte("\a"))
+			}
 		}
 		if err != nil {
 			return

@@ -175,6 +175,23 @@ func TestALargePaste(t *testing.T) {
 	}
 }
 
+// The program does not read what is pasted. The terminal still takes its new size, and ^C still ends the program.
+func TestAPasteThatNobodyReadsHoldsUpNothing(t *testing.T) {
+	socket := dial(t, host(t, "sh", "-c", "stty -echo; trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done"))
+	socket.read("up")
+	paste := strings.Repeat("pasted\n", 4096)
+	for range 64 { // 1.8 MiB
+		socket.types(paste)
+	}
+	socket.read("\a")
+	if err := socket.Write(t.Context(), websocket.MessageText, []byte(`{"rows":7,"cols":99}`)); err != nil {
+		t.Fatal(err)
+	}
+	socket.read("7 99")
+	socket.types("\x03")
+	socket.read("")
+}
+
 // A viewer that reads nothing delays neither the program nor other viewers, and learns later how much it missed.
 func TestASlowViewer(t *testing.T) {
 	address := host(t, "sh", "-c", `read go; head -c 30000000 /dev/zero | tr '\0' x; echo; echo the end; read more`)
