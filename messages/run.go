@@ -70,7 +70,7 @@ type RunResult struct {
 	// Tree is how the command's background children ended; nil if they have not ended within RunDrain.
 	Tree   *TreeReport `json:"tree,omitempty"`
 	Denial *Denial     `json:"denial,omitempty"` // if the sandbox stopped the command
-	Limit      Limit         `json:"limit,omitempty"`    // the limit that ended the command
+	Limit  Limit       `json:"limit,omitempty"`  // the limit that ended the command
 }
 
 // NormalizeRun turns any outcome into a result: the result itself if there is one (a timeout has one), and otherwise a
