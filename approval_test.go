@@ -379,7 +379,6 @@ func TestMalformedPermissionsAreNoCommand(t *testing.T) {
 	session := newSession(t, execbus.SessionOptions{})
 	all := watch(t, session, execbus.Watch{})
 	for field, p := range map[string]messages.CommandPolicy{
-		"justification":         {Justification: "because"},
 		"sandboxPermissions":    {SandboxPermissions: "all"},
 		"additionalPermissions": {SandboxPermissions: messages.PermissionsWithAdditional},
 	} {

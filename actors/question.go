@@ -77,7 +77,7 @@ func (a *approval) ask(c consult) messages.Question {
 	if c.denial != nil {
 		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
 	}
-	q.Reason = policy.Visible(q.Reason)
+	q.Reason = messages.Visible(q.Reason)
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {
 		q.Program = r.Program
 	}
@@ -86,7 +86,7 @@ func (a *approval) ask(c consult) messages.Question {
 	}
 	if r.Environment != nil {
 		for _, name := range slices.Sorted(maps.Keys(r.Environment.Set)) {
-			q.Environment = append(q.Environment, policy.Visible(name+"="+r.Environment.Set[name]))
+			q.Environment = append(q.Environment, messages.Visible(name+"="+r.Environment.Set[name]))
 		}
 	}
 	return q
@@ -96,9 +96,9 @@ func (a *approval) ask(c consult) messages.Question {
 // another name.
 func display(r policy.Request) string {
 	if r.Argv0 == "" || r.Argv0 == r.Argv[0] {
-		return policy.Display(r.Argv)
+		return messages.Display(r.Argv)
 	}
-	return "exec -a " + policy.Display([]string{r.Argv0}) + " " + policy.Display(r.Argv)
+	return "exec -a " + messages.Display([]string{r.Argv0}) + " " + messages.Display(r.Argv)
 }
 
 func questionID(n int) messages.QuestionID { return messages.QuestionID(fmt.Sprint("q", n)) }

@@ -230,8 +230,8 @@ func (p *AdditionalPermissions) String() string {
 
 // CommandPolicy is the part of a command that says what it may do; ExecCommand and RunCommand share it.
 type CommandPolicy struct {
-	// SandboxPermissions asks for more than the session's sandbox allows. Justification tells the person who is asked why; it
-	// requires SandboxPermissions.
+	// SandboxPermissions asks for more than the session's sandbox allows. Justification tells the person who is asked, if one is,
+	// why the command is needed.
 	SandboxPermissions SandboxPermissions `json:"sandboxPermissions,omitempty"`
 	Justification      string             `json:"justification,omitempty"`
 	// AdditionalPermissions belongs to PermissionsWithAdditional.

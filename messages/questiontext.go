@@ -2,61 +2,95 @@ package messages
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
-// Text is what a person has to know to answer, one fact a line and nothing hidden: characters that cannot be seen are escaped.
-// The choices are not part of it.
-func (q *Question) Text() string {
+// Bounds of what a question's text says.
+const (
+	maxFact      = 2000 // characters of one fact
+	maxVariables = 20
+)
+
+// Text is what a person has to know to answer, one fact a line and the most important first. Nothing is hidden in it: characters
+// that cannot be seen, or that move or cover others, are escaped. The command is said once. A fact of more than 2000 characters
+// is cut in the middle, where its length stands. The choices are not part of it.
+func (q *Question) Text() string { return q.text(maxFact, maxVariables) }
+
+// WholeText is Text with nothing cut.
+func (q *Question) WholeText() string { return q.text(math.MaxInt, math.MaxInt) }
+
+func (q *Question) text(most, variables int) string {
 	var b strings.Builder
-	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
+	line := func(format string, values ...any) {
+		b.WriteString(CutMiddle(fmt.Sprintf(format, values...), most) + "\n")
+	}
 	if q.Retry {
 		line("The sandbox stopped this command. Run it again without a sandbox?")
 	} else {
 		line("Run this command?")
 	}
-	line("\n%s\n", q.Display)
-	line("Directory: %s", seen(q.Dir))
+	b.WriteString("\n")
+	line("%s", q.Display)
+	b.WriteString("\n")
+	if q.Unsandboxed {
+		line("It would run without a sandbox.")
+	}
+	if !q.Additional.Empty() {
+		line("Its sandbox would be wider: %s", Visible(q.Additional.String()))
+	}
+	line("Directory: %s", Visible(q.Dir))
 	if q.Program != "" {
-		line("Program: %s", seen(q.Program))
+		line("Program: %s", Visible(q.Program))
 	}
 	if q.Reason != "" {
 		line("Reason: %s", q.Reason)
 	}
-	for _, variable := range q.Environment {
-		line("Sets: %s", variable)
-	}
-	q.writeSegments(line)
-	if !q.Additional.Empty() {
-		line("Its sandbox would be wider: %s", seen(q.Additional.String()))
-	}
-	if q.Unsandboxed {
-		line("It would run without a sandbox.")
-	}
 	if q.OpenInput {
 		line("Its input stays open: there will be no question about later input.")
 	}
+	for _, variable := range q.Environment[:min(len(q.Environment), variables)] {
+		line("Sets: %s", variable)
+	}
+	if more := len(q.Environment) - variables; more > 0 {
+		line("It sets %d more variables.", more)
+	}
+	q.writeSegments(line)
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// writeSegments says which of several commands are asked about, unless all are for the same reason.
 func (q *Question) writeSegments(line func(string, ...any)) {
+	differ := q.MoreSegments > 0
 	for _, segment := range q.Segments {
-		if len(q.Segments) > 1 || segment.Why != "" {
-			why := ""
-			if segment.Why != "" {
-				why = " (" + segment.Why + ")"
-			}
-			line("It runs: %s%s", segment.Display, why)
+		differ = differ || segment.Why != q.Segments[0].Why
+	}
+	if n := len(q.Segments) + q.MoreSegments; n > 1 {
+		line("It runs %d commands.", n)
+	}
+	for _, segment := range q.Segments {
+		switch {
+		case !differ || segment.Why == "":
+		case strings.Contains(q.Reason, segment.Why):
+			line("This is about: %s", segment.Display)
+		default:
+			line("Also asked about: %s (%s)", segment.Display, segment.Why)
 		}
 		for _, host := range segment.Hosts {
 			line("Careful, this host name is not what it looks like: %s", host)
 		}
 	}
-	if q.MoreSegments > 0 {
-		line("It runs %d more commands.", q.MoreSegments)
+}
+
+// CutMiddle is a text of at most so many characters, beside a mark in place of its middle that says how long it was.
+func CutMiddle(text string, most int) string {
+	n := utf8.RuneCountInString(text)
+	if n <= most {
+		return text
 	}
+	runes := []rune(text)
+	return fmt.Sprintf("%s [… of %d characters %d are not shown …] %s", string(runes[:(most+1)/2]), n, n-most, string(runes[n-most/2:]))
 }
 
 // String is what the answer does, with what would be remembered.
@@ -65,12 +99,4 @@ func (c Choice) String() string {
 		return c.Sentence
 	}
 	return strings.TrimSuffix(c.Sentence, ".") + ": " + c.Remembers
-}
-
-// seen quotes a text that has characters which cannot be seen.
-func seen(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.QuoteToASCII(text)
-	}
-	return text
 }

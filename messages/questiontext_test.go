@@ -3,23 +3,64 @@ package messages
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestAQuestionSaysWhatAPersonHasToKnow(t *testing.T) {
-	q := &Question{Display: "git push", Dir: "/work\nReason: harmless", Program: "/bin/\u202egit", Reason: "a rule asks", Environment: []string{"A=b"},
-		Additional:  &AdditionalPermissions{Network: &NetworkPermissions{Enabled: true}, FileSystem: &FileSystemPermissions{Write: []string{"/etc"}}},
+	q := &Question{Display: "git push; ls", Dir: "/work\nReason: harmless", Program: "/bin/\u202egit", Reason: "a rule asks", Environment: []string{"A=b"},
+		Additional:  &AdditionalPermissions{Network: &NetworkPermissions{Enabled: true}, FileSystem: &FileSystemPermissions{Write: []string{"/etc\u3164"}}},
 		Segments:    []Segment{{Display: "git push", Why: "it asks", Hosts: []string{"аpple.com"}}, {Display: "ls"}},
 		Unsandboxed: true, OpenInput: true, MoreSegments: 2}
 	text := q.Text()
-	for _, fact := range []string{"Run this command?\n\ngit push\n\n", `Directory: "/work\nReason: harmless"`, `Program: "/bin/\u202egit"`, "Reason: a rule asks\n",
-		"Sets: A=b\n", "It runs: git push (it asks)\n", "not what it looks like: аpple.com\n", "It runs: ls\n", "It runs 2 more commands.\n",
-		"would be wider: network, write /etc\n", "without a sandbox.\n", "no question about later input."} {
+	for _, fact := range []string{"Run this command?\n\ngit push; ls\n\n", `Directory: /work\nReason: harmless`, `Program: /bin/\u202egit`, "Reason: a rule asks\n",
+		"Sets: A=b\n", "It runs 4 commands.\n", "Also asked about: git push (it asks)\n", "not what it looks like: аpple.com",
+		`would be wider: network, write /etc\u3164` + "\n", "without a sandbox.\n", "no question about later input.\n"} {
 		if !strings.Contains(text, fact) {
 			t.Errorf("%q is not in\n%s", fact, text)
 		}
 	}
 	if retry := (&Question{Retry: true}).Text(); !strings.Contains(retry, "Run it again without a sandbox?") {
 		t.Error(retry)
+	}
+}
+
+func TestAQuestionSaysWhichOfSeveralCommandsItIsAbout(t *testing.T) {
+	q := &Question{Display: "sh -c 'ls; make'", Segments: []Segment{{Display: "make", Why: "it asks"}, {Display: "ls"}}, Reason: "it asks"}
+	if text := q.Text(); !strings.Contains(text, "Reason: it asks\nIt runs 2 commands.\nThis is about: make") || strings.Count(text, "it asks") != 1 {
+		t.Error(text)
+	}
+}
+
+func TestAQuestionSaysTheCommandOnce(t *testing.T) {
+	for _, q := range []*Question{
+		{Display: "git push", Segments: []Segment{{Display: "git push", Why: "it asks"}}, Reason: "it asks"},
+		{Display: "bash -lc 'git push'", Segments: []Segment{{Display: "git push", Why: "it asks"}}, Reason: "it asks"},
+		{Display: "bash -lc 'git push; git push'", Segments: []Segment{{Display: "git push", Why: "it asks"}, {Display: "git push", Why: "it asks"}}, Reason: "it asks"},
+	} {
+		if text := q.Text(); strings.Count(text, q.Display) != 1 || strings.Count(text, "git push") != strings.Count(q.Display, "git push") || strings.Count(text, "it asks") != 1 {
+			t.Error(text)
+		}
+	}
+}
+
+// However long a fact is, the text says so, and both its ends stay.
+func TestAQuestionIsBounded(t *testing.T) {
+	long := "begins " + strings.Repeat("é", 1<<20) + " ends"
+	q := &Question{Display: long, Dir: long, Program: long, Reason: long, Segments: []Segment{{Display: long, Why: long, Hosts: []string{long}}, {}}}
+	variable := "A=" + long
+	for range 1000 {
+		q.Environment = append(q.Environment, variable)
+	}
+	text := q.Text()
+	if n := utf8.RuneCountInString(text); n > 30*(maxFact+100) {
+		t.Errorf("%d characters", n)
+	}
+	if !strings.Contains(text, "\n\nbegins é") || !strings.Contains(text, "é ends\n\n") || !strings.Contains(text, "[… of 1048588 characters 1046588 are not shown …]") ||
+		!strings.Contains(text, "It sets 980 more variables.\n") {
+		t.Errorf("%.3000q", text)
+	}
+	if q.Environment = nil; strings.Count(q.WholeText(), long) != 6 {
+		t.Error("the whole text is cut")
 	}
 }
 

@@ -41,15 +41,15 @@ func RuleRemembers(prefix []string, file string) string {
 		where = "in every directory that has such a program, " + where
 	}
 	if file != "" {
-		long = "written to " + Visible(file)
+		long = "written to " + messages.Visible(file)
 	}
 	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question and without a "+
-		"sandbox, %s; %s", Display(prefix), where, long)
+		"sandbox, %s; %s", messages.Display(prefix), where, long)
 }
 
 // remembered says what an approval for the session covers.
 func remembered(request Request, plan Plan) string {
-	parts := []string{"this command", "in " + Visible(request.Dir), "with its input closed"}
+	parts := []string{"this command", "in " + messages.Visible(request.Dir), "with its input closed"}
 	if request.OpenInput {
 		parts[2] = "whatever is written to it while it runs"
 	}
@@ -79,10 +79,10 @@ func permissions(request Request) string {
 	}
 	if files := additional.FileSystem; files != nil {
 		for _, path := range files.Read {
-			more = append(more, "reading "+Visible(path))
+			more = append(more, "reading "+messages.Visible(path))
 		}
 		for _, path := range files.Write {
-			more = append(more, "writing "+Visible(path))
+			more = append(more, "writing "+messages.Visible(path))
 		}
 	}
 	return "with these permissions besides the session's: " + strings.Join(more, ", ")

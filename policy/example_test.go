@@ -24,11 +24,6 @@ prefix_rule(pattern=["git", "push"], decision="prompt", justification="it talks 
 	}
 	// Output:
 	// run sandboxed ""
-	// ask sandboxed "`/bin/bash -lc 'git status && git push'` requires approval: it talks to a server"
+	// ask sandboxed "it requires approval: it talks to a server"
 	// ask sandboxed "it removes files by force, `rm -f`"
-}
-
-func ExampleDisplay() {
-	fmt.Println(policy.Display([]string{"cat", "invoice\u202efdp.exe", "two words"}))
-	// Output: cat $'invoice\u202efdp.exe' 'two words'
 }

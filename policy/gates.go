@@ -21,10 +21,6 @@ func CheckCommand(command messages.CommandPolicy, approval messages.ApprovalPoli
 		return invalid("sandboxPermissions", fmt.Sprintf("there are no permissions %q; use %q, %q or %q", command.SandboxPermissions, messages.PermissionsUseDefault,
 			messages.PermissionsRequireEscalated, messages.PermissionsWithAdditional), "")
 	}
-	if command.Justification != "" && command.SandboxPermissions == "" {
-		return invalid("justification", "there is a justification, but no request that it justifies; ask to run without a sandbox, or leave it out",
-			"set SandboxPermissions to RequireEscalated, or leave Justification empty")
-	}
 	if gate(command, approval) != "" {
 		return nil
 	}

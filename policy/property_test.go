@@ -213,3 +213,12 @@ func TestEveryCommandHasAPlan(t *testing.T) {
 		}
 	})
 }
+
+// anyWord draws words, dangerous ones more often.
+func anyWord() *rapid.Generator[string] {
+	odd := []string{"'", "\\", "$", "`", "\"", " ", "\n", "\x1b", "\x7f", "\u202e", "\u200d", "\u3164", "\xff", "\u0301", "a", "if", "=", "~", "!", "#", "*", "{a,b}", "é"}
+	return rapid.Custom(func(t *rapid.T) string {
+		word := strings.Join(rapid.SliceOfN(rapid.SampledFrom(odd), 0, 6).Draw(t, "odd"), "")
+		return strings.ReplaceAll(word+rapid.StringN(0, 3, -1).Draw(t, "any"), "\x00", "")
+	})
+}

@@ -28,7 +28,7 @@ func displayed(command []string, left int) string {
 		words = append(words, word)
 		left -= len(word) + 1
 	}
-	return Display(words) + end
+	return messages.Display(words) + end
 }
 
 // callerBytes bounds how much of the caller's justification a reason quotes.
@@ -43,7 +43,7 @@ func (m *maker) justified(reason string) string {
 	if len(text) > callerBytes {
 		text = strings.ToValidUTF8(text[:callerBytes], "") + "…"
 	}
-	return fmt.Sprintf("%s; the caller says: \"%s\"", reason, strings.ReplaceAll(Visible(text), `"`, `\"`))
+	return fmt.Sprintf("%s; the caller says: \"%s\"", reason, strings.ReplaceAll(messages.Visible(text), `"`, `\"`))
 }
 
 // forbidden is the plan for a command whose segment i is forbidden. If several rules forbid it, the first segment's rule
@@ -62,7 +62,7 @@ func (m *maker) forbidden(i int) Plan {
 		plan.Reason = "rejected: removing files by force, `rm -f`, is blocked by policy, since the approval policy is never and " +
 			"nobody may be asked; remove them in a safer way"
 	case rule.Justification != "":
-		plan.Reason = fmt.Sprintf("%s rejected: %s", quote(m.request.Argv), Visible(rule.Justification))
+		plan.Reason = fmt.Sprintf("%s rejected: %s", quote(m.request.Argv), messages.Visible(rule.Justification))
 		plan.Source = messages.DecidedByRule
 	default:
 		plan.Reason = fmt.Sprintf("%s rejected: a rule of the policy forbids commands that begin with %s", quote(m.request.Argv),
@@ -94,10 +94,11 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	return ""
 }
 
-// whyAsk says why a question is asked: the rule's reason, or else the facts about the command and the caller's reason.
+// whyAsk says why a question is asked: the rule's reason, or else the facts about the command; then the caller's reason. The question
+// shows the command, so the reason does not.
 func (m *maker) whyAsk(byRule *segment) string {
 	if byRule != nil {
-		return quote(m.request.Argv) + " " + whyRule(byRule.rule)
+		return m.justified("it " + whyRule(byRule.rule))
 	}
 	first := slices.IndexFunc(m.segments, func(s segment) bool { return s.danger })
 	if first < 0 {
@@ -108,7 +109,7 @@ func (m *maker) whyAsk(byRule *segment) string {
 
 func whyRule(rule *rules.Match) string {
 	if rule.Justification != "" {
-		return "requires approval: " + Visible(rule.Justification)
+		return "requires approval: " + messages.Visible(rule.Justification)
 	}
 	return "requires approval by policy: a rule asks about commands that begin with " + quote(rule.Prefix)
 }
@@ -128,7 +129,7 @@ func (m *maker) whySegment(i int) string {
 	case c.nowhere && m.understood.Script:
 		return "is not known to be safe: where " + quote(c.written[:1]) + " leads in PATH is not certain"
 	case c.written != nil && !c.nowhere:
-		return "is not known to be safe: " + quote(c.written[:1]) + " leads to " + Visible(c.words[0])
+		return "is not known to be safe: " + quote(c.written[:1]) + " leads to " + messages.Visible(c.words[0])
 	case m.understood.Script && !m.understood.Plain && !m.understood.Complex:
 		return "is not known to be safe: the script is more than a list of plain commands"
 	}

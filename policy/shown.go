@@ -60,7 +60,7 @@ func hosts(words []string) (all []string) {
 			if err != nil {
 				ascii, err = idna.Punycode.ToASCII(host)
 			}
-			if line := Visible(host) + " is " + Visible(ascii); host != "" && err == nil && !slices.Contains(all, line) && len(all) < maxHosts {
+			if line := messages.Visible(host) + " is " + messages.Visible(ascii); host != "" && err == nil && !slices.Contains(all, line) && len(all) < maxHosts {
 				all = append(all, line)
 			}
 		}
@@ -97,11 +97,11 @@ func deceives(host string) bool {
 		alike, other, ascii := 0, 0, 0
 		for _, r := range label {
 			switch {
-			case latin(r):
+			case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
 				ascii++
 			case strings.ContainsRune(confusables, unicode.ToLower(r)):
 				alike++
-			case r > unicode.MaxASCII && lookalike(r):
+			case r > unicode.MaxASCII && messages.Lookalike(r):
 				other++
 			}
 		}

@@ -35,7 +35,6 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"exec_command", `{"cmd":"true","prefix_rule":"git"}`, "prefix_rule", "must be a list of strings, and is a string"},
 		{"exec_command", `{"cmd":"true","prefix_rule":[1]}`, "prefix_rule", "list of something else"},
 		{"exec_command", `{"cmd":"true","sandbox_permissions":"root"}`, "sandbox_permissions", "none of its values"},
-		{"exec_command", `{"cmd":"true","justification":"please"}`, "justification", "`justification` requires an explicit `sandbox_permissions`"},
 		{"exec_command", `{"cmd":"true","additional_permissions":{"disk":1}}`, "additional_permissions", `unknown field "disk"`},
 		{"exec_command", `{"cmd":"true","additional_permissions":[]}`, "additional_permissions", "cannot unmarshal"},
 		{"exec_command", `[]`, "arguments", "not an object"},

@@ -44,7 +44,7 @@ func execCommand(options Options) tool {
 		maxTokens(session),
 		parameter{name: argSandboxPermissions, kind: text, about: "What the command may do beyond the session's sandbox. Default: use_default.",
 			choices: []string{string(messages.PermissionsUseDefault), string(messages.PermissionsRequireEscalated), string(messages.PermissionsWithAdditional)}},
-		parameter{name: argJustification, kind: text, about: "Why it needs that, in one sentence for the person who is asked. Only with sandbox_permissions."},
+		parameter{name: argJustification, kind: text, about: "Why it is needed, in one sentence for the person who is asked, if one is."},
 		parameter{name: argPrefixRule, kind: texts, about: `The beginning of the command that may be allowed from now on, such as ["git", "pull"].`},
 		parameter{name: argAdditionalPermissions, kind: permissions, about: "Only with sandbox_permissions=with_additional_permissions: what the command needs."},
 	)
@@ -110,9 +110,6 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 		return misread(wrong(ExecCommand, argCmd, "it is empty; say what to run"))
 	case a.flag(argLogin) && s.options.Session.NoLoginShell:
 		return misread(wrong(ExecCommand, argLogin, "login shell is disabled by config; omit `login` or set it to false"))
-	case a.has(argJustification) && !a.has(argSandboxPermissions):
-		return misread(wrong(ExecCommand, argJustification, "`justification` requires an explicit `sandbox_permissions`; "+
-			"set it to `require_escalated`, or omit the justification"))
 	}
 	result, err := s.session.Exec(ctx, s.command(call, a))
 	tried := fmt.Sprintf("exec_command for `%s`", shortened(a.text(argCmd)))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/policy/rules"
@@ -68,7 +69,7 @@ func policyCheck(args []string, std streams) int {
 	all, _ := c.ruleLayers()
 	set, failures := rules.Load(all)
 	for _, failure := range failures {
-		fmt.Fprintln(std.err, "execbus:", policy.Visible(failure.Error()))
+		fmt.Fprintln(std.err, "execbus:", messages.Visible(failure.Error()))
 	}
 	if len(failures) > 0 {
 		return exitFailed // the answer of the other files alone may be incomplete
@@ -123,17 +124,17 @@ func (v verdict) text() string {
 	}
 	for _, c := range v.commands {
 		best, found := rules.Strictest(c.matches)
-		fmt.Fprintf(&b, "  %s\n", policy.Display(c.words))
+		fmt.Fprintf(&b, "  %s\n", messages.Display(c.words))
 		if !found {
 			b.WriteString("    no rule matches\n")
 			continue
 		}
-		fmt.Fprintf(&b, "    %s by %s: commands that begin with %s\n", best.Decision, policy.Visible(best.Place), policy.Display(best.Prefix))
+		fmt.Fprintf(&b, "    %s by %s: commands that begin with %s\n", best.Decision, messages.Visible(best.Place), messages.Display(best.Prefix))
 		if best.Program != "" {
-			fmt.Fprintf(&b, "    %s is taken for %s\n", policy.Visible(best.Program), policy.Visible(best.Prefix[0]))
+			fmt.Fprintf(&b, "    %s is taken for %s\n", messages.Visible(best.Program), messages.Visible(best.Prefix[0]))
 		}
 		if best.Justification != "" {
-			fmt.Fprintf(&b, "    %s\n", policy.Visible(best.Justification))
+			fmt.Fprintf(&b, "    %s\n", messages.Visible(best.Justification))
 		}
 		if others := len(c.matches) - 1; others > 0 {
 			fmt.Fprintf(&b, "    rules that match and do not decide: %d\n", others)

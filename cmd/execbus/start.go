@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/messages"
 )
 
 // setRules sets the rule files and directories, which must exist.
@@ -84,7 +84,7 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if len(c.rules) > 0 {
 		return nil, errors.Join(wrong, shutdown(rt))
 	}
-	fmt.Fprintln(std.err, "execbus: a rule file is ignored because of an error:", policy.Visible(wrong.Error()))
+	fmt.Fprintln(std.err, "execbus: a rule file is ignored because of an error:", messages.Visible(wrong.Error()))
 	return rt, nil
 }
 

@@ -1,4 +1,4 @@
-package policy
+package messages
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/execbus/execbus/messages"
 	"pgregory.net/rapid"
 )
 
@@ -63,6 +62,12 @@ func TestDisplayHidesNothing(t *testing.T) {
 		"a phonetic letter":             {"\u0261it", `$'\u0261it'`},
 		"Cyrillic words":                {"отчёт.txt", "'отчёт.txt'"},
 		"Chinese beside Latin":          {"版本v2", "'版本v2'"},
+		"Hebrew":                        {"a\u05d0\u05d1.txt", `$'a\u05d0\u05d1.txt'`},
+		"Arabic letters and digits":     {"\u0627\u0661", `$'\u0627\u0661'`},
+		"other letters from the right":  {"\ufb1d\ufdfd\ufe8d\U00010800\U0001e900", `$'\ufb1d\ufdfd\ufe8d\U00010800\U0001e900'`},
+		"a stroke through a letter":     {"a\u0336b\u20dd", `$'a\u0336b\u20dd'`},
+		"a letter over its neighbours":  {"\U00012219\u2e3b", `$'\U00012219\u2e3b'`},
+		"a filler, a stand-in":          {"\u1160\ufffc", `$'\u1160\ufffc'`},
 		"private use":                   {"\ue000", `$'\ue000'`},
 		"unassigned":                    {"\U0003ffff", `$'\U0003ffff'`},
 		"quote and override":            {"'\u202e'", `$'\'\u202e\''`},
@@ -147,74 +152,6 @@ func TestBashReadsWhatIsDisplayed(t *testing.T) {
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {
 			t.Fatalf("word %d is %q, want %q; before it %q", i, got[min(i, len(got)-1)], want[i], want[max(i-5, 0):i])
-		}
-	}
-}
-
-func TestChoices(t *testing.T) {
-	kinds := func(choices []messages.Choice) (all []messages.DecisionKind) {
-		for _, c := range choices {
-			all = append(all, c.Kind)
-		}
-		return all
-	}
-	request := shell("cargo build\u202e")
-	request.Dir = "/wo\nrk"
-	for name, c := range map[string]struct {
-		change    func(*Request)
-		plan      Plan
-		session   []string // parts of the text about an approval for the session
-		not, rule string
-	}{
-		"confined": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
-			[]string{"this command", `/wo\nrk`, "with its input closed", "permissions that the session's commands have", "until the session ends"}, "without",
-			""},
-		"with open input": {func(r *Request) { r.OpenInput = true }, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
-			[]string{"this command", "whatever is written to it"}, "closed", ""},
-		"with a retry": {func(*Request) {}, Plan{Decision: Ask, FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
-			"build\u202e"}},
-			[]string{"without a sandbox if that stops it"}, "environment", `cargo $'build\u202e'`},
-		"without a sandbox": {func(r *Request) { r.Environment = &messages.EnvironmentPolicy{Exact: true} },
-			Plan{FirstAttempt: Unsandboxed, OnDenial: Return}, []string{"without a sandbox", "same environment"}, "permissions", ""},
-		"wider": {func(r *Request) {
-			r.SandboxPermissions = messages.PermissionsWithAdditional
-			r.AdditionalPermissions = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
-				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
-		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r, writing w\\u200b"}, "without", ""},
-		"an absolute program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"/usr/bin/x"}},
-			nil, "", "/usr/bin/x, whatever follows them, runs without a question and without a sandbox, in every session"},
-		"a relative program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"./x"}},
-			nil, "", "./x, whatever follows them, runs without a question and without a sandbox, in every directory that has such"},
-	} {
-		r := request
-		c.change(&r)
-		choices := Choices(r, c.plan, "/home/me/rules/default.rules")
-		want := []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession, messages.DecisionApprovedWithRule,
-			messages.DecisionDenied, messages.DecisionAborted}
-		if c.rule == "" {
-			want = slices.Delete(want, 2, 3)
-		} else if text := choices[2].Remembers; !strings.Contains(text, "begins with the words "+c.rule) ||
-			!strings.Contains(text, "every session") || !strings.Contains(text, "/home/me/rules/default.rules") {
-			t.Errorf("%s: the rule's choice says %q", name, text)
-		}
-		if got := kinds(choices); !slices.Equal(got, want) {
-			t.Errorf("%s: the choices are %q", name, got)
-		}
-		for _, fact := range c.session {
-			if !strings.Contains(choices[1].Remembers, fact) {
-				t.Errorf("%s: the session's choice %q does not say %q", name, choices[1].Remembers, fact)
-			}
-		}
-		if c.not != "" && strings.Contains(choices[1].Remembers, c.not) {
-			t.Errorf("%s: the session's choice says %q", name, choices[1].Remembers)
-		}
-		if retry := c.plan.OnDenial == Retry; strings.Contains(choices[0].Remembers, "this run only") != retry {
-			t.Errorf("%s: approving once remembers %q", name, choices[0].Remembers)
-		}
-		for _, i := range []int{len(choices) - 1, len(choices) - 2} {
-			if choices[i].Remembers != "" {
-				t.Errorf("%s: %s remembers %q", name, choices[i].Kind, choices[i].Remembers)
-			}
 		}
 	}
 }

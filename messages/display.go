@@ -1,4 +1,4 @@
-package policy
+package messages
 
 import (
 	"fmt"
@@ -9,8 +9,9 @@ import (
 )
 
 // Display is a command as it is shown to a person: one line, quoted so that bash, in a UTF-8 locale, reads the same
-// words. Characters that are invisible, or that move visible ones, are escaped as in $'\u202e'. So are letters that
-// look like Latin ones and stand beside one and, in the name of the program, all characters beyond ASCII.
+// words. Characters that are invisible, or that move or cover visible ones, are escaped as in $'\u202e'. So are letters that
+// are written from right to left, letters that look like Latin ones and stand beside one and, in the name of the program,
+// all characters beyond ASCII.
 func Display(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {
@@ -68,14 +69,27 @@ func hidden(rest string, r, previous rune) bool {
 	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 		return true
 	case unicode.IsMark(r): // one mark may stand on a letter; further ones, or one on anything else, can cover other characters
-		return !unicode.IsLetter(previous)
+		return !unicode.IsLetter(previous) || unicode.In(r, unicode.Me, strokes)
+	case unicode.In(r, backwards, oversized):
+		return true
 	}
 	next, _ := utf8.DecodeRuneInString(rest[utf8.RuneLen(r):])
-	return lookalike(r) && (latin(previous) || latin(next))
+	return Lookalike(r) && (latin(previous) || latin(next))
 }
 
-// lookalike reports whether a letter can be mistaken for a Latin one when it stands beside one.
-func lookalike(r rune) bool {
+var (
+	// backwards are the blocks of letters that are written from right to left. A terminal may reverse everything between two of them.
+	backwards = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x590, Hi: 0x8ff, Stride: 1}, {Lo: 0xfb1d, Hi: 0xfdff, Stride: 1}, {Lo: 0xfe70, Hi: 0xfeff, Stride: 1}},
+		R32: []unicode.Range32{{Lo: 0x10800, Hi: 0x10fff, Stride: 1}, {Lo: 0x1e800, Hi: 0x1efff, Stride: 1}}}
+	// strokes are marks that are drawn through their letter.
+	strokes = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x334, Hi: 0x338, Stride: 1}, {Lo: 0x20d2, Hi: 0x20d3, Stride: 1},
+		{Lo: 0x20d8, Hi: 0x20da, Stride: 1}, {Lo: 0x20e5, Hi: 0x20eb, Stride: 1}}}
+	// oversized characters are drawn wider than terminals count, over what follows them.
+	oversized = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x2e3a, Hi: 0x2e3b, Stride: 1}}, R32: []unicode.Range32{{Lo: 0x12000, Hi: 0x1254f, Stride: 1}}}
+)
+
+// Lookalike reports whether a letter can be mistaken for a Latin one when it stands beside one.
+func Lookalike(r rune) bool {
 	return unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu) ||
 		r >= 0x250 && r < 0x2b0 || r >= 0xff00 && r < 0xff5f || r >= 0x1d400 && r < 0x1d800 // phonetic, wide, mathematical
 }
@@ -83,7 +97,7 @@ func lookalike(r rune) bool {
 func latin(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
 // blanks are characters that count as printing but show nothing, besides those that Unicode calls ignorable.
-var blanks = []rune{0x2800, 0x1d159, 0x16fe4, 0x1bca0, 0x1bca1, 0x1bca2, 0x1bca3}
+var blanks = []rune{0x2800, 0xfffc, 0x1d159, 0x16fe4, 0x1bca0, 0x1bca1, 0x1bca2, 0x1bca3}
 
 // escapeInto writes a word as it stands inside $'…'.
 func escapeInto(b *strings.Builder, word string, all bool) {
