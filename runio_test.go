@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -106,4 +107,37 @@ func TestAFullRunHasTheTimeoutThatItAsksFor(t *testing.T) {
 	if result, err := session.Run(patient(t), command); err != nil || !result.TimedOut || result.ExitCode != messages.ExitCodeRunTimedOut {
 		t.Errorf("%+v, %v", result, err)
 	}
+}
+
+// A person's terminal sends its answers as input. A second answer would reach the program as typed text.
+func TestATerminalOfAPersonIsNotAnsweredFor(t *testing.T) {
+	session := newSession(t, execbus.SessionOptions{})
+	for attended, want := range map[bool]string{true: "moin", false: "\x1b[1;"} {
+		input, keys := io.Pipe()
+		var screen watched
+		screen.seen = func(all string) {
+			if strings.HasSuffix(all, "ready") {
+				go func() { _, _ = keys.Write([]byte("moin")); _ = keys.Close() }()
+			}
+		}
+		result, err := session.RunStreams(patient(t), messages.RunCommand{TTY: true, Attended: attended,
+			Argv: []string{"sh", "-c", `stty raw -echo; printf '\033[6nready'; dd bs=1 count=4 2>/dev/null | od -An -tx1 | tr -d ' \n'; echo .`},
+		}, execbus.Streams{Stdin: input, Stdout: &screen})
+		_ = input.Close()
+		if err != nil || !strings.Contains(string(result.Stdout), fmt.Sprintf("ready%x.", want)) {
+			t.Errorf("attended %v: %+v, %v", attended, result, err)
+		}
+	}
+}
+
+// watched is a writer that shows what it has got so far.
+type watched struct {
+	all  strings.Builder
+	seen func(all string)
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.all.Write(p)
+	w.seen(w.all.String())
+	return len(p), nil
 }

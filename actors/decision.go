@@ -114,8 +114,8 @@ func (s *settings) asks(o *order) bool {
 
 // launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
 func (s *settings) launch(ctx context.Context, o *order, machine ptyio.Resolver) (ptyio.Launch, error) {
-	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, OpenStdin: o.OpenStdin, Merged: o.Merged,
-		OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.limits.Tighter(o.Limits)}
+	launch := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, Unattended: o.TTY && !o.Attended,
+		OpenStdin: o.OpenStdin, Merged: o.Merged, OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.limits.Tighter(o.Limits)}
 	var err error
 	if o.Script != "" {
 		login := o.Login != nil && *o.Login

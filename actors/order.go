@@ -18,7 +18,7 @@ type order struct {
 
 func orderOf(m *messages.RunCommand) order {
 	return order{run: m, ExecCommand: messages.ExecCommand{Call: m.Call, Owner: m.Owner, Argv: m.Argv, Script: m.Script, Shell: m.Shell,
-		Login: m.Login, Dir: m.Dir, Environment: m.Environment, TTY: m.TTY, Size: m.Size, OpenStdin: m.OpenStdin, Merged: m.Merged,
+		Login: m.Login, Dir: m.Dir, Environment: m.Environment, TTY: m.TTY, Size: m.Size, Attended: m.Attended, OpenStdin: m.OpenStdin, Merged: m.Merged,
 		Grace: m.Grace, Limits: m.Limits,
 		CommandPolicy: m.CommandPolicy}}
 }

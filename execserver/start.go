@@ -107,8 +107,8 @@ func (p *process) begun(child ptyio.Child) error {
 }
 
 func (p *process) launch(ctx context.Context, params wire.StartParams, dir string) (ptyio.Launch, error) {
-	launch := ptyio.Launch{Argv: params.Argv, Dir: dir, TTY: params.TTY, OpenStdin: params.PipeStdin, Merged: params.Merged,
-		OnLeaderExit: params.OnLeaderExit, Events: p.happened}
+	launch := ptyio.Launch{Argv: params.Argv, Dir: dir, TTY: params.TTY, Unattended: params.Unattended, OpenStdin: params.PipeStdin,
+		Merged: params.Merged, OnLeaderExit: params.OnLeaderExit, Events: p.happened}
 	if launch.OnLeaderExit == "" {
 		launch.OnLeaderExit = messages.LeaderExitKeepsTree // such a client ends the processes itself
 	}

@@ -31,6 +31,9 @@ type ExecCommand struct {
 	// TTY runs the command on a terminal of this Size; otherwise it runs on pipes, with stdout and stderr separate.
 	TTY  bool `json:"tty,omitempty"`
 	Size Size `json:"size"`
+	// Attended says that a terminal of a person shows the output of a command on a terminal, and that what it sends comes back as input.
+	// Without one, programs that ask their terminal something, such as where the cursor is, get fixed answers: see package ptyio.
+	Attended bool `json:"attended,omitempty"`
 	// OpenStdin gives a command on pipes an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
 	// Merged gives a command on pipes one pipe for stdout and stderr: its output comes in the order in which it was written,

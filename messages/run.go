@@ -18,10 +18,11 @@ type RunCommand struct {
 	// OpenStdin gives the command an input that can be written to; otherwise it reads end-of-file.
 	OpenStdin bool `json:"openStdin,omitempty"`
 	// TTY runs the command on a terminal of this Size, and Merged on one pipe for stdout and stderr; see ExecCommand. All
-	// output is then Stdout.
-	TTY    bool `json:"tty,omitempty"`
-	Size   Size `json:"size,omitzero"`
-	Merged bool `json:"merged,omitempty"`
+	// output is then Stdout. Attended is for streams that lead to a person's terminal; see ExecCommand.
+	TTY      bool `json:"tty,omitempty"`
+	Size     Size `json:"size,omitzero"`
+	Attended bool `json:"attended,omitempty"`
+	Merged   bool `json:"merged,omitempty"`
 	// Timeout is how long the command may run before its tree is ended. Nil and zero mean that it may run for ever.
 	Timeout *time.Duration `json:"timeoutNs,omitempty"`
 	// Grace is the time between SIGTERM and SIGKILL when the tree is ended. Nil means 500 ms after the command's own exit,

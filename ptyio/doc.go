@@ -97,6 +97,20 @@
 // The end of input is the end of the pipe, or the terminal's end-of-file character: twice after an unfinished line,
 // because the first only ends that line. A program that reads on gets later input.
 //
+// # Answers
+//
+// Programs ask their terminal things, and some wait for the answer for ever. A terminal answers in the place of a person's if
+// Launch.Unattended says that there is none: that the cursor is at the top left (ESC[6n), that it is a VT100 (device attributes), and
+// that it shows white on black (OSC 10 and 11). Requests stay in the output. Answers go out in the order of the requests, at most
+// [MaxAnswers] in a second.
+//
+// An answer goes only to a terminal that is not in line mode, where no program could read it: it would become the beginning of the
+// next line, and a shell would run that. It waits a quarter of a second for a program that leaves line mode after it has asked, as
+// read -s -d R does after printf in bash, and is dropped if another group comes to the foreground. So a file with requests in it that
+// is shown at the prompt of an interactive shell is not answered, unless it was shown so quickly that the shell edits its next line
+// already. Then the shell gets the answer as typed text, as in every terminal, and so does an interpreter that prints such a file itself
+// and then edits a line. No answer ends a line, so nothing runs by itself; the next line may have to be written again.
+//
 // # Limits
 //
 //   - Output: [Credits] (4) batches of MaxBatch (64 KiB) for each child; on two pipes half of them for each.

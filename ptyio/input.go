@@ -36,6 +36,7 @@ type inputItem struct {
 	deadline  time.Time
 	done      func(taken int, err error)
 	finish    bool
+	answer    bool        // a terminal's answer, which must not go out in line mode
 	expiry    *time.Timer // runs while the item is queued behind another
 	mode      lineMode    // the terminal's mode when the item was admitted
 	admitted  bool
@@ -230,6 +231,9 @@ func (in *input) admit(item *inputItem) error {
 		return closedError("write")
 	}
 	item.mode = mode
+	if item.answer && mode.on {
+		return notTaken(item)
+	}
 	if _, fits := mode.after(in.line, item.bytes); !fits {
 		return &messages.Error{Code: messages.ErrLineTooLong, Op: "write",
 			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold; break it up, or run the program on pipes", MaxLine)}

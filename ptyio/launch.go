@@ -26,6 +26,9 @@ type Launch struct {
 	// TTY runs the child on a pseudo-terminal of this Size; otherwise on pipes.
 	TTY  bool
 	Size messages.Size
+	// Unattended says that no person's terminal shows the output and answers what programs ask a terminal. So the spawner does: see
+	// "Answers" in the package documentation.
+	Unattended bool
 	// OpenStdin gives a child on pipes a pipe for its input. Without it the input is the null device.
 	OpenStdin bool
 	// Merged gives a child on pipes one pipe for stdout and stderr, so that its output comes in the order in which it was

@@ -50,6 +50,9 @@ func (c *child) openTerminal() ([]*os.File, error) {
 		return nil, openError("terminal", err)
 	}
 	c.input = &input{terminal: true}
+	if c.launch.Unattended {
+		c.responder = &responder{input: c.input}
+	}
 	c.streams = []*stream{newStream(c, messages.StreamPTY, Credits)}
 	c.streams[0].fd = master
 	return []*os.File{slave}, nil

@@ -21,9 +21,11 @@ type child struct {
 	terminal *end // nil on pipes; closed if it had ended at the birth
 	input    *input
 	streams  []*stream
-	born     sync.Once
-	taken    func() // closes our copies of the child's files, once
-	dead     bool   // the start failed
+	// responder answers what the child asks its terminal; nil if somebody else does.
+	responder *responder
+	born      sync.Once
+	taken     func() // closes our copies of the child's files, once
+	dead      bool   // the start failed
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered
@@ -202,6 +204,9 @@ func (s *stream) deliver() {
 		buffers.Put(buffer)
 		s.credits <- struct{}{}
 		return
+	}
+	if s.child.responder != nil {
+		s.child.responder.read(buffer[:s.n])
 	}
 	b := &batch{stream: s, buffer: buffer}
 	if s.pace.floods() {

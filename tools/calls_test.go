@@ -297,3 +297,11 @@ func TestBeginReturnsWhenTheCallHasItsPlace(t *testing.T) {
 		c.Answer()
 	}
 }
+
+// Nobody sits in front of the terminal of a model: a program that asks it something would wait for ever.
+func TestATerminalAnswersPrograms(t *testing.T) {
+	set, _ := open(t)
+	answer := call(t, set, "exec_command",
+		`{"cmd":"stty raw -echo; printf '\\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c","tty":true,"yield_time_ms":30000}`)
+	expect.Contains(t, answer.Text, "Output:\n\x1b[6n", "033   [   1   ;   1   R")
+}

@@ -53,7 +53,7 @@ func (c *command) run(session *execbus.Session) int {
 	go func() {
 		defer c.terminal.restoreOnPanic()
 		request := messages.ExecCommand{Call: call, Argv: c.argv, TTY: c.terminal != nil, Size: c.terminal.size(),
-			OpenStdin: true}
+			Attended: true, OpenStdin: true}
 		if _, err := c.session.Start(ctx, request); err != nil {
 			c.failed <- err
 			if !errors.Is(err, messages.ErrRejected) { // the events of a rejected call say more

@@ -57,7 +57,7 @@ func (h *host) start(script string, done func(code int)) {
 		}()
 		return
 	}
-	request.TTY, request.Size, request.Yield = true, h.terminal.size(), new(h.yield)
+	request.TTY, request.Attended, request.Size, request.Yield = true, true, h.terminal.size(), new(h.yield)
 	go func() {
 		result, err := h.session.Exec(ctx, request)
 		h.tell(func() { h.answered(j, err == nil && result.Running, err) })

@@ -104,8 +104,8 @@ func (o *order) command() messages.ExecCommand {
 	if o.tty != nil {
 		tty = *o.tty
 	}
-	return messages.ExecCommand{Call: "run", Argv: o.argv, TTY: tty, Size: o.terminal.size(), OpenStdin: true,
-		Yield: new(messages.MaxYield), MaxOutputTokens: new(0), Limits: messages.Limits{WallTime: o.timeout}}
+	return messages.ExecCommand{Call: "run", Argv: o.argv, TTY: tty, Size: o.terminal.size(), Attended: o.terminal != nil,
+		OpenStdin: true, Yield: new(messages.MaxYield), MaxOutputTokens: new(0), Limits: messages.Limits{WallTime: o.timeout}}
 }
 
 // report passes on the events until the command has ended, and returns the exit code. If the command did not run, the answer to the

@@ -59,7 +59,7 @@ func serve(ctx context.Context, listener net.Listener, argv []string) (err error
 	if err != nil {
 		return err
 	}
-	process, err := session.Start(ctx, messages.ExecCommand{Argv: argv, TTY: true, Size: messages.Size{Rows: 24, Cols: 80},
+	process, err := session.Start(ctx, messages.ExecCommand{Argv: argv, TTY: true, Size: messages.Size{Rows: 24, Cols: 80}, Attended: true,
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"TERM": "xterm-256color"}}})
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
 // extend adds what only servers of execbus understand.
 func extend(params *wire.StartParams, launch ptyio.Launch) {
 	if launch.TTY {
-		params.Size = new(wireSize(launch.Size))
+		params.Size, params.Unattended = new(wireSize(launch.Size)), launch.Unattended
 	}
 	params.Merged, params.OnLeaderExit = launch.Merged, cmp.Or(launch.OnLeaderExit, messages.LeaderExitEndsTree)
 	if launch.Grace != nil {

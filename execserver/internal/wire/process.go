@@ -49,7 +49,8 @@ type StartParams struct {
 	NetworkProxy          *any `json:"networkProxy,omitempty"`
 
 	Size         *Size                 `json:"size,omitempty"`
-	Merged       bool                  `json:"merged,omitempty"` // messages.ExecCommand says what these mean
+	Unattended   bool                  `json:"unattended,omitempty"` // ptyio.Launch says what this means
+	Merged       bool                  `json:"merged,omitempty"`     // messages.ExecCommand says what these mean
 	OnLeaderExit messages.OnLeaderExit `json:"onLeaderExit,omitempty"`
 	GraceMs      *uint32               `json:"graceMs,omitempty"`
 	Limits       *messages.Limits      `json:"limits,omitempty" strict:""`
