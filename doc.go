@@ -39,6 +39,15 @@
 // it on a terminal or on pipes, and publishes what happens to it on a bus. Requests, results, events and errors are the
 // types of package messages.
 //
+// # Which call
+//
+//	to                                                          use
+//	answer a model that polls, writes and waits by id           Session.Exec, Write, Poll
+//	keep a handle: follow output, write input, wait, end        Session.Start
+//	run to the end and look at the result                       Session.Run
+//	the same with an io.Reader as input, io.Writers as output   Session.RunStreams
+//	serve callers that bring exact environments                 Session.Executor
+//
 // # Yields and polls
 //
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The

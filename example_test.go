@@ -596,7 +596,7 @@ func ExampleSession_Executor() {
 			fmt.Println(err)
 			return
 		}
-		if delta, ok := event.(messages.OutputDelta); ok { // otherwise messages.Gap
+		if delta, ok := event.(messages.OutputDelta); ok { // otherwise messages.Gap or messages.CaughtUp
 			fmt.Printf("%s: %s", delta.Stream, delta.Bytes)
 		}
 	}

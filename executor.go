@@ -6,18 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/ptyio"
-)
-
-// SandboxKind says how a SpawnRequest wants its process confined.
-type SandboxKind string
-
-// The kinds of sandbox that a request can name. An executor supports SandboxNone.
-const (
-	SandboxNone                   SandboxKind = "none"
-	SandboxMacOSSeatbelt          SandboxKind = "macosSeatbelt"
-	SandboxLinuxSeccomp           SandboxKind = "linuxSeccomp"
-	SandboxWindowsRestrictedToken SandboxKind = "windowsRestrictedToken"
 )
 
 // SpawnRequest asks an Executor for one process.
@@ -33,10 +21,6 @@ type SpawnRequest struct {
 	Env map[string]string
 	// TTY runs it on a terminal of 24 rows and 80 columns.
 	TTY bool
-	// Sandbox must be empty or SandboxNone, and Inherit must be empty: any other value is refused with an error that matches
-	// messages.ErrUnsupported.
-	Sandbox SandboxKind
-	Inherit []ptyio.Inherited
 }
 
 // Executor starts processes for callers that know nothing of sessions, calls and yields: it is the narrow surface that a
@@ -50,8 +34,9 @@ func (s *Session) Executor() Executor { return Executor{s} }
 // Spawn starts a process and returns when its program runs. If ctx ends earlier, nothing is left behind. The process's Call is
 // the request's ProcessID; [Process.Follow] gives its output from byte 0.
 func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*Process, error) {
-	if err := request.check(); err != nil {
-		return nil, err
+	if !filepath.IsAbs(request.Dir) {
+		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: request.ProcessID,
+			Detail: fmt.Sprintf("the directory %q is not absolute; use an absolute path", request.Dir)}
 	}
 	return e.session.Start(ctx, messages.ExecCommand{Call: messages.CallID(request.ProcessID), Argv: request.Argv, Argv0: request.Argv0,
 		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY, OpenStdin: true})
@@ -61,20 +46,4 @@ func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*Process, er
 // bring none. A running process keeps its own.
 func (e Executor) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
 	return e.session.UpdateEnvironment(ctx, update)
-}
-
-func (r SpawnRequest) check() error {
-	switch {
-	case r.Sandbox != "" && r.Sandbox != SandboxNone:
-		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("sandbox policy %s is not supported by this executor; use none", r.Sandbox)}
-	case len(r.Inherit) > 0:
-		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: r.ProcessID,
-			Detail: "inherited file descriptors are not supported by this executor; pass data by input, file or socket"}
-	case !filepath.IsAbs(r.Dir):
-		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: r.ProcessID,
-			Detail: fmt.Sprintf("the directory %q is not absolute; use an absolute path", r.Dir)}
-	default:
-		return nil
-	}
 }

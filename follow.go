@@ -3,6 +3,7 @@ package execbus
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -22,7 +23,10 @@ const followPage = 256 << 10
 //		}
 //	}
 //
-// Events are messages.OutputDelta and messages.Gap, whose origins have no time. An offset may lie inside of an event that was
+// A messages.CaughtUp, once, ends the output that there was when Follow began: what comes before it is history, also where that is
+// nothing.
+//
+// The other events are messages.OutputDelta and messages.Gap. No origin has a time. An offset may lie inside of an event that was
 // published: the first event is then the rest of it. A loop that is slower than the process never slows it, and holds 256 KiB at
 // most. Output that is forgotten meanwhile (see "Limits" in the package doc) becomes a Gap, whose count of events is an estimate.
 //
@@ -31,13 +35,28 @@ const followPage = 256 << 10
 // the session was closed before everything was read, and ErrOutputUnretained for an offset behind the end.
 func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Event, error] {
 	return func(yield func(messages.Event, error) bool) {
+		if p == nil {
+			yield(nil, errNoSession)
+			return
+		}
 		origin := messages.Origin{Session: p.session.id, Process: p.id, Call: p.call}
-		at, seq := from, uint64(0)
+		at, seq, history, live := from, uint64(0), int64(-1), false
+		caughtUp := func(at int64) bool {
+			if live || at < history {
+				return true
+			}
+			live = true
+			return yield(messages.CaughtUp{Origin: origin, Offset: history}, nil)
+		}
+		var wait time.Duration // none for the first page, which tells how much there is
 		for {
-			page, err := p.session.Read(ctx, messages.ReadOutput{Process: p.id, Offset: &at, Max: followPage, Wait: messages.MaxReadWait, SkipLost: true})
+			page, err := p.session.Read(ctx, messages.ReadOutput{Process: p.id, Offset: &at, Max: followPage, Wait: wait, SkipLost: true})
 			if err != nil {
 				yield(nil, err)
 				return
+			}
+			if wait == 0 {
+				wait, history = messages.MaxReadWait, page.Total
 			}
 			if page.Missed > 0 {
 				if !yield(gapOf(origin, at, seq, page), nil) {
@@ -46,10 +65,13 @@ func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Eve
 				at += page.Missed
 			}
 			for _, c := range page.Chunks {
-				if !yield(messages.OutputDelta{Origin: origin, Stream: c.Stream, Seq: c.Seq, Offset: c.Offset, Bytes: c.Bytes}, nil) {
+				if !caughtUp(c.Offset) || !yield(messages.OutputDelta{Origin: origin, Stream: c.Stream, Seq: c.Seq, Offset: c.Offset, Bytes: c.Bytes}, nil) {
 					return
 				}
 				at, seq = c.Offset+int64(len(c.Bytes)), c.Seq
+			}
+			if !caughtUp(at) {
+				return
 			}
 			if page.Ended && at >= page.Total {
 				return

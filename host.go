@@ -95,7 +95,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 	there, err := asked(patience, op, dir, func(ctx context.Context) (bool, error) { return spawner.Resolver().IsDir(ctx, dir) })
 	if err == nil && !there {
 		err = &messages.Error{Code: messages.ErrInvalidRequest, Op: op, Subject: dir,
-			Detail: "there is no such directory; create it, or name another one", Like: messages.LikeNotExist}
+			Detail: "there is no directory of this name; create one, or name another", Like: messages.LikeNotExist}
 	}
 	return err
 }

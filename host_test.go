@@ -273,12 +273,12 @@ func TestDirectoriesAreThoseOfTheSpawnersMachine(t *testing.T) {
 		environment: func(context.Context) ([]string, error) { return nil, nil }}})
 	session := openSession(t, rt, execbus.SessionOptions{Dir: "/far/away"})
 	_, err := rt.OpenSession(execbus.SessionOptions{Dir: "/"})
-	wantError(t, err, messages.ErrInvalidRequest, "open session /: there is no such directory")
+	wantError(t, err, messages.ErrInvalidRequest, "open session /: there is no directory of this name")
 	if err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: new("../away")}); err != nil {
 		t.Error(err)
 	}
 	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Dir: new("/")})
-	wantError(t, err, messages.ErrInvalidRequest, "update environment /: there is no such directory")
+	wantError(t, err, messages.ErrInvalidRequest, "update environment /: there is no directory of this name")
 }
 
 func TestTheEnvironmentIsThatOfTheSpawnersMachine(t *testing.T) {

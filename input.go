@@ -25,7 +25,7 @@ var _ io.Writer = (*Process)(nil)
 // acts at once, however much waits before it. Bytes never overtake other bytes. The EarlierInput of a later result says if some were
 // not taken.
 func (p *Process) Send(b []byte) error {
-	_, err := p.session.Write(context.Background(), messages.WriteStdin{Process: p.id, Bytes: b, NoWait: true,
+	_, err := p.on().Write(context.Background(), messages.WriteStdin{Process: p.ID(), Bytes: b, NoWait: true,
 		Patience: new(time.Duration(writePatience))})
 	return err
 }
@@ -40,11 +40,11 @@ func (p *Process) Send(b []byte) error {
 func (p *Process) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		piece := b[n:min(n+writePiece, len(b))]
-		result, err := p.session.Write(context.Background(), messages.WriteStdin{Process: p.id, Bytes: piece,
+		result, err := p.on().Write(context.Background(), messages.WriteStdin{Process: p.ID(), Bytes: piece,
 			UntilTaken: true, Patience: new(time.Duration(writePatience))})
 		if errors.Is(err, messages.ErrInputFull) {
 			// Nothing reports that there is room. The end of the process ends the wait, and the next attempt reports it.
-			_, _ = p.session.Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.id}, For: new(time.Duration(writeWait))})
+			_, _ = p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration(writeWait))})
 			continue
 		}
 		if result != nil {

@@ -142,7 +142,20 @@ func (s *Session) info(ctx context.Context, id messages.ProcessID) (messages.Pro
 }
 
 // ID is the process's number in its session.
-func (p *Process) ID() messages.ProcessID { return p.id }
+func (p *Process) ID() messages.ProcessID {
+	if p == nil {
+		return 0
+	}
+	return p.id
+}
+
+// on is the session of the process. A caller that has not looked at the error of a start gets one about that, not a panic.
+func (p *Process) on() *Session {
+	if p == nil {
+		return nil
+	}
+	return p.session
+}
 
 // Call is the name of the call that started the process; its events carry it.
 func (p *Process) Call() messages.CallID { return p.call }
@@ -152,34 +165,34 @@ func (p *Process) PID() int { return p.pid }
 
 // Info describes the process, as long as the session remembers it.
 func (p *Process) Info(ctx context.Context) (messages.ProcessInfo, error) {
-	return p.session.info(ctx, p.id)
+	return p.on().info(ctx, p.id)
 }
 
 // CloseStdin ends the input after the bytes that were written so far.
 func (p *Process) CloseStdin(ctx context.Context) error {
-	return p.session.CloseStdin(ctx, messages.CloseStdin{Process: p.id})
+	return p.on().CloseStdin(ctx, messages.CloseStdin{Process: p.ID()})
 }
 
 // Resize changes the size of the terminal.
 func (p *Process) Resize(ctx context.Context, size messages.Size) error {
-	return p.session.Resize(ctx, messages.Resize{Process: p.id, Size: size})
+	return p.on().Resize(ctx, messages.Resize{Process: p.ID(), Size: size})
 }
 
 // Signal sends a signal to the foreground process group. [Session.Signal] can send one to the whole tree.
 func (p *Process) Signal(ctx context.Context, sig syscall.Signal) error {
-	return p.session.Signal(ctx, messages.Signal{Process: p.id, Signal: sig})
+	return p.on().Signal(ctx, messages.Signal{Process: p.ID(), Signal: sig})
 }
 
 // Poll is [Session.Poll] for this process, whichever process the request names.
 func (p *Process) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
-	poll.Process = p.id
-	return p.session.Poll(ctx, poll)
+	poll.Process = p.ID()
+	return p.on().Poll(ctx, poll)
 }
 
 // Read is [Session.Read] for this process, whichever process the request names.
 func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
-	read.Process = p.id
-	return p.session.Read(ctx, read)
+	read.Process = p.ID()
+	return p.on().Read(ctx, read)
 }
 
 // Terminate ends the process with its tree and waits until both have ended. A context that ends does not stop the
@@ -187,7 +200,7 @@ func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages
 // a record, always: if the session has forgotten it the error matches messages.ErrUnknownProcess, and if the session is closed,
 // messages.ErrClosed. [Session.Terminate] lets the caller choose the grace.
 func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
-	record, err := p.session.Terminate(ctx, messages.Terminate{Process: p.id, By: messages.TerminatedByUser})
+	record, err := p.on().Terminate(ctx, messages.Terminate{Process: p.ID(), By: messages.TerminatedByUser})
 	typed, ok := errors.AsType[*messages.Error](err)
 	switch {
 	case ok && typed.Code == messages.ErrProcessEnded && typed.Ended != nil:
@@ -203,6 +216,9 @@ func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 // room for another. A handle from [Session.Start] knows the exit forever; one from [Session.Process] gets an error when the
 // session has forgotten the process.
 func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
+	if p == nil {
+		return messages.StatusNone(), errNoSession
+	}
 	if p.exit != nil && p.exit.isKnown() {
 		return p.exit.status, p.exit.err
 	}
@@ -226,13 +242,13 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 // Status is the leader's exit status, and false while the leader is not known to have exited. It is messages.StatusNone if the
 // kernel's report was lost; Wait then says why. Status does not wait for the process.
 func (p *Process) Status() (status messages.ExitStatus, exited bool) {
-	if p.exit != nil {
+	if p != nil && p.exit != nil {
 		if p.exit.isKnown() {
 			return p.exit.status, true
 		}
 		return messages.StatusNone(), false
 	}
-	exits, err := p.session.Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.id}, For: new(time.Duration)})
+	exits, err := p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration)})
 	if err != nil || len(exits) == 0 {
 		return messages.StatusNone(), false
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"runtime"
 	"strconv"
@@ -34,11 +35,13 @@ func start(t testing.TB, session *execbus.Session, command messages.ExecCommand)
 func said(p *execbus.Process, ctx context.Context) (string, error) {
 	var all strings.Builder
 	for event, err := range p.Follow(ctx, 0) {
-		delta, ok := event.(messages.OutputDelta)
-		if err != nil || !ok {
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			all.Write(e.Bytes)
+		case messages.CaughtUp:
+		default:
 			return all.String(), errors.Join(err, fmt.Errorf("behind %d bytes comes %#v", all.Len(), event))
 		}
-		all.Write(delta.Bytes)
 	}
 	return all.String(), nil
 }
@@ -236,6 +239,54 @@ func TestAFollowerThatIsTooSlowIsToldWhatItMissed(t *testing.T) {
 	}
 }
 
+// Two readers begin at different times: each is told once, at the right byte, where what it reads becomes new.
+func TestFollowTellsWhereHistoryEnds(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	p := start(t, session, messages.ExecCommand{Argv: []string{"bash", "-c", "read a; echo one; read a; echo two; read a"}, OpenStdin: true})
+	first, stopFirst := iter.Pull2(p.Follow(patient(t), 0))
+	defer stopFirst()
+	wants := func(next func() (messages.Event, error, bool), text string, at int64) {
+		t.Helper()
+		event, err, _ := next()
+		switch e := event.(type) {
+		case messages.OutputDelta:
+			if string(e.Bytes) != text || e.Offset != at {
+				t.Errorf("it is %q at %d, want %q at %d", e.Bytes, e.Offset, text, at)
+			}
+		case messages.CaughtUp:
+			if text != "" || e.Offset != at || e.Process != p.ID() {
+				t.Errorf("history ends at %d, want %q at %d", e.Offset, text, at)
+			}
+		default:
+			t.Fatalf("%#v, %v", event, err)
+		}
+	}
+	wants(first, "", 0)
+	write(t, p, "\n")
+	wants(first, "one\n", 0)
+	second, stopSecond := iter.Pull2(p.Follow(patient(t), 1))
+	defer stopSecond()
+	wants(second, "ne\n", 1)
+	wants(second, "", 4)
+	write(t, p, "\n")
+	wants(first, "two\n", 4)
+	wants(second, "two\n", 4)
+	write(t, p, "\n")
+	wantStatus(t, p, messages.StatusExited(0))
+	third, stopThird := iter.Pull2(p.Follow(patient(t), 0))
+	defer stopThird()
+	for _, part := range []string{"one\n", "two\n"} {
+		wants(third, part, map[string]int64{"one\n": 0, "two\n": 4}[part])
+	}
+	wants(third, "", 8)
+	for name, next := range map[string]func() (messages.Event, error, bool){"first": first, "second": second, "third": third} {
+		if event, err, more := next(); more {
+			t.Errorf("the %s gets %#v, %v", name, event, err)
+		}
+	}
+}
+
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
@@ -243,6 +294,9 @@ func TestFollowEnds(t *testing.T) {
 	fails := func(ctx context.Context, from int64, want messages.ErrorCode) {
 		t.Helper()
 		for event, err := range p.Follow(ctx, from) {
+			if _, is := event.(messages.CaughtUp); is && from == 0 {
+				continue
+			}
 			if event != nil {
 				t.Errorf("there is a %#v", event)
 			}

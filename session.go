@@ -40,6 +40,8 @@ func (s *Session) ID() messages.SessionID { return s.id }
 var (
 	errSessionClosed = &messages.Error{Code: messages.ErrClosed, Op: "use session", Detail: "the session is closed; open another one",
 		Hint: "call Runtime.OpenSession"}
+	errNoSession = &messages.Error{Code: messages.ErrInvalidRequest, Op: "use session", Detail: "there is none: opening the session or starting the process has failed",
+		Hint: "check the error that came with the nil *Session or *Process"}
 	errShutDown = &messages.Error{Code: messages.ErrClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
 		Hint: "call Start"}
 )
@@ -48,7 +50,8 @@ var (
 func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	if ctx.Err() != nil {
 		var none T
-		return none, cancelled(ctx)
+		return none, &messages.Error{Code: messages.ErrCancelled, Op: "use session",
+			Detail: "the call was cancelled before it began, and nothing was done: " + context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())}
 	}
 	return ask[T](ctx, s, message)
 }
@@ -57,6 +60,9 @@ func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 // call is cancelled, and that answers it: with its result if that was decided already, and otherwise with ErrCancelled.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	var none T
+	if s == nil {
+		return none, errNoSession
+	}
 	system := s.runtime.system
 	call := system.Call(s.supervisor, message)
 	defer call.Close()
@@ -251,6 +257,9 @@ type Watch struct {
 // with the session: queued events can then still be read, and after them comes an error that matches messages.ErrClosed. On a
 // closed session Events itself returns that error.
 func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
+	if s == nil {
+		return nil, errNoSession
+	}
 	filter := bus.Filter{Sessions: []messages.SessionID{s.id, ""}, Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls}
 	events, err := s.runtime.around.Bus.Subscribe(filter, bus.SubscribeOptions{Name: cmp.Or(watch.Name, string(s.id)), Lossless: watch.Lossless})
 	if err == nil && s.over.Load() { // checked after subscribing: a session that ended earlier does not end this subscription

@@ -217,7 +217,7 @@ func TestAFailureToOpenTheSessionDoesNotLast(t *testing.T) {
 	p := dial(t, Options{Session: execbus.SessionOptions{Dir: dir}})
 	p.greet("2025-06-18", "{}")
 	p.call(1, "exec_command", `{"cmd":"pwd"}`)
-	if m := p.answer("1"); !m.Result.IsError || !strings.Contains(m.text(), "no such directory") {
+	if m := p.answer("1"); !m.Result.IsError || !strings.Contains(m.text(), "no directory of this name") {
 		t.Fatalf("%+v", m)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {

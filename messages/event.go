@@ -22,6 +22,7 @@ const (
 	KindExecNotice          EventKind = "exec_notice"
 	KindTerminalResized     EventKind = "terminal_resized"
 	KindGap                 EventKind = "gap"
+	KindCaughtUp            EventKind = "caught_up"
 
 	KindApprovalRequested EventKind = "approval_requested"
 	KindApprovalResolved  EventKind = "approval_resolved"
@@ -139,6 +140,13 @@ type ExecNotice struct {
 	Text string `json:"text"`
 }
 
+// CaughtUp says that output which follows is new: everything before Offset was there already when the reader began. It is never
+// on the bus; a process's Follow tells it.
+type CaughtUp struct {
+	Origin
+	Offset int64 `json:"offset"`
+}
+
 // Gap stands where a slow subscriber lost output or inputs of one process.
 type Gap struct {
 	Origin
@@ -193,6 +201,9 @@ func (ProcessWarning) Kind() EventKind { return KindProcessWarning }
 
 // Kind implements Event.
 func (ExecNotice) Kind() EventKind { return KindExecNotice }
+
+// Kind implements Event.
+func (CaughtUp) Kind() EventKind { return KindCaughtUp }
 
 // Kind implements Event.
 func (Gap) Kind() EventKind { return KindGap }

@@ -43,6 +43,7 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindProcessWarning:      read[ProcessWarning],
 	KindExecNotice:          read[ExecNotice],
 	KindGap:                 read[Gap],
+	KindCaughtUp:            read[CaughtUp],
 	KindApprovalRequested:   read[ApprovalRequested],
 	KindApprovalResolved:    read[ApprovalResolved],
 	KindToolDecision:        read[ToolDecision],
@@ -113,6 +114,12 @@ func (e ProcessWarning) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e ExecNotice) MarshalJSON() ([]byte, error) {
 	type fields ExecNotice
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e CaughtUp) MarshalJSON() ([]byte, error) {
+	type fields CaughtUp
 	return withKind(e.Kind(), fields(e))
 }
 

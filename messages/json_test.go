@@ -105,7 +105,7 @@ func TestEverythingCrossesJSON(t *testing.T) {
 
 		crosses[messages.ExecStarted](), crosses[messages.OutputDelta](), crosses[messages.ExecExited](),
 		crosses[messages.OutputClosed](), crosses[messages.ExecEnded](), crosses[messages.AttemptEnded](),
-		crosses[messages.TerminalInteraction](), crosses[messages.ProcessWarning](), crosses[messages.ExecNotice](), crosses[messages.Gap](),
+		crosses[messages.TerminalInteraction](), crosses[messages.ProcessWarning](), crosses[messages.ExecNotice](), crosses[messages.Gap](), crosses[messages.CaughtUp](),
 	} {
 		check(t)
 	}
@@ -224,6 +224,7 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindTerminalResized:     messages.TerminalResized{Origin: somewhere},
 	messages.KindExecNotice:          messages.ExecNotice{Origin: somewhere},
 	messages.KindGap:                 messages.Gap{Origin: somewhere},
+	messages.KindCaughtUp:            messages.CaughtUp{Origin: somewhere, Offset: 7},
 
 	messages.KindApprovalRequested: messages.ApprovalRequested{Origin: somewhere},
 	messages.KindApprovalResolved:  messages.ApprovalResolved{Origin: somewhere},

@@ -109,6 +109,9 @@ func (e ProcessWarning) Weight() int { return e.Origin.weight() + len(e.Text) }
 func (e ExecNotice) Weight() int { return e.Origin.weight() + len(e.Text) }
 
 // Weight implements Event.
+func (e CaughtUp) Weight() int { return e.Origin.weight() }
+
+// Weight implements Event.
 func (g Gap) Weight() int { return g.Origin.weight() }
 
 // Weight implements Event.

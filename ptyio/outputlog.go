@@ -120,7 +120,7 @@ func (l *OutputLog) Ranges() []Range {
 func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 	end, ok := l.retainedUntil(offset)
 	if !ok {
-		return nil, l.unretained(fmt.Sprintf("at offset %d", offset))
+		return nil, l.unretained(fmt.Sprintf("at offset %d", offset), offset > l.total)
 	}
 	if offset == end || limit <= 0 {
 		return nil, nil
@@ -144,7 +144,7 @@ func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 	from, known := l.startOf(seq + 1)
 	end, ok := l.retainedUntil(from)
 	if seq > l.last || !known || !ok {
-		return nil, l.unretained(fmt.Sprintf("after chunk %d", seq))
+		return nil, l.unretained(fmt.Sprintf("after chunk %d", seq), seq > l.LastSeq())
 	}
 	to := min(l.endOf(seq+1), end)
 	for next := seq + 2; to < end && next-seq <= MaxReadChunks; next++ {
@@ -219,8 +219,12 @@ func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 	}
 }
 
-func (l *OutputLog) unretained(what string) error {
-	kept := "nothing is kept"
+// unretained is the error for output that cannot be read, because it is not kept any more or because it does not exist yet.
+func (l *OutputLog) unretained(what string, ahead bool) error {
+	state, kept := "this output is not kept", "nothing is kept"
+	if ahead {
+		state = fmt.Sprintf("there is none yet, only %d bytes in %d chunks so far", l.total, l.LastSeq())
+	}
 	if ranges := l.Ranges(); len(ranges) > 0 {
 		names := make([]string, len(ranges))
 		for i, r := range ranges {
@@ -230,7 +234,7 @@ func (l *OutputLog) unretained(what string) error {
 	}
 	return &messages.Error{
 		Code: messages.ErrOutputUnretained, Op: "read output", Subject: what,
-		Detail: "this output is not kept; " + kept,
+		Detail: state + "; " + kept,
 	}
 }
 

@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,8 +93,12 @@ func checkDir(dir string) error {
 }
 
 func dirError(dir string, err error) error {
+	remedy := "create it or choose another"
+	if errors.Is(err, syscall.ENOTDIR) {
+		remedy = "choose another"
+	}
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: strconv.Quote(dir),
-		Detail: "the working directory cannot be used: " + reason(err) + "; create it or choose another", Like: messages.LikeOf(err)}
+		Detail: "the working directory cannot be used: " + reason(err) + "; " + remedy, Like: messages.LikeOf(err)}
 }
 
 // reach waits until the file system of a program answers. Otherwise the process that forks would wait for it and delay other

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/execbus/execbus"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,7 @@ func complete(line string, pos int, dir string) (completed string, at int, other
 		if len(names) > mostShown {
 			names = append(names[:mostShown], "...")
 		}
-		others = clean(strings.Join(names, "  "), false) + "\n"
+		others = execbus.CleanLine(strings.Join(names, "  "), false) + "\n"
 	}
 	whole := before[:start] + common
 	return whole + after, len([]rune(whole)), others

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/execbus/execbus"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -212,7 +213,7 @@ func (h *host) queue() string {
 // asks returns the prompt of a command that reads: the incomplete line that it wrote last, if any.
 func (h *host) asks(j *job) string {
 	who := fmt.Sprintf("[%d] ", j.id)
-	said := strings.TrimLeft(clean(string(j.rest), false), " ")
+	said := strings.TrimLeft(execbus.CleanLine(string(j.rest), false), " ")
 	if said == "" || utf8.RuneCountInString(said) > 60 {
 		return who + "reads> "
 	}
@@ -221,7 +222,7 @@ func (h *host) asks(j *job) string {
 
 // short returns the beginning of a text, in one line.
 func short(text string, most int) string {
-	runes := []rune(clean(toMarks(strings.TrimSpace(text)), false))
+	runes := []rune(execbus.CleanLine(toMarks(strings.TrimSpace(text)), false))
 	if len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

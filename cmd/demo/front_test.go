@@ -210,7 +210,7 @@ func TestLastingChanges(t *testing.T) {
 	s.send("cd nowhere\r")
 	s.expect(`demo: .*nowhere`)
 	s.send(":cd nowhere\r")
-	s.expect(`demo: update environment ` + dir + `/nowhere: there is no such directory`)
+	s.expect(`demo: update environment ` + dir + `/nowhere: there is no directory of this name`)
 	s.send("pwd\r")
 	s.expect(`(?m)^` + dir + `$`)
 	s.send("cd /\rcd -\rpwd\r")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/execbus/execbus"
 	"slices"
 	"strings"
 	"time"
@@ -207,6 +208,6 @@ func (h *host) runReport(ctx context.Context, script string, count int) ([]strin
 	if values := strings.Split(report, "\x00"); len(values) == count && result.ExitCode == 0 {
 		return values, nil
 	}
-	why := clean(toMarks(strings.TrimSpace(string(result.Stderr))), false)
+	why := execbus.CleanLine(toMarks(strings.TrimSpace(string(result.Stderr))), false)
 	return nil, errors.New(cmp.Or(why, fmt.Sprintf("the line exited with %d, and nothing was changed", result.ExitCode)))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/execbus/execbus"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,7 @@ func showPage(page *messages.OutputPage) string {
 	var b strings.Builder
 	if len(raw) > 0 {
 		for row := range strings.SplitSeq(strings.TrimSuffix(string(raw), "\n"), "\n") {
-			b.WriteString(clean(row, false) + "\n")
+			b.WriteString(execbus.CleanLine(row, false) + "\n")
 		}
 		first := page.Chunks[0].Offset
 		fmt.Fprintf(&b, "-- bytes %d-%d of %d", first, first+int64(len(raw)), page.Total)

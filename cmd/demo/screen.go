@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"github.com/execbus/execbus"
 	"os"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (s *screen) show(j *job, text []byte) {
 	}
 	var shown strings.Builder
 	for row := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
-		shown.WriteString(prefix + clean(row, s.colour) + "\n")
+		shown.WriteString(prefix + execbus.CleanLine(row, s.colour) + "\n")
 	}
 	s.write(shown.String())
 }

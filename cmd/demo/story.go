@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/execbus/execbus"
 	"os"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func (sc *scene) say(format string, values ...any) { sc.story.print("   "+format
 // quote shows text from a program or an answer.
 func (sc *scene) quote(text string) {
 	for row := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
-		sc.story.print("   %s\n", paint(sc.story.colour, dim, "| "+clean(row, false)))
+		sc.story.print("   %s\n", paint(sc.story.colour, dim, "| "+execbus.CleanLine(row, false)))
 	}
 }
 

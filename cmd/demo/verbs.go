@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/execbus/execbus"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -141,7 +142,7 @@ func listProcesses(h *host, _ string) (question, error) {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "ID\tSTATE\tPID\tAGE\tCOMMAND")
 		for _, p := range list {
-			fmt.Fprintf(table, "%d\t%s\t%d\t%v\t%s\n", p.Process, p.State, p.PID, time.Since(p.Began).Round(time.Second), clean(p.Label, false))
+			fmt.Fprintf(table, "%d\t%s\t%d\t%v\t%s\n", p.Process, p.State, p.PID, time.Since(p.Began).Round(time.Second), execbus.CleanLine(p.Label, false))
 		}
 		err = table.Flush()
 		return b.String(), err

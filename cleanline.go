@@ -1,13 +1,15 @@
-package main
+package execbus
 
 import (
 	"strings"
 	"unicode"
 )
 
-// clean makes a line of a command's output safe to show among others. It removes everything that would move the cursor, change
-// the terminal or ring its bell. Overwritten text is left out. Colours stay if allowed.
-func clean(row string, colour bool) string {
+// CleanLine makes a line of a command's output safe to show to a person among other text. It removes what would move the cursor,
+// change the terminal, ring its bell or turn the direction of the text. Text that a carriage return or a backspace overwrites is left
+// out. Colours stay if colour is set, and then end with the line. The sequences must be whole: a line cut in the middle of one loses
+// no more than that sequence.
+func CleanLine(row string, colour bool) string {
 	row = strings.TrimRight(row, "\r\n")
 	if i := strings.LastIndexByte(row, '\r'); i >= 0 {
 		row = row[i+1:]
@@ -26,7 +28,7 @@ func clean(row string, colour bool) string {
 			i += end - 1
 		case r == '\b':
 			kept = kept[:max(0, len(kept)-1)]
-		case r == '\t' || !unicode.IsControl(r):
+		case r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r):
 			kept = append(kept, r)
 		}
 	}
