@@ -165,7 +165,7 @@ func (p *Process) PID() int { return p.pid }
 
 // Info describes the process, as long as the session remembers it.
 func (p *Process) Info(ctx context.Context) (messages.ProcessInfo, error) {
-	return p.on().info(ctx, p.id)
+	return p.on().info(ctx, p.ID())
 }
 
 // CloseStdin ends the input after the bytes that were written so far.

@@ -40,7 +40,7 @@ func (s *Session) ID() messages.SessionID { return s.id }
 var (
 	errSessionClosed = &messages.Error{Code: messages.ErrClosed, Op: "use session", Detail: "the session is closed; open another one",
 		Hint: "call Runtime.OpenSession"}
-	errNoSession = &messages.Error{Code: messages.ErrInvalidRequest, Op: "use session", Detail: "there is none: opening the session or starting the process has failed",
+	errNoSession = &messages.Error{Code: messages.ErrInvalidRequest, Op: "use session", Detail: "there is none: opening the session or starting the process has failed; look at the error of that",
 		Hint: "check the error that came with the nil *Session or *Process"}
 	errShutDown = &messages.Error{Code: messages.ErrClosed, Op: "use runtime", Detail: "the runtime is shut down; start another one",
 		Hint: "call Start"}
