@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -26,7 +27,9 @@ const maxProcesses = 50_000
 // SessionOptions of one conversation. The zero value runs commands in the host's working directory and environment. They
 // are copied by OpenSession.
 type SessionOptions struct {
-	// Dir is where commands run that name no other directory; a relative one is relative to the host's. It must exist.
+	// Dir is where commands run that name no other directory; a relative one is relative to the host's. It must exist. If commands can
+	// write there, no symbolic link may be on the way that others than root can have made, and the host's own directory is refused
+	// if PWD is set and leads elsewhere.
 	Dir string
 	// Environment says how the environment of commands is built from the host's, which is read when the session opens.
 	Environment messages.EnvironmentPolicy
@@ -127,13 +130,22 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	o.ProtectedProcesses = max(o.ProtectedProcesses, 0)
 	o.Environment = o.Environment.Clone()
 	var err error
-	o.Dir, err = absolute(o.Dir)
+	o.Dir, err = absolute(o.Dir, o.Sandbox.Type == messages.SandboxWorkspaceWrite)
 	return o, err
 }
 
-// absolute resolves a host's directory.
-func absolute(dir string) (string, error) {
-	full, err := filepath.Abs(dir)
+// absolute resolves a host's directory. Where commands can write in it, PWD must not say something else about the working directory
+// than the kernel.
+func absolute(dir string, writable bool) (string, error) {
+	full := filepath.Clean(dir)
+	var err error
+	if !filepath.IsAbs(dir) {
+		var here string
+		if here, err = follow.Here(); here != "" && !writable {
+			err = nil
+		}
+		full = filepath.Join(here, dir)
+	}
 	if err == nil && strings.ContainsRune(dir, 0) {
 		err = errors.New("it contains a NUL byte")
 	}

@@ -208,16 +208,15 @@ func TestWhatDemandsMoreThanThereIsIsRefused(t *testing.T) {
 
 func TestARootThatLeadsElsewhereFailsTheStart(t *testing.T) {
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		real, other := t.TempDir(), t.TempDir()
-		link := filepath.Join(t.TempDir(), "link")
-		if err := os.Symlink(real, link); err != nil {
+		root, other := filepath.Join(t.TempDir(), "root"), t.TempDir()
+		if err := os.Mkdir(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		e := enclose(t, spawner, workspace(link))
-		if got := said(t, spawner, e, tty, `touch "$1/file" && echo written`, link); got != "written" {
+		e := enclose(t, spawner, workspace(root))
+		if got := said(t, spawner, e, tty, `touch "$1/file" && echo written`, root); got != "written" {
 			t.Error(got)
 		}
-		if err := errors.Join(os.Remove(link), os.Symlink(other, link)); err != nil {
+		if err := errors.Join(os.Rename(root, root+".old"), os.Symlink(other, root)); err != nil {
 			t.Fatal(err)
 		}
 		l := launch(tty, "true")

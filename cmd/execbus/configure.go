@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // said holds the values that one source gives for one setting.
@@ -16,13 +17,14 @@ type said struct {
 	values []string
 	where  string // names the place of the setting in an error
 	dir    string // the directory to which relative paths are relative
+	here   bool   // it is the working directory
 }
 
 // configure reads the settings of a command from the flags, the environment and the file. A flag replaces a variable, and a variable
 // replaces a line of the file. more registers flags that are no settings. done reports that there is nothing more to do.
 func configure(command, usage string, c *config, args []string, std streams, more ...func(*flag.FlagSet)) (rest []string, code int, done bool) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
-	dir, err := os.Getwd()
+	dir, err := syscall.Getwd() // os.Getwd trusts PWD
 	if err != nil {
 		return nil, failed(std, err), true
 	}
@@ -57,7 +59,7 @@ func register(flags *flag.FlagSet, all []setting, dir string) *[]said {
 		note := func(value string) error {
 			i := slices.IndexFunc(list, func(other said) bool { return other.name == s.name })
 			if i < 0 {
-				i, list = len(list), append(list, said{setting: s, where: "--" + s.name, dir: dir})
+				i, list = len(list), append(list, said{setting: s, where: "--" + s.name, dir: dir, here: true})
 			}
 			list[i].values = append(list[i].values, value)
 			return nil
@@ -97,7 +99,7 @@ func fromEnvironment(dir string) []said {
 		if s.several {
 			values = filepath.SplitList(value)
 		}
-		list = append(list, said{s, values, s.variable(), dir})
+		list = append(list, said{s, values, s.variable(), dir, true})
 	}
 	return list
 }
@@ -109,6 +111,7 @@ func (c *config) apply(command string, list []said) error {
 			continue
 		}
 		values, err := s.absolute(s.values, s.dir)
+		c.here = c.here || s.workspace && s.here && slices.ContainsFunc(s.values, func(path string) bool { return !filepath.IsAbs(path) })
 		if err == nil {
 			err = s.set(c, values)
 		}

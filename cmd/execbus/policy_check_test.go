@@ -55,7 +55,8 @@ func program(t *testing.T, arguments ...string) (stdout, stderr string, code int
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), self, arguments...)
-	c.Dir, c.Env = dir, append(os.Environ(), roleVariable+"=execbus")
+	c.Dir = dir
+	c.Env = append(c.Environ(), roleVariable+"=execbus")
 	var out, errors bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errors
 	if err := c.Run(); err != nil && !isExit(err) {

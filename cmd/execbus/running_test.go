@@ -42,7 +42,8 @@ func launchAs(t *testing.T, role string, arguments ...string) *running {
 		t.Fatal(err)
 	}
 	r := &running{t: t, c: exec.Command(self, arguments...)}
-	r.c.Dir, r.c.Env, r.c.Stderr = t.TempDir(), append(os.Environ(), roleVariable+"="+role, "HOME="+t.TempDir()), &r.errors
+	r.c.Dir, r.c.Stderr = t.TempDir(), &r.errors
+	r.c.Env = append(r.c.Environ(), roleVariable+"="+role, "HOME="+t.TempDir()) // with the PWD of its directory
 	r.c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if r.in, err = r.c.StdinPipe(); err != nil {
 		t.Fatal(err)

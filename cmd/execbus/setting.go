@@ -13,22 +13,24 @@ import (
 // setting is something that a person can choose. Its flag is --name, its environment variable EXECBUS_NAME and its key in the
 // file name, with _ for - in the last two.
 type setting struct {
-	name     string
-	short    string // another name of the flag; empty if there is none
-	commands string // those that have it
-	value    string // the placeholder for the value in the help; empty for a switch
-	several  bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
-	path     bool   // the value is a path; relative to the working directory, or to the file's directory in the file
-	negated  bool   // a switch that also has the flag --no-name
-	once     bool   // it concerns one call, so it is a flag only
-	initial  string // the default, in words; empty if there is none, and for a switch that is off
-	meaning  string
-	set      func(c *config, values []string) error
+	name      string
+	short     string // another name of the flag; empty if there is none
+	commands  string // those that have it
+	value     string // the placeholder for the value in the help; empty for a switch
+	several   bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
+	workspace bool   // the value is a path below which commands may write
+	path      bool   // the value is a path; relative to the working directory, or to the file's directory in the file
+	negated   bool   // a switch that also has the flag --no-name
+	once      bool   // it concerns one call, so it is a flag only
+	initial   string // the default, in words; empty if there is none, and for a switch that is off
+	meaning   string
+	set       func(c *config, values []string) error
 }
 
 // config holds the values of the settings.
 type config struct {
 	dir, cd                                    string
+	here                                       bool // what commands may write depends on the working directory
 	approval                                   messages.ApprovalPolicy
 	sandbox                                    messages.SandboxPolicy
 	network                                    bool
@@ -48,9 +50,9 @@ type config struct {
 
 // settings are all settings, in the order of the help.
 var settings = []setting{
-	{name: "dir", commands: "mcp serve", value: "DIR", path: true, initial: "the current directory",
+	{name: "dir", commands: "mcp serve", value: "DIR", workspace: true, path: true, initial: "the current directory",
 		meaning: "the workspace, and where commands run that name no other directory; clients of serve always name one", set: one(func(c *config, s string) error { c.dir = s; return nil })},
-	{name: "cd", commands: "run", value: "DIR", path: true, once: true, initial: "the current directory",
+	{name: "cd", commands: "run", value: "DIR", workspace: true, path: true, once: true, initial: "the current directory",
 		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
 	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
 		meaning: "when to ask a person before a command runs: untrusted, on-failure, on-request, never, granular, or a policy in JSON",
@@ -65,7 +67,7 @@ var settings = []setting{
 			return err
 		})},
 	{name: "network", commands: "mcp run serve", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
-	{name: "writable", commands: "mcp run serve", value: "DIR", several: true, path: true, meaning: "let commands under workspace-write write below another directory",
+	{name: "writable", commands: "mcp run serve", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
 		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
 	{name: "assurance", commands: "mcp run serve", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
 		meaning: "the least to accept of the sandbox: isolated, confined or none",

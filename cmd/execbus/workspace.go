@@ -4,16 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
+	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 )
 
-// settle makes a directory the workspace, by default the current directory, and warns if that may be a mistake. flag is the name of
-// the setting for it.
-func (c *config) settle(flag, dir string, std streams) (err error) {
-	if c.dir, err = filepath.Abs(dir); err != nil {
-		return err
+// settle makes a directory the workspace, by default the current directory. It refuses that one if it may be a mistake, and warns if
+// another may be. flag is the name of the setting for it.
+func (c *config) settle(flag, dir string, std streams) error {
+	here, err := follow.Here()
+	if c.dir = dir; dir == "" {
+		c.dir, c.here = here, true
+	}
+	if err != nil && c.here && (here == "" || c.sandbox.Type == messages.SandboxWorkspaceWrite) {
+		return fmt.Errorf("%w; name the workspace by its absolute path with %s", err, flag)
 	}
 	home, _ := os.UserHomeDir()
 	if c.sandbox.Type == messages.SandboxWorkspaceWrite && (c.dir == "/" || c.dir == home) {

@@ -3,7 +3,9 @@ package main
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,6 +115,75 @@ func TestMCPDescribesItsSandbox(t *testing.T) {
 	for _, fact := range []string{"Commands run in a sandbox: workspace-write, also /var/tmp, no network; its workspace is " + r.c.Dir, "sandbox_permissions", sandboxFlags} {
 		if !strings.Contains(listed, fact) {
 			t.Errorf("%q is not in %s", fact, listed)
+		}
+	}
+}
+
+// A command replaces a directory that the user will name, or start execbus in, the next time.
+func TestWorkspacesThatACommandHasReplaced(t *testing.T) {
+	confinedHere(t)
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"secret", "work/project", "other"} {
+		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	project, secret, other := base+"/work/project", base+"/secret", base+"/other"
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute := func(dir, pwd string, words ...string) (string, int) {
+		c := exec.CommandContext(t.Context(), self, words...)
+		c.Dir, c.Stdin = dir, strings.NewReader("")
+		c.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "PWD=") })
+		c.Env = append(c.Env, roleVariable+"=execbus", "HOME="+base, "TMPDIR="+other)
+		if pwd != "" {
+			c.Env = append(c.Env, "PWD="+pwd)
+		}
+		said, err := c.CombinedOutput()
+		if err != nil && !isExit(err) {
+			t.Fatal(err)
+		}
+		return string(said), c.ProcessState.ExitCode()
+	}
+	limited := `--sandbox={"type":"workspace-write","exclude_slash_tmp":true}` // the directories of the test lie there
+	if said, code := execute(base+"/work", base+"/work", "run", limited, "--", "/bin/sh", "-c", "rmdir project && ln -s "+secret+" project"); code != 0 {
+		t.Fatalf("%d: %s", code, said)
+	}
+	for _, test := range []struct {
+		name, dir, pwd string
+		flags          string
+		refused        bool
+	}{
+		{"a root", other, other, "--writable " + project, true},
+		{"a relative root", base + "/work", base + "/work", "--writable project", true},
+		{"a root of the environment's", base + "/work", "", "--writable=project", true},
+		{"a named workspace", other, other, "DIR " + project, true},
+		{"a relative workspace", base + "/work", base + "/work", "DIR project", true},
+		{"entered by the link", project, project, "", true},
+		{"entered by the link, and a relative root in it", project, project, "DIR " + other + " --writable .", true},
+		{"entered by a program that is elsewhere", project, base, "", true},
+		{"PWD leads nowhere", project, base + "/none", "", true},
+		{"PWD is relative", project, ".", "", true},
+		{"the target is named", other, other, "--writable " + secret, false},
+		{"PWD has another spelling", secret, other + "/../secret/.", "", false},
+		{"the workspace is named, wherever PWD leads", project, base, "DIR " + other, false},
+		{"nothing can be written", project, project, "--sandbox=read-only", false},
+	} {
+		for command, flag := range map[string]string{"run": "--cd", "mcp": "--dir"} {
+			words := append([]string{command, limited, "--assurance=confined"}, strings.Fields(strings.ReplaceAll(test.flags, "DIR", flag))...)
+			if command == "run" {
+				words = append(words, "--", "/bin/sh", "-c", "echo >"+secret+"/new; true")
+			}
+			said, code := execute(test.dir, test.pwd, words...)
+			written := os.Remove(secret+"/new") == nil
+			if refused := code != 0 || strings.Contains(said, "every command will be refused"); refused != test.refused || refused && written {
+				t.Errorf("%s, %s: exit code %d, %s", command, test.name, code, said)
+			}
 		}
 	}
 }

@@ -21,8 +21,8 @@ const root = "."
 var rooms = map[string][]string{
 	"messages": {},
 	"bus":      {"messages"},
-	"ptyio":    {"messages"},
-	"sandbox":  {"messages", "ptyio"},
+	"ptyio":    {"messages", "internal"},
+	"sandbox":  {"messages", "ptyio", "internal"},
 
 	"policy":         {"messages", "policy/command", "policy/rules"},
 	"policy/command": {},
@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 
 	"actors/kernel": {"messages"},
 	"actors":        {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules", "actors/kernel"},
-	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors"},
+	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors", "internal"},
 	"internal":      {},
 	"tools":         {root, "messages"},
 	"mcp":           {root, "messages", "bus", "tools"},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
@@ -70,18 +71,15 @@ func absolute(path, dir string) string {
 
 // addRead lifts a denial.
 func (f *finder) addRead(path string) error {
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return refused(path, reason(err)+"; ask for what exists")
+	end, err := follow.Path(path)
+	if err == nil {
+		end.Close()
 	}
-	if f.access(resolved) != confine.Nothing {
+	if err == nil && len(end.Below) == 0 && f.access(end.Path) != confine.Nothing {
 		return nil
 	}
-	_, _, err = f.open(path, confine.Read)
-	if err != nil {
-		return refused(path, reason(err)+"; ask for what exists")
-	}
-	return nil
+	_, err = f.additional(path, confine.Read)
+	return err
 }
 
 // addWrite makes a path writable, even if it is protected. Protected names inside it stay protected.
@@ -89,14 +87,24 @@ func (f *finder) addWrite(path string) error {
 	if f.create(path) {
 		return nil
 	}
-	place, _, err := f.open(path, confine.Write)
-	switch {
-	case err != nil:
-		return refused(path, reason(err)+"; ask for what exists")
-	case slices.Contains(f.names, filepath.Base(place.Path)):
-		return nil
+	place, err := f.additional(path, confine.Write)
+	if err != nil || slices.Contains(f.names, filepath.Base(place.Path)) {
+		return err
 	}
 	return f.protect(place)
+}
+
+// additional adds a place that one command asks for.
+func (f *finder) additional(path string, access confine.Access) (confine.Place, error) {
+	opened, err := f.openFixed(path)
+	if loose, is := errors.AsType[*messages.Error](err); is {
+		return confine.Place{}, loose
+	}
+	if err != nil {
+		return confine.Place{}, refused(path, reason(err)+"; ask for what exists")
+	}
+	place, _ := f.take(path, opened, access)
+	return place, nil
 }
 
 // create allows a name to be created that does not exist and lies where commands can write, even if it is protected. A
@@ -105,11 +113,15 @@ func (f *finder) create(path string) bool {
 	if _, ours, err := settled(path); !errors.Is(err, fs.ErrNotExist) && !ours {
 		return false
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	parent, err := follow.Path(filepath.Dir(path))
 	if err != nil {
 		return false
 	}
-	path = filepath.Join(parent, filepath.Base(path))
+	parent.Close()
+	if parent.Loose() != nil || len(parent.Below) > 0 {
+		return false
+	}
+	path = filepath.Join(parent.Path, filepath.Base(path))
 	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
 		return p.Path == path && p.Missing() && p.Access == confine.Read
 	}); i >= 0 {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
@@ -171,18 +173,51 @@ func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 		all = append(all, root{"/tmp", true})
 	}
 	for _, r := range all {
-		place, known, err := f.open(r.path, confine.Write)
+		opened, err := f.openFixed(r.path)
 		if r.optional && errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if loose, is := errors.AsType[*messages.Error](err); is {
+			return nil, loose
 		}
 		if err != nil {
 			return nil, refused(r.path, reason(err)+"; commands are to write there: create it, or leave it out of the policy")
 		}
+		place, known := f.take(r.path, opened, confine.Write)
 		if !known {
 			roots = append(roots, place)
 		}
 	}
 	return roots, nil
+}
+
+// openFixed follows a path to its end, unless it crosses a link that a command may have made: what lies behind that may be what commands
+// shall not write.
+func (f *finder) openFixed(path string) (opened, error) {
+	end, err := follow.Path(path)
+	if err != nil {
+		return opened{}, err
+	}
+	link := end.Loose()
+	switch {
+	case link != nil:
+		err = refused(path, fmt.Sprintf("it crosses the symbolic link %q to %q, which a command may have made, because others than root can "+
+			"write in its directory; if commands shall write there, name %q instead", link.Path, link.Target, end.Path))
+	case len(end.Below) > 0:
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	case len(end.Links) > 0 && f.within(end.Path) && !f.within(path):
+		err = refused(path, fmt.Sprintf("it leads to %q, which is protected; if commands shall write there, name that instead", end.Path))
+	}
+	if err != nil {
+		end.Close()
+		return opened{}, err
+	}
+	return opened{path: end.Path, identity: identity{end.Device, end.Inode}, directory: end.Directory(), file: end.File}, nil
+}
+
+// within reports whether a path has a protected name.
+func (f *finder) within(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return slices.Contains(f.names, name) })
 }
 
 // open adds the place that a path leads to, unless it is known with this access.
@@ -194,12 +229,18 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 	if err != nil {
 		return place, false, err
 	}
+	place, known = f.take(path, opened, access)
+	return place, known, nil
+}
+
+// take adds the place that a path has led to, unless it is known with this access.
+func (f *finder) take(path string, opened opened, access confine.Access) (place confine.Place, known bool) {
 	f.found.given = append(f.found.given, given{path, opened.path, opened.identity})
 	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
 		return p.Path == opened.path && p.Access == access && !p.Missing()
 	}); i >= 0 {
 		opened.close()
-		return f.found.Plan.Places[i], true, nil
+		return f.found.Plan.Places[i], true
 	}
 	place = confine.Place{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory, File: -1}
 	if opened.file != nil {
@@ -207,7 +248,7 @@ func (f *finder) open(path string, access confine.Access) (place confine.Place, 
 		f.found.Files = append(f.found.Files, opened.file)
 	}
 	f.found.Plan.Places = append(f.found.Plan.Places, place)
-	return place, false, nil
+	return place, false
 }
 
 // deny adds a place that must not be read; it need not exist.

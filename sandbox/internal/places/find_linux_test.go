@@ -86,9 +86,9 @@ func expect(t *testing.T, f *Found, dir string, want map[string]string) {
 	}
 }
 
-func TestRootsAreFollowedOnce(t *testing.T) {
-	dir := tree(t, "real/sub/", "link->real", "more/", "temp/", "file=x")
-	c := workspace(dir + "/link")
+func TestRoots(t *testing.T) {
+	dir := tree(t, "real/sub/", "more/", "temp/", "file=x")
+	c := workspace(dir + "/real/sub/..")
 	c.TempDir = dir + "/temp"
 	c.Policy.WritableRoots = []string{dir + "/more", dir + "/real", dir + "/file"}
 	f := find(t, c)
@@ -292,7 +292,11 @@ func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
 			if err := os.Symlink("work", dir+"/way"); err != nil {
 				t.Fatal(err)
 			}
-			f := find(t, workspace(dir+"/"+given))
+			c := workspace(tree(t))
+			if c.Policy.DeniedReads = []string{dir + "/" + given}; given == "work" {
+				c = workspace(dir + "/work")
+			}
+			f := find(t, c)
 			if err := f.Check(); err != nil || !f.Unchanged(identifyPath) {
 				t.Error(err, "or it seems to have changed")
 			}
@@ -354,13 +358,54 @@ func TestALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 	if err := os.Symlink("work", dir+"/way"); err != nil {
 		t.Fatal(err)
 	}
-	f := find(t, workspace(dir+"/way"))
+	c := workspace(tree(t))
+	c.Policy.DeniedReads = []string{dir + "/way"}
+	f := find(t, c)
 	if err := errors.Join(os.Remove(dir+"/way"), os.Symlink("other", dir+"/way")); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Check(); err == nil {
 		t.Error("it was not noticed")
 	}
+}
+
+// A command can make a link wherever it can write. What a link leads to must not become writable in the next session.
+func TestARootBehindALinkIsRefused(t *testing.T) {
+	dir := tree(t, "secret/sub/", "link->secret", "absolute->/", "chain->link", "dangling->secret/new", "work/", "work/up->..", "temp/", "loop->loop")
+	for _, path := range []string{"link", "link/sub", "link/", "link/.", "chain", "chain/sub", "work/up/secret", "absolute/tmp", "dangling", "work/../link"} {
+		for name, set := range map[string]func(*ptyio.Confinement){
+			"the directory":      func(c *ptyio.Confinement) { c.Dir = dir + "/" + path },
+			"a writable root":    func(c *ptyio.Confinement) { c.Policy.WritableRoots = []string{dir + "/" + path} },
+			"TMPDIR":             func(c *ptyio.Confinement) { c.TempDir = dir + "/" + path },
+			"further permission": func(c *ptyio.Confinement) { c.Additional, c.AdditionalDir = writing(path), dir },
+		} {
+			c := workspace(dir + "/work")
+			set(&c)
+			f, err := Find(c, DefaultBounds)
+			if err == nil {
+				t.Errorf("%s %s: %v", name, path, accesses(f, dir))
+				f.Close()
+				continue
+			}
+			if !errors.Is(err, messages.ErrInvalidRequest) || path == "link/sub" && (!strings.Contains(err.Error(), dir+"/secret/sub") || !strings.Contains(err.Error(), dir+"/link")) {
+				t.Errorf("%s %s: %v", name, path, err)
+			}
+		}
+	}
+	c := workspace(dir + "/work")
+	c.TempDir = dir + "/loop"
+	if f, err := Find(c, DefaultBounds); err == nil {
+		f.Close()
+		t.Error("a loop is no error")
+	}
+	c.TempDir = dir + "/missing/more"
+	if got := accesses(find(t, c), dir); got["missing"] != "" || got["missing/more"] != "" {
+		t.Errorf("a missing TMPDIR is a root: %v", got)
+	}
+}
+
+func writing(paths ...string) *messages.AdditionalPermissions {
+	return &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: paths}}
 }
 
 func TestSocketsAreFoundOrAGap(t *testing.T) {

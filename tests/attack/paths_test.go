@@ -1,0 +1,158 @@
+//go:build linux
+
+package attack
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// atBoth runs a test with a host that isolates commands, where this machine can, and with one that confines them.
+func atBoth(t *testing.T, test func(*testing.T, *execbus.Runtime, messages.Assurance)) {
+	if level, _, why := best(t, host(t)); level == messages.AssuranceNone {
+		t.Skipf("skipped: nothing can be confined here: %s", why)
+	} else if level == messages.AssuranceIsolated {
+		t.Run("isolated", func(t *testing.T) { test(t, host(t), messages.AssuranceIsolated) })
+	}
+	t.Run("confined", func(t *testing.T) {
+		spawner, err := sandbox.New(sandbox.Options{WithoutNamespaces: true})
+		must(t, err)
+		t.Cleanup(func() { must(t, spawner.Close()) })
+		rt, err := execbus.Start(execbus.Options{Spawner: spawner})
+		must(t, err)
+		t.Cleanup(func() { must(t, rt.Shutdown(context.Background())) })
+		test(t, rt, messages.AssuranceConfined)
+	})
+}
+
+// open opens a session whose commands may write in the given directory.
+func (s *scene) open(level messages.Assurance, dir string, more ...func(*execbus.SessionOptions)) (*execbus.Session, error) {
+	s.Helper()
+	policy := s.policy.Clone()
+	options := execbus.SessionOptions{Dir: dir, Sandbox: &policy, LeastAssurance: level, NoLoginShell: true}
+	for _, set := range more {
+		set(&options)
+	}
+	session, err := s.rt.OpenSession(options)
+	if err == nil {
+		s.Cleanup(func() { must(s, session.Close(context.Background())) })
+	}
+	return session, err
+}
+
+// shell runs a script in a session. Its output and its error are for messages.
+func (s *scene) shell(session *execbus.Session, script string, set ...func(*messages.ExecCommand)) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	yield := patience
+	command := messages.ExecCommand{Argv: []string{"/bin/sh", "-c", script}, Yield: &yield}
+	for _, change := range set {
+		change(&command)
+	}
+	result, err := session.Exec(ctx, command)
+	if err != nil {
+		return err.Error()
+	}
+	if result.Running {
+		s.Fatalf("it still runs: %s", result.Output)
+	}
+	return string(result.Output) + result.Status.String()
+}
+
+// untouched fails unless everything outside of the root is as it was.
+func (s *scene) untouched(why string) {
+	s.Helper()
+	var names []string
+	err := filepath.WalkDir(s.Out, func(path string, _ os.DirEntry, err error) error {
+		names = append(names, strings.TrimPrefix(path, s.Out))
+		return err
+	})
+	text, failed := os.ReadFile(s.Out + "/file")
+	if got := strings.Join(names, " "); err != nil || failed != nil || got != " /dir /file" || string(text) != "untouched" {
+		s.Errorf("it was reached: %v, %q, %v, %v; %s", names, text, err, failed, why)
+	}
+}
+
+// A command replaces what the next session will be told to write, as a user does who always starts with the same settings. The second
+// session is refused, and says where the link is and where it leads.
+func TestRootsThatTheLastSessionHasReplaced(t *testing.T) {
+	root := func(path string) func(*execbus.SessionOptions) {
+		return func(o *execbus.SessionOptions) { o.Sandbox.WritableRoots = []string{path} }
+	}
+	at := func(path string) func(*execbus.SessionOptions) {
+		return func(o *execbus.SessionOptions) { o.Dir = path }
+	}
+	tests := []struct {
+		name, prepare string                                          // in the root, which has the directory dir and the file file
+		set           func(path string) func(*execbus.SessionOptions) // nil: TMPDIR
+		path          string                                          // what the second session may write; WORK is the root
+		link          string                                          // what the refusal names
+		goes          string                                          // what the command of the second session writes to
+	}{
+		{name: "a root", prepare: "rmdir dir && ln -s OUT dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "by a relative link", prepare: "rmdir dir && ln -s ../out dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "the parent of a root", prepare: "rmdir dir && ln -s OUT/.. dir", set: root, path: "WORK/dir/out", link: "WORK/dir", goes: "WORK/dir/out/new"},
+		{name: "by a chain of links", prepare: "rmdir dir && ln -s OUT c && ln -s c b && ln -s b dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "by the root of everything", prepare: "rmdir dir && ln -s / dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/OUT/new"},
+		{name: "by a link that goes up", prepare: "rmdir dir && mkdir a && ln -s a/../../out dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "by a link of the kernel's", prepare: "rmdir dir && ln -s /proc/self/cwd dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "with a slash", prepare: "rmdir dir && ln -s OUT dir", set: root, path: "WORK/dir/", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "with dots", prepare: "rmdir dir && ln -s OUT dir", set: root, path: "WORK/./dir/.", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "with dots behind the link", prepare: "rmdir dir && ln -s OUT/dir dir", set: root, path: "WORK/dir/..", link: "WORK/dir", goes: "OUT/new"},
+		{name: "a root inside the link", prepare: "rmdir dir && ln -s OUT dir", set: root, path: "WORK/dir/dir", link: "WORK/dir", goes: "WORK/dir/dir/new"},
+		{name: "a file", prepare: "rm file && ln -s OUT/file file", set: root, path: "WORK/file", link: "WORK/file", goes: "WORK/file"},
+		{name: "a root that was missing", prepare: "ln -s OUT soon", set: root, path: "WORK/soon", link: "WORK/soon", goes: "WORK/soon/new"},
+		{name: "a root that is still missing", prepare: "ln -s OUT/new soon", set: root, path: "WORK/soon", link: "WORK/soon", goes: "WORK/soon"},
+		{name: "the session's directory", prepare: "rmdir dir && ln -s OUT dir", set: at, path: "WORK/dir", link: "WORK/dir", goes: "new"},
+		{name: "a parent of the session's directory", prepare: "rmdir dir && ln -s OUT dir", set: at, path: "WORK/dir/dir", link: "WORK/dir", goes: "new"},
+		{name: "TMPDIR", prepare: "rmdir dir && ln -s OUT dir", path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/new"},
+		{name: "a TMPDIR that was missing", prepare: "ln -s OUT soon", path: "WORK/soon", link: "WORK/soon", goes: "WORK/soon/new"},
+		{name: "a TMPDIR that is still missing", prepare: "ln -s OUT/new soon", path: "WORK/soon", link: "WORK/soon", goes: "WORK/soon"},
+		{name: "a TMPDIR whose parent was missing", prepare: "ln -s OUT soon", path: "WORK/soon/dir", link: "WORK/soon", goes: "WORK/soon/dir/new"},
+		{name: "by a protected name", prepare: "rmdir dir && ln -s .git dir", set: root, path: "WORK/dir", link: "WORK/dir", goes: "WORK/dir/hooks/new"},
+	}
+	atBoth(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				s := stage(t, rt, attack{})
+				must(t, os.Mkdir(s.Work+"/../other", 0o755))
+				words := strings.NewReplacer("WORK", s.Work, "OUT", s.Out)
+				first, err := s.open(level, s.Work)
+				must(t, err)
+				if said := s.shell(first, words.Replace(test.prepare)); said != "code(0)" {
+					t.Fatalf("the attack was not prepared: %s", said)
+				}
+				must(t, first.Close(t.Context()))
+				set := func(*execbus.SessionOptions) {}
+				if path := words.Replace(test.path); test.set != nil {
+					set = test.set(path)
+				} else {
+					t.Setenv("TMPDIR", path)
+					s.policy.ExcludeTmpdirEnvVar = false
+				}
+				second, err := s.open(level, filepath.Dir(s.Work)+"/other", set) // a workspace that holds nothing
+				why := ""
+				if err != nil {
+					why = err.Error()
+				} else {
+					why = s.shell(second, words.Replace(`echo owned >"`+test.goes+`"`))
+				}
+				s.untouched(why)
+				if _, err := os.Stat(s.Work + "/.git/hooks/new"); err == nil {
+					t.Errorf("a protected name was written: %s", why)
+				}
+				if test.link != "" && !strings.Contains(why, `symbolic link "`+words.Replace(test.link)+`"`) {
+					t.Errorf("the refusal does not name the link: %s", why)
+				}
+			})
+		}
+	})
+}
