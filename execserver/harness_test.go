@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // bound is how long a test waits for something that should happen.
-const bound = 20 * time.Second
+const bound = time.Minute
 
 func newSpawner(t testing.TB) ptyio.Spawner {
 	spawner, err := shared()
@@ -280,6 +280,16 @@ func (c *client) output(process string) (text string, seqs []uint64) {
 		}
 	}
 	return text, seqs
+}
+
+// says waits until a process has printed a text. The text may come in pieces.
+func (c *client) says(process, text string) {
+	c.t.Helper()
+	var said strings.Builder
+	c.happened(process, func(m wire.Message) bool {
+		said.Write(paramsOf(m).Chunk)
+		return strings.Contains(said.String(), text)
+	})
 }
 
 func startParams(id string, argv ...string) wire.StartParams {

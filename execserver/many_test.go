@@ -88,7 +88,7 @@ func (c *client) several(n int) {
 		c.write(fmt.Sprint(i), fmt.Sprintf("hello %d", i))
 	}
 	for i := range n {
-		c.happened(fmt.Sprint(i), outputIs(fmt.Sprintf("hello %d", i)))
+		c.says(fmt.Sprint(i), fmt.Sprintf("hello %d", i))
 		if i%2 == 0 {
 			ask[wire.WriteResult](c.t, c, wire.ProcessCloseStdin, wire.CloseStdinParams{ProcessID: fmt.Sprint(i)})
 		} else {

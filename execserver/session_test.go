@@ -101,7 +101,7 @@ func outputIs(text string) func(wire.Message) bool {
 func TestASessionOutlivesItsConnection(t *testing.T) {
 	s, c, session := resumable(t, Options{})
 	c.write("p", "one")
-	c.happened("p", outputIs("one"))
+	c.says("p", "one")
 	c.close()
 	c = inProcess(t, s)
 	if again := c.open(session); again != session {
@@ -143,7 +143,7 @@ func TestOnlyADetachedSessionIsResumed(t *testing.T) {
 	refused(t, other, wire.Initialize, wire.InitializeParams{ClientName: "x", ResumeSessionID: new("nope")}, wire.InvalidRequest, "unknown session id nope")
 	other.open("")
 	c.write("p", "still here")
-	c.happened("p", outputIs("still here"))
+	c.says("p", "still here")
 }
 
 func TestAConnectionThatDoesNotAnswerLosesItsSession(t *testing.T) {
@@ -225,15 +225,15 @@ func TestWhatIsNotAcknowledgedIsSentAgain(t *testing.T) {
 	s, c, session := resumable(t, Options{}, wire.ExtensionFlow)
 	for _, text := range []string{"one", "two", "three"} {
 		c.write("p", text)
-		c.happened("p", outputIs(text))
+		c.says("p", text)
 	}
 	c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "p", Seq: 1})
 	c.write("p", "four")
-	c.happened("p", outputIs("four"))
+	c.says("p", "four")
 	c.close()
 	c = inProcess(t, s)
 	c.open(session)
-	c.happened("p", outputIs("four"))
+	c.says("p", "four")
 	if text, seqs := c.output("p"); text != "twothreefour" || seqs[0] != 2 {
 		t.Errorf("got %q, %v", text, seqs)
 	}

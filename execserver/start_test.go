@@ -180,7 +180,7 @@ func TestRequestsAboutAProcessThatStarts(t *testing.T) {
 		t.Error(fault)
 	}
 	c.write("p", "x")
-	c.happened("p", outputIs("x"))
+	c.says("p", "x")
 }
 
 func TestAStartIsCancelledByTerminate(t *testing.T) {

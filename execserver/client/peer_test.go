@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait. Only a failure waits that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // quick returns the bounds for tests.
 func quick() (times, limits) {
