@@ -65,8 +65,13 @@
 // server's own user. An admitted client can do everything that the server's user can. Plans, rules and approvals are the client's
 // task, because only the client has a person to ask.
 //
-// If a client asks for a sandbox, the server enforces it or refuses the start. A start without one gets full access: the protocol
-// has no other way to say that the client's user has chosen full access, or has approved a command that must not be confined.
+// If a client asks for a sandbox, the server enforces it or refuses the start. A sandbox has permissions of the type managed, with
+// entries for files, or disabled, or external. The server can enforce these entries exactly, and refuses others by name: the special
+// path root is read; project_roots, slash_tmp, tmpdir and other directories are written; names at the top of written directories are
+// only read; paths are denied. Like every sandbox it also protects .git, .agents and .codex there, and a protected name is protected
+// in each written directory. A start without a sandbox gets full access: the protocol has no other way to say that the client's user
+// has chosen full access, or has approved a command that must not be confined.
+//
 // With [Options.Confinement] the server confines these commands itself. It then enforces a client's sandbox only if that certainly
 // allows no more than its own: if it is the same, or read-only without sockets and further permissions. Others are refused, because
 // confined commands can replace directories by links, so roots cannot be compared by their paths.
@@ -75,7 +80,7 @@
 //
 // The server answers with the id -1 if a message is not JSON, has a name twice, has more than 262,144 values or more than 128 levels,
 // or is not a message of this protocol. If a parameter has the wrong type, the error names the field. Names are case-sensitive.
-// Unknown names are ignored, except in a sandbox and in limits. A client is disconnected for a message above [Options.MaxMessage],
+// Unknown names are ignored, except in permissions and in limits. A client is disconnected for a message above [Options.MaxMessage],
 // an unknown notification, or an answer to a question that the server has not asked. Options bound requests, processes and sessions.
 //
 // # What you must not assume

@@ -28,13 +28,17 @@ func unenforceable(err error) error {
 
 // enclosure returns the enclosure that confines a process of the session; nil if nothing does.
 func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (enclosure ptyio.Enclosure, err error) {
-	switch own := s.server.enclosure; {
-	case wanted == nil:
+	own := s.server.enclosure
+	if wanted == nil {
 		return own, nil
+	}
+	asked, err := s.server.confinement(ctx, wanted)
+	switch {
+	case err != nil:
 	case own != nil:
-		enclosure, err = s.within(ctx, own, wanted)
-	case wanted.Policy.Confined():
-		enclosure, err = s.enclose(ctx, wanted)
+		enclosure, err = s.within(ctx, own, asked)
+	case asked.Policy.Confined():
+		enclosure, err = s.enclose(ctx, asked)
 	}
 	if err != nil {
 		return nil, unenforceable(err)
@@ -45,9 +49,8 @@ func (s *session) enclosure(ctx context.Context, wanted *wire.Sandbox) (enclosur
 // within returns the enclosure for a sandbox that may not allow more than the server's own. That is certain of the same one, and of
 // one that allows no writing. Other writable roots are refused: confined commands can replace directories below the server's roots
 // by links, so a path does not say where it leads by the time it is used.
-func (s *session) within(ctx context.Context, own ptyio.Enclosure, wanted *wire.Sandbox) (enclosure ptyio.Enclosure, err error) {
-	limit, asked := own.Confinement(), confinement(wanted)
-	least := asked.Least
+func (s *session) within(ctx context.Context, own ptyio.Enclosure, asked ptyio.Confinement) (enclosure ptyio.Enclosure, err error) {
+	limit, least := own.Confinement(), asked.Least
 	switch {
 	case same(limit, asked):
 		enclosure = own
@@ -55,7 +58,7 @@ func (s *session) within(ctx context.Context, own ptyio.Enclosure, wanted *wire.
 			least = messages.AssuranceIsolated // the server's own was not made by the rule for the zero value
 		}
 	case onlyReads(asked) && len(limit.Policy.DeniedReads) == 0 && (limit.Policy.NetworkAccess || !asked.Policy.NetworkAccess):
-		if enclosure, err = s.enclose(ctx, wanted); err != nil {
+		if enclosure, err = s.enclose(ctx, asked); err != nil {
 			return nil, err
 		}
 	default:
@@ -74,16 +77,25 @@ func (s *session) within(ctx context.Context, own ptyio.Enclosure, wanted *wire.
 
 // same reports whether two confinements allow the same, whatever the least level is.
 func same(a, b ptyio.Confinement) bool {
+	a.Least, b.Least = "", ""
 	one, err := json.Marshal(plain(a))
 	other, wrong := json.Marshal(plain(b))
 	return err == nil && wrong == nil && bytes.Equal(one, other)
 }
 
-// plain returns a confinement in the form in which it can be compared.
+// plain returns a confinement in the form in which it can be compared: without what has no effect.
 func plain(c ptyio.Confinement) ptyio.Confinement {
-	c.Dir, c.Least = filepath.Clean(c.Dir), ""
+	c.Dir = filepath.Clean(c.Dir)
 	if c.Additional.Empty() {
 		c.Additional, c.AdditionalDir = nil, ""
+	}
+	p := &c.Policy
+	if p.ExcludeTmpdirEnvVar = p.ExcludeTmpdirEnvVar || c.TempDir == ""; p.ExcludeTmpdirEnvVar {
+		c.TempDir = ""
+	}
+	if p.Type == "" || p.Type == messages.SandboxReadOnly {
+		c.Policy = messages.SandboxPolicy{Type: messages.SandboxReadOnly, NetworkAccess: p.NetworkAccess, DeniedReads: p.DeniedReads, Sockets: p.Sockets}
+		c.Dir, c.TempDir = "", ""
 	}
 	return c
 }
@@ -92,11 +104,6 @@ func plain(c ptyio.Confinement) ptyio.Confinement {
 func onlyReads(c ptyio.Confinement) bool {
 	reads := c.Policy.Type == messages.SandboxReadOnly || c.Policy.Type == ""
 	return reads && len(c.Policy.Sockets) == 0 && c.Additional.Empty()
-}
-
-func confinement(wanted *wire.Sandbox) ptyio.Confinement {
-	return ptyio.Confinement{Policy: wanted.Policy, Dir: wanted.Dir, TempDir: wanted.TempDir, Least: wanted.Least,
-		Additional: wanted.Additional, AdditionalDir: wanted.AdditionalDir}
 }
 
 // encloses asks the spawner for an enclosure. Without one a command would not be confined.
@@ -109,9 +116,9 @@ func (s *Server) encloses(ctx context.Context, c ptyio.Confinement) (ptyio.Enclo
 	return enclosure, err
 }
 
-// enclose makes the enclosure of a sandbox. If one was made for an equal sandbox before, it returns that one.
-func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Enclosure, error) {
-	text, err := json.Marshal(wanted)
+// enclose makes an enclosure. If one was made for an equal confinement before, it returns that one.
+func (s *session) enclose(ctx context.Context, asked ptyio.Confinement) (ptyio.Enclosure, error) {
+	text, err := json.Marshal(plain(asked))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +132,7 @@ func (s *session) enclose(ctx context.Context, wanted *wire.Sandbox) (ptyio.Encl
 	case full:
 		return nil, wire.Refuse(wire.Internal, "the session has reached its limit of %d different sandboxes; open another session", maxEnclosures)
 	}
-	fresh, err := s.server.encloses(ctx, confinement(wanted))
+	fresh, err := s.server.encloses(ctx, asked)
 	if err != nil {
 		return nil, err
 	}

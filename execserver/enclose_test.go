@@ -3,6 +3,7 @@ package execserver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -38,12 +39,19 @@ func elsewhere(t *testing.T) string {
 	return dir
 }
 
+// asking is the sandbox that a client sends for a policy.
+func asking(policy messages.SandboxPolicy, dir string, least messages.Assurance) *wire.Sandbox {
+	asked := wire.SandboxOf(policy, dir, "")
+	asked.Least = least
+	return &asked
+}
+
 func TestASandboxIsEnforced(t *testing.T) {
 	dir := confinable(t)
 	c := opened(t, Options{}, wire.ExtensionEnds)
 	inside, outside := filepath.Join(dir, "in"), filepath.Join(elsewhere(t), "out")
 	params := shell("p", "echo x >"+inside+"; echo x >"+outside)
-	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, Dir: dir, Least: messages.AssuranceConfined}
+	params.Sandbox = asking(messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, dir, messages.AssuranceConfined)
 	if result := c.start(params); result.SandboxType == wire.SandboxNone || result.Enforced == nil {
 		t.Errorf("got %+v", result)
 	}
@@ -58,33 +66,110 @@ func TestASandboxIsEnforced(t *testing.T) {
 
 func TestASandboxThatIsNotUnderstoodIsRefused(t *testing.T) {
 	c := opened(t, Options{})
+	files := func(entries string) string {
+		return `{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[` + entries + `]},"network":"restricted"},"cwd":"/w","workspaceRoots":["/w"]}`
+	}
+	const root, project = `{"path":{"type":"special","value":{"kind":"root"}},"access":"read"}`, `{"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"}`
 	for sandbox, word := range map[string]string{
-		`{"kind":"none"}`: "params.sandbox", `"read-only"`: "params.sandbox", `true`: "params.sandbox",
-		`{"policy":{"type":"read-only"},"dir":"/","extra":1}`:                    "extra",
-		`{"policy":{"type":"read-only","deny_all":true},"dir":"/"}`:              "deny_all",
-		`{"policy":{"type":"total"},"dir":"/"}`:                                  "total",
-		`{"policy":{"type":"workspace-write","writable_roots":["x"]},"dir":"/"}`: "x",
+		`{"kind":"none"}`: "params.sandbox.permissions is missing", `"read-only"`: "params.sandbox", `true`: "params.sandbox",
+		`{"permissions":{"type":"managed"}}`:                                                                 "params.sandbox.permissions.file_system is missing",
+		`{"permissions":{"type":"none"}}`:                                                                    `params.sandbox.permissions.type is "none"`,
+		`{"permissions":{"type":"disabled","more":1}}`:                                                       "params.sandbox.permissions.more",
+		`{"permissions":{"type":"disabled","network":"some"}}`:                                               `params.sandbox.permissions.network is "some"`,
+		`{"permissions":{"type":"disabled"},"cwd":"w"}`:                                                      "params.sandbox.cwd",
+		`{"permissions":{"type":"disabled"},"workspaceRoots":["/","w"]}`:                                     "params.sandbox.workspaceRoots[1]",
+		`{"permissions":{"type":"disabled"},"temporaryDirectories":["w"]}`:                                   "params.sandbox.temporaryDirectories[0]",
+		`{"permissions":{"type":"disabled"},"least":"some"}`:                                                 "some",
+		`{"permissions":{"type":"disabled"},"additional":{"all":true}}`:                                      "params.sandbox.additional.all",
+		`{"permissions":{"type":"external"},"sockets":["s"]}`:                                                "sockets",
+		`{"permissions":{"type":"managed","file_system":{"type":"unrestricted"},"network":"restricted"}}`:    "restrict only the network",
+		`{"permissions":{"type":"managed","file_system":{"type":"external_sandbox"}}}`:                       "external_sandbox",
+		`{"permissions":{"type":"managed","file_system":{"type":"restricted","globs":[]}}}`:                  "file_system.globs",
+		`{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[` + project + `]}}}`: "neither workspaceRoots nor a cwd",
+		files(``): `"root"`, files(project): `"root"`,
+		files(root + `,{"path":{"type":"special","value":{"kind":"minimal"}},"access":"read"}`):                                                         `entries[1]: this server cannot enforce "read" for the special path "minimal"`,
+		files(root + `,{"path":{"type":"special","value":{"kind":"root"}},"access":"write"}`):                                                           `entries[1]: this server cannot enforce "write" for the special path "root"`,
+		files(root + `,{"path":{"type":"special","value":{"kind":"slash_tmp"}},"access":"deny"}`):                                                       `entries[1]: this server cannot enforce "deny"`,
+		files(root + `,{"path":{"type":"special","value":{"kind":"project_roots","subpath":"../x"}},"access":"write"}`):                                 "entries[1]: the subpath",
+		files(root + `,{"path":{"type":"special","value":{"kind":"tmpdir","subpath":"x"}},"access":"write"}`):                                           "entries[1]: the subpath",
+		files(root + `,{"path":{"type":"special","value":{"kind":"root","depth":1}},"access":"read"}`):                                                  "entries[1].path.value.depth",
+		files(root + `,{"path":{"type":"path","path":"/w/a"},"access":"execute"}`):                                                                      `entries[1]: the access is "execute"`,
+		files(root + `,{"path":{"type":"path","path":"/w/a"},"access":"read","missing_path_behavior":"create"}`):                                        "entries[1]: missing_path_behavior",
+		files(root + `,{"path":{"type":"path","path":"/w/a"},"access":"write","missing_path_behavior":"skip"}`):                                         "entries[1]: missing_path_behavior",
+		files(root + `,{"path":{"type":"path","path":"a"},"access":"write"}`):                                                                           "entries[1].path.path",
+		files(root + `,{"path":{"type":"path","path":"/w/a/../b"},"access":"deny"}`):                                                                    "entries[1]: the path",
+		files(root + `,{"path":{"type":"path"},"access":"read"}`):                                                                                       "entries[1]",
+		files(root + `,{"path":{"type":"glob_pattern","pattern":"**/*.env"},"access":"deny"}`):                                                          `entries[1]: the path is of type "glob_pattern"`,
+		files(root + `,` + project + `,{"path":{"type":"special","value":{"kind":"project_roots","subpath":"a/b"}},"access":"read"}`):                   "entries[2]: /w/a/b may only be read",
+		files(root + `,` + project + `,{"path":{"type":"path","path":"/w/a"},"access":"read"},{"path":{"type":"path","path":"/x/a"},"access":"write"}`): "entries[2]: /w/a may only be read, and another",
+		files(root + `,{"path":{"type":"path","path":"/"},"access":"none"}`):                                                                            "entries[1]: everything",
+		files(root + `,{"path":{"type":"path","path":"/a"},"access":"deny"},{"path":{"type":"path","path":"/a/b"},"access":"read"}`):                    "entries[2]: it allows /a/b",
+		files(root + `,{"path":{"type":"path","path":"/a"},"access":"deny"},{"path":{"type":"path","path":"/a/b"},"access":"write"}`):                   "entries[2]: it allows /a/b",
 	} {
 		raw := `{"processId":"p","argv":["true"],"cwd":"/","env":{},"tty":false,"sandbox":` + sandbox + `}`
 		refused(t, c, wire.ProcessStart, rawParams(raw), wire.InvalidParams, word)
 	}
 }
 
+// The messages were recorded between codex 0.169 and its own server.
+func TestTheSandboxesOfCodexAreEnforced(t *testing.T) {
+	confinable(t)
+	if level := sandbox.Probe().Level; level != messages.AssuranceIsolated {
+		t.Skipf("skipped: names in a workspace can only be protected with namespaces, and this machine allows %q", level)
+	}
+	for mode, want := range map[string]struct{ output, file string }{
+		"workspace-write":     {"rc 1\nin-ok\n", "in"},
+		"workspace-write-tty": {"\r\nx\r\n", "."},
+		"read-only":           {"rc 1\n", ""},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			project := elsewhere(t)
+			text, err := os.ReadFile(filepath.Join("testdata", "codex", mode+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorded, err := wire.Parse([]byte(strings.ReplaceAll(strings.TrimSpace(string(text)), "<project>", project)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var params wire.StartParams
+			if err := json.Unmarshal(recorded.Params, &params); err != nil {
+				t.Fatal(err)
+			}
+			c := opened(t, Options{})
+			result := ask[wire.StartResult](t, c, wire.ProcessStart, rawParams(string(recorded.Params)))
+			if result.SandboxType == wire.SandboxNone {
+				t.Errorf("got %+v", result)
+			}
+			c.says(params.ProcessID, want.output)
+			c.happened(params.ProcessID, is(wire.ProcessClosed))
+			if _, err := os.Stat(filepath.Join(project, "in")); (err == nil) != (want.file == "in") {
+				t.Errorf("the file in the project: %v", err)
+			}
+			params.ProcessID, params.TTY, params.Argv = "more", false, []string{"/bin/sh", "-c", "mkdir .git; mkdir .aws; mkdir ../../../var/tmp/$$; :"}
+			if output, _ := c.result(params); strings.Count(output, "mkdir: ") != 3 {
+				t.Errorf("protected names, and other directories: %q", output)
+			}
+		})
+	}
+}
+
 func TestASandboxIsLookedUpBeforeTheStart(t *testing.T) {
 	dir := confinable(t)
 	c := opened(t, Options{})
-	wanted := wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Dir: dir, Least: messages.AssuranceConfined}
-	result := ask[wire.EncloseResult](t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: wanted})
-	if result.Error != nil || !result.Enforced.Level.AtLeast(messages.AssuranceConfined) {
-		t.Errorf("got %+v", result)
+	wanted := func(name string) wire.EncloseParams {
+		policy := messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ProtectedNames: []string{name}}
+		return wire.EncloseParams{Sandbox: *asking(policy, dir, messages.AssuranceConfined)}
 	}
-	for i := range maxEnclosures - 1 {
-		wanted.Policy.ProtectedNames = []string{strings.Repeat("x", i+1)}
-		ask[wire.EncloseResult](t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: wanted})
-		ask[wire.EncloseResult](t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: wanted})
+	for i := range maxEnclosures {
+		for range 2 {
+			result := ask[wire.EncloseResult](t, c, wire.EnvironmentEnclose, wanted(strings.Repeat("x", i+1)))
+			if result.Error != nil || !result.Enforced.Level.AtLeast(messages.AssuranceConfined) {
+				t.Errorf("got %+v", result)
+			}
+		}
 	}
-	wanted.Policy.ProtectedNames = []string{"one more"}
-	refused(t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: wanted}, wire.Internal, "limit of 32 different sandboxes")
+	refused(t, c, wire.EnvironmentEnclose, wanted("one more"), wire.Internal, "limit of 32 different sandboxes")
 }
 
 func TestAServerCanConfineEverything(t *testing.T) {
@@ -155,7 +240,8 @@ func TestASandboxWithinTheServersOwn(t *testing.T) {
 			file := filepath.Join(dir, "file")
 			defer os.Remove(file)
 			params := shell("p", "echo x >"+file)
-			params.Sandbox = &wire.Sandbox{Policy: test.wanted, Dir: cmp.Or(test.dir, dir), Least: messages.AssuranceConfined, Additional: test.more, AdditionalDir: "/"}
+			params.Sandbox = asking(test.wanted, cmp.Or(test.dir, dir), messages.AssuranceConfined)
+			params.Sandbox.Additional = test.more
 			if test.want == no {
 				refused(t, c, wire.ProcessStart, params, wire.InvalidParams, "may allow more than this server")
 				refused(t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: *params.Sandbox}, wire.InvalidParams, "may allow more than this server")
@@ -188,7 +274,7 @@ func TestTheSameSandboxMustBeStrongEnough(t *testing.T) {
 	defer server.Close()
 	s := &session{server: server, enclosures: map[string]ptyio.Enclosure{}}
 	for least, enough := range map[messages.Assurance]bool{messages.AssuranceNone: true, messages.AssuranceConfined: true, messages.AssuranceIsolated: false, "": false} {
-		if _, err := s.enclosure(t.Context(), &wire.Sandbox{Policy: policy, Dir: dir, Least: least}); (err == nil) != enough {
+		if _, err := s.enclosure(t.Context(), asking(policy, dir, least)); (err == nil) != enough {
 			t.Errorf("%q: %v", least, err)
 		}
 	}
@@ -199,7 +285,7 @@ func TestFullAccessCanBeAskedFor(t *testing.T) {
 	c := opened(t, Options{}, wire.ExtensionEnds)
 	outside := filepath.Join(elsewhere(t), "out")
 	params := shell("p", "echo x >"+outside)
-	params.Sandbox = &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Dir: "/"}
+	params.Sandbox = asking(messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, "/", "")
 	if result := c.start(params); result.SandboxType != wire.SandboxNone {
 		t.Errorf("got %+v", result)
 	}
@@ -257,7 +343,91 @@ func TestNothingStartsWithoutTheEnclosureItNeeds(t *testing.T) {
 	}
 	defer server.Close()
 	s := &session{server: server, enclosures: map[string]ptyio.Enclosure{}}
-	if e, err := s.enclose(t.Context(), &wire.Sandbox{Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Dir: "/"}); !errors.Is(err, messages.ErrRuntimeFailure) {
+	if e, err := s.enclose(t.Context(), ptyio.Confinement{Dir: "/"}); !errors.Is(err, messages.ErrRuntimeFailure) {
 		t.Errorf("a start that asks for a sandbox: %v, %v", e, err)
+	}
+}
+
+// A policy means the same on the server as where it was written.
+func TestPoliciesSurviveTheProtocol(t *testing.T) {
+	s := newServer(t, Options{})
+	workspace := messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
+	more := workspace
+	more.WritableRoots, more.ProtectedNames, more.DeniedReads = []string{"/x", "/d/.git"}, []string{"vendor", ".aws"}, []string{"/secret", "/d/key"}
+	more.Sockets, more.NetworkAccess, more.ExcludeSlashTmp = []string{"/run/s"}, true, true
+	noTemp := workspace
+	noTemp.ExcludeTmpdirEnvVar = true
+	for name, c := range map[string]ptyio.Confinement{
+		"zero":        {},
+		"read-only":   {Policy: messages.SandboxPolicy{Type: messages.SandboxReadOnly, NetworkAccess: true, DeniedReads: []string{"/k"}}, Dir: "/d", TempDir: "/t"},
+		"workspace":   {Policy: workspace, Dir: "/d"},
+		"temporary":   {Policy: workspace, Dir: "/d", TempDir: "/t"},
+		"excluded":    {Policy: noTemp, Dir: "/d", TempDir: "/t"},
+		"everything":  {Policy: more, Dir: "/d", TempDir: "/t"},
+		"full access": {Policy: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}},
+		"external":    {Policy: messages.SandboxPolicy{Type: messages.SandboxExternal, NetworkAccess: true}},
+	} {
+		asked := wire.SandboxOf(c.Policy, c.Dir, c.TempDir)
+		got, err := s.confinement(t.Context(), &asked)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !c.Policy.Confined() {
+			got.Dir, got.TempDir = "", ""
+		}
+		if !same(c, got) {
+			t.Errorf("%s: %+v became %+v", name, c, got)
+		}
+	}
+}
+
+// What a sandbox allows besides the project becomes a policy that allows exactly that.
+func TestSandboxesThatAreNotThoseOfOneProject(t *testing.T) {
+	s := newServer(t, Options{})
+	link := filepath.Join(elsewhere(t), "link")
+	if err := os.Symlink(realDir(t), link); err != nil { // below /tmp
+		t.Fatal(err)
+	}
+	file := func(path, access string) string {
+		return `{"path":{"type":"path","path":"` + path + `"},"access":"` + access + `"}`
+	}
+	place := func(kind, access string) string {
+		return `{"path":{"type":"special","value":{"kind":"` + kind + `"}},"access":"` + access + `"}`
+	}
+	workspace := func(dir string, roots ...string) ptyio.Confinement {
+		return ptyio.Confinement{Dir: dir, Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, WritableRoots: roots}}
+	}
+	tmp := workspace("/tmp")
+	tmp.Policy.ExcludeSlashTmp = false
+	temp := workspace("/t", "/t2")
+	temp.TempDir = "/t"
+	protected := workspace("/w", "/w2")
+	protected.Policy.ProtectedNames = []string{"a"}
+	for entries, want := range map[string]ptyio.Confinement{
+		"":                             {},
+		file("/w/a", "read"):           {}, // nothing is written in any case
+		file("/x", "write"):            workspace("/x"),
+		place("slash_tmp", "write"):    tmp,
+		place("tmpdir", "write"):       temp,
+		place("project_roots", "read"): {},
+		place("project_roots", "write") + "," + file("/w", "read") + "," + file("/w/a", "read") + "," + file("/w2/a", "read") + "," + file("/w2/.git", "read") + "," + file("/else", "read"): protected,
+		place("slash_tmp", "write") + "," + file(link, "read"): workspace("refused"),
+	} {
+		var params wire.EncloseParams
+		text := `{"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[` + strings.TrimSuffix(place("root", "read")+","+entries, ",") +
+			`]}},"cwd":"file:///c","workspaceRoots":["file:///w","/w2"],"temporaryDirectories":["/t","/t2"]}}`
+		if err := wire.DecodeParams(json.RawMessage(text), &params); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.confinement(t.Context(), &params.Sandbox)
+		if want.Dir == "refused" {
+			if err == nil {
+				t.Errorf("%s: got %+v", entries, got)
+			}
+			continue
+		}
+		if err != nil || !same(want, got) {
+			t.Errorf("%s: got %+v, %v", entries, got, err)
+		}
 	}
 }

@@ -25,7 +25,7 @@ func info(c *connection, _ wire.Empty) (later, error) {
 		}
 		result := wire.InfoResult{Shell: wire.Shell{Name: filepath.Base(shell), Path: shell}}
 		if dir, err := os.Getwd(); err == nil {
-			result.Cwd = fileURI(dir)
+			result.Cwd = wire.FileURI(dir)
 		}
 		return result, nil
 	}, nil

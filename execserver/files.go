@@ -210,6 +210,6 @@ func canonicalize(c *connection, params wire.FileParams) (later, error) {
 			return nil, err
 		}
 		path, err := filepath.EvalSymlinks(l.path)
-		return wire.CanonicalizeResult{Path: fileURI(path)}, err
+		return wire.CanonicalizeResult{Path: wire.FileURI(path)}, err
 	})
 }

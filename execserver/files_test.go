@@ -32,7 +32,7 @@ func throughFiles(t *testing.T, test func(t *testing.T, c *client, dir string)) 
 	})
 }
 
-func file(path string) wire.FileParams { return wire.FileParams{Path: fileURI(path)} }
+func file(path string) wire.FileParams { return wire.FileParams{Path: wire.FileURI(path)} }
 
 func TestFilesAreWrittenAndRead(t *testing.T) {
 	throughFiles(t, func(t *testing.T, c *client, dir string) {
@@ -123,13 +123,13 @@ func TestDirectoriesAreMadeListedAndRemoved(t *testing.T) {
 		if meta := ask[wire.MetadataResult](t, c, wire.GetMetadata, file(filepath.Join(dir, "a", "link"))); !meta.IsSymlink || !meta.IsFile {
 			t.Errorf("got %+v", meta)
 		}
-		if got := ask[wire.CanonicalizeResult](t, c, wire.Canonicalize, file(filepath.Join(dir, "a", "link"))); got.Path != fileURI(filepath.Join(deep, "f")) {
+		if got := ask[wire.CanonicalizeResult](t, c, wire.Canonicalize, file(filepath.Join(dir, "a", "link"))); got.Path != wire.FileURI(filepath.Join(deep, "f")) {
 			t.Errorf("got %+v", got)
 		}
 		walked := ask[wire.WalkResult](t, c, wire.Walk, file(dir))
 		var paths []string
 		for _, e := range walked.Entries {
-			paths = append(paths, strings.TrimPrefix(e.Path, fileURI(dir)))
+			paths = append(paths, strings.TrimPrefix(e.Path, wire.FileURI(dir)))
 		}
 		if got := strings.Join(paths, " "); got != "/a /a/b /a/b/f /a/dangling /a/link /c" || walked.Truncated || len(walked.Errors) != 0 {
 			t.Errorf("got %s, %+v", got, walked)

@@ -95,7 +95,7 @@ func FuzzServer(f *testing.F) {
 			`{"method":"process/acknowledge","params":{"processId":"p","seq":18446744073709551615}}` + "\n" +
 			`{"id":6,"method":"process/terminate","params":{"processId":"p","graceMs":0}}`,
 		`{"id":1,"method":"fs/writeFile","params":{"path":"ROOT/f","dataBase64":"aGk="}}` + "\n" + `{"id":2,"method":"fs/walk","params":{"path":"ROOT"}}`,
-		`{"id":"x","method":"environment/enclose","params":{"sandbox":{"policy":{"type":"read-only"},"dir":"/"}}}`} {
+		`{"id":"x","method":"environment/enclose","params":{"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"special","value":{"kind":"root"}},"access":"read"}]}}}}}`} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
 	}

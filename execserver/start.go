@@ -186,9 +186,6 @@ func localPath(field, text string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// fileURI returns the file: URI of a path.
-func fileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
-
 // acknowledge notes that the client has all events up to a number.
 func (p *process) acknowledge(seq uint64) {
 	p.mu.Lock()

@@ -75,7 +75,7 @@ func TestTheDirectoryIsAPathOrAURI(t *testing.T) {
 	if err := os.Mkdir(odd, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for id, cwd := range map[string]string{"path": odd, "uri": fileURI(odd), "host": "file://localhost" + strings.TrimPrefix(fileURI(odd), "file://")} {
+	for id, cwd := range map[string]string{"path": odd, "uri": wire.FileURI(odd), "host": "file://localhost" + strings.TrimPrefix(wire.FileURI(odd), "file://")} {
 		params := startParams(id, "pwd", "-P")
 		params.Cwd = cwd
 		if text, _ := c.result(params); text != odd+"\n" {

@@ -55,7 +55,7 @@ func (w *walker) directory(l location, names []string, depth int) {
 			continue
 		}
 		w.entries--
-		w.result.Entries = append(w.result.Entries, wire.WalkEntry{Path: fileURI(below.path), IsDirectory: info.IsDir(),
+		w.result.Entries = append(w.result.Entries, wire.WalkEntry{Path: wire.FileURI(below.path), IsDirectory: info.IsDir(),
 			IsFile: info.Mode().IsRegular(), IsSymlink: info.Mode().Type() == fs.ModeSymlink})
 		if !info.IsDir() {
 			continue
@@ -74,5 +74,5 @@ func (w *walker) failed(l location, err error) {
 		w.result.Truncated = true
 		return
 	}
-	w.result.Errors = append(w.result.Errors, wire.WalkError{Path: fileURI(l.path), Message: err.Error()})
+	w.result.Errors = append(w.result.Errors, wire.WalkError{Path: wire.FileURI(l.path), Message: err.Error()})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,12 +13,17 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
 )
 
 // model is a scripted model: it starts a command that becomes cat, writes to it, and is done.
 type model struct {
 	namespace string   // of the tools that it calls
 	command   string   // the command before it becomes cat
+	sandbox   string   // of the client; empty means danger-full-access
+	dir       string   // where the client works; empty means a new directory
 	told      []string // the outputs of its calls, as the client reported them, newest last
 }
 
@@ -83,19 +89,19 @@ func (m *model) turn(t *testing.T, config string, environment ...string) {
 	config = fmt.Sprintf(`model = "scripted"
 model_provider = "scripted"
 approval_policy = "never"
-sandbox_mode = "danger-full-access"
+sandbox_mode = %q
 [model_providers.scripted]
 name = "scripted"
 base_url = %q
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
-`, front.URL+"/v1") + config
+`, cmp.Or(m.sandbox, "danger-full-access"), front.URL+"/v1") + config
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), codex, "exec", "--skip-git-repo-check", "run it")
-	c.Dir, c.Env = t.TempDir(), append(append(os.Environ(), "CODEX_HOME="+home), environment...)
+	c.Dir, c.Env = cmp.Or(m.dir, t.TempDir()), append(append(os.Environ(), "CODEX_HOME="+home), environment...)
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "all done") {
 		t.Fatalf("%v\n%s", err, out)
@@ -135,5 +141,40 @@ func TestCodexRunsCommandsThroughTheExecServer(t *testing.T) {
 	m.turn(t, "[features]\nunified_exec = true\n", "CODEX_EXEC_SERVER_URL="+server.line())
 	if !strings.Contains(m.told[0], `Output:\nexecbus-warden\r\n`) || !strings.Contains(m.told[1], `moin\r\nmoin`) {
 		t.Errorf("the model was told %q", m.told)
+	}
+}
+
+// The server enforces the sandbox that the agent asks for.
+func TestTheExecServerEnforcesTheSandboxesOfCodex(t *testing.T) {
+	if _, err := exec.LookPath("codex"); err != nil {
+		t.Skip("skipped: codex is not installed (npm install -g @openai/codex)")
+	}
+	if probed := sandbox.Probe(); probed.Level != messages.AssuranceIsolated {
+		t.Skipf("skipped: the agent protects names in its workspace, which needs namespaces, and this machine allows %q", probed.Level)
+	}
+	server := launch(t, "serve")
+	url := server.line()
+	for mode, inside := range map[string]bool{"workspace-write": true, "read-only": false} {
+		t.Run(mode, func(t *testing.T) {
+			dirs := [2]string{}
+			for i := range dirs {
+				dir, err := os.MkdirTemp("/var/tmp", "execbus") // /tmp may be written in any case
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer os.RemoveAll(dir)
+				dirs[i] = dir
+			}
+			m := &model{sandbox: mode, dir: dirs[0], command: "echo confined; touch inside " + dirs[1] + "/outside; mkdir .git .aws"}
+			m.turn(t, "[features]\nunified_exec = true\n", "CODEX_EXEC_SERVER_URL="+url)
+			if !strings.Contains(m.told[0], "confined") || !strings.Contains(m.told[1], `moin\r\nmoin`) {
+				t.Errorf("the model was told %q", m.told)
+			}
+			for file, there := range map[string]bool{dirs[0] + "/inside": inside, dirs[0] + "/.git/": false, dirs[0] + "/.aws/": false, dirs[1] + "/outside": false} {
+				if _, err := os.Stat(file); (err == nil) != there {
+					t.Errorf("%s: %v; the model was told %q", file, err, m.told)
+				}
+			}
+		})
 	}
 }

@@ -115,11 +115,18 @@ func TestServeOnASocket(t *testing.T) {
 func TestServeConfinesCommands(t *testing.T) {
 	confinedHere(t)
 	t.Setenv("TMPDIR", "") // the default: /tmp
-	const nothing, readOnly, workspace = "", `{"type":"read-only"}`, `{"type":"workspace-write"}`
+	files := func(more string) string {
+		return `{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"special","value":{"kind":"root"}},"access":"read"}` + more + `]}}`
+	}
+	writes := func(kind string) string {
+		return `,{"path":{"type":"special","value":{"kind":"` + kind + `"}},"access":"write"}`
+	}
+	const nothing = ""
+	readOnly, workspace := files(""), files(writes("project_roots")+writes("slash_tmp")+writes("tmpdir"))
 	const fails = "cannot start"
 	for name, c := range map[string]struct {
 		flags  []string
-		asked  string // the client's sandbox policy
+		asked  string // the permissions of the client's sandbox
 		writes string // where the command can write
 	}{
 		"the client asks for none":           {nil, nothing, "inside and outside"},
@@ -133,7 +140,7 @@ func TestServeConfinesCommands(t *testing.T) {
 		"both the same":                      {[]string{"--sandbox", "workspace-write"}, workspace, "inside"},
 		"the client asks for less":           {[]string{"--sandbox", "workspace-write"}, readOnly, ""},
 		"the client asks for more":           {[]string{"--sandbox", "read-only"}, workspace, fails},
-		"the client asks for everything":     {[]string{"--sandbox", "workspace-write"}, `{"type":"danger-full-access"}`, fails},
+		"the client asks for everything":     {[]string{"--sandbox", "workspace-write"}, `{"type":"disabled"}`, fails},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := launch(t, append([]string{"serve", "--listen", "stdio", "--assurance", "confined"}, c.flags...)...)
@@ -141,7 +148,7 @@ func TestServeConfinesCommands(t *testing.T) {
 			r.send(`{"method":"initialized"}`)
 			within, beyond, sandbox := filepath.Join(r.c.Dir, "file"), outside(t), ""
 			if c.asked != nothing {
-				sandbox = `,"sandbox":{"policy":` + c.asked + `,"dir":"` + r.c.Dir + `","least":"confined"}`
+				sandbox = `,"sandbox":{"permissions":` + c.asked + `,"cwd":"` + r.c.Dir + `","least":"confined"}`
 			}
 			answer := r.call("2", "process/start", `{"processId":"p","argv":["/bin/sh","-c","echo x >file; echo x >`+beyond+`"],"cwd":"`+r.c.Dir+
 				`","env":{"PATH":"/usr/bin:/bin"},"tty":false`+sandbox+`}`)

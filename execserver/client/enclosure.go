@@ -63,6 +63,12 @@ func demanded(c ptyio.Confinement) messages.Assurance {
 	return c.Least
 }
 
+// wireSandbox writes a confinement as the protocol has it.
 func wireSandbox(c ptyio.Confinement) wire.Sandbox {
-	return wire.Sandbox{Policy: c.Policy, Dir: c.Dir, TempDir: c.TempDir, Least: c.Least, Additional: c.Additional, AdditionalDir: c.AdditionalDir}
+	s := wire.SandboxOf(c.Policy, c.Dir, c.TempDir)
+	s.Least, s.Additional = c.Least, c.Additional
+	if c.AdditionalDir != "" {
+		s.Cwd = new(wire.FileURI(c.AdditionalDir))
+	}
+	return s
 }

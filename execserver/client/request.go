@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"net/url"
 	"strings"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -54,7 +53,7 @@ func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
 	if err := s.refuses(launch); err != nil {
 		return nil, err
 	}
-	params := &wire.StartParams{Argv: launch.Argv, Cwd: fileURI(launch.Dir), Env: map[string]string{},
+	params := &wire.StartParams{Argv: launch.Argv, Cwd: wire.FileURI(launch.Dir), Env: map[string]string{},
 		TTY: launch.TTY, PipeStdin: launch.OpenStdin && !launch.TTY}
 	for _, entry := range launch.Env {
 		if name, value, is := strings.Cut(entry, "="); is && name != "" {
@@ -86,6 +85,3 @@ func extend(params *wire.StartParams, launch ptyio.Launch) {
 		params.Sandbox = new(wireSandbox(launch.Sandbox.Confinement()))
 	}
 }
-
-// fileURI is a path as the protocol has it.
-func fileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }

@@ -107,7 +107,7 @@ func (r *resolver) look(ctx context.Context, file string) (wire.PathResult, erro
 	if r.link.flow() {
 		return about[wire.PathResult](ctx, r.link, wire.EnvironmentPath, wire.PathParams{Path: file})
 	}
-	found, err := about[wire.PathResult](ctx, r.link, getMetadata, wire.PathParams{Path: fileURI(file)})
+	found, err := about[wire.PathResult](ctx, r.link, getMetadata, wire.PathParams{Path: wire.FileURI(file)})
 	if errors.Is(err, fs.ErrNotExist) {
 		return wire.PathResult{}, nil
 	}

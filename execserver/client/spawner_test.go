@@ -44,7 +44,14 @@ func TestALaunchIsPassedOnWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"processId":"` + got.ProcessID + `","argv":["a","b c"],"cwd":"file:///some%20where","env":{"A":"2","B":"x=y"},"tty":true,"arg0":"zero",` +
-		`"sandbox":{"policy":{"type":"workspace-write","writable_roots":["/w"]},"dir":"/d","tempDir":"/t","least":"confined"},` +
+		`"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[` +
+		`{"path":{"type":"special","value":{"kind":"root"}},"access":"read"},{"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"},` +
+		`{"path":{"type":"path","path":"file:///w"},"access":"write"},{"path":{"type":"special","value":{"kind":"slash_tmp"}},"access":"write"},` +
+		`{"path":{"type":"special","value":{"kind":"project_roots","subpath":".git"}},"access":"read","missing_path_behavior":"skip"},` +
+		`{"path":{"type":"special","value":{"kind":"project_roots","subpath":".agents"}},"access":"read","missing_path_behavior":"skip"},` +
+		`{"path":{"type":"special","value":{"kind":"project_roots","subpath":".codex"}},"access":"read","missing_path_behavior":"skip"},` +
+		`{"path":{"type":"special","value":{"kind":"tmpdir"}},"access":"write"}]}},` +
+		`"cwd":"file:///d","workspaceRoots":["file:///d"],"temporaryDirectories":["file:///t"],"least":"confined"},` +
 		`"size":{"rows":5,"cols":80},"merged":true,"onLeaderExit":"keep","graceMs":1500,"limits":{"openFiles":7}}`
 	if string(m.Params) != want {
 		t.Errorf("%s\nwant\n%s", m.Params, want)
@@ -161,7 +168,7 @@ func TestAWidenedSandboxIsLookedUpAnew(t *testing.T) {
 		came <- wider
 	}()
 	m := p.expect(wire.EnvironmentEnclose)
-	if !strings.Contains(string(m.Params), `"additional":{"network":{"enabled":true}},"additionalDir":"/dir"`) {
+	if !strings.Contains(string(m.Params), `"cwd":"file:///dir","additional":{"network":{"enabled":true}}`) {
 		t.Errorf("%s", m.Params)
 	}
 	p.answer(m, wire.EncloseResult{Enforced: &messages.Enforcement{Level: messages.AssuranceConfined}})

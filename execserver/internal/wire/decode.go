@@ -43,6 +43,8 @@ func decode(raw []byte, into any, path string, may rules) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		return nil
+	case target.Kind() == reflect.Slice && target.Type().Elem().Kind() == reflect.Struct:
+		return decodeSlice(raw, target, path, may.strict)
 	case target.Kind() != reflect.Struct && target.Kind() != reflect.Pointer:
 		return decodeValue(raw, into, path)
 	case target.Kind() == reflect.Pointer:
@@ -59,6 +61,21 @@ func decode(raw []byte, into any, path string, may rules) error {
 	if checked, is := into.(Checker); is {
 		if err := checked.Check(); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// decodeSlice reads an array of objects. An array of anything else is decodeValue's.
+func decodeSlice(raw []byte, target reflect.Value, path string, strict bool) error {
+	var elements []json.RawMessage
+	if err := decodeValue(raw, &elements, path); err != nil {
+		return err
+	}
+	target.Set(reflect.MakeSlice(target.Type(), len(elements), len(elements)))
+	for i, element := range elements {
+		if err := decode(element, target.Index(i).Addr().Interface(), fmt.Sprintf("%s[%d]", path, i), rules{strict: strict}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -12,13 +12,13 @@ func TestParametersAreReadByTheirNames(t *testing.T) {
 	var start StartParams
 	err := DecodeParams(json.RawMessage(`{"processId":"p","argv":["a","b"],"cwd":"/","env":{"http_proxy":"1","HTTP_PROXY":"2"},"tty":false,
 		"arg0":null,"future":{"x":1},"envPolicy":{"inherit":"core","future":1},"size":{"rows":2,"cols":3},
-		"sandbox":{"policy":{"type":"read-only"},"dir":"/w"}}`), &start)
+		"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"path","path":"/w"},"access":"read"}]}},"future":1}}`), &start)
 	switch {
 	case err != nil:
 		t.Fatal(err)
 	case start.ProcessID != "p" || len(start.Argv) != 2 || len(start.Env) != 2 || start.Arg0 != nil || start.EnvPolicy.Inherit != "core":
 		t.Errorf("got %+v", start)
-	case start.Size.Cols != 3 || start.Sandbox.Policy.Type != "read-only" || start.PipeStdin:
+	case start.Size.Cols != 3 || start.Sandbox.Permissions.FileSystem.Entries[0].Access != AccessRead || start.PipeStdin:
 		t.Errorf("got %+v", start)
 	}
 }
@@ -32,26 +32,25 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		`null`: "params is null",
 		`[]`:   "params is not an object",
 		`{"PROCESSID":"p","argv":[],"cwd":"/","env":{},"tty":false}`: "params.processId is missing",
-		`{"processId":7}`:                                        "params.processId is not a string",
-		`{"processId":null}`:                                     "params.processId is null",
-		`{"processId":"p","argv":"a"}`:                           "params.argv is not an array",
-		`{"processId":"p","argv":[1]}`:                           "params.argv is not a string",
-		start(`,"arg0":1`):                                       "params.arg0 is not a string",
-		start(`,"pipeStdin":null`):                               "params.pipeStdin is null",
-		start(`,"pipeStdin":"yes"`):                              "params.pipeStdin is not true or false",
-		start(`,"size":{"rows":70000,"cols":1}`):                 "params.size.rows is not a whole number",
-		start(`,"size":{"rows":-1,"cols":1}`):                    "params.size.rows is not a whole number",
-		start(`,"size":{"rows":1.5,"cols":1}`):                   "params.size.rows is not a whole number",
-		start(`,"size":{"rows":1}`):                              "params.size.cols is missing",
-		start(`,"sandbox":{"policy":{"type":"read-only"}}`):      "params.sandbox.dir is missing",
-		start(`,"sandbox":{"policy":{"type":"nope"},"dir":"/"}`): "nope",
-		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"/","network":false}`): "params.sandbox.network is not known",
-		start(`,"sandbox":{"policy":{"type":"read-only","deny":["/etc"]},"dir":"/"}`): "params.sandbox.policy.deny is not known",
-		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"/","least":"some"}`):  "some",
-		start(`,"sandbox":{"policy":{"type":"read-only"},"dir":"w"}`):                 "not an absolute path",
-		start(`,"limits":{"memory":5}`):                                               "params.limits.memory is not known",
-		start(`,"limits":{"memoryBytes":-5}`):                                         "negative",
-		start(`,"envPolicy":{"set":{"A":1}}`):                                         "params.envPolicy.set is not a string",
+		`{"processId":7}`:                                                "params.processId is not a string",
+		`{"processId":null}`:                                             "params.processId is null",
+		`{"processId":"p","argv":"a"}`:                                   "params.argv is not an array",
+		`{"processId":"p","argv":[1]}`:                                   "params.argv is not a string",
+		start(`,"arg0":1`):                                               "params.arg0 is not a string",
+		start(`,"pipeStdin":null`):                                       "params.pipeStdin is null",
+		start(`,"pipeStdin":"yes"`):                                      "params.pipeStdin is not true or false",
+		start(`,"size":{"rows":70000,"cols":1}`):                         "params.size.rows is not a whole number",
+		start(`,"size":{"rows":-1,"cols":1}`):                            "params.size.rows is not a whole number",
+		start(`,"size":{"rows":1.5,"cols":1}`):                           "params.size.rows is not a whole number",
+		start(`,"size":{"rows":1}`):                                      "params.size.cols is missing",
+		start(`,"sandbox":{}`):                                           "params.sandbox.permissions is missing",
+		start(`,"sandbox":{"permissions":{"type":"disabled","deny":1}}`): "params.sandbox.permissions.deny is not known",
+		start(`,"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"path"},"access":"read"},{"access":"read"}]}}}`): "params.sandbox.permissions.file_system.entries[1].path is missing",
+		start(`,"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"path","x":1},"access":"read"}]}}}`):             "params.sandbox.permissions.file_system.entries[0].path.x is not known",
+		start(`,"sandbox":{"permissions":{"type":"managed","file_system":{"type":"restricted","entries":{}}}}`):                                                           "params.sandbox.permissions.file_system.entries is not an array",
+		start(`,"limits":{"memory":5}`):       "params.limits.memory is not known",
+		start(`,"limits":{"memoryBytes":-5}`): "negative",
+		start(`,"envPolicy":{"set":{"A":1}}`): "params.envPolicy.set is not a string",
 	} {
 		err := DecodeParams(json.RawMessage(text), &StartParams{})
 		fault, is := errors.AsType[*Fault](err)

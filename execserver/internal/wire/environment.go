@@ -74,7 +74,7 @@ type PathResult struct {
 // EncloseParams are the parameters of environment/enclose, which looks up where the paths of a confinement lead. A later start in this
 // session with an equal Sandbox is refused if the paths lead elsewhere by then.
 type EncloseParams struct {
-	Sandbox Sandbox          `json:"sandbox" strict:""`
+	Sandbox Sandbox          `json:"sandbox"`
 	Limits  *messages.Limits `json:"limits,omitempty" strict:""`
 }
 

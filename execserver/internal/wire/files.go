@@ -1,5 +1,10 @@
 package wire
 
+import "net/url"
+
+// FileURI is a path as the protocol has it.
+func FileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
 // Methods about files. Paths are file: URIs or absolute paths; results have URIs.
 const (
 	ReadFile        = "fs/readFile"

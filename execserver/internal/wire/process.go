@@ -1,12 +1,6 @@
 package wire
 
-import (
-	"cmp"
-	"fmt"
-	"path/filepath"
-
-	"github.com/execbus/execbus/messages"
-)
+import "github.com/execbus/execbus/messages"
 
 // Methods about processes. The last three requests are extensions that a client may use without asking for them.
 const (
@@ -42,7 +36,7 @@ type StartParams struct {
 	TTY       bool              `json:"tty"`
 	PipeStdin bool              `json:"pipeStdin,omitempty"`
 	Arg0      *string           `json:"arg0,omitempty"`
-	Sandbox   *Sandbox          `json:"sandbox,omitempty" strict:""`
+	Sandbox   *Sandbox          `json:"sandbox,omitempty"`
 	// A server of execbus does not manage the network: it refuses a start that asks for that.
 	EnforceManagedNetwork bool `json:"enforceManagedNetwork,omitempty"`
 	ManagedNetwork        *any `json:"managedNetwork,omitempty"`
@@ -66,42 +60,11 @@ type EnvPolicy struct {
 	IncludeOnly           []string          `json:"includeOnly,omitempty"`
 }
 
-// Sandbox is a confinement that the server must enforce, or refuse: see ptyio.Confinement.
-type Sandbox struct {
-	Policy        messages.SandboxPolicy          `json:"policy"`
-	Dir           string                          `json:"dir"`
-	TempDir       string                          `json:"tempDir,omitempty"`
-	Least         messages.Assurance              `json:"least,omitempty"`
-	Additional    *messages.AdditionalPermissions `json:"additional,omitempty"`
-	AdditionalDir string                          `json:"additionalDir,omitempty"`
-}
-
-// Check implements Checker.
-func (s Sandbox) Check() error {
-	for _, dir := range []string{s.Dir, s.TempDir, s.AdditionalDir} {
-		if dir != "" && !filepath.IsAbs(dir) {
-			return fmt.Errorf("%.200q is not an absolute path", dir)
-		}
-	}
-	return cmp.Or(s.Policy.Check(), s.Least.Check())
-}
-
 // Size is the size of a terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 }
-
-// SandboxType says what confines a process.
-type SandboxType string
-
-// The types.
-const (
-	SandboxNone              SandboxType = "none"
-	SandboxMacOSSeatbelt     SandboxType = "macosSeatbelt"
-	SandboxLinuxSeccomp      SandboxType = "linuxSeccomp"
-	SandboxWindowsRestricted SandboxType = "windowsRestrictedToken"
-)
 
 // StartResult is the result of process/start. PID and Enforced are present with ExtensionEnds.
 type StartResult struct {
