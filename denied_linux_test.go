@@ -206,3 +206,33 @@ func TestWhatMustNotBeReadNamesItsGrantAndIsReadWithIt(t *testing.T) {
 		}
 	})
 }
+
+// A second attempt of a run gets what its reader has given, and the end of it.
+func TestASecondAttemptOfARunGetsItsInput(t *testing.T) {
+	levels(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+		elsewhere := t.TempDir()
+		session, p := workshop(t, rt, level, t.TempDir(), messages.ApproveOnFailure)
+		for name, c := range map[string]struct {
+			script, says string
+			input        int
+		}{
+			"unread":   {`touch "$0/unread" && wc -c`, "10\n", 10},
+			"read":     {`x=$(wc -c); touch "$0/read" && echo "$x"`, "1000000\n", 1_000_000},
+			"too much": {`x=$(wc -c); touch "$0/much" && echo "$x"`, "", 2_000_000},
+		} {
+			p.will(messages.DecisionApproved)
+			var stdout strings.Builder
+			result, err := session.RunStreams(patient(t), messages.RunCommand{Argv: []string{"bash", "-c", c.script, elsewhere}},
+				execbus.Streams{Stdin: strings.NewReader(strings.Repeat("x", c.input)), Stdout: &stdout})
+			if err != nil || strings.TrimSpace(stdout.String()) != strings.TrimSpace(c.says) {
+				t.Fatalf("%s: %+v, %v; it said %q", name, result, err, stdout.String())
+			}
+			if refused := c.says == ""; refused != (result.Denial != nil) || refused && !strings.Contains(result.Denial.NoRetry, "1048576") {
+				t.Errorf("%s: %+v", name, result.Denial)
+			}
+			if asked := p.questions(); len(asked) == 0 != (c.says == "") {
+				t.Errorf("%s: asked %+v", name, asked)
+			}
+		}
+	})
+}

@@ -119,6 +119,8 @@
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. If the sandbox
 // stops a command during the call that asked for it, the command may run again without one, where the plan or a person allows
 // that. The answer then has the output of the last attempt; the events and the transcript have the output of all attempts.
+// It gets the input of [Session.RunStreams] or [Process.Repeatable] again, up to 1 MiB; after other input there is no second attempt, and
+// messages.Denial.NoRetry says so.
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
 //

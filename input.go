@@ -37,11 +37,22 @@ func (p *Process) Send(b []byte) error {
 //
 // A Write of at most 64 KiB stays in one piece; longer ones of several callers may be interleaved. A terminal in line mode
 // takes no line of more than 4,095 bytes: the error is messages.ErrLineTooLong.
-func (p *Process) Write(b []byte) (n int, err error) {
+func (p *Process) Write(b []byte) (n int, err error) { return p.give(b, false) }
+
+// Repeatable is Write for input that answers nothing the process has said, such as that of a file: if its sandbox stops the process,
+// another attempt gets the same input. See messages.WriteStdin.
+func (p *Process) Repeatable() io.Writer { return repeatable{p} }
+
+type repeatable struct{ *Process }
+
+func (r repeatable) Write(b []byte) (int, error) { return r.give(b, true) }
+
+// give is Write. Repeatable bytes are given again to another attempt.
+func (p *Process) give(b []byte, repeatable bool) (n int, err error) {
 	for n < len(b) {
 		piece := b[n:min(n+writePiece, len(b))]
 		result, err := p.on().Write(context.Background(), messages.WriteStdin{Process: p.ID(), Bytes: piece,
-			UntilTaken: true, Patience: new(time.Duration(writePatience))})
+			UntilTaken: true, Repeatable: repeatable, Patience: new(time.Duration(writePatience))})
 		if errors.Is(err, messages.ErrInputFull) {
 			// Nothing reports that there is room. The end of the process ends the wait, and the next attempt reports it.
 			_, _ = p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration(writeWait))})

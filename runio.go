@@ -3,6 +3,7 @@ package execbus
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/google/uuid"
@@ -21,9 +22,11 @@ type Streams struct {
 
 // RunStreams is [Session.Run] with an input and with all of the output, however much that is. The command waits for a slow
 // writer, and its timeout goes on meanwhile. RunStreams returns when all output is written. A writer that fails ends the command, and
-// its error is returned beside the result. The output of an attempt that its sandbox stopped is written, too.
+// its error is returned beside the result. The output of an attempt that its sandbox stopped is written, too, and the next attempt
+// gets the same input, up to 1 MiB: a command that was given more has no other attempt (messages.Denial.NoRetry).
 //
 // A goroutine reads Stdin, and RunStreams does not wait for it: a reader that never returns keeps it. If Stdin fails, the input ends.
+// A reader or writer that panics has failed; a reader's panic is returned as an error, too, if it came before the command's end.
 func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, streams Streams) (*messages.RunResult, error) {
 	if command.Call == "" {
 		command.Call = messages.CallID("run-" + uuid.NewString())
@@ -37,55 +40,107 @@ func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, s
 	defer events.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	written := make(chan error, 1)
-	go func() { written <- s.carry(events, streams, cancel) }()
+	c := &carrier{session: s, events: events, streams: streams, cancel: cancel, written: make(chan error, 1), read: make(chan error, 1)}
+	go c.run()
 	result, err := s.Run(ctx, command)
 	if result == nil { // the command has never run, and nothing is published
 		events.Close()
-		<-written
+		<-c.written
 		return nil, err
 	}
-	return result, <-written
+	if err := <-c.written; err != nil {
+		return result, err
+	}
+	select {
+	case err := <-c.read:
+		return result, err
+	default:
+		return result, nil
+	}
 }
 
-// carry connects a command with its streams until it has ended. After an error it cancels the command and goes on reading, because
-// the command could not end otherwise.
-func (s *Session) carry(events *bus.Subscription, streams Streams, cancel func()) (failed error) {
-	var process messages.ProcessID
-	for event, err := range events.All(context.Background()) {
-		if err != nil {
-			return cmp.Or(failed, err)
+// carrier connects a command with its streams.
+type carrier struct {
+	session *Session
+	events  *bus.Subscription
+	streams Streams
+	cancel  func()
+	process messages.ProcessID
+	failed  error
+	writing bool       // the host's writer is at work
+	written chan error // room for one: the command has ended
+	read    chan error // room for one: the reader has failed so that it must be told
+}
+
+// run carries until the command has ended. After an error it cancels the command and goes on reading, because the command could not
+// end otherwise.
+func (c *carrier) run() {
+	defer func() {
+		if !c.writing {
+			c.written <- c.failed
+			return
 		}
-		if process != 0 && event.From().Process != process { // another process, of a call with the same name
+		c.writing, c.failed = false, broken("writer", recover()) // or it has ended its goroutine, and another goes on
+		c.cancel()
+		go c.run()
+	}()
+	for event, err := range c.events.All(context.Background()) {
+		if err != nil {
+			c.failed = cmp.Or(c.failed, err)
+			return
+		}
+		if c.process != 0 && event.From().Process != c.process { // another process, of a call with the same name
 			continue
 		}
 		switch e := event.(type) {
 		case messages.ExecStarted:
-			process = e.Process
-			if streams.Stdin != nil {
-				go s.feed(process, streams.Stdin)
+			c.process = e.Process
+			if c.streams.Stdin != nil {
+				go c.feed()
 			}
 		case messages.OutputDelta:
-			to := streams.Stdout
-			if e.Stream == messages.StreamStderr {
-				to = streams.Stderr
-			}
-			if to == nil || failed != nil {
-				continue
-			}
-			if _, failed = to.Write(e.Bytes); failed != nil {
-				cancel()
-			}
+			c.write(e)
 		case messages.ExecEnded:
-			return failed
+			return
 		}
 	}
-	return failed
+}
+
+func (c *carrier) write(e messages.OutputDelta) {
+	to := c.streams.Stdout
+	if e.Stream == messages.StreamStderr {
+		to = c.streams.Stderr
+	}
+	if to == nil || c.failed != nil {
+		return
+	}
+	c.writing = true
+	_, c.failed = to.Write(e.Bytes)
+	c.writing = false
+	if c.failed != nil {
+		c.cancel()
+	}
 }
 
 // feed copies an input and ends it. It is no error if the process has ended and takes no more.
-func (s *Session) feed(process messages.ProcessID, input io.Reader) {
-	p := &Process{session: s, id: process}
-	_, _ = io.Copy(p, input)
-	_ = p.CloseStdin(context.Background())
+func (c *carrier) feed() {
+	p := &Process{session: c.session, id: c.process}
+	over := false
+	defer func() {
+		if !over {
+			c.read <- broken("reader", recover())
+		}
+		_ = p.CloseStdin(context.Background())
+	}()
+	_, _ = io.Copy(p.Repeatable(), c.streams.Stdin)
+	over = true
+}
+
+// broken is the error of a host's reader or writer that has panicked, or ended its goroutine if there is no reason.
+func broken(what string, reason any) error {
+	detail := fmt.Sprintf("the %s panicked: %v", what, reason)
+	if reason == nil {
+		detail = fmt.Sprintf("the %s ended its goroutine", what)
+	}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "run", Subject: what, Detail: detail}
 }

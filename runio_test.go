@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,28 @@ func TestAWriterThatFailsEndsItsCommand(t *testing.T) {
 	go cancel()
 	if result, err := session.RunStreams(ctx, runs("cat"), execbus.Streams{Stdin: reader}); result != nil && !result.Cancelled || result == nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// hostile fails in another way than by an error.
+type hostile func()
+
+func (h hostile) Read([]byte) (int, error)  { h(); return 0, io.EOF }
+func (h hostile) Write([]byte) (int, error) { h(); return 0, nil }
+
+// A host's own reader or writer that panics, or ends its goroutine, is named in an error, and the host goes on.
+func TestStreamsThatPanicAreErrors(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	for how, fail := range map[string]hostile{"panicked: on purpose": func() { panic("on purpose") }, "ended its goroutine": runtime.Goexit} {
+		result, err := session.RunStreams(patient(t), runs("while :; do echo x; done"), execbus.Streams{Stdout: fail})
+		if wantError(t, err, messages.ErrRuntimeFailure, "the writer "+how); result == nil || !result.Cancelled {
+			t.Errorf("%+v", result)
+		}
+		result, err = session.RunStreams(patient(t), runs("cat; exit 7"), execbus.Streams{Stdin: fail})
+		if wantError(t, err, messages.ErrRuntimeFailure, "the reader "+how); result == nil || result.ExitCode != 7 {
+			t.Errorf("%+v", result)
+		}
 	}
 }
 

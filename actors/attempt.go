@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -26,27 +28,61 @@ type attempt struct {
 	treeEnded  bool
 	tree       messages.TreeReport
 
-	early []childEvent // events that a host's own spawner has reported before the birth
+	early early // events that a host's own spawner has reported before the birth
 }
 
-// maxEarly bounds the events that wait for a birth.
+// early has the events of a child that is not born yet: batches of output up to maxEarly, and one of every other kind. Output after
+// them is lost, and counted.
+type early struct {
+	events  []childEvent
+	outputs int
+	lost    int64
+	lostAt  int // the number of events before the loss
+}
+
 const maxEarly = 256
 
 // keepEarly keeps an event of a child that is not born yet. It reports whether it did.
 func (a *attempt) keepEarly(m childEvent) bool {
-	if a == nil || m.attempt != a.number || a.hands != nil || len(a.early) >= maxEarly {
+	if a == nil || m.attempt != a.number || a.hands != nil {
 		return false
 	}
-	a.early = append(a.early, m)
+	e := &a.early
+	output, is := m.event.(ptyio.Output)
+	switch {
+	case !is && e.has(m.event):
+		return false
+	case is && e.outputs == maxEarly:
+		if e.lost == 0 {
+			e.lostAt = len(e.events)
+		}
+		if !e.has(ptyio.Closed{}) {
+			e.lost += int64(len(output.Bytes))
+		}
+		return false
+	case is:
+		e.outputs++
+	}
+	e.events = append(e.events, m)
 	return true
+}
+
+// has reports whether an event of the same kind is kept.
+func (e *early) has(event ptyio.Event) bool {
+	return slices.ContainsFunc(e.events, func(m childEvent) bool { return reflect.TypeOf(m.event) == reflect.TypeOf(event) })
 }
 
 // catchUp handles the events that were reported before the birth.
 func (p *process) catchUp() {
-	early := p.attempt.early
-	p.attempt.early = nil
-	for _, m := range early {
-		p.internal(m)
+	e := p.attempt.early
+	p.attempt.early = early{}
+	for i := 0; i <= len(e.events); i++ {
+		if i == e.lostAt && e.lost > 0 {
+			p.skip(ptyio.Position{Offset: p.output.log.Total() + e.lost})
+		}
+		if i < len(e.events) {
+			p.internal(e.events[i])
+		}
 	}
 }
 
@@ -85,6 +121,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	if p.ending.wanted { // while the spawner was at work
 		p.endTree(p.grace(messages.Terminate{}))
 	}
+	p.giveAgain()
 	p.sendHeld()
 }
 

@@ -54,7 +54,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 		p.closeOutput()
 	}
 	if p.attempt != nil {
-		for _, m := range p.attempt.early {
+		for _, m := range p.attempt.early.events {
 			m.Discard()
 		}
 	}

@@ -17,6 +17,7 @@ func (s *exited) enter(p *process) {
 	if p.run != nil {
 		p.ctx.After(messages.RunDrain+p.grace(messages.Terminate{}), runDrained{})
 	}
+	p.answerKept(false)
 	s.step(p)
 }
 

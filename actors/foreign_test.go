@@ -103,6 +103,51 @@ func TestAForeignSpawnersReportsLeadToOneEnd(t *testing.T) {
 	}
 }
 
+// A spawner may report a flood before the birth. What is kept of it is bounded, and the end is not lost.
+func TestAFloodBeforeTheBirthLosesNoEnd(t *testing.T) {
+	const more = 10
+	for name, last := range map[string][]ptyio.Event{
+		"then the end": {exit3, ptyio.Drained{}, exit3, ptyio.Closed{}, late, treeEnded},
+		"then nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			released := make(chan struct{}, maxEarly+more)
+			end := make(chan func(), 1)
+			spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
+				for range maxEarly + more {
+					launch.Events(ptyio.NewOutput(messages.StreamStdout, []byte("x"), func() { released <- struct{}{} }))
+				}
+				for _, event := range last {
+					launch.Events(event)
+				}
+				end <- func() {
+					for _, event := range []ptyio.Event{exit3, ptyio.Closed{}, treeEnded} {
+						launch.Events(event)
+					}
+				}
+				return puppet{end: func() {}}
+			}}
+			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
+			s := h.open(nil)
+			call := s.call(messages.ExecCommand{Argv: []string{"true"}, Yield: new(messages.MaxYield)})
+			if finish := <-end; last == nil {
+				finish()
+			}
+			got := call.result()
+			wantCode(t, got, 3)
+			if len(got.Output) != maxEarly || got.Omitted != more || got.Head != maxEarly {
+				t.Errorf("%d bytes, head %d, %d omitted", len(got.Output), got.Head, got.Omitted)
+			}
+			if ended := s.ended(got.Process); ended.Total != maxEarly+more {
+				t.Errorf("%+v", ended)
+			}
+			for range maxEarly + more {
+				<-released
+			}
+		})
+	}
+}
+
 // A flood that loses bytes on its way, and whose batches are released to code that blocks or panics.
 func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
 	const batches, size, lost = 2000, 1000, 24

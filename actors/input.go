@@ -19,6 +19,7 @@ type input struct {
 	sent    []*write // those that the child has not reported on
 	pending int      // bytes of both
 	news    []messages.InputOutcome
+	again   again
 }
 
 // maxNews bounds the outcomes that no answer has reported yet; the oldest is dropped for a new one.
@@ -33,6 +34,7 @@ type write struct {
 	bytes      []byte
 	patience   time.Duration
 	untilTaken bool
+	repeatable bool
 	finish     bool // the end of the input
 	sent       bool // its bytes are out
 	done       bool // the child has reported on them
@@ -54,7 +56,7 @@ func (w *write) soFar() int {
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from caller, m messages.WriteStdin) {
 	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
-		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait}}
+		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
@@ -67,10 +69,15 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 		c.caller = caller{} // the write goes on like any other; its caller has its answer
 	}
 	p.endPolls()
-	launch := p.decision.launch
+	if m.Repeatable { // it is not typed, and there may be no child at the moment
+		if full := p.enqueue(c); full != nil {
+			p.reply(from, full)
+		}
+		return
+	}
 	signals, discards := p.signalKey(m.Bytes)
 	switch {
-	case !launch.TTY && !launch.OpenStdin && string(m.Bytes) == "\x03":
+	case !p.hasInput() && string(m.Bytes) == "\x03":
 		p.interrupt(c)
 	case signals:
 		p.press(c, discards)
@@ -162,11 +169,8 @@ func (p *process) enqueue(c *call) *messages.Error {
 	}
 	in.pending += len(c.write.bytes)
 	p.await(c)
-	if in.turn == nil && len(in.held) == 0 {
-		p.send(c)
-	} else {
-		in.held = append(in.held, c)
-	}
+	in.held = append(in.held, c)
+	p.sendHeld()
 	return nil
 }
 
@@ -229,7 +233,7 @@ func (p *process) nextWrite(c *call) {
 // next.
 func (p *process) sendHeld() {
 	in := &p.input
-	for in.turn == nil && len(in.held) > 0 && p.attempt.hands != nil {
+	for in.turn == nil && len(in.held) > 0 && p.reachable() != nil {
 		next := in.held[0]
 		in.held = slices.Delete(in.held, 0, 1)
 		p.send(next)
@@ -247,7 +251,9 @@ func (p *process) wrote(m wrote) {
 	p.input.sent = slices.Delete(p.input.sent, i, i+1)
 	p.input.pending -= len(w.bytes)
 	w.done, w.taken, w.err = true, m.taken, asError("write", m.err)
+	later := p.keepInput(w)
 	switch c := p.callOf(w); {
+	case later: // its call waits for the next attempt
 	case c == nil:
 		p.input.note(w)
 	case w.finish:
@@ -284,7 +290,7 @@ func (p *process) callOf(w *write) *call {
 
 // note remembers, for the next answer, the outcome of a write that was answered before it was known.
 func (in *input) note(w *write) {
-	if w.finish {
+	if w.finish || w.repeatable {
 		return
 	}
 	if len(in.news) == maxNews {

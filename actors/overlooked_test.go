@@ -21,21 +21,22 @@ func (b *bubble) running(s *talk, words ...string) (waiting, messages.ProcessID)
 	return c, all[len(all)-1].Process
 }
 
-func TestAWriteThatWaitsBetweenTwoAttemptsDoesNoHarm(t *testing.T) {
+func TestWhatIsWrittenBetweenTwoAttemptsIsForTheSecond(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		_, id := b.running(s, "prompt,respawn=late", "sleep:1000", "denied", "retry", "cat")
-		first := s.call(messages.WriteStdin{Process: id, Bytes: []byte("a"), Yield: new(5 * time.Second)})
-		second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("b"), Yield: new(5 * time.Second)})
+		_, id := b.running(s, "prompt,parent", "sleep:1000", "denied", "retry", "cat")
+		time.Sleep(1001 * time.Millisecond) // the first is denied, and its tree lives for 2 s more
+		requests := []waiting{s.call(repeatable(id, "a")), s.call(repeatable(id, "b")), s.call(messages.CloseStdin{Process: id})}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if _, err := answerIs(t, first); err != nil {
-			t.Errorf("the first write: %v", err)
+		for i, request := range requests {
+			if _, err := answerIs(t, request); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
 		}
-		if len(s.endsOf(id)) > 0 {
-			t.Errorf("it ended: %v", s.endsOf(id)[0].Detail)
+		if ends := s.endsOf(id); len(ends) != 1 || ends[0].Cause != messages.CauseExited || string(ends[0].Transcript) != "ab" {
+			t.Errorf("it ended: %+v", ends)
 		}
-		_ = second
 	})
 }
 

@@ -32,7 +32,7 @@ func (p *process) request(r request) {
 // control handles requests that need a child.
 func (p *process) control(r request) {
 	hands := p.reachable()
-	if hands == nil {
+	if hands == nil && !p.isForNext(r.message) {
 		p.reply(r.caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
@@ -58,6 +58,21 @@ func (p *process) reachable() *hands {
 		return p.attempt.hands
 	}
 	return nil
+}
+
+// isForNext reports whether a request can wait between two attempts.
+func (p *process) isForNext(message any) bool {
+	if _, live := p.state.(*running); !live {
+		return false
+	}
+	switch m := message.(type) {
+	case messages.WriteStdin:
+		return m.Repeatable
+	case messages.CloseStdin:
+		return true
+	default:
+		return false
+	}
 }
 
 // act makes one call to the child, and answers with its result.

@@ -145,19 +145,24 @@ func (s *running) judge(p *process) {
 	a, plan := p.attempt, p.decision.plan
 	denial := p.denialOf(*a.exit)
 	early := denial != nil && (!denial.FromText || a.exitedAt.Sub(a.bornAt) <= earlyDenial)
+	another, spent := plan.OnDenial == policy.AskTo || plan.OnDenial == policy.Retry && early, p.input.spent()
 	switch {
 	case denial == nil || p.ending.wanted || p.asker() == nil:
+		p.advance(&exited{})
+	case !another || spent != "":
+		told := *denial
+		if another {
+			told.NoRetry = spent
+		}
+		p.denial = &told
 		p.advance(&exited{})
 	case plan.OnDenial == policy.AskTo:
 		s.stop(p, denial, asking)
 		p.consult(denial)
-	case plan.OnDenial == policy.Retry && early:
+	default:
 		s.stop(p, denial, clearing)
 		p.decided(verdict{plan: plan, source: plan.Source})
 		s.clear(p)
-	default:
-		p.denial = denial
-		p.advance(&exited{})
 	}
 }
 

@@ -22,6 +22,10 @@ type WriteStdin struct {
 	// becomes a signal, alone, acts at once. If bytes are not taken, the EarlierInput of a later result says so. It is for keyboards,
 	// and for other callers that must not be held up by a process that does not read.
 	NoWait bool `json:"noWait,omitempty"`
+	// Repeatable says that the bytes answer nothing that the process has said: if its sandbox stops it, another attempt gets the
+	// same bytes again, and the end of the input. A process that has taken other input, or more than 1 MiB, has no other attempt, and
+	// Denial.NoRetry says why. It needs UntilTaken.
+	Repeatable bool `json:"repeatable,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; then the rest is discarded, and the result says
 	// so. Nil means DefaultWritePatience; zero offers the bytes only once.
 	Patience *time.Duration `json:"patienceNs,omitempty"`

@@ -50,6 +50,8 @@ func (m WriteStdin) Check() error {
 		return contradiction("write", "noWait", "a call that does not wait says how long to wait; leave one of them out")
 	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
+	case m.Repeatable && !m.UntilTaken:
+		return contradiction("write", "repeatable", "what may be written again is not an answer to output; wait until it is taken, or leave it out")
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
 		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))

@@ -105,6 +105,8 @@ type Denial struct {
 	// FromText says that the denial was guessed from the output. Otherwise the kernel reported it, or the output names an
 	// operation that the policy forbids.
 	FromText bool `json:"fromText,omitempty"`
+	// NoRetry says why there was no other attempt although the approvals allowed one, or a question about one.
+	NoRetry string `json:"noRetry,omitempty"`
 }
 
 // String is one phrase: "the sandbox denied write /etc/passwd: outside of what may be written; this would allow it: write /etc".
@@ -121,6 +123,9 @@ func (d *Denial) String() string {
 	}
 	if !d.Grant.Empty() {
 		text += "; this would allow it: " + d.Grant.String()
+	}
+	if d.NoRetry != "" {
+		text += "; it did not run again without a sandbox, because " + d.NoRetry
 	}
 	return text
 }

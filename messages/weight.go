@@ -21,7 +21,7 @@ func (d *Denial) weight() int {
 	if d == nil {
 		return 0
 	}
-	return int(unsafe.Sizeof(*d)) + texts(d.Operation, d.Path, d.Address, d.Rule) + d.Grant.weight()
+	return int(unsafe.Sizeof(*d)) + texts(d.Operation, d.Path, d.Address, d.Rule, d.NoRetry) + d.Grant.weight()
 }
 
 func (e *Enforcement) weight() int {

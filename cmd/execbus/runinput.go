@@ -50,18 +50,19 @@ func (o *order) follow(process *execbus.Process) (stop func()) {
 	return func() { signal.Stop(signals); close(done) }
 }
 
-// feed passes on the input and its end. It reads nothing while a question is open. Input that one attempt has read but not taken is
-// lost to the next attempt.
+// feed passes on the input and its end. It reads nothing while a question is open. What is not typed is given to another
+// attempt again.
 func (o *order) feed(process *execbus.Process) {
 	var in io.Reader = o.std.in
+	to := process.Repeatable()
 	if o.terminal != nil {
-		in = o.terminal
+		in, to = o.terminal, process
 	}
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := in.Read(buffer)
 		if n > 0 {
-			if _, err := process.Write(buffer[:n]); errors.Is(err, messages.ErrUnknownProcess) {
+			if _, err := to.Write(buffer[:n]); errors.Is(err, messages.ErrUnknownProcess) {
 				return
 			}
 		}
