@@ -69,8 +69,15 @@ func (p *process) received(batch ptyio.Output) {
 	p.serveReaders()
 }
 
-// skip notes output that was lost on its way here.
+// skip notes output that was lost on its way here. Bytes that wait for the end of their character are not.
 func (p *process) skip(to ptyio.Position) {
+	waiting := 0
+	for _, s := range p.output.splitters {
+		waiting += s.Pending()
+	}
+	if to.Offset <= p.output.log.Total()+int64(waiting) {
+		return
+	}
 	p.flushAll()
 	first := p.output.log.Total()
 	if lost := p.output.log.Skip(to); lost > 0 {
@@ -143,16 +150,16 @@ func (o *output) splitter(stream messages.Stream) *ptyio.Splitter {
 }
 
 // take fills the output part of a result with the output since the last one. Where more may come, the beginning of a
-// character stays for the next.
+// character stays for the next. One before an omission does not: its end is lost, and it would come out of order.
 func (o *output) take(r *messages.Result, more bool) {
 	taken := o.unread.Drain()
 	r.Output, r.Omitted = taken.Bytes(), taken.Omitted()
-	if n := ptyio.Unfinished(r.Output); more && n > 0 {
-		o.unread.Push(bytes.Clone(r.Output[len(r.Output)-n:]))
-		r.Output = r.Output[:len(r.Output)-n]
-	}
 	if r.Omitted > 0 {
 		r.Head = taken.Head()
+	}
+	if n := ptyio.Unfinished(r.Output[r.Head:]); more && n > 0 {
+		o.unread.Push(bytes.Clone(r.Output[len(r.Output)-n:]))
+		r.Output = r.Output[:len(r.Output)-n]
 	}
 }
 

@@ -1,0 +1,174 @@
+package actors
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// theatre is a process that only has output, and is fed by a test: a function that it gets runs in its actor.
+func theatre(t *testing.T) (in func(func(p *process))) {
+	t.Helper()
+	system := kernel.NewSystem(discarding, kernel.Options{})
+	t.Cleanup(func() { _ = system.Shutdown(context.Background()) })
+	p := &process{surroundings: &surroundings{bus: bus.New(bus.Options{})}, output: newOutput()}
+	pid, err := system.Spawn("stage", func(ctx *kernel.Context) {
+		if do, is := ctx.Message().(func(*process)); is {
+			p.ctx = ctx
+			do(p)
+			ctx.Respond(Done{})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(do func(p *process)) {
+		if _, err := kernel.Ask[Done](t.Context(), system, pid, do); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// truth is all output in the order of the log.
+type truth struct {
+	bytes []byte
+	lost  []bool // of each byte, whether it was lost on its way
+	at    int    // the end of the last answer
+}
+
+// check compares an answer with the truth: its bytes are at their places, in order, and everything else is counted as omitted.
+func (w *truth) check(t *rapid.T, r *messages.Result, more bool) {
+	t.Helper()
+	if r.Head < 0 || r.Head > len(r.Output) || r.Omitted < 0 || r.Omitted == 0 && r.Head != 0 {
+		t.Fatalf("%d bytes, %d of them the head, and %d omitted", len(r.Output), r.Head, r.Omitted)
+	}
+	rest := r.Output[r.Head:]
+	if r.Omitted > 0 {
+		w.take(t, r.Output[:r.Head])
+		w.at += int(r.Omitted)
+	}
+	w.take(t, rest)
+	if n := ptyio.Unfinished(rest); more && n > 0 && !w.denies(rest[len(rest)-n:]) {
+		t.Fatalf("it ends with the beginning of a character: %q", r.Output)
+	}
+}
+
+// denies reports whether the next byte shows that the last ones are not the beginning of a character.
+func (w *truth) denies(last []byte) bool {
+	if w.at == len(w.bytes) || w.lost[w.at] {
+		return false
+	}
+	joined := append(slices.Clone(last), w.bytes[w.at])
+	r, size := utf8.DecodeRune(joined)
+	return utf8.FullRune(joined) && r == utf8.RuneError && size == 1
+}
+
+func (w *truth) take(t *rapid.T, p []byte) {
+	t.Helper()
+	if end := w.at + len(p); end > len(w.bytes) || string(w.bytes[w.at:end]) != string(p) || slices.Contains(w.lost[w.at:end], true) {
+		t.Fatalf("%q at %d of %q", p, w.at, w.bytes)
+	}
+	w.at += len(p)
+}
+
+// A batch that says where it belongs does not tear the character before it.
+func TestANumberedBatchEndsTheCharacterBeforeIt(t *testing.T) {
+	in := theatre(t)
+	var deltas []string
+	in(func(p *process) {
+		p.output.sinks = []sink{func(chunk ptyio.Chunk, _ []*bus.Credit) { deltas = append(deltas, string(chunk.Bytes)) }}
+		for i, batch := range []string{"a\xe2", "\x82", "\xac", "\xe2", "z"} {
+			offset := []int64{0, 2, 3, 4, 7}[i] // the last comes behind a hole
+			p.received(ptyio.NewOutputAt(messages.StreamStdout, []byte(batch), ptyio.Position{Offset: offset}, nil))
+		}
+	})
+	if want := []string{"a", "€", "\xe2", "z"}; !slices.Equal(deltas, want) {
+		t.Errorf("%q, want %q", deltas, want)
+	}
+}
+
+// Output with characters in pieces, that loses bytes on its way and is too much for the buffer of the unread, is answered in its order,
+// and what is missing from the answers is counted at its place.
+func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
+	in := theatre(t)
+	rapid.Check(t, func(t *rapid.T) {
+		world, pushed, came := &truth{}, map[messages.Stream][]byte{}, map[messages.Stream][]byte{}
+		capacity := rapid.IntRange(0, 24).Draw(t, "capacity")
+		in(func(p *process) {
+			p.output = newOutput()
+			p.output.unread = ptyio.NewHeadTailBuffer(capacity)
+			p.output.sinks = []sink{
+				func(chunk ptyio.Chunk, _ []*bus.Credit) { p.output.unread.Push(chunk.Bytes) },
+				func(chunk ptyio.Chunk, _ []*bus.Credit) {
+					for int64(len(world.bytes)) < chunk.Offset {
+						world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
+					}
+					world.bytes = append(world.bytes, chunk.Bytes...)
+					world.lost = append(world.lost, make([]bool, len(chunk.Bytes))...)
+					came[chunk.Stream] = append(came[chunk.Stream], chunk.Bytes...)
+				},
+			}
+		})
+		streams := []messages.Stream{messages.StreamStdout, messages.StreamStderr}
+		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "é", "€", "😀", "\xe2", "\xe2\x82", "\x82", "\xf0\x9f", "\xff"}), 0, 8)
+		poll := func(t *rapid.T, more bool) {
+			r := &messages.Result{}
+			in(func(p *process) { p.output.take(r, more) })
+			for total := world.at + len(r.Output) + int(r.Omitted); len(world.bytes) < total; {
+				world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
+			}
+			world.check(t, r, more)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"batch": func(t *rapid.T) {
+				stream := rapid.SampledFrom(streams).Draw(t, "stream")
+				var batch []byte
+				for _, piece := range pieces.Draw(t, "pieces") {
+					batch = append(batch, piece...)
+				}
+				if len(batch) > 0 {
+					batch = batch[rapid.IntRange(0, min(3, len(batch)-1)).Draw(t, "cut"):]
+				}
+				pushed[stream] = append(pushed[stream], batch...)
+				numbered := rapid.Bool().Draw(t, "numbered")
+				in(func(p *process) {
+					output := ptyio.NewOutput(stream, batch, nil)
+					if numbered {
+						output.At = &ptyio.Position{Offset: p.output.log.Total()}
+						for _, s := range p.output.splitters {
+							output.At.Offset += int64(s.Pending())
+						}
+					}
+					p.received(output)
+				})
+			},
+			"gap": func(t *rapid.T) {
+				n := rapid.Int64Range(1, 5).Draw(t, "n")
+				in(func(p *process) { p.skip(ptyio.Position{Offset: p.output.log.Total() + 3 + n}) })
+			},
+			"late": func(t *rapid.T) {
+				stream := rapid.SampledFrom(streams).Draw(t, "stream")
+				in(func(p *process) { p.flush(stream) })
+			},
+			"poll": func(t *rapid.T) { poll(t, true) },
+		})
+		in(func(p *process) { p.flushAll() })
+		poll(t, false)
+		if world.at != len(world.bytes) {
+			t.Fatalf("%d of %d bytes are accounted for", world.at, len(world.bytes))
+		}
+		for _, stream := range streams {
+			if string(came[stream]) != string(pushed[stream]) {
+				t.Fatalf("%s: %q came as %q", stream, pushed[stream], came[stream])
+			}
+		}
+	})
+}
