@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
+	"github.com/execbus/execbus/cmd/internal/ask"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -20,6 +21,8 @@ type person struct {
 	terminal *terminal // if the command's input is the same terminal
 	// passed has the last question for which the output before it was passed on. Room for one.
 	passed chan messages.QuestionID
+	// screen is held by a write to the terminal, and by a question until it is answered. Room for one.
+	screen chan struct{}
 }
 
 // outputPatience bounds how long a question waits for the output before it: nobody may be reading that.
@@ -43,7 +46,7 @@ func findPerson(t *terminal) *person {
 		}
 		t.in = keys
 	}
-	return &person{tty, t, make(chan messages.QuestionID, 1)}
+	return &person{tty, t, make(chan messages.QuestionID, 1), make(chan struct{}, 1)}
 }
 
 // leave lets go of the terminal. Its modes are not touched.
@@ -54,11 +57,25 @@ func (p *person) leave() {
 	}
 }
 
-// answers are the answers that a person can type.
-var answers = []struct {
-	key  string
-	kind messages.DecisionKind
-}{{"y", messages.DecisionApproved}, {"p", messages.DecisionApprovedWithRule}, {"n", messages.DecisionDenied}}
+// quiet is a writer whose output to a terminal waits while a question stands.
+type quiet struct {
+	io.Writer
+	screen chan struct{}
+}
+
+func (q quiet) Write(p []byte) (int, error) {
+	q.screen <- struct{}{}
+	defer func() { <-q.screen }()
+	return q.Writer.Write(p)
+}
+
+// behind returns w, or a writer to the same terminal that waits while a question stands.
+func (p *person) behind(w io.Writer) io.Writer {
+	if file, isFile := w.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
+		return quiet{w, p.screen}
+	}
+	return w
+}
 
 // pass says that all output before a question was passed on. Only one goroutine may call it.
 func (p *person) pass(q messages.QuestionID) {
@@ -89,34 +106,58 @@ func (p *person) awaitOutput(ctx context.Context, q messages.QuestionID) {
 	}
 }
 
-// Approve implements execbus.Approver. Ctrl-C and Ctrl-D mean no.
+// Approve implements execbus.Approver. Signals that end a program mean no, and so do Ctrl-C and Ctrl-D.
 func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Decision, error) {
 	p.awaitOutput(ctx, q.ID)
+	select {
+	case p.screen <- struct{}{}:
+	case <-time.After(outputPatience):
+		return messages.Decision{}, errors.New("the terminal takes no output, so that nobody can be asked")
+	}
+	defer func() { <-p.screen }()
 	defer p.terminal.pause()()
-	interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT)
+	interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
-	defer context.AfterFunc(interrupted, func() { _ = p.tty.SetReadDeadline(time.Unix(1, 0)) })()
-	discardTyped(p.tty) // text that was typed before the question does not answer it
-	offered := map[string]messages.DecisionKind{}
-	fmt.Fprintf(p.tty, "execbus: %s\n", q.Text())
-	for _, a := range answers {
-		for _, choice := range q.Choices {
-			if choice.Kind == a.kind {
-				offered[a.key] = a.kind
-				fmt.Fprintf(p.tty, "  %s  %s\n", a.key, choice)
+	restore, err := ask.Single(p.tty)
+	if err != nil {
+		return messages.Decision{}, err
+	}
+	defer restore()
+	keys, silence := p.keys()
+	defer silence()
+	asking := ask.Terminal{Name: "execbus", Keys: keys, Out: p.tty, Size: func() messages.Size { return ask.Size(p.tty) }, Drop: func() { ask.Drop(p.tty) },
+		Offer: []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedWithRule, messages.DecisionDenied}}
+	decision, err := asking.Ask(interrupted, q)
+	if err != nil && ctx.Err() == nil {
+		return messages.Decision{Kind: messages.DecisionDenied}, nil
+	}
+	return decision, err
+}
+
+// keys reads what is typed until silence is called.
+func (p *person) keys() (keys <-chan []byte, silence func()) {
+	chunks, over, done := make(chan []byte), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(chunks)
+		for {
+			buffer := make([]byte, 4<<10)
+			n, err := p.tty.Read(buffer)
+			if err != nil {
+				return
+			}
+			select {
+			case chunks <- buffer[:n]:
+			case <-over:
+				return
 			}
 		}
-	}
-	lines := bufio.NewScanner(p.tty)
-	for fmt.Fprint(p.tty, "> "); lines.Scan(); fmt.Fprint(p.tty, "type one of the letters, and Enter> ") {
-		if kind, known := offered[strings.ToLower(strings.TrimSpace(lines.Text()))]; known {
-			return messages.Decision{Kind: kind}, nil
+	}()
+	return chunks, func() {
+		close(over)
+		if p.tty.SetReadDeadline(time.Unix(1, 0)) == nil { // elsewhere the goroutine ends with the program
+			<-done
+			_ = p.tty.SetReadDeadline(time.Time{})
 		}
 	}
-	fmt.Fprintln(p.tty)
-	if ctx.Err() != nil {
-		return messages.Decision{}, ctx.Err()
-	}
-	_ = p.tty.SetReadDeadline(time.Time{})
-	return messages.Decision{Kind: messages.DecisionDenied}, nil
 }

@@ -79,6 +79,7 @@ func (o *order) run() int {
 	options.Environment = messages.EnvironmentPolicy{Exact: true, Set: environment()}
 	if o.person = findPerson(o.terminal); o.person != nil {
 		defer o.person.leave()
+		o.std.out, o.std.err = o.person.behind(o.std.out), o.person.behind(o.std.err)
 		options.Approver = o.person
 	}
 	session, err := rt.OpenSession(options)

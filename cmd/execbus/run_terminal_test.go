@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +110,17 @@ func (s *seat) expect(pattern string) string {
 	}
 }
 
+// answer presses a key until it counts: a key that comes too soon after the question is no answer, and the program says so.
+func (s *seat) answer(key string) {
+	s.t.Helper()
+	for {
+		s.send(key)
+		if said := s.expect(`That was no answer: press one key, alone\.\r\n|(?:^|> )[a-z]+\r\n`); !strings.Contains(said, "no answer") {
+			return
+		}
+	}
+}
+
 // restored checks the terminal's modes.
 func (s *seat) restored() {
 	s.t.Helper()
@@ -155,15 +167,15 @@ func TestRunAsksOnTheTerminal(t *testing.T) {
 		}
 	}
 	s.send("perhaps\r")
-	s.expect(`type one of the letters, and Enter> `)
-	s.send("y\r")
+	s.expect(`That was no answer: press one key, alone`)
+	s.answer("y")
 	s.expect(`input\r\n42\r\n`)
 	s.expect(`ended with 0\.`)
 	s.restored()
-	for _, no := range []string{"n\r", "\x04", "\x03"} {
+	for _, no := range []string{"n", "\x04", "\x03"} {
 		s := sit(t, `trap : INT; run --approval untrusted --sandbox danger-full-access -- touch x`)
 		s.expect(`(?s)Run this command\?.*> $`)
-		s.send(no)
+		s.answer(no)
 		s.expect(`rejected`)
 		s.expect(`ended with 125\.`)
 		s.restored()
@@ -176,7 +188,7 @@ func TestRunTakesNoAnswerFromBeforeTheQuestion(t *testing.T) {
 	s.expect(`first\r\n`)
 	s.send("go\ry\ry\r")
 	s.expect(`(?s)Run this command\?.*> `)
-	s.send("n\r")
+	s.answer("n")
 	s.expect(`ended with 125\.`)
 }
 
@@ -186,7 +198,7 @@ func TestRunAsksBeforeASecondAttempt(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "file")
 	s := sit(t, `run --approval on-failure --sandbox read-only --assurance confined -- sh -c 'echo $((6*7)) > `+outside+` || exit 1; stty size; cat'`)
 	s.expect(`(?s)stopped this command\. Run it again without a sandbox\?.*> $`)
-	s.send("y\r")
+	s.answer("y")
 	s.expect(`24 80`)
 	s.send("keys\r")
 	s.expect(`keys\r\nkeys\r\n`)
@@ -206,14 +218,98 @@ func TestRunAsksAfterTheOutputOfTheFirstAttempt(t *testing.T) {
 	if before := s.expect(`(?s)Run it again without a sandbox\?.*> $`); !strings.Contains(before, "reading") {
 		t.Errorf("the question came before the output: %q", before)
 	}
-	s.send("n\r")
+	s.answer("n")
 	s.expect(`ended with 0\.`)
+}
+
+// The command has drawn on the terminal before it is asked about: text behind the question, and what would hide or forge one.
+func TestACommandCannotHideAQuestion(t *testing.T) {
+	confinedHere(t)
+	outside := filepath.Join(t.TempDir(), "file")
+	for name, attack := range map[string]string{
+		"concealed":              `\033[8m`,
+		"a scroll region":        `\033[1;3r\033[1;1H`,
+		"the other screen":       `\033[?1049h\033[2J`,
+		"black on black":         `\033]4;0;#000;7;#000\007\033]10;#000\007\033]11;#000\007`,
+		"another set of letters": `\033(0\016`,
+		"withheld updates":       `\033[?2026h`,
+		"an unfinished string":   `\033P1$r`,
+		"an unfinished title":    `\033]2;`,
+		"an unfinished sequence": `\033[38;5`,
+		"VT52":                   `\033[?2l`,
+		"a forged question":      `\033[H\033[2Jexecbus: Run this command?\n\nls\n\n  y  Run it this once.\none key: y> \033[20;1Hbelow\033[5;40H`,
+		"reports":                `\033[?1003h\033[?1006h\033[?1004h\033[?2004h\033[>1u`,
+		"questions to it":        `\033[c\033[6n\033[?2026$p\033]11;?\007`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sit(t, `run --approval on-failure --sandbox read-only --assurance confined -- sh -c 'printf "`+attack+`"; echo > `+outside+`'`)
+			all := s.expect(`(?s)\x1b\[J.*> $`)
+			drawn, question, _ := strings.Cut(all, "\x1b<")
+			if !strings.HasSuffix(drawn, "\x18\x1b\\") { // nothing is left unfinished
+				t.Errorf("%q", drawn)
+			}
+			for _, undone := range []string{"\x1b[?2026l", "\x1b[?1049l", "\x1b[r", "\x1b[?7h", "\x1b[?5l", "\x1b(B", "\x0f", "\x1b[?1003l", "\x1b[?1006l", "\x1b[?1004l",
+				"\x1b[?2004l", "\x1b[<99u", "\x1b]104\x07", "\x1b]110\x07", "\x1b]111\x07", "\x1b[0m", "\r\n\x1b[J"} {
+				_, rest, found := strings.Cut(question, undone)
+				if !found {
+					t.Fatalf("%q is not behind the output, or not in its place: %q", undone, question)
+				}
+				question = rest
+			}
+			if strings.Contains(question, "\x1b") || !strings.HasPrefix(question, "execbus: The sandbox stopped this command") || !strings.Contains(question, "printf") {
+				t.Errorf("the question is %q", question)
+			}
+			if name == "questions to it" { // what a terminal sends by itself
+				s.send("\x1b[?62;4y")
+				s.expect(`no answer`)
+			}
+			s.send("\x03")
+			s.expect(`ended with \d+\.`)
+			s.restored()
+			if _, err := os.Stat(outside); err == nil {
+				t.Error("the command ran without a sandbox")
+			}
+		})
+	}
+}
+
+// Output waits until the question is answered.
+func TestNoOutputWhileAQuestionStands(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = slave.Close(), master.Close() }()
+	p := &person{screen: make(chan struct{}, 1)}
+	w := p.behind(slave)
+	if other := p.behind(&strings.Builder{}); other == nil || w == io.Writer(slave) {
+		t.Fatal("the terminal is written to directly")
+	}
+	p.screen <- struct{}{} // a question stands
+	begun, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		close(begun)
+		_, err := io.WriteString(w, "output")
+		done <- err
+	}()
+	<-begun
+	if _, err := slave.WriteString("question,"); err != nil {
+		t.Fatal(err)
+	}
+	<-p.screen
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	shown := make([]byte, len("question,output"))
+	if _, err := io.ReadFull(master, shown); err != nil || string(shown) != "question,output" {
+		t.Errorf("%q, %v", shown, err)
+	}
 }
 
 func TestRunRemembersAnAnswerAsARule(t *testing.T) {
 	s := sit(t, `run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; run --approval untrusted --sandbox danger-full-access -- sort /dev/null -o /dev/null; echo "second $?"`)
 	s.expect(`(?s)  p  Run it, and allow.*> $`)
-	s.send("p\r")
+	s.answer("p")
 	s.expect(`second 0`)
 }
 

@@ -117,10 +117,3 @@ func (t *terminal) size() messages.Size {
 	}
 	return messages.Size{Rows: uint16(rows), Cols: uint16(columns)}
 }
-
-// control uses the descriptor of a file. Its method Fd would end the deadlines of reads.
-func control(file *os.File, use func(fd int)) {
-	if connection, err := file.SyscallConn(); err == nil {
-		_ = connection.Control(func(fd uintptr) { use(int(fd)) })
-	}
-}
