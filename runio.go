@@ -48,7 +48,13 @@ func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, s
 		<-c.written
 		return nil, err
 	}
-	if err := <-c.written; err != nil {
+	err = <-c.written
+	if result.Tree == nil && c.tree != nil { // the writer took its time, and the result did not wait for the end of the tree
+		later := *result
+		later.Tree = c.tree
+		result = &later
+	}
+	if err != nil {
 		return result, err
 	}
 	select {
@@ -66,6 +72,7 @@ type carrier struct {
 	streams Streams
 	cancel  func()
 	process messages.ProcessID
+	tree    *messages.TreeReport // set at the end
 	failed  error
 	writing bool       // the host's writer is at work
 	written chan error // room for one: the command has ended
@@ -101,6 +108,7 @@ func (c *carrier) run() {
 		case messages.OutputDelta:
 			c.write(e)
 		case messages.ExecEnded:
+			c.tree = &e.Tree
 			return
 		}
 	}

@@ -78,6 +78,30 @@ func TestACommandWaitsForAWriter(t *testing.T) {
 	}
 }
 
+// The writer is so slow that the result does not wait for the end of the tree. What has become of the tree is told all the same.
+func TestASlowWriterLearnsOfTheTreesEnd(t *testing.T) {
+	t.Parallel()
+	session := newSession(t, execbus.SessionOptions{})
+	w := &gatedWriter{open: make(chan struct{})}
+	command := runs("sleep 1000 & head -c 66000 /dev/zero")
+	command.Call, command.Grace = "tree", new(time.Duration)
+	exits := watch(t, session, execbus.Watch{Calls: []messages.CallID{"tree"}, Kinds: []messages.EventKind{messages.KindExecExited}})
+	done := make(chan *messages.RunResult, 1)
+	go func() {
+		result, err := session.RunStreams(patient(t), command, execbus.Streams{Stdout: w})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- result
+	}()
+	await[messages.ExecExited](t, exits, nil)
+	time.Sleep(messages.RunDrain + 100*time.Millisecond)
+	close(w.open)
+	if result := <-done; result == nil || result.Tree == nil || result.Tree.Ended != 1 || w.Len() != 66_000 {
+		t.Errorf("%+v, %d bytes", result, w.Len())
+	}
+}
+
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

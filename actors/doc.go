@@ -3,10 +3,7 @@
 // one for each call that waits for several of them (wait). They share nothing and coordinate by messages; the requests
 // and replies that a host sees are in package messages, and the private ones in protocol.go, by pair of actors.
 //
-//	system := kernel.NewSystem(logger, kernel.Options{})
-//	runtime, err := actors.StartRuntime(system, surroundings)
-//	supervisor, err := kernel.Ask[*kernel.PID](ctx, system, runtime, actors.OpenSession{Config: config})
-//	result, err := kernel.Ask[*messages.Result](ctx, system, supervisor, messages.ExecCommand{Argv: []string{"make"}})
+// Hosts use package execbus. Nothing in this package is for them, and all of it may change at any time.
 //
 // # One command
 //
