@@ -8,10 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unicode"
+	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
 
@@ -61,30 +60,39 @@ func (i interview) written() string {
 	return string(text)
 }
 
-const keysShown = `\? \[y/a/p/n/x, \? shows all of it\]$`
+const keysShown = `^one key: y, a, p, n, x, or \? for all of it>$`
+
+// answer presses a key until it counts: one that comes too soon after the question is no answer, and the demo says so.
+func (i interview) answer(key string) {
+	i.t.Helper()
+	i.expect(keysShown)
+	answered := "for all of it> " + key
+	refused, before := strings.Count(i.look(), "That was no answer"), strings.Count(i.look(), answered)
+	i.keys(key)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		shown := i.look()
+		if strings.Count(shown, answered) > before {
+			return
+		}
+		if strings.Count(shown, "That was no answer") > refused {
+			refused++
+			i.keys(key)
+		}
+	}
+	i.t.Fatalf("%s did not count", key)
+}
 
 func TestOnceInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("mkdir one")
-	question := i.expect(`^q1: may this run in /\S+, .*(?:without a sandbox\?|… \(\? shows all\))\n    \S+sh -lc 'mkdir one'\n` +
-		`  because: it is not known to be safe(?s:.*?)q1` + keysShown)[0]
-	if lines := strings.Count(question, "\n") + 1; lines > 6 {
-		t.Errorf("the question has %d lines:\n%s", lines, question)
-	}
-	i.expect("^q1" + keysShown)
+	i.expect(`^demo: Run this command\?\n\n\S+sh -lc 'mkdir one'\n\nIt would run without a sandbox\.\n(?s:.*)^Reason: it is not known to be safe`)
 	i.has("one", false)
-	i.keys("z") // this key is no answer: the question is shown again, in one line
-	i.expect(`^q1: \S+sh -lc 'mkdir one'$`)
-	i.keys("?")
-	i.expect(`^  y  yes, this once`)
-	i.has("one", false)
-	i.keys("y")
-	i.expect(`^q1: yes, once\n(?s:.*)exited, code\(0\)`)
+	i.answer("y")
+	i.expect(`exited, code\(0\)`)
 	i.has("one", true)
 	i.enter("mkdir one; true")
-	i.expect("^q2" + keysShown) // the answer held only once
-	i.keys("y")
+	i.answer("y") // the answer held only once
 	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
 	i.over()
 	if text := i.written(); text != "" {
@@ -96,11 +104,7 @@ func TestForSessionInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("mkdir -p one")
-	i.expect("^q1" + keysShown)
-	i.keys("?")
-	i.expect(`^  a  yes, and for the session: this command, in`)
-	i.keys("a")
-	i.expect(`^q1: yes, for this session`)
+	i.answer("a")
 	i.expect(`exited, code\(0\)`)
 	i.enter("mkdir -p one")
 	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
@@ -111,9 +115,8 @@ func TestForSessionInTmux(t *testing.T) {
 	i.enter(":revoke g1")
 	i.expect(`^demo: revoke g1: there is no such grant`)
 	i.enter("mkdir -p one")
-	i.expect("^q2" + keysShown)
+	i.expect(`is no such grant(?s:.*)` + keysShown)
 	i.keys("C-c")
-	i.expect(`^q2: no, stop`)
 	i.expect(`^demo: exec: approval request aborted`)
 	i.expect(`^demo>$`)
 	i.over()
@@ -123,14 +126,9 @@ func TestAlwaysInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("mkdir -p one")
-	i.expect("^q1" + keysShown)
-	const rule = `prefix_rule(pattern=["mkdir", "-p", "one"], decision="allow")`
-	if !strings.Contains(i.look(), "\n  p always: "+rule+"\n") {
-		t.Errorf("the rule is not shown")
-	}
-	i.keys("p")
-	i.expect(`^q1: yes, always(?s:.*)exited, code\(0\)`)
-	if text := i.written(); text != rule+"\n" {
+	i.answer("p")
+	i.expect(`exited, code\(0\)`)
+	if text := i.written(); text != `prefix_rule(pattern=["mkdir", "-p", "one"], decision="allow")`+"\n" {
 		t.Errorf("the file has %q", text)
 	}
 	i.enter("mkdir -p one two")
@@ -141,28 +139,16 @@ func TestAlwaysInTmux(t *testing.T) {
 	i.over()
 }
 
-func TestWhyNotInTmux(t *testing.T) {
+func TestNoInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("mkdir one")
-	i.expect("^q1" + keysShown)
-	i.keys("n")
-	i.expect(`^why not\?$`)
-	i.enter("use two instead")
-	i.expect(`^demo: exec: use two instead$`)
+	i.answer("n")
+	i.expect(`^demo: exec: rejected by user$`)
 	i.has("one", false)
-	i.keys("Up") // the reason for the no is not in the history
+	i.keys("Up")
 	i.expect(`^demo> mkdir one$`)
 	i.keys("C-c")
-	i.enter("mkdir one")
-	i.expect("^q2" + keysShown)
-	i.keys("n")
-	i.expect(`^why not\?$`)
-	i.keys("-l", "no, ")
-	i.keys("C-c")
-	i.expect(`^q2: no, stop`)
-	i.expect(`approval request aborted`)
-	i.has("one", false)
 	i.over()
 }
 
@@ -171,11 +157,10 @@ func TestStopInTmux(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.keys("-l", "--", "mkdir one\rmkdir two\r") // all at once: later, the question would get the keys
-	i.expect("^q1" + keysShown)
-	i.keys("x")
+	i.answer("x")
 	i.expect(`aborted(?s:.*)mkdir two" does not run either`)
 	i.expect(`^demo>$`)
-	if strings.Contains(i.look(), "q2") {
+	if strings.Count(i.look(), "Run this command?") != 1 {
 		t.Error("the second question was shown")
 	}
 	i.has("one", false)
@@ -183,23 +168,21 @@ func TestStopInTmux(t *testing.T) {
 	i.over()
 }
 
-// A question can be answered while another command keeps writing. The line that was begun is there again afterwards.
+// The output of another command waits until a question is answered. The line that was begun is there again afterwards.
 func TestQuestionWhileOutputStreams(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
 	i.enter("while :; do echo ti''ck; sleep 0.05; done")
-	i.expect("^q1" + keysShown)
-	i.keys("y")
+	i.answer("y")
 	i.expect(`^tick$`)
 	i.keys("C-z")
 	i.expect(`goes on in the background`)
 	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // all at once: later, the question would get the keys
-	i.expect(`q2: may this run`)
-	i.expect("^q2" + keysShown)
+	i.expect(`sh -lc 'mkdir one'`)
 	i.has("one", false)
-	i.keys("y")
-	i.expect("^q3" + keysShown)
-	i.keys("y")
+	i.answer("y")
+	i.expect(`sh -lc 'mkdir two'`)
+	i.answer("y")
 	i.expect(`(?s)tick.*^demo> echo y$`)
 	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
 	i.has("one", true)
@@ -220,7 +203,6 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 		"SIGTERM":               {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
 		"SIGKILL for the host":  {func(s *seat) { s.signal(s.host(), syscall.SIGKILL) }, 137},
 		"SIGKILL for the guard": {func(s *seat) { s.signal(s.demo(), syscall.SIGKILL) }, 137},
-		"Ctrl-D for a why":      {func(s *seat) { s.send("n"); s.expect(`why not\?`); s.send("\x04") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,7 +211,7 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 			s.begin(nil, "--approval", "untrusted")
 			s.expect("demo> ")
 			s.send("true; sleep 0; mkdir " + file + "\r")
-			s.expect(`q1\? \[y/a/p/n/x,`)
+			s.expect(`for all of it> `)
 			c.end(s)
 			s.ends(c.code)
 			s.restored()
@@ -248,32 +230,37 @@ func TestQuestionAboutOneCommand(t *testing.T) {
 		code   int
 	}{
 		"yes": {func(s *seat) {
-			s.send("y")
-			s.expect("q1: yes, once")
+			s.answer("y")
 			s.expect("ready")
 			s.send("text\r")
 			s.expect("got <text>")
 		}, 5},
-		"no": {func(s *seat) {
-			s.send("n")
-			s.expect(`why not\?`)
-			s.send("not that\r")
-			s.expect(`demo: exec: not that`)
-		}, 126},
-		"stop":     {func(s *seat) { s.send("x"); s.expect("approval request aborted") }, 126},
+		"no":       {func(s *seat) { s.answer("n"); s.expect(`demo: exec: rejected by user`) }, 126},
+		"stop":     {func(s *seat) { s.answer("x"); s.expect("approval request aborted") }, 126},
 		"Ctrl-C":   {func(s *seat) { s.send("\x03"); s.expect("approval request aborted") }, 126},
 		"a signal": {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
-		"pasted":   {func(s *seat) { s.send("yes"); s.expect("q1: sh -c"); s.expect(`\[y/a`); s.send("x") }, 126},
+		"pasted":   {func(s *seat) { s.send("yes"); s.expect("no answer"); s.answer("x") }, 126},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, 24, 100)
 			s.begin(nil, "--approval", "untrusted", "--", "sh", "-c", `echo ready; read -r line; echo "got <$line>"; exit 5`)
-			s.expect(`q1\? \[y/a/`)
+			s.expect(`for all of it> `)
 			c.answer(s)
 			s.ends(c.code)
 			s.restored()
 		})
+	}
+}
+
+// answer presses a key until it counts.
+func (s *seat) answer(key string) {
+	s.t.Helper()
+	for {
+		s.send(key)
+		if said := s.expect(`no answer: press one key, alone|(?:^|> )[a-z]+\n`)[0]; !strings.Contains(said, "no answer") {
+			return
+		}
 	}
 }
 
@@ -368,9 +355,8 @@ func TestTheUsersOwnRules(t *testing.T) {
 		s := open(t, 24, 100)
 		s.begin([]string{"XDG_CONFIG_HOME=" + dir + "/config"}, "--approval", "untrusted", "--", "mkdir", "-p", dir+"/new")
 		if asked {
-			s.expect(`q1\? \[y/a/p/n/x,`)
-			s.send("p")
-			s.expect(`q1: yes, always`)
+			s.expect(`for all of it> `)
+			s.answer("p")
 		}
 		s.ends(0)
 		s.restored()
@@ -378,28 +364,6 @@ func TestTheUsersOwnRules(t *testing.T) {
 	text, err := os.ReadFile(dir + "/config/execbus/rules/default.rules")
 	if want := execbus.RuleLine([]string{"mkdir", "-p", dir + "/new"}) + "\n"; err != nil || string(text) != want {
 		t.Errorf("the file has %q, want %q; %v", text, want, err)
-	}
-}
-
-// A question shows each fact in a row of its own, and no text in it can move the cursor or hide.
-func TestQuestionShowsEverything(t *testing.T) {
-	t.Parallel()
-	const evil = "/tmp/\x1b[2J\r\n  y  no\u202e\u200b"
-	a := asked{Question: messages.Question{ID: "q1", Display: "true", Dir: evil, Amendment: []string{evil},
-		Additional: &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
-			FileSystem: &messages.FileSystemPermissions{Read: []string{evil}, Write: []string{"/data"}}},
-		Segments:     []messages.Segment{{Display: "make", Why: "it is not known to be safe"}, {Display: "curl x", Hosts: []string{"x is xn--x"}}},
-		MoreSegments: 3, OpenInput: true,
-		Environment: []string{"NAME=value"}, Choices: []messages.Choice{{Kind: messages.DecisionApprovedWithRule, Remembers: "much"}}}}
-	text := a.showAll()
-	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 12 {
-		t.Errorf("%q", text)
-	}
-	for _, part := range []string{"q1: may this run?\n    true\n", "the network", "writing /data", "with NAME=value", "input stays open",
-		"runs: make\n        it is not known to be safe\n  runs: curl x\n        the host x is xn--x\n  and 3 more commands\n", "p  yes, and always: much"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in\n%s", part, text)
-		}
 	}
 }
 

@@ -25,10 +25,11 @@ type command struct {
 	id       messages.ProcessID
 	started  chan struct{} // closed when id is known
 	failed   chan error    // of size one: why there is no command
+	screen   chan struct{} // of size one: held by output and by a question
 }
 
 func newCommand(argv []string) *command {
-	return &command{argv: argv, terminal: openTerminal(), started: make(chan struct{}), failed: make(chan error, 1)}
+	return &command{argv: argv, terminal: openTerminal(), started: make(chan struct{}), failed: make(chan error, 1), screen: make(chan struct{}, 1)}
 }
 
 // run runs the command and returns its exit code.
@@ -116,6 +117,8 @@ func (c *command) show(e messages.OutputDelta) {
 	if e.Stream == messages.StreamStderr {
 		out = os.Stderr
 	}
+	c.screen <- struct{}{}
+	defer func() { <-c.screen }()
 	_, _ = out.Write(e.Bytes) // if nobody reads it any more, SIGPIPE ends this process, and the warden ends the command
 }
 
@@ -158,21 +161,9 @@ func (c *command) ask(question *asked, input <-chan []byte) {
 		fail(err)
 		return
 	}
-	asks := make(chan *asked, 1)
-	asks <- question
-	keys := &keyboard{chunks: input, asks: asks, out: os.Stdout, aim: aim{prompt: "one moment: ", columns: int(c.terminal.size().Cols)}, once: true}
-	e := newEditor(c.terminal, keys, func(string) {})
-	for {
-		text, err := e.ReadLine()
-		if keys.explained(text) || err != nil {
-			break
-		}
-	}
-	if keys.asked != nil { // the terminal is gone, or Ctrl-D
-		keys.answer(messages.Decision{Kind: messages.DecisionAborted})
-	}
-	e.SetPrompt("")
-	_, _ = e.Write(nil) // removes the prompt
+	c.screen <- struct{}{}
+	question.put(c.terminal, input, os.Stdout)
+	<-c.screen
 	if c.running() {
 		_ = c.terminal.raw()
 	}

@@ -23,7 +23,7 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 		io.Writer
 	}{k, k.out}, k.aim.prompt)}
 	k.editor = e
-	past := &history{keyboard: k}
+	past := &history{}
 	e.History = past
 	e.AutoCompleteCallback = func(typed string, pos int, key rune) (string, int, bool) {
 		if typed == "" {
@@ -45,9 +45,6 @@ func newEditor(t *terminal, k *keyboard, interrupted func(typed string)) editor 
 		case searchKey:
 			line, found := past.search(typed)
 			return line, utf8.RuneCountInString(line), found
-		}
-		if k.state != typing {
-			return "", 0, false
 		}
 		return k.special(typed, pos, key)
 	}
@@ -102,10 +99,9 @@ func (e editor) resize(size messages.Size) {
 
 // history holds the lines that the arrow keys bring back, the newest last.
 type history struct {
-	keyboard *keyboard
-	entries  []string
-	sought   *string // the text that Ctrl-R searches for
-	at       int     // the place of the found entry
+	entries []string
+	sought  *string // the text that Ctrl-R searches for
+	at      int     // the place of the found entry
 }
 
 // search finds the newest entry that contains the typed text. Each further Ctrl-R finds the one before.
@@ -128,9 +124,9 @@ func (h *history) search(typed string) (line string, found bool) {
 // historyLength bounds a history.
 const historyLength = 1000
 
-// Add implements term.History. It skips empty lines, repetitions of the last line, and answers to questions.
+// Add implements term.History. It skips empty lines and repetitions of the last line.
 func (h *history) Add(entry string) {
-	if entry == "" || h.keyboard.state == explaining || h.Len() > 0 && h.At(0) == entry {
+	if entry == "" || h.Len() > 0 && h.At(0) == entry {
 		return
 	}
 	h.entries = append(h.entries, entry)

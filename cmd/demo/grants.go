@@ -38,6 +38,6 @@ func revokeGrant(h *host, arguments string) (question, error) {
 		if err := h.session.Revoke(ctx, messages.RevokeGrant{Grant: messages.GrantID(arguments)}); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s is forgotten: you will be asked again about the next such command.\n", visible(arguments)), nil
+		return fmt.Sprintf("%s is forgotten: you will be asked again about the next such command.\n", messages.Visible(arguments)), nil
 	}, nil
 }

@@ -91,6 +91,16 @@ func (h *host) tell(update func()) {
 	}
 }
 
+// perform runs a function in the loop, and waits for it.
+func (h *host) perform(update func()) {
+	done := make(chan struct{})
+	h.tell(func() { update(); close(done) })
+	select {
+	case <-done:
+	case <-h.over:
+	}
+}
+
 // holdBack is how long an incomplete line may wait for its end before it is shown.
 const holdBack = 100 * time.Millisecond
 
@@ -137,6 +147,9 @@ func (h *host) run(signals <-chan os.Signal) int {
 // leave handles the end of the loop, after the last event.
 func (h *host) leave() int {
 	h.endPass("")
+	if s, ok := h.view.(*screen); ok && s.away { // a question was open
+		s.back()
+	}
 	h.view.flush()
 	defer h.view.close()
 	if !h.quitting {

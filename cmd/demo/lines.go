@@ -68,7 +68,7 @@ func runInteractive(t *terminal, guarded io.Reader, yield time.Duration, p *poli
 
 // keyboard makes the keyboard of a person.
 func (h *host) keyboard(asks <-chan *asked) *keyboard {
-	h.keys = &keyboard{chunks: typed(), asks: asks, out: os.Stdout, aims: make(chan aim, 1),
+	h.keys = &keyboard{chunks: typed(), asks: asks, terminal: h.terminal, out: os.Stdout, aims: make(chan aim, 1),
 		aim: aim{prompt: prompt, dir: h.dir, columns: int(h.terminal.size().Cols)},
 		hurry: func(j *job) {
 			h.tell(func() {
@@ -87,6 +87,18 @@ func (h *host) keyboard(asks <-chan *asked) *keyboard {
 			})
 		},
 		end: func() { h.tell(h.endOfInput) },
+		pause: func() (resume func()) {
+			s := h.view.(*screen)
+			h.perform(s.leave)
+			return func() {
+				h.perform(func() {
+					if h.terminal.pasted {
+						s.raw([]byte(pasteOn))
+					}
+					s.back()
+				})
+			}
+		},
 	}
 	return h.keys
 }
@@ -109,12 +121,14 @@ func (h *host) read(e editor, keys *keyboard) {
 		to := keys.lineTo
 		keys.lineTo = nil
 		switch {
+		case errors.Is(err, errPassing) && keys.asked != nil:
+			keys.ask()
 		case errors.Is(err, errPassing):
 			keys.through()
 		case err != nil:
 			h.tell(func() { h.quit(0) })
 			return
-		case !keys.explained(text):
+		default:
 			h.lines <- line{text: fromMarks(text), to: to, done: func(int) {}}
 		}
 	}

@@ -61,8 +61,8 @@ the last command's. Nobody is asked: a command that needs an answer is rejected.
 
 A question is answered with one key: y runs the command this once; a also does not ask for it again in this session; p
 allows everything that begins like it, by a rule that is written to the last FILE, or else to default.rules in your own
-directory; n rejects it with a word why; x or Ctrl-C rejects it with everything else that waits for an answer; ? shows
-all that is known. Keys count half a second after you have stopped typing.
+directory; n rejects it; x or Ctrl-C rejects it with everything else that waits for an answer; ? shows all that is known.
+A key counts if it comes alone, half a second after you have stopped typing. Output waits for the answer.
 
 With -- one command runs: on a terminal if standard input and output are one, on pipes otherwise. Input, output and
 window size are passed on. On a terminal Ctrl-C goes to the command; on pipes SIGINT does.

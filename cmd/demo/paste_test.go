@@ -70,16 +70,3 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
-
-func TestFit(t *testing.T) {
-	for text, want := range map[string]string{
-		"short":                  "short",
-		"two\nlines":             "two⏎lines",
-		strings.Repeat("x", 39):  strings.Repeat("x", 39),
-		strings.Repeat("x", 400): strings.Repeat("x", 23) + " … (? shows all)",
-	} {
-		if got := fit(text, 40); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
-		}
-	}
-}

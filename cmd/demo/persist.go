@@ -148,7 +148,7 @@ func (h *host) lasting(script string, c change) question {
 			update.Dir = &values[0]
 			policy.Set["OLDPWD"] = before // cd - needs it
 			if h.terminal != nil {
-				said = "in " + visible(values[0]) + "\n"
+				said = "in " + messages.Visible(values[0]) + "\n"
 			}
 		}
 		if err := h.session.UpdateEnvironment(ctx, update); err != nil {
@@ -192,7 +192,7 @@ func (h *host) verify(ctx context.Context, names, want []string) (said string) {
 	for i, name := range names {
 		if values[i+1] != want[i] {
 			said += fmt.Sprintf("%s does not last: the profile of your shell, which each line's shell reads, sets it to %s.\n", name,
-				visible(short(values[i+1], 60)))
+				messages.Visible(short(values[i+1], 60)))
 		}
 	}
 	return said

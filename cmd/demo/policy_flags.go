@@ -112,14 +112,14 @@ func (p *policies) String() string {
 	}
 	text := fmt.Sprintf("approval: %s\nsandbox: %s\n", approval, p.sandbox)
 	for _, file := range p.rules {
-		text += "rules: " + visible(file) + "\n"
+		text += "rules: " + messages.Visible(file) + "\n"
 	}
 	file := p.amendments()
 	switch {
 	case file == "":
 		return text + "new rules: last as long as the demo, because there is no directory for the user's configuration\n"
 	case len(p.rules) == 0:
-		text += "rules: " + visible(filepath.Join(filepath.Dir(file), "*.rules")) + "\n"
+		text += "rules: " + messages.Visible(filepath.Join(filepath.Dir(file), "*.rules")) + "\n"
 	}
-	return text + "new rules: written to " + visible(file) + "\n"
+	return text + "new rules: written to " + messages.Visible(file) + "\n"
 }

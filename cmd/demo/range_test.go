@@ -34,7 +34,7 @@ func TestRanges(t *testing.T) {
 
 func TestHistoryRemembersNoRepetitions(t *testing.T) {
 	t.Parallel()
-	h := &history{keyboard: &keyboard{}}
+	h := &history{}
 	for _, entry := range []string{"a", "", "a", "b", "a"} {
 		h.Add(entry)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/cmd/internal/ask"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -79,6 +80,13 @@ func (t *terminal) restoreOnPanic() {
 	if reason := recover(); reason != nil {
 		t.restore()
 		panic(reason)
+	}
+}
+
+// drop drops what was typed and not read.
+func (t *terminal) drop() {
+	if t != nil {
+		ask.Drop(os.Stdin)
 	}
 }
 

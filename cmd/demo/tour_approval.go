@@ -60,18 +60,18 @@ func (o *office) close() {
 
 // approve shows a question as the interactive demo would, the first in full, and gives the answer.
 func (o *office) approve(_ context.Context, q messages.Question) (messages.Decision, error) {
-	text := (&asked{Question: q}).showAll()
+	text := q.Text()
 	if o.shown {
-		text = fmt.Sprintf("%s: may this run?\n    %s\n  and so on, as above", q.ID, q.Display)
+		text = fmt.Sprintf("Run this command?\n\n%s\n\nand so on, as above", q.Display)
 	}
 	o.scene.quote(text)
 	o.shown = true
 	if o.before != nil {
 		o.before()
 	}
-	for _, k := range keysOf {
-		if k.kind == o.answer.Kind {
-			o.scene.say("%s", strings.TrimSpace(fmt.Sprintf("The key: %c, %s %s", k.key, k.text, o.answer.Rejection)))
+	for _, choice := range q.Choices {
+		if choice.Kind == o.answer.Kind {
+			o.scene.say("The answer: %s", strings.TrimSpace(choice.String()+" "+o.answer.Rejection))
 		}
 	}
 	return o.answer, nil
