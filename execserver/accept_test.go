@@ -5,64 +5,115 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
 )
+
+// served listens at an address, and serves until the test is over.
+func served(t *testing.T, address string, options Options) (at net.Addr, dial func() net.Conn) {
+	t.Helper()
+	server, err := NewServer(newSpawner(t), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := server.Listen(address, ListenOptions{Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- listener.Serve(context.Background()) }()
+	t.Cleanup(func() {
+		server.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	at = listener.listener.Addr()
+	return at, func() net.Conn {
+		conn, err := net.Dial(at.Network(), at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(bound))
+		return conn
+	}
+}
 
 // Clients that only connect cannot take all descriptors of the server: those beyond the bound are closed, and one that leaves makes
 // room.
 func TestAListenerHasSoManyConnections(t *testing.T) {
-	for address, hello := range map[string]string{
-		DefaultListen: "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"unix://" + filepath.Join(t.TempDir(), "s"): `{"id":1,"method":"initialize","params":{"clientName":"test"}}` + "\n",
-	} {
-		server, err := NewServer(newSpawner(t), Options{MaxSessions: 1})
+	_, dial := served(t, "unix://"+filepath.Join(t.TempDir(), "s"), Options{MaxSessions: 1})
+	answered := func(conn net.Conn) bool {
+		_, _ = io.WriteString(conn, `{"id":1,"method":"initialize","params":{"clientName":"test"}}`+"\n") // a connection that is closed says so below
+		n, _ := conn.Read(make([]byte, 1))
+		return n > 0
+	}
+	first := dial()
+	for range spareConnections {
+		dial()
+	}
+	if answered(dial()) {
+		t.Error("one more is served")
+	}
+	_ = first.Close()
+	for until := time.Now().Add(bound); !answered(dial()); {
+		if time.Now().After(until) {
+			t.Fatal("there is no room, although one has gone")
+		}
+	}
+}
+
+// Clients without a token lock nobody out, however many connections they hold, and however slowly they send.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	at, dial := served(t, DefaultListen, Options{MaxSessions: 1})
+	connect := func() *client {
+		conn, _, err := wire.DialWebsocket(t.Context(), "ws://"+at.String()+"/?token=secret", http.DefaultClient, nil, wire.MaxMessage)
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener, err := server.Listen(address, ListenOptions{Token: "secret"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan error, 1)
-		go func() { served <- listener.Serve(t.Context()) }()
-		at := listener.listener.Addr()
-		var all []net.Conn
-		dial := func() net.Conn {
-			conn, err := net.Dial(at.Network(), at.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, conn)
-			return conn
-		}
-		answered := func(conn net.Conn) bool {
-			_ = conn.SetDeadline(time.Now().Add(bound))
-			_, _ = io.WriteString(conn, hello) // a connection that is closed says so below
-			n, _ := conn.Read(make([]byte, 1))
-			return n > 0
-		}
+		return newClient(t, conn)
+	}
+	early := connect()
+	session := early.open("")
+	early.start(startParams("p", "cat"))
+	var silent []net.Conn
+	for _, head := range []string{"", "GET / HT", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", "GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"} {
 		for range 1 + spareConnections {
-			dial()
+			conn := dial()
+			_, _ = io.WriteString(conn, head) // it may be closed already
+			silent = append(silent, conn)
 		}
-		if answered(dial()) {
-			t.Errorf("%s: one more is served", address)
+	}
+	late := connect()
+	ask[wire.StatusResult](t, early, wire.EnvironmentStatus, nil)
+	early.close()
+	if again := late.open(session); again != session {
+		t.Errorf("got %s", again)
+	}
+	if _, err := silent[0].Read(make([]byte, 1)); err == nil {
+		t.Error("the first stranger was not turned away")
+	}
+}
+
+// A request that is refused is answered before its body has come, and its connection ends.
+func TestTheBodyOfAStrangerIsNotWaitedFor(t *testing.T) {
+	_, dial := served(t, DefaultListen, Options{})
+	for name, head := range map[string]string{"401": "", "403": "Origin: http://evil.example\r\n"} {
+		conn := dial()
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"+head+"\r\n{"); err != nil {
+			t.Fatal(err)
 		}
-		_ = all[0].Close()
-		for until := time.Now().Add(bound); !answered(dial()); {
-			if time.Now().After(until) {
-				t.Fatalf("%s: there is no room, although one has gone", address)
-			}
-		}
-		for _, conn := range all {
-			_ = conn.Close()
-		}
-		server.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
+		answer, err := io.ReadAll(conn)
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 "+name) || err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: got %q, %v", name, answer, err)
 		}
 	}
 }

@@ -61,7 +61,8 @@
 //
 // # Access
 //
-// The websocket handler requires a token if it was given one, and refuses requests from web pages. A unix socket admits only the
+// The websocket handler requires a token if it was given one, and refuses requests from web pages. Clients that do not show the token
+// lock nobody out of a [Listener]: when there are too many connections, one of theirs is closed. A unix socket admits only the
 // server's own user. An admitted client can do everything that the server's user can. Plans, rules and approvals are the client's
 // task, because only the client has a person to ask.
 //

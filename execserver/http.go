@@ -4,9 +4,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
-	"strings"
+	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/internal/connections"
 )
 
 // Handler serves clients over websockets at any path, and answers GET /readyz with 200. If token is not empty, a client must send it
@@ -15,15 +16,16 @@ import (
 func (s *Server) Handler(token string) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headTime)) // for the body; an upgrade ends it
 		switch {
 		case len(r.Header.Values("Origin")) > 0:
-			http.Error(w, "requests from web pages are refused", http.StatusForbidden)
+			connections.TurnAway(w, http.StatusForbidden, "requests from web pages are refused")
 		case r.URL.Path == "/readyz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			w.WriteHeader(http.StatusOK)
 		case token != "" && !brings(r, want):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN", http.StatusUnauthorized)
+			connections.TurnAway(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN")
 		default:
+			connections.Admit(r.Context())
 			s.upgrade(w, r)
 		}
 	})
@@ -31,8 +33,8 @@ func (s *Server) Handler(token string) http.Handler {
 
 // brings reports whether a request has the token. The comparison takes the same time for every wrong token.
 func brings(r *http.Request, want [sha256.Size]byte) bool {
-	said, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !is {
+	said := connections.Bearer(r)
+	if r.Header.Get("Authorization") == "" {
 		said = r.URL.Query().Get("token")
 	}
 	got := sha256.Sum256([]byte(said))

@@ -22,7 +22,7 @@ func TestWebsocketsNeedTheToken(t *testing.T) {
 		status      int
 	}{
 		{url, "", 401}, {url, "Bearer wrong", 401}, {url, "Bearer ", 401}, {url, "secret", 401}, {url + "/?token=secre", "", 401}, {url + "/?token=", "", 401},
-		{url + "/?token=secret", "Bearer wrong", 401}, {url, "Bearer secret", 101}, {url + "/?token=secret", "", 101}, {url + "/any/path?token=secret", "", 101},
+		{url + "/?token=secret", "Bearer wrong", 401}, {url, "Bearer secret", 101}, {url, "bearer secret", 101}, {url + "/?token=secret", "", 101}, {url + "/any/path?token=secret", "", 101},
 	} {
 		header := http.Header{}
 		if test.header != "" {

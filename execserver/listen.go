@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/execbus/execbus/internal/connections"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -133,7 +134,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	}
 	front := &http.Server{Handler: l.server.Handler(l.options.Token), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
 		ErrorLog: slog.NewLogLogger(l.server.options.Logger.Handler(), slog.LevelDebug), TLSConfig: l.options.TLS,
-		Protocols: new(http.Protocols)}
+		Protocols: new(http.Protocols), ConnContext: connections.Context}
 	front.Protocols.SetHTTP1(true) // websockets need it
 	defer context.AfterFunc(ctx, func() { _ = front.Close() })()
 	defer context.AfterFunc(l.server.ctx, func() { _ = front.Close() })()

@@ -37,6 +37,7 @@ func (s *Server) ServeUnix(ctx context.Context, listener *net.UnixListener) erro
 			_ = conn.Close()
 			continue
 		}
+		conn.(*connections.Conn).Admit()
 		serving.Go(func() { _ = s.serve(ctx, wire.Lines(conn, conn, s.options.MaxMessage), false) })
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/execbus/execbus/internal/connections"
 )
 
 // DefaultIdleTimeout is the default of HTTPOptions.IdleTimeout.
@@ -63,7 +65,11 @@ func (s *Server) Handler(options HTTPOptions) http.Handler {
 			withSessions.ServeHTTP(w, r)
 		}
 	})
-	return http.NewCrossOriginProtection().Handler(authorized(options.Token, wellFormed(routed)))
+	pages := http.NewCrossOriginProtection()
+	pages.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		connections.TurnAway(w, http.StatusForbidden, "requests from pages of other sites are refused")
+	}))
+	return pages.Handler(authorized(options.Token, wellFormed(routed)))
 }
 
 // These headers of the protocol say who handles a request.
@@ -95,20 +101,20 @@ func (s *Server) newAdopting() *conversation {
 
 // authorized refuses requests without the token. The comparison takes the same time for every wrong token.
 func authorized(token string, next http.Handler) http.Handler {
-	if token == "" {
-		return next
-	}
-	want := sha256.Sum256([]byte("Bearer " + token))
+	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the token is missing or wrong; send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		got := sha256.Sum256([]byte(connections.Bearer(r)))
+		if token != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			connections.TurnAway(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN")
 			return
 		}
+		connections.Admit(r.Context())
 		next.ServeHTTP(w, r)
 	})
 }
+
+// bodyTime bounds the time for the body of a request.
+const bodyTime = 2 * time.Minute
 
 // wellFormed refuses bodies that are not JSON, and those that are nested so deeply that the library's parser would run out
 // of stack.
@@ -118,7 +124,10 @@ func wellFormed(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		reading := http.NewResponseController(w)
+		_ = reading.SetReadDeadline(time.Now().Add(bodyTime)) // a writer of another kind has bounds of its own
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+		_ = reading.SetReadDeadline(time.Time{})
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			http.Error(w, "the message is too long", http.StatusRequestEntityTooLarge)
 			return

@@ -3,13 +3,17 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -149,6 +153,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"an unknown session", hello, map[string]string{"Mcp-Session-Id": "guessed"}, 404},
 		{"no session", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"true"}}}`, nil, 200},
 		{"everything in order", hello, nil, 200},
+		{"another way to write it", hello, map[string]string{"Authorization": "bearer secret"}, 200},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(test.body)))
 		if err != nil {
@@ -176,6 +181,26 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		}
 		if test.name == "no session" && !strings.Contains(string(body), "error") {
 			t.Errorf("%s: %s", test.name, body)
+		}
+	}
+}
+
+// A request that is refused is answered before its body has come, and its connection ends.
+func TestTheBodyOfAStrangerIsNotWaitedFor(t *testing.T) {
+	_, url := listen(t, Options{})
+	for name, head := range map[string]string{"401": "", "403": "Authorization: Bearer secret\r\nSec-Fetch-Site: cross-site\r\n"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"+head+"\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 "+name) || err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: got %q, %v", name, answer, err)
 		}
 	}
 }

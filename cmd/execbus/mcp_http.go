@@ -41,7 +41,8 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 	if c.tokenFile == "" && !c.noAuth {
 		fmt.Fprintf(std.out, "Authorization: Bearer %s\n", token)
 	}
-	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead}
+	front := &http.Server{Handler: server.Handler(mcp.HTTPOptions{Token: token}), ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		ConnContext: connections.Context}
 	failed := make(chan error, 1)
 	go func() { failed <- front.Serve(connections.Bound(listener, maxConnections)) }()
 	select {

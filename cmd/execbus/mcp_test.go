@@ -250,6 +250,28 @@ func TestMCPOverHTTPHasSoManyConnections(t *testing.T) {
 	}
 }
 
+// Clients without a token lock nobody out, however many connections they hold.
+func TestStrangersLockNobodyOutOfMCP(t *testing.T) {
+	r := launch(t, "mcp", "--http", "127.0.0.1:0", "--assurance", "none")
+	url, bearer := r.line(), strings.TrimPrefix(r.line(), "Authorization: ")
+	for range 2 * maxConnections {
+		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: ") // it may be closed already
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {bearer}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	if got := status(t, request); got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+}
+
 func TestMCPIsMisused(t *testing.T) {
 	for _, test := range []struct {
 		line, says string

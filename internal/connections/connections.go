@@ -1,24 +1,36 @@
-// Package connections bounds how many connections a server has at a time. A connection beyond the bound is closed at once, so its
-// client fails at once instead of waiting for a reason it cannot know, and clients that only connect cannot take all descriptors of
-// the server.
+// Package connections bounds how many connections a server has at a time, and keeps clients that only connect from locking out others.
 //
-//	err := server.Serve(connections.Bound(listener, 256))
+//	front := &http.Server{Handler: handler, ConnContext: connections.Context}
+//	err := front.Serve(connections.Bound(listener, 256))
+//
+// A connection is a stranger's until [Admit] says that its client may use the server. When there is no room, a stranger's connection is
+// closed for a new one: the oldest from the address from which most strangers come. Strangers from one address have at most half of the
+// connections, and there, too, the oldest makes room. So a client that shows at once who it is gets in, whatever strangers do. If all
+// connections are admitted, a new one is closed at once, so that its client fails at once instead of waiting for a reason it cannot
+// know.
 package connections
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 )
 
-// Bound returns a listener that accepts from another one and closes the connections beyond most. Closing an accepted connection makes
+// Bound returns a listener that accepts from another one, and has at most that many connections. Closing an accepted connection makes
 // room for the next. Every connection that it accepts is a *Conn.
-func Bound(l net.Listener, most int) net.Listener {
-	return &bounded{l, make(chan struct{}, most)}
-}
+func Bound(l net.Listener, most int) net.Listener { return &bounded{Listener: l, most: most} }
 
 type bounded struct {
 	net.Listener
-	room chan struct{} // one entry for each connection
+	most int
+
+	// mu guards the rest. It is held for moments, by connections that come, are admitted, or end.
+	mu        sync.Mutex
+	all       int
+	strangers []*Conn // the oldest first
 }
 
 // Accept implements net.Listener.
@@ -28,23 +40,110 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case b.room <- struct{}{}:
-			return &Conn{conn, sync.OnceFunc(func() { <-b.room })}, nil
-		default:
-			_ = conn.Close() // the error would interest no caller
+		c := &Conn{Conn: conn, of: b, from: origin(conn.RemoteAddr())}
+		leaves, room := b.enter(c)
+		if leaves != nil {
+			_ = leaves.Conn.Close() // the error would interest no caller
+		}
+		if room {
+			return c, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// origin returns the address of a stranger, or its network.
+func origin(address net.Addr) netip.Prefix {
+	tcp, is := address.(*net.TCPAddr)
+	if !is {
+		return netip.Prefix{}
+	}
+	at := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := at.BitLen()
+	if at.Is6() {
+		bits = 64 // who has an address there usually has them all
+	}
+	return netip.PrefixFrom(at, bits).Masked()
+}
+
+// enter adds a stranger, and says whether there is room, and which connection has to leave for it.
+func (b *bounded) enter(c *Conn) (leaves *Conn, room bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count := map[netip.Prefix]int{}
+	for _, other := range b.strangers {
+		count[other.from]++
+	}
+	from, full := c.from, count[c.from] >= (b.most+1)/2
+	if !full && b.all >= b.most {
+		for origin, n := range count {
+			if !full || n > count[from] {
+				from, full = origin, true
+			}
+		}
+		if !full {
+			return nil, false
 		}
 	}
+	if full {
+		leaves = b.strangers[slices.IndexFunc(b.strangers, func(other *Conn) bool { return other.from == from })]
+		b.remove(leaves)
+	}
+	b.all++
+	b.strangers = append(b.strangers, c)
+	return leaves, true
+}
+
+// remove forgets a connection. It is called with the lock.
+func (b *bounded) remove(c *Conn) {
+	if !c.left {
+		c.left = true
+		b.all--
+		b.greet(c)
+	}
+}
+
+// greet notes that a connection is no stranger's. It is called with the lock.
+func (b *bounded) greet(c *Conn) {
+	b.strangers = slices.DeleteFunc(b.strangers, func(other *Conn) bool { return other == c })
 }
 
 // Conn is a connection that makes room when it is closed.
 type Conn struct {
 	net.Conn
-	leave func()
+	of   *bounded
+	from netip.Prefix
+	left bool // the lock of its listener guards it
 }
 
 // Close implements net.Conn.
 func (c *Conn) Close() error {
-	defer c.leave()
+	c.of.mu.Lock()
+	c.of.remove(c)
+	c.of.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// Admit says that the client may use the server.
+func (c *Conn) Admit() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.of.greet(c)
+}
+
+type key struct{}
+
+// Context is for http.Server.ConnContext. It lets Admit find the connection of a request.
+func Context(ctx context.Context, conn net.Conn) context.Context {
+	if encrypted, is := conn.(*tls.Conn); is {
+		conn = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, key{}, conn)
+}
+
+// Admit says that the client of a request may use the server. It does nothing if the server was set up without this package.
+func Admit(ctx context.Context) {
+	if c, is := ctx.Value(key{}).(*Conn); is {
+		c.Admit()
+	}
 }

@@ -34,7 +34,7 @@ var rooms = map[string][]string{
 	root:            {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors/kernel", "actors", "internal"},
 	"internal":      {},
 	"tools":         {root, "messages"},
-	"mcp":           {root, "messages", "bus", "tools"},
+	"mcp":           {root, "messages", "bus", "tools", "internal"},
 	"execserver":    {root, "messages", "bus", "ptyio", "tools", "internal"},
 	"cmd/internal":  {"messages"},
 	"cmd/demo":      {root, "messages", "tools", "cmd/internal"},
