@@ -40,8 +40,13 @@
 // left. A process that does not die within 3 s is named in the report as a survivor, with the reason. When a leader exits
 // by itself, its background children have 50 ms to finish before all this begins, unless the launch keeps them.
 //
+// SIGTERM goes to whole groups, which is one step for the kernel: a child that is being forked is asked with its parent. In groups other
+// than the leader's that needs Linux 6.9 and the group's first process; elsewhere members are asked one by one, and those that were
+// missed a moment later. What a member forks after it was asked is left alone if a member has a handler for SIGTERM, so that the
+// work of a trap is done.
+//
 // The leader is reaped last, so its pid, group and session cannot pass to a stranger. Every other signal goes through a
-// pidfd whose process was compared with the one that was found. So no signal hits a process outside of the tree. Reports
+// pidfd, of a process that was compared with the one that was found or of its group. So no signal hits a process outside of the tree. Reports
 // claim less where /proc hides processes of other users, and where seccomp denies pidfds. Where /proc is that of another
 // pid namespace nothing is started.
 //

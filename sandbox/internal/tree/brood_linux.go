@@ -78,7 +78,7 @@ func (f *Forest) walk(b *brood) []orphan {
 	for _, pid := range f.unled(children) {
 		p, err := readProcess(pid)
 		if err != nil {
-			found = append(found, f.unreadable(b, pid, known))
+			found = append(found, f.unreadable(b, pid, err, known))
 			continue
 		}
 		m := b.known[pid]
@@ -112,7 +112,7 @@ func (f *Forest) unled(children []int) []int {
 
 // unreadable stands for a child about which /proc says nothing. The child counts as begun when it is first seen. If it is dead, it
 // is reaped.
-func (f *Forest) unreadable(b *brood, pid int, known map[int]marked) orphan {
+func (f *Forest) unreadable(b *brood, pid int, why error, known map[int]marked) orphan {
 	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
 		return orphan{process: process{state: 'X'}}
 	}
@@ -121,7 +121,7 @@ func (f *Forest) unreadable(b *brood, pid int, known map[int]marked) orphan {
 		m = marked{start: bootTicks(), span: anywhere}
 	}
 	known[pid] = m
-	p := hiddenProcess(pid)
+	p := hiddenProcess(pid, why)
 	p.start = m.start
 	return f.place(b, p, m.span)
 }

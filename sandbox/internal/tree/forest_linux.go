@@ -36,7 +36,7 @@ type Forest struct {
 	// children are reaped.
 	survivors map[int]struct{}
 
-	scans shared[[]process] // of all processes
+	scans shared[sessions]
 	pids  pids
 
 	// concluding is held while a tree that seems empty checks whether strays have become its own, and leaves the table.
@@ -80,11 +80,14 @@ func NewForest() *Forest {
 
 // NewSubreaper makes a forest whose process gets all orphans of its trees. No other code in the process may wait for children.
 // Begin must be called from threads that never end, because leaders die with the thread that started them. Begin should not be
-// called from the first thread of the process: an exit costs less if the orphans are not on the same list as many leaders.
+// called from the first thread of the process: an exit costs less if the orphans are not on the same list as many leaders. The
+// process keeps some descriptors in reserve, with which it ends trees when it has no others left.
 func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
+	spare.take()
+	Pidfds() // while there are descriptors
 	f := NewForest()
 	f.subreaper, f.marker, f.mortal = true, NewMarker(), birth.DeathSignal(syscall.SIGKILL)
 	f.adopt(os.Getpid())

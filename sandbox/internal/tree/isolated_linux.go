@@ -33,7 +33,7 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	}
 	t := f.newTree()
 	t.isolated = &isolated{reports: reports}
-	t.roots = func() ([]process, bool) { return nil, true }
+	t.roots = t.adopted
 	t.brood = f.brood(unix.Gettid())
 	t.earliest = bootTicks()
 	var err error
@@ -104,10 +104,21 @@ func (t *Tree) others() (others []process) {
 	return others
 }
 
+// adopted returns the children of process 1: it has got those of members that have died since the walk began there.
+func (t *Tree) adopted() (found []process, settled bool) {
+	children, err := childrenOf(t.pid)
+	for _, pid := range children {
+		if p, err := readProcess(pid); err == nil && !p.dead() {
+			found = append(found, p)
+		}
+	}
+	return found, err == nil
+}
+
 // firstDead reports whether process 1 is dead. Then all others are dead, too.
 func (t *Tree) firstDead() (dead bool) {
 	p, err := readProcess(t.pid) // it is our child, and is reaped only when the tree is forgotten
-	return err != nil || p.dead()
+	return err != nil && !scarce(err) || err == nil && p.dead()
 }
 
 // killFirst kills process 1; the kernel then kills all others.

@@ -123,14 +123,9 @@ func findPIDs() (found pidsFound, err error) {
 	if found.count, err = pidCount(); err != nil {
 		return found, err
 	}
-	var room [128]byte
-	text, err := readLine("/proc/loadavg", room[:]) // such as 0.31 0.20 0.14 1/187 22104
+	fields, err := loadavg()
 	if err != nil {
 		return found, err
-	}
-	fields := bytes.Fields(text)
-	if len(fields) != 5 {
-		return found, errMalformed
 	}
 	if found.last, err = strconv.Atoi(string(fields[4])); err != nil {
 		return found, err
@@ -139,6 +134,28 @@ func findPIDs() (found pidsFound, err error) {
 	// The kernel skips the pids of these. It also skips those that only groups and sessions have; hence twice as many.
 	found.round = time.Duration(max(found.count-2*threads, 0)) * forkTime()
 	return found, err
+}
+
+// loadavg reads the five fields of a line such as 0.31 0.20 0.14 1/187 22104.
+func loadavg() (fields [][]byte, err error) {
+	text, err := readLine("/proc/loadavg", make([]byte, 128))
+	if err != nil {
+		return nil, err
+	}
+	if fields = bytes.Fields(text); len(fields) != 5 {
+		return nil, errMalformed
+	}
+	return fields, nil
+}
+
+// lastPID returns the pid that the kernel has given out last; zero if it does not say.
+func lastPID() int {
+	fields, err := loadavg()
+	if err != nil {
+		return 0
+	}
+	last, _ := strconv.Atoi(string(fields[4]))
+	return last
 }
 
 // pidLimit is how many pids there are to give out, and when that was read.

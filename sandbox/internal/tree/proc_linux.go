@@ -17,7 +17,7 @@ type process struct {
 	state                    byte
 	threads                  int
 	name                     string
-	hidden                   bool // it exists, but /proc does not show it: another user's, under hidepid
+	hidden                   error // why /proc does not show it, though it exists: it is another user's, under hidepid, or see scarce
 }
 
 // dead reports whether nothing of the process runs any more. A process whose first thread ended looks like a zombie
@@ -47,7 +47,17 @@ func bootTicks() uint64 {
 }
 
 // readFile reads a small proc file without the poller registration that os.ReadFile pays for.
-func readFile(path string, buf []byte) ([]byte, error) {
+func readFile(path string, buf []byte) (text []byte, err error) {
+	text, err = readOnce(path, buf)
+	err = spare.use(err, func() error {
+		text, err = readOnce(path, buf)
+		return err
+	})
+	return text, err
+}
+
+// readOnce is readFile without the reserve.
+func readOnce(path string, buf []byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -99,10 +109,13 @@ func readWhole(fd int, buf []byte) ([]byte, error) {
 
 var errMalformed = errors.New("malformed proc file")
 
-// readProcess reads /proc/PID/stat. The name is in parentheses and may itself contain any byte.
-func readProcess(pid int) (process, error) {
+// readProcess reads /proc/PID/stat.
+func readProcess(pid int) (process, error) { return readProcessBy(readFile, pid) }
+
+// readProcessBy reads it with readFile or readOnce. The name is in parentheses and may itself contain any byte.
+func readProcessBy(read func(path string, buf []byte) ([]byte, error), pid int) (process, error) {
 	var room [512]byte
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	text, err := read("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
 	if err != nil {
 		return process{}, err
 	}
@@ -133,7 +146,9 @@ func readProcess(pid int) (process, error) {
 func exists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
 
 // hiddenProcess stands for a process about which nothing can be known.
-func hiddenProcess(pid int) process { return process{pid: pid, name: "?", state: '?', hidden: true} }
+func hiddenProcess(pid int, why error) process {
+	return process{pid: pid, name: "?", state: '?', hidden: why}
+}
 
 // gone reports whether an error from /proc means that the process does not exist any more.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
@@ -142,13 +157,13 @@ func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err,
 // only this process reaps its own. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
 func childrenOf(pid int) ([]int, error) {
 	base := "/proc/" + strconv.Itoa(pid) + "/task"
-	threads, err := os.ReadDir(base)
+	threads, err := readNames(base)
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
 	for _, thread := range threads {
-		if pids, err = childrenOfThread(pid, base+"/"+thread.Name(), pids); err != nil && !gone(err) {
+		if pids, err = childrenOfThread(pid, base+"/"+thread, pids); err != nil && !gone(err) {
 			return nil, err
 		}
 	}
@@ -191,25 +206,35 @@ func childrenByScan(parent int) []int {
 	return pids
 }
 
-// allPIDs lists every process this one can see.
-func allPIDs() (pids []int) {
-	folder, err := os.Open("/proc")
-	if err != nil {
-		return nil
+// readNames lists the names in a directory.
+func readNames(path string) (names []string, err error) {
+	once := func() error {
+		folder, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		names, err = folder.Readdirnames(-1)
+		return err
 	}
-	defer folder.Close()
-	names, _ := folder.Readdirnames(-1)
+	return names, spare.use(once(), once)
+}
+
+// allPIDs lists every process this one can see.
+func allPIDs() (pids []int, err error) {
+	names, err := readNames("/proc")
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, err
 }
 
 // allProcesses reads every process this one can see.
 func allProcesses() (found []process) {
-	for _, pid := range allPIDs() {
+	pids, _ := allPIDs()
+	for _, pid := range pids {
 		if p, err := readProcess(pid); err == nil {
 			found = append(found, p)
 		}
@@ -217,29 +242,40 @@ func allProcesses() (found []process) {
 	return found
 }
 
-// allSessions finds the session of every process, and nothing else; it is negative where the kernel does not say. The system call
-// costs a hundredth of reading a file.
-func allSessions() (found []process) {
-	for _, pid := range allPIDs() {
+// sessions are all processes, of which only the session is known. It is negative where the kernel does not say.
+type sessions struct {
+	all []process
+	err error
+}
+
+// allSessions finds the session of every process. The system call costs a hundredth of reading a file.
+func allSessions() (found sessions) {
+	var pids []int
+	pids, found.err = allPIDs()
+	for _, pid := range pids {
 		if session, err := unix.Getsid(pid); err != unix.ESRCH {
-			found = append(found, process{pid: pid, session: session})
+			found.all = append(found.all, process{pid: pid, session: session})
 		}
 	}
 	return found
 }
 
-// ignoresTerm reports whether the process ignores SIGTERM. Blocking it does not count: shells block it for a moment when they
-// fork.
-func ignoresTerm(pid int) bool {
+// term is what a process does with SIGTERM. Shells block it for a moment when they fork.
+type term struct{ blocked, ignored, caught bool }
+
+func termOf(pid int) term {
 	var room [2048]byte
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
 	if err != nil {
-		return false
+		return term{}
 	}
-	_, rest, _ := bytes.Cut(text, []byte("\nSigIgn:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
-	return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
+	in := func(set string) bool {
+		_, rest, _ := bytes.Cut(text, []byte(set))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		mask, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
+		return err == nil && mask&(1<<(unix.SIGTERM-1)) != 0
+	}
+	return term{in("\nSigBlk:"), in("\nSigIgn:"), in("\nSigCgt:")}
 }
 
 // Begun returns when a living process began, in clock ticks after boot.

@@ -20,27 +20,40 @@ var Pidfds = sync.OnceValue(func() bool {
 
 // send delivers sig to exactly the process from which p was read. It returns unix.ESRCH if that process is gone.
 func send(p process, sig unix.Signal) error {
-	if p.hidden {
+	switch {
+	case scarce(p.hidden):
+		return p.hidden
+	case p.hidden != nil:
 		return unix.EPERM
-	}
-	if !Pidfds() {
+	case !Pidfds():
 		return sendByNumber(p, sig)
 	}
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		return err
+	return signalBy(p.pid, p, sig, 0)
+}
+
+// signalBy signals by a pidfd of a process: that one, or the group that it leads. In either case that is p, or where p is.
+func signalBy(pid int, p process, sig unix.Signal, flags int) error {
+	once := func() error {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		now, err := readProcessBy(readOnce, p.pid)
+		if scarce(err) {
+			return err
+		}
+		if err != nil || now.start != p.start || flags == unix.PIDFD_SIGNAL_PROCESS_GROUP && now.pgrp != pid {
+			return unix.ESRCH
+		}
+		return unix.PidfdSendSignal(fd, sig, nil, flags)
 	}
-	defer unix.Close(fd)
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start {
-		return unix.ESRCH
-	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0)
+	return spare.use(once(), once)
 }
 
 // open returns a pidfd of exactly the process from which p was read, to wait for its end; nil if there is none.
 func open(p process) *os.File {
-	if p.hidden || !Pidfds() {
+	if p.hidden != nil || !Pidfds() {
 		return nil
 	}
 	fd, err := unix.PidfdOpen(p.pid, 0)

@@ -3,7 +3,6 @@ package tree
 import (
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,8 +15,6 @@ const (
 	// settle is how long background children have after the leader's exit to finish by themselves, so that the tail of a
 	// pipeline or a process substitution can still write what it read.
 	settle = 50 * time.Millisecond
-	// askAgain is the time between the first SIGHUP and the second one.
-	askAgain = 50 * time.Millisecond
 	// firstWait and longestWait bound the time between two looks at the rest of a tree.
 	firstWait   = time.Millisecond
 	longestWait = 10 * time.Millisecond
@@ -125,20 +122,18 @@ func (t *Tree) graceEnd() time.Time {
 
 // finish is the ending: ask, wait, kill, report.
 func (t *Tree) finish() {
-	var asked []process
+	var asked *asking
 	if time.Now().Before(t.graceEnd()) { // without a grace no member is asked
 		asked = t.ask()
 	}
-	again := time.Now().Add(askAgain)
 	for wait := firstWait; !t.deserted() && time.Now().Before(t.graceEnd()); {
 		if asked == nil {
 			wait = t.pause(wait, t.graceEnd())
 			continue
 		}
-		wait = t.pause(wait, earlier(again, t.graceEnd()))
-		if time.Now().After(again) {
-			t.hangUp(asked)
-			asked = nil
+		wait = t.pause(wait, earlier(asked.look, t.graceEnd()))
+		if time.Now().After(asked.look) {
+			asked = t.again(asked)
 		}
 	}
 	t.report(t.kill(time.Now().Add(killWait)))
@@ -204,34 +199,6 @@ func (t *Tree) wait(most time.Duration) {
 	select {
 	case <-t.done:
 	case <-timer.C:
-	}
-}
-
-// ask sends SIGTERM once to every member, and under a terminal SIGHUP, too. Stopped members are continued to receive it.
-func (t *Tree) ask() (asked []process) {
-	asked = t.members()
-	t.hangUp(asked)
-	for _, p := range asked {
-		_ = send(p, unix.SIGTERM)
-		if p.stopped() {
-			_ = send(p, unix.SIGCONT)
-		}
-	}
-	return asked
-}
-
-// hangUp sends SIGHUP, under a terminal, to members that ignore SIGTERM, as an interactive shell does. Other members do not
-// get it: it must not interrupt a SIGTERM trap, nor be the reported cause of a program's death. It is sent twice, because bash
-// loses a signal that comes just before it waits for input, and because bash's line editor handles SIGTERM for an instant before
-// it sees that the shell ignores the signal.
-func (t *Tree) hangUp(members []process) {
-	if !t.spec.TTY {
-		return
-	}
-	for _, p := range members {
-		if ignoresTerm(p.pid) {
-			_ = send(p, unix.SIGHUP)
-		}
 	}
 }
 
@@ -304,7 +271,10 @@ func (t *Tree) survivors(refused map[identity]error) []Survivor {
 		if err := refused[p.identity()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
 		}
-		if p.hidden {
+		switch {
+		case scarce(p.hidden):
+			why = "cannot be seen in /proc: " + p.hidden.Error()
+		case p.hidden != nil:
 			why = "cannot be seen in /proc: it is another user's"
 		}
 		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
@@ -336,30 +306,4 @@ func (t *Tree) pause(wait time.Duration, until time.Time) (next time.Duration) {
 	case <-t.shorter:
 	}
 	return next
-}
-
-// Signal sends sig to the members of a process group, or to all members if group is zero. The leader's own group is
-// signalled by the kernel in one step: the leader, dead or alive, pins its number.
-func (t *Tree) Signal(sig syscall.Signal, group int) error {
-	if group == t.pid && t.isolated == nil {
-		return t.forest.signalGroup(t, sig)
-	}
-	reached, failed := 0, error(nil)
-	for _, p := range t.others() {
-		if group != 0 && p.pgrp != group {
-			continue
-		}
-		if err := send(p, sig); err == nil {
-			reached++
-		} else {
-			failed = err
-		}
-	}
-	if reached > 0 {
-		return nil
-	}
-	if failed == nil {
-		failed = unix.ESRCH
-	}
-	return failed
 }

@@ -26,7 +26,7 @@ func (t *Tree) walk() (found []process, settled bool) {
 		case err != nil && exists(pid):
 			settled = false
 			met[pid] = true
-			found = append(found, hiddenProcess(pid))
+			found = append(found, hiddenProcess(pid, err))
 		case err != nil:
 			settled = settled && gone(err)
 		case !p.dead():
@@ -101,24 +101,26 @@ func (t *Tree) orphans() ([]process, bool) {
 
 // related is for a process whose orphans go to init. It finds those that can still be recognised: the leader's session, to which its
 // group belongs, and known members that have lost their parents since.
-func (t *Tree) related() ([]process, bool) {
-	all := t.forest.scans.look(allSessions)
+func (t *Tree) related() (found []process, settled bool) {
+	scan := t.forest.scans.look(allSessions)
 	t.forest.mu.Lock()
 	known := map[int]bool{}
 	for id := range t.seen {
 		known[id.pid] = true
 	}
 	t.forest.mu.Unlock()
-	var found []process
-	for _, candidate := range all {
+	settled = scan.err == nil
+	for _, candidate := range scan.all {
 		if candidate.pid == t.pid || candidate.session != t.pid && candidate.session >= 0 && !known[candidate.pid] {
 			continue
 		}
-		if p, err := readProcess(candidate.pid); err == nil && !p.dead() && (p.session == t.pid || t.knows(p)) {
+		p, err := readProcess(candidate.pid)
+		settled = settled && !scarce(err)
+		if err == nil && !p.dead() && (p.session == t.pid || t.knows(p)) {
 			found = append(found, p)
 		}
 	}
-	return found, true
+	return found, settled
 }
 
 func (t *Tree) knows(p process) bool {
@@ -139,7 +141,7 @@ func (t *Tree) remember(members []process) {
 		t.seen = map[identity]struct{}{}
 	}
 	for _, p := range members {
-		t.unsure = t.unsure || p.hidden
+		t.unsure = t.unsure || p.hidden != nil
 		if p.start >= t.earliest { // an older stray has to be ended with this tree, but does not belong to it
 			t.seen[p.identity()] = struct{}{}
 		}

@@ -1,0 +1,59 @@
+package tree
+
+import (
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve keeps descriptors open that nothing needs. Where this process has no others left, one goroutine at a time closes them, uses
+// their numbers to see or to signal a member, and takes them back.
+type reserve struct {
+	once sync.Once
+	mu   sync.Mutex // held while they are in use
+	kept []int
+}
+
+// reserved is how many there are. A signal needs two at once; the others are for those that another thread takes meanwhile.
+const reserved = 4
+
+var spare reserve
+
+// take opens the descriptors. Later calls do nothing.
+func (r *reserve) take() {
+	r.once.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fill()
+	})
+}
+
+// fill opens those that are missing. It is called with the lock held.
+func (r *reserve) fill() {
+	for len(r.kept) < reserved {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return
+		}
+		r.kept = append(r.kept, fd)
+	}
+}
+
+// use calls do once more if it has failed because there are no descriptors left.
+func (r *reserve) use(err error, do func() error) error {
+	if !scarce(err) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, fd := range r.kept {
+		_ = unix.Close(fd)
+	}
+	r.kept = r.kept[:0]
+	defer r.fill()
+	return do()
+}
+
+// scarce reports whether an error means that this process, or the system, has no descriptors left.
+func scarce(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
