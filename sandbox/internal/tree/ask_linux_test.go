@@ -39,7 +39,7 @@ func script(t *testing.T, text string) *scripted {
 	}
 	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
 	s := &scripted{t: t, in: in, out: out, lines: bufio.NewScanner(out), ended: make(chan Report, 1)}
-	s.Tree, err = NewForest().Start(Spec{Program: "/bin/bash", Argv: []string{"bash", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+	s.Tree, err = NewForest().Start(Spec{Program: "/bin/bash", Argv: []string{"bash", "-c", "exec 2>/dev/null; " + text}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
 		Files:  []int{int(read.Fd()), int(write.Fd()), 2},
 		Exited: func(Status) {}, Left: func(int) {}, Ended: func(r Report) { s.ended <- r }})
 	_, _ = read.Close(), write.Close()
