@@ -21,7 +21,7 @@ func (r *Runtime) Enforcement(ctx context.Context, options SessionOptions) (mess
 		return messages.Enforcement{}, err
 	}
 	spawner := r.around.Spawner
-	confinement := actors.Confinement(*options.Sandbox, options.LeastAssurance, options.Dir, base)
+	confinement := actors.Confinement(*options.Sandbox, options.LeastAssurance, options.Dir, base, r.around.Protected)
 	enforced, err := guarded(ctx, func(ctx context.Context) (messages.Enforcement, error) {
 		launch := ptyio.Launch{Limits: options.Limits}
 		if confinement.Policy.Confined() {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -128,7 +131,7 @@ func (r *Runtime) start(options Options) error {
 		return err
 	}
 	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
-		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile}
+		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles()}
 	started := make(chan error, 1)
 	if r.around.Spawner != nil {
 		started <- nil
@@ -154,6 +157,26 @@ func (r *Runtime) start(options Options) error {
 		return errors.Join(err, closeSpawner(r.around.Spawner))
 	}
 	return nil
+}
+
+// ruleFiles returns the absolute paths of the files and directories that rules come from: no command may write its own rules.
+func (o Options) ruleFiles() (paths []string) {
+	for _, layer := range o.Rules {
+		paths = append(append(paths, layer.Dir), layer.Files...)
+	}
+	paths = slices.DeleteFunc(append(paths, o.AmendmentFile), func(path string) bool { return path == "" })
+	for i, path := range paths {
+		if full, err := filepath.Abs(path); err == nil {
+			paths[i] = full
+		}
+	}
+	if o.AmendmentFile != "" { // it is made now, because nothing can be while commands could make it, too
+		_ = os.MkdirAll(filepath.Dir(o.AmendmentFile), 0o700)
+		if file, err := os.OpenFile(o.AmendmentFile, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600); err == nil {
+			_ = file.Close()
+		}
+	}
+	return paths
 }
 
 // RuleErrors lists the rule files without effect, because they could not be read or understood, with file and line. A host

@@ -19,9 +19,9 @@ type enclosing struct {
 }
 
 // Confinement returns the confinement of a session, which the spawner has to look up. base is the environment of the host, never
-// that of a command.
-func Confinement(policy messages.SandboxPolicy, least messages.Assurance, dir string, base []string) ptyio.Confinement {
-	c := ptyio.Confinement{Policy: policy, Dir: dir, Least: least}
+// that of a command. Protected are paths that no command may change.
+func Confinement(policy messages.SandboxPolicy, least messages.Assurance, dir string, base, protected []string) ptyio.Confinement {
+	c := ptyio.Confinement{Policy: policy, Dir: dir, Least: least, Protected: protected}
 	for _, variable := range base {
 		if temp, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(temp) {
 			c.TempDir = temp
@@ -41,7 +41,7 @@ func (v *supervisor) enclose(s *settings) {
 	wanted, release := context.WithCancel(context.Background())
 	e.release = release
 	s.enclosing = e
-	spawner, confinement := v.spawner, Confinement(s.sandbox, s.least, s.dir, s.base)
+	spawner, confinement := v.spawner, Confinement(s.sandbox, s.least, s.dir, s.base, v.protected)
 	v.ctx.Detach(func(alive context.Context) any {
 		stop := context.AfterFunc(alive, release)
 		context.AfterFunc(wanted, func() { stop() }) // the session may live long

@@ -25,6 +25,8 @@ type Surroundings struct {
 	// empty.
 	Rules         *rules.Set
 	AmendmentFile string
+	// Protected are absolute paths that no confined command may change.
+	Protected []string
 	// Plan decides about commands; nil means policy.MakePlan.
 	Plan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.
@@ -80,6 +82,7 @@ type surroundings struct {
 	telemetry *Telemetry
 	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
 	ruleFile  string // where a rule that a person makes is written
+	protected []string
 	patience  Patience
 	aftermath time.Duration
 	asked     chan struct{}
@@ -87,7 +90,7 @@ type surroundings struct {
 
 func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surroundings {
 	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
-		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
+		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, protected: s.Protected, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }
 
 // SessionConfig configures a supervisor. All its defaults are filled in, and it does not change.

@@ -85,7 +85,7 @@ func same(a, b ptyio.Confinement) bool {
 
 // plain returns a confinement in the form in which it can be compared: without what has no effect.
 func plain(c ptyio.Confinement) ptyio.Confinement {
-	c.Dir = filepath.Clean(c.Dir)
+	c.Dir, c.Protected = filepath.Clean(c.Dir), nil
 	if c.Additional.Empty() {
 		c.Additional, c.AdditionalDir = nil, ""
 	}

@@ -102,7 +102,7 @@ type SandboxPolicy struct {
 	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
 	ExcludeSlashTmp     bool     `json:"exclude_slash_tmp,omitempty"`
 	// ProtectedNames are file names besides .git, .agents and .codex that stay read-only at the top of each writable root, unless
-	// WritableRoots names that very file.
+	// WritableRoots names that very file. Missing ones cannot be made, but for those in $TMPDIR and /tmp.
 	ProtectedNames []string `json:"protected_names,omitempty"`
 	// DeniedReads are absolute paths that cannot be read, with everything below them.
 	DeniedReads []string `json:"denied_reads,omitempty"`

@@ -12,6 +12,9 @@ type Confinement struct {
 	// Dir and TempDir are absolute paths of directories that workspace-write lets them write, besides those that the policy
 	// names; TempDir is empty where there is none. No command can change them.
 	Dir, TempDir string
+	// Protected are absolute paths of files and directories of the host, such as its rule files, that no command may change wherever
+	// they lie. The settings of execbus itself are protected anyway.
+	Protected []string
 	// Least is what a launch must get. The zero value is explained at messages.Assurance.
 	Least messages.Assurance
 	// Additional are the extra permissions of one command; nil for none. Relative paths in it are relative to AdditionalDir.

@@ -148,8 +148,9 @@
 //     lists are within reach.
 //   - No System V IPC and no POSIX message queues, which belong to all processes of the user, and no change of the flags of
 //     files. PostgreSQL and fakeroot need System V IPC; they run at isolated.
-//   - No capabilities, no new privileges, no signals to other processes (version 6 of Landlock), and none of the system
-//     calls that lead around all this.
+//   - No capabilities, no new privileges, no set-user-id and set-group-id bits on files, no signals to other processes (version 6 of
+//     Landlock), and none of the system calls that lead around all this. Only a host with CAP_SETPCAP can also empty the bounding
+//     set; without new privileges that makes no difference.
 //
 // Confined does not protect .git, .agents, .codex and nested repositories inside of a writable root, and does not deny
 // reads; a session whose policy needs these has to accept confined by name. It does not hide other processes. Under
@@ -160,8 +161,10 @@
 // means all that confined means, and a view of the machine of its own:
 //
 //   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
-//     in them are read-only, also those that do not exist (see below), unless the policy names them as roots. Paths that
-//     must not be read are covered. Commands are refused if a file that must not be read did not exist when the policy was
+//     in them are read-only, also those that do not exist (see below), unless the policy names them as roots. So are the symbolic
+//     links and files through which they lead to a repository, that repository, the settings of execbus in ~/.config/execbus and
+//     the file that EXECBUS_CONFIG names, and what Confinement.Protected lists; a missing ~/.config/execbus is made where a root
+//     would contain it. Paths that must not be read are covered. Commands are refused if a file that must not be read did not exist when the policy was
 //     set and exists now where no command can write; set the policy again.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a read-only /proc that shows only its own processes.
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's
@@ -174,8 +177,9 @@
 // # Protected names that do not exist
 //
 // While an isolated command runs, something stands for each protected name that is missing at the top of a root, because a mount
-// needs something to cover. It can be seen outside, too: at .git it is a symbolic link that leads nowhere and says why it is
-// there, elsewhere a socket that nobody listens on. It goes when the last command has ended: half a second later, or at once if a
+// needs something to cover. Nothing stands in /tmp and TMPDIR, which others use, too, unless one is the session's directory or in the
+// policy. It can be seen outside, too: at .git it is a symbolic link that leads nowhere and says why it is there, elsewhere a socket
+// that nobody listens on. It goes when the last command has ended: half a second later, or at once if a
 // command that is not isolated starts in the directory. If all processes died before that, the next command there removes it.
 //
 // So git init works between commands, and the next command finds the new repository protected. While a command runs, git init

@@ -134,7 +134,7 @@ func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissio
 	c.Additional, c.AdditionalDir = &more, dir
 	return enclose(ctx, func() (*enclosure, error) {
 		defer e.unuse()
-		found, err := e.found.Widen(more, dir, c.Policy.ProtectedNames)
+		found, err := e.found.Widen(more, dir)
 		if err != nil {
 			return nil, err
 		}

@@ -134,7 +134,7 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	if w.current == nil && w.options.Warden == "" {
 		if why := cannotExecute(); why != "" {
 			w.fallback = newForking()
-			w.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
+			w.options.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
 				". Nothing ends them if it is killed, and a daemon that leaves its session is not found")
 			return nil, w.fallback, nil
 		}
@@ -157,12 +157,6 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 		w.mu.Unlock()
 	})
 	return p, nil, nil
-}
-
-func (w *wardens) notice(text string) {
-	if w.options.Notice != nil {
-		w.options.Notice(text)
-	}
 }
 
 // Close implements ptyio.Spawner.

@@ -67,6 +67,9 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	default:
 		if reply.Started != nil {
+			for _, dir := range reply.Started.Unshared {
+				p.options.notice("the protected names that are missing in " + dir + " may become free while a command runs: another program holds a lock on that directory")
+			}
 			if !p.out.Holds(l.id) { // otherwise the caller of Start reports the birth when the files are no longer in use
 				l.spec.Born(l, exited)
 			}

@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +11,11 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
@@ -170,5 +174,66 @@ func TestRepositoriesThatComeAndGoFailNoStart(t *testing.T) {
 		_, record := run(t, spawner, l)
 		record.awaitEnd(t)
 		e.Release()
+	}
+}
+
+// Nothing stands in the way of others in a directory for temporary files. What is there is protected.
+func TestTemporaryDirectoriesBelongToOthersToo(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	temp, dir := t.TempDir(), t.TempDir()
+	c := workspace(dir)
+	c.TempDir, c.Policy.ExcludeTmpdirEnvVar = temp, false
+	spawner, e := isolating(t, c)
+	end := holder(t, spawner, e)
+	defer end()
+	if said, err := outside(temp, "init", "-q"); err != nil {
+		t.Fatalf("while a command runs git says %q, %v", said, err)
+	}
+	if got := said(t, spawner, e, false, "mkdir "+temp+"/.codex && echo made"); got != "made" {
+		t.Errorf("%q", got)
+	}
+	again := enclose(t, spawner, c)
+	if got := said(t, spawner, again, false, "touch "+temp+"/.git/new "+temp+"/.codex/new 2>/dev/null || echo safe"); got != "safe" || exists(temp+"/.git/new") || exists(temp+"/.codex/new") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A program that seems to remove placeholders, and never finishes, stops no start. A person is told.
+func TestAStrangersLockIsTold(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	everything := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := errors.Join(unix.Flock(int(stranger.Fd()), unix.LOCK_EX), unix.FcntlFlock(stranger.Fd(), unix.F_OFD_SETLK, &everything)); err != nil {
+		t.Fatal(err)
+	}
+	notices := make(chan string, 8)
+	spawner := newSpawner(t, sandbox.Options{Notice: func(text string) { notices <- text }})
+	c := workspace(dir)
+	c.Least = messages.AssuranceIsolated
+	e := enclose(t, spawner, c)
+	for range 2 {
+		if got := said(t, spawner, e, false, "mkdir .codex 2>/dev/null || echo safe"); got != "safe" {
+			t.Errorf("%q", got)
+		}
+	}
+	select {
+	case text := <-notices:
+		if !strings.Contains(text, dir) {
+			t.Error(text)
+		}
+	default:
+		t.Error("nobody was told")
+	}
+	if len(notices) > 0 {
+		t.Errorf("it was told again: %s", <-notices)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 )
 
@@ -108,28 +106,6 @@ func TestWhatMustNotBeReadMayComeToExistLater(t *testing.T) {
 	}
 	again := enclose(t, spawner, c)
 	if got := said(t, spawner, again, false, "cat "+secret); strings.Contains(got, "secret\n") || !strings.Contains(got, "denied") {
-		t.Error(got)
-	}
-}
-
-func TestAStrangersLockRefusesAStart(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir := t.TempDir()
-	spawner, e := isolating(t, workspace(dir))
-	file, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	l := launch(false, "true")
-	l.Sandbox, l.Events = e, newRecorder().receive
-	if _, err := spawner.Spawn(t.Context(), l); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%v", err)
-	}
-	_ = file.Close()
-	if got := said(t, spawner, e, false, "echo fine"); got != "fine" {
 		t.Error(got)
 	}
 }

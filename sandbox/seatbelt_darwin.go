@@ -35,7 +35,7 @@ func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermission
 	c := s.confinement
 	more = more.Clone()
 	c.Additional, c.AdditionalDir = &more, dir
-	found, err := s.found.Widen(more, dir, c.Policy.ProtectedNames)
+	found, err := s.found.Widen(more, dir)
 	if err != nil {
 		return nil, err
 	}

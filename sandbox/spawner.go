@@ -35,6 +35,12 @@ type Options struct {
 	patience *patience // nil means the usual one
 }
 
+func (o *Options) notice(text string) {
+	if o.Notice != nil {
+		o.Notice(text)
+	}
+}
+
 // WardenLost reports the death of a warden.
 type WardenLost struct {
 	PID    int

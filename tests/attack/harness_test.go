@@ -54,7 +54,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs())
+	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs(), settings(), leading(), setIDs())
 }
 
 // scene is the world outside one attempt.

@@ -24,6 +24,7 @@ const (
 	roleHost = "attack-host" // starts commands, and is killed
 	roleFill = "attack-fill" // holds some memory
 	roleCage = "attack-cage" // runs tests where no namespace can be made
+	roleAble = "attack-able" // fails without capabilities
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 			stopAll(os.Args[2])
 		case roleHost:
 			beHost(messages.Assurance(os.Args[2]), os.Args[3], os.Args[4], os.Args[5], os.Args[6])
+		case roleAble:
+			beAble()
 		case roleCage:
 			encage(os.Args[2:])
 		}

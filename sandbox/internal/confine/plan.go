@@ -30,6 +30,9 @@ type Place struct {
 	// Nothing), or may be although its name is protected (Write).
 	Device, Inode uint64
 	Directory     bool
+	Link          string // where it leads; empty if it is no symbolic link
+	// IfThere says that nothing stands for the place while it is missing.
+	IfThere bool
 	// File is the position of its descriptor (O_PATH) among those of the plan. -1 means that it is opened by its path, below the
 	// last earlier place that contains it and has a descriptor.
 	File int

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"os"
 	"sync"
 	"unsafe"
 
@@ -14,7 +13,7 @@ import (
 // KindOf returns the filter for a plan that is enforced as Confined.
 func KindOf(p *Plan) seccomp.Kind {
 	abi := Kernel().ABI
-	k := seccomp.Kind{Unix: abi >= resolveUnix, Root: os.Geteuid() == 0, Metadata: !p.Writes(), Truncate: abi < truncate, Shared: true}
+	k := seccomp.Kind{Unix: abi >= resolveUnix, Metadata: !p.Writes(), Truncate: abi < truncate, Shared: true}
 	if p.Network {
 		k.Network = seccomp.On
 	}

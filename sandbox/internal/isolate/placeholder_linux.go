@@ -3,7 +3,6 @@ package isolate
 import (
 	"os"
 	"path"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,13 +12,21 @@ import (
 )
 
 // Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created
-// there. Each of our processes holds a shared lock on the directories of its placeholders; the kernel releases it if the
-// process dies. The process that releases the last lock removes the placeholders. If one is left behind after all, the next
-// process that needs it takes it over. A file that does not look like one of our placeholders stays. The methods must not be
-// called at the same time, and may block for as long as the file systems do.
+// there. Each of our processes holds a lock on the directories of its placeholders; the kernel releases it if the process dies. The
+// process that releases the last lock removes the placeholders. If one is left behind after all, the next process that needs it takes
+// it over. A file that does not look like one of our placeholders stays. The methods must not be called at the same time, and may
+// block for as long as the file systems do.
 type Placeholders struct {
-	paths map[string]identity
-	locks map[string]*os.File // by directory
+	paths    map[string]identity
+	locks    map[string]*os.File // by directory
+	unshared []string
+}
+
+// Unshared returns, once, the directories whose placeholders others may remove: a program has pretended for too long to be removing
+// some.
+func (p *Placeholders) Unshared() (dirs []string) {
+	dirs, p.unshared = p.unshared, nil
+	return dirs
 }
 
 type identity struct{ device, inode uint64 }
@@ -69,17 +76,17 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	if err != nil && err != unix.ENOENT && err != unix.ENOTDIR {
 		return place, false, &os.PathError{Op: "protect", Path: place.Path, Err: err}
 	}
-	here, nested := err == nil, place.Access == confine.Read && !isTop(plan, place)
+	here := err == nil
 	ours := here && placeholder.IsWith(place.Path, &stat)
-	link := here && !ours && stat.Mode&unix.S_IFMT == unix.S_IFLNK // or a placeholder that was removed while we looked
+	link := here && !ours && newLink(place, &stat) // or a placeholder that was removed while we looked
 	switch {
-	case link && nested && unix.Lstat(place.Path, &stat) != nil:
+	case link && place.IfThere && unix.Lstat(place.Path, &stat) != nil:
 		return place, false, nil
-	case link && !nested && Writable(plan, path.Dir(place.Path)):
+	case link && !place.IfThere && Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place) // unless it is the same under the lock
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
 		now, err = seen(place, &stat)
-	case nested: // a repository that has gone; one that is made later is not protected
+	case place.IfThere: // it has gone, and one that is made later is not protected
 		return place, false, nil
 	case Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place)
@@ -89,19 +96,21 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	return now, true, err
 }
 
-// isTop reports whether a place is a name in a directory that the policy lets commands write.
-func isTop(plan *confine.Plan, place confine.Place) bool {
-	dir := path.Dir(place.Path)
-	return slices.ContainsFunc(plan.Places, func(p confine.Place) bool { return p.Access == confine.Write && p.Path == dir })
+// newLink reports whether there is a symbolic link that leads elsewhere than when the policy was set. What it leads to is not protected.
+func newLink(place confine.Place, stat *unix.Stat_t) bool {
+	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return false
+	}
+	to, err := os.Readlink(place.Path)
+	return err != nil || to != place.Link
 }
 
-// seen returns a place with what is there. What a link leads to could not be protected.
+// seen returns a place with what is there.
 func seen(place confine.Place, stat *unix.Stat_t) (confine.Place, error) {
-	kind := stat.Mode & unix.S_IFMT
-	if kind == unix.S_IFLNK && !placeholder.IsWith(place.Path, stat) {
+	if newLink(place, stat) && !place.IfThere && !placeholder.IsWith(place.Path, stat) {
 		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
 	}
-	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, kind == unix.S_IFDIR
+	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
 	return place, nil
 }
 
@@ -119,9 +128,8 @@ func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
 		if err != nil {
 			return place, err
 		}
-		if err := share(lock); err != nil {
-			_ = lock.Close()
-			return place, &os.PathError{Op: "lock", Path: dir, Err: err}
+		if !share(lock) {
+			p.unshared = append(p.unshared, dir)
 		}
 		p.locks[dir] = lock
 	}
@@ -160,7 +168,7 @@ func free(name string) error {
 		return err
 	}
 	defer lock.Close()
-	if flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if !alone(lock) {
 		return &os.PathError{Op: OpCreate, Path: name, Err: unix.EBUSY}
 	}
 	return os.Remove(name)
@@ -179,35 +187,55 @@ func closed(dir string) bool {
 	return false
 }
 
-// Bounds of the wait for an exclusive lock. Our own processes hold one only briefly, to release a lock; a stranger may hold
-// it forever.
+// The locks on a directory are shared locks on bytes that do not exist. Nobody can hold an exclusive one, because no directory can be
+// opened for writing, so nobody can keep us from locking. A user of placeholders locks first, and then waits until nobody removes
+// any; a process that removes some locks first, and then looks whether somebody uses them. So at least one of two sees the other.
 const (
-	lockTries = 100
-	lockPause = 10 * time.Millisecond
+	uses = iota
+	removes
 )
 
-func share(file *os.File) (err error) {
+// Bounds of the wait until nobody removes placeholders. Our own processes take no time for it; a stranger may pretend to do it forever.
+const (
+	lockTries = 50
+	lockPause = 2 * time.Millisecond
+)
+
+// share locks a directory for a user of its placeholders, and reports whether nobody removes any now.
+func share(dir *os.File) bool {
+	lock(dir, uses, unix.F_RDLCK)
 	for range lockTries {
-		if err = flock(file, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
-			return err
+		if !locked(dir, removes) {
+			return true
 		}
 		<-time.After(lockPause)
 	}
-	return unix.EBUSY
+	return false
 }
 
-func flock(file *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(file.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
+// alone locks a directory for the removal of placeholders, gives up its use, and reports whether nobody else uses them. The lock lasts
+// until the file is closed.
+func alone(dir *os.File) bool {
+	lock(dir, removes, unix.F_RDLCK)
+	lock(dir, uses, unix.F_UNLCK)
+	return !locked(dir, uses)
+}
+
+// lock does nothing on a file system without such locks: there nobody sees the others.
+func lock(dir *os.File, what int64, kind int16) {
+	_ = unix.FcntlFlock(dir.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: what, Len: 1})
+}
+
+// locked reports whether another open file has the lock.
+func locked(dir *os.File, what int64) bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: what, Len: 1}
+	return unix.FcntlFlock(dir.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
 }
 
 // Release releases the locks, and removes the placeholders in directories that no other process has locked.
 func (p *Placeholders) Release() {
 	for dir, lock := range p.locks {
-		if flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if alone(lock) {
 			for name, made := range p.paths {
 				var stat unix.Stat_t
 				if path.Dir(name) == dir && unix.Lstat(name, &stat) == nil && made == (identity{stat.Dev, stat.Ino}) &&

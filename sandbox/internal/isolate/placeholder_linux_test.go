@@ -154,3 +154,78 @@ func TestADirectoryThatIsOnlyShutForNowNeedsAPlaceholder(t *testing.T) {
 		t.Errorf("it would be left unprotected: %v", err)
 	}
 }
+
+// A stranger may lock a directory in every way that the kernel knows.
+func TestAStrangersLockStopsNoStart(t *testing.T) {
+	plan, git := missing(t)
+	stranger, err := os.Open(filepath.Dir(git))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if err := unix.Flock(int(stranger.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	held := hold(t, plan)
+	if dirs := held.Unshared(); len(dirs) > 0 || !there(git) {
+		t.Error(dirs)
+	}
+	held.Release()
+	if there(git) {
+		t.Error("it is left")
+	}
+	lock(stranger, removes, unix.F_RDLCK) // it looks like a removal that takes forever
+	held = hold(t, plan)
+	if dirs := held.Unshared(); len(dirs) != 1 || dirs[0] != filepath.Dir(git) || !there(git) {
+		t.Error(dirs)
+	}
+	if dirs := held.Unshared(); len(dirs) > 0 {
+		t.Errorf("it is said twice: %v", dirs)
+	}
+	held.Release()
+	if there(git) {
+		t.Error("it is left")
+	}
+	lock(stranger, uses, unix.F_RDLCK)
+	hold(t, plan).Release()
+	if !there(git) {
+		t.Error("it is gone although somebody seems to use it")
+	}
+}
+
+// A link that was there when the policy was set stays, and leads where it led.
+func TestAProtectedLinkCannotBeReplaced(t *testing.T) {
+	plan, git := missing(t)
+	dir := filepath.Dir(git)
+	if err := errors.Join(os.MkdirAll(dir+"/store/hooks", 0o755), os.Symlink("store", git)); err != nil {
+		t.Fatal(err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(git, &stat); err != nil {
+		t.Fatal(err)
+	}
+	plan.Places[1].Device, plan.Places[1].Inode, plan.Places[1].Link = stat.Dev, stat.Ino, "store"
+	plan.Places = append(plan.Places, place(t, dir+"/store", confine.Read))
+	held := hold(t, plan)
+	defer held.Release()
+	output, _ := run(t, plan, "cd "+dir+" && ls .git/ && ( rm -f .git || mv .git x || ln -sfn new .git || touch .git/hooks/new || touch store/new || mv store x || echo safe )")
+	if output = strings.TrimSpace(output); !strings.HasPrefix(output, "hooks") || !strings.HasSuffix(output, "safe") {
+		t.Error(output)
+	}
+	if err := errors.Join(os.Remove(git), os.Symlink("elsewhere", git)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Look(*plan); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("what the new link leads to would be left unprotected: %v", err)
+	}
+	plan.Places[1].IfThere = true // a stranger's, in a directory for temporary files
+	if now, err := held.Look(*plan); err != nil || len(now.Places) != 3 {
+		t.Errorf("%v, %v", now.Places, err)
+	}
+	if err := os.Remove(git); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := held.Look(*plan); err != nil || len(now.Places) != 2 || there(git) {
+		t.Errorf("%v, %v", now.Places, err)
+	}
+}

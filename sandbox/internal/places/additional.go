@@ -15,8 +15,8 @@ import (
 const maxAdditional = 16
 
 // Widen returns a copy with one command's additional permissions. The copy has its own descriptors.
-func (f *Found) Widen(more messages.AdditionalPermissions, dir string, names []string) (*Found, error) {
-	w := &finder{names: slices.Concat(protected, names)}
+func (f *Found) Widen(more messages.AdditionalPermissions, dir string) (*Found, error) {
+	w := &finder{found: Found{names: f.names, settings: f.settings}}
 	w.found.Plan = confine.Plan{Network: f.Plan.Network, Places: slices.Clone(f.Plan.Places), Sockets: slices.Clone(f.Plan.Sockets)}
 	w.found.Gaps, w.found.given = slices.Clone(f.Gaps), slices.Clone(f.given)
 	for _, file := range f.Files {
@@ -88,10 +88,13 @@ func (f *finder) addWrite(path string) error {
 		return nil
 	}
 	place, err := f.additional(path, confine.Write)
-	if err != nil || slices.Contains(f.names, filepath.Base(place.Path)) {
+	if err != nil || slices.Contains(f.found.names, filepath.Base(place.Path)) {
 		return err
 	}
-	return f.protect(place)
+	if err := f.protect(place, false); err != nil {
+		return err
+	}
+	return f.keepSettings()
 }
 
 // additional adds a place that one command asks for.

@@ -28,7 +28,9 @@ type Found struct {
 	// Gaps are the places that were not searched, and so are not protected.
 	Gaps []messages.Missing
 
-	given []given
+	given    []given
+	names    []string // protected names
+	settings []string // protected paths
 }
 
 // given is a path as it was given, and the file that it led to: none for a denied path that does not exist.
@@ -111,13 +113,12 @@ func (f *Found) Close() {
 // finder collects the places.
 type finder struct {
 	found  Found
-	names  []string // names that are protected
 	bounds Bounds
 }
 
 // Find looks up the paths of a confinement.
 func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
-	f := &finder{names: slices.Concat(protected, c.Policy.ProtectedNames), bounds: bounds}
+	f := &finder{bounds: bounds, found: Found{names: slices.Concat(protected, c.Policy.ProtectedNames), settings: c.Protected}}
 	f.found.Plan.Network = c.Policy.NetworkAccess
 	err := f.all(c)
 	if err != nil {
@@ -129,19 +130,22 @@ func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
 }
 
 func (f *finder) all(c ptyio.Confinement) error {
-	roots, err := f.roots(c)
+	workspace, temporary, err := f.roots(c)
 	if err != nil {
 		return err
 	}
-	for _, root := range roots {
-		if slices.Contains(f.names, filepath.Base(root.Path)) {
+	for _, root := range slices.Concat(workspace, temporary) {
+		if slices.Contains(f.found.names, filepath.Base(root.Path)) {
 			continue // the policy names it, so it can be written as a whole
 		}
-		if err := f.protect(root); err != nil {
+		if err := f.protect(root, !slices.Contains(workspace, root)); err != nil {
 			return err
 		}
 	}
-	f.nested(roots)
+	f.nested(workspace)
+	if err := f.keepSettings(); err != nil {
+		return err
+	}
 	for _, path := range c.Policy.DeniedReads {
 		if err := f.deny(path); err != nil {
 			return err
@@ -153,14 +157,15 @@ func (f *finder) all(c ptyio.Confinement) error {
 	return f.add(c.Additional, c.AdditionalDir)
 }
 
-// roots returns the writable directories. The host's own directories for temporary files may be missing.
-func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
+// roots returns the writable directories: those of the workspace, and those for temporary files, which strangers use, too. The latter
+// may be missing.
+func (f *finder) roots(c ptyio.Confinement) (workspace, temporary []confine.Place, err error) {
 	if c.Policy.Type != messages.SandboxWorkspaceWrite {
-		return nil, nil
+		return nil, nil, nil
 	}
 	type root struct {
-		path     string
-		optional bool
+		path      string
+		temporary bool
 	}
 	all := []root{{c.Dir, false}}
 	for _, path := range c.Policy.WritableRoots {
@@ -174,21 +179,25 @@ func (f *finder) roots(c ptyio.Confinement) (roots []confine.Place, err error) {
 	}
 	for _, r := range all {
 		opened, err := f.openFixed(r.path)
-		if r.optional && errors.Is(err, fs.ErrNotExist) {
+		if r.temporary && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if loose, is := errors.AsType[*messages.Error](err); is {
-			return nil, loose
+			return nil, nil, loose
 		}
 		if err != nil {
-			return nil, refused(r.path, reason(err)+"; commands are to write there: create it, or leave it out of the policy")
+			return nil, nil, refused(r.path, reason(err)+"; commands are to write there: create it, or leave it out of the policy")
 		}
 		place, known := f.take(r.path, opened, confine.Write)
-		if !known {
-			roots = append(roots, place)
+		switch {
+		case known: // by another name
+		case r.temporary:
+			temporary = append(temporary, place)
+		default:
+			workspace = append(workspace, place)
 		}
 	}
-	return roots, nil
+	return workspace, temporary, nil
 }
 
 // openFixed follows a path to its end, unless it crosses a link that a command may have made: what lies behind that may be what commands
@@ -217,7 +226,7 @@ func (f *finder) openFixed(path string) (opened, error) {
 
 // within reports whether a path has a protected name.
 func (f *finder) within(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return slices.Contains(f.names, name) })
+	return slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return slices.Contains(f.found.names, name) })
 }
 
 // open adds the place that a path leads to, unless it is known with this access.
@@ -242,7 +251,8 @@ func (f *finder) take(path string, opened opened, access confine.Access) (place 
 		opened.close()
 		return f.found.Plan.Places[i], true
 	}
-	place = confine.Place{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory, File: -1}
+	place = confine.Place{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory,
+		IfThere: access == confine.Read, File: -1}
 	if opened.file != nil {
 		place.File = len(f.found.Files)
 		f.found.Files = append(f.found.Files, opened.file)

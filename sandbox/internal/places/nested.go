@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
@@ -72,6 +73,9 @@ func (s *search) look(at step) (below []step) {
 		return nil
 	}
 	defer dir.Close()
+	if info, err := dir.Stat(); err != nil || barred(info) {
+		return nil
+	}
 	for {
 		entries, err := dir.ReadDir(256)
 		for _, entry := range entries {
@@ -98,26 +102,16 @@ func (s *search) look(at step) (below []step) {
 
 // protects reports whether a name is protected at the top. Then nothing below it needs protection.
 func (s *search) protects(name string) bool {
-	for _, one := range s.names {
-		if one == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.found.names, name)
 }
 
 func (s *search) repository(path string) {
-	info, ours, err := settled(path)
-	switch {
-	case err != nil || ours: // it belongs to a session in this directory
-	case info.Mode()&os.ModeSymlink != 0:
-		s.gap(path, "it is a symbolic link, which cannot be protected")
-	default:
-		s.count++
-		s.keep(path, info)
-		if info.Mode().IsRegular() {
-			s.linked(path)
-		}
+	s.count++
+	dir := filepath.Dir(path)
+	if end, err := s.reach(dir, ".git", true); err != nil {
+		s.gap(path, reason(err))
+	} else {
+		s.linked(dir, end)
 	}
 }
 

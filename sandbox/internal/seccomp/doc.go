@@ -10,8 +10,8 @@
 //
 // # What a filter cannot do
 //
-// It sees numbers, not the memory that they point to. So clone3 and openat2, whose flags are behind a pointer, do not exist
-// where the flags matter: they fail with ENOSYS, and programs then use clone and openat. It cannot tell one unix socket
+// It sees numbers, not the memory that they point to. So clone3 and openat2, whose flags and modes are behind a pointer, do
+// not exist: they fail with ENOSYS, and programs then use clone and openat. It cannot tell one unix socket
 // from another, so it allows all or none.
 //
 // The package imports nothing but unix: a warden uses it.

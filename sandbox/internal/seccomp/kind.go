@@ -18,8 +18,6 @@ type Kind struct {
 	Network Network
 	// Unix allows unix sockets. Without it only connected stream pairs are allowed: a datagram socket can send to any name.
 	Unix bool
-	// Root refuses to make set-user-id and set-group-id files: those of uid 0 would give everyone its rights.
-	Root bool
 	// Metadata refuses changes of the mode, owner, times and attributes of files, for which Landlock has no rights.
 	Metadata bool
 	// Truncate refuses to truncate files that are not open for writing, for which Landlock has no right before its ABI 3.

@@ -46,7 +46,7 @@ const enterWait = 10 * time.Second
 // enter counts a command that needs the placeholders. The command counts until leave, even if enter fails. Enter makes the
 // placeholders, or looks at them again, and returns the plan with what it has found. After most it fails with ETIMEDOUT. Then one
 // goroutine of the cell goes on waiting for the file system, and the starts behind it wait for most, too.
-func (c *cell) enter(plan confine.Plan, most time.Duration) (confine.Plan, error) {
+func (c *cell) enter(plan confine.Plan, most time.Duration) (looked, error) {
 	c.mu.Lock()
 	c.users++
 	c.mu.Unlock()
@@ -55,37 +55,46 @@ func (c *cell) enter(plan confine.Plan, most time.Duration) (confine.Plan, error
 	select {
 	case c.work <- struct{}{}:
 	case <-late.C:
-		return plan, unix.ETIMEDOUT
+		return looked{}, unix.ETIMEDOUT
 	}
 	type found struct {
-		plan confine.Plan
-		err  error
+		looked
+		err error
 	}
-	looked := make(chan found, 1)
+	done := make(chan found, 1)
 	go func() {
-		plan, err := c.look(plan)
+		look, err := c.look(plan)
 		<-c.work
-		looked <- found{plan, err}
+		done <- found{look, err}
 	}()
 	select {
-	case f := <-looked:
-		return f.plan, f.err
+	case f := <-done:
+		return f.looked, f.err
 	case <-late.C:
-		return plan, unix.ETIMEDOUT
+		return looked{}, unix.ETIMEDOUT
 	}
 }
 
+// looked is what a look at the file systems of a plan has found.
+type looked struct {
+	plan     confine.Plan
+	unshared []string // see isolate.Placeholders.Unshared
+}
+
 // look makes the placeholders or looks at them again. It is called with work taken.
-func (c *cell) look(plan confine.Plan) (confine.Plan, error) {
-	if c.over {
-		return plan, unix.ECANCELED
+func (c *cell) look(plan confine.Plan) (l looked, err error) {
+	switch {
+	case c.over:
+		return l, unix.ECANCELED
+	case c.held != nil:
+		l.plan, err = c.held.Look(plan)
+	default:
+		c.held, l.plan, err = isolate.Hold(plan)
 	}
 	if c.held != nil {
-		return c.held.Look(plan)
+		l.unshared = c.held.Unshared()
 	}
-	held, plan, err := isolate.Hold(plan)
-	c.held = held
-	return plan, err
+	return l, err
 }
 
 // leave must be called once after each enter.
@@ -193,8 +202,8 @@ func (w *warden) enter(s start) (waits bool) {
 	}
 	s.leave = p.cell.leave
 	go func() {
-		plan, err := p.cell.enter(p.plan, enterWait)
-		s.plan, s.failed = &plan, err
+		look, err := p.cell.enter(p.plan, enterWait)
+		s.plan, s.unshared, s.failed = &look.plan, look.unshared, err
 		w.proceed(s)
 	}()
 	return true

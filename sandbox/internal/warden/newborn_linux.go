@@ -41,7 +41,7 @@ func (w *warden) begun(n *newborn) {
 	w.closeAfter(n.start.files, n.tree) // soon: the output of a terminal does not end while we hold it open
 	n.start.files = nil
 	isolated := n.start.spec.Level == confine.Isolated
-	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}} // the rest may be large
+	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, unshared: n.start.unshared} // the rest may be large
 	n.begun = time.Now()
 	if isolated && n.tree.Prompt(prompt) {
 		w.executed(n, n.tree.Executed())
@@ -101,7 +101,7 @@ func (w *warden) answer(n *newborn, err error) (runs bool) {
 	}
 	w.mu.Lock()
 	w.trees[id] = n.tree
-	n.unsaid = &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level}
+	n.unsaid = &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level, Unshared: n.start.unshared}
 	w.mu.Unlock()
 	return true
 }

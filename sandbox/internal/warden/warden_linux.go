@@ -102,6 +102,8 @@ type start struct {
 	plan    *confine.Plan // for an isolated leader: the plan as its file systems are now
 	failed  error         // why the plan could not be completed, or the program not executed
 	leave   func()        // ends its use of the placeholders; nil if it uses none
+	// unshared are directories with placeholders that others may remove.
+	unshared []string
 }
 
 // run runs a warden until it ends. It is called from init, whose goroutine is locked to the main thread.

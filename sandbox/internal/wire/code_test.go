@@ -25,8 +25,9 @@ func some[T any](t *rapid.T, name string, draw func() T) *T {
 
 var places = rapid.Custom(func(t *rapid.T) confine.Place {
 	return confine.Place{Path: rapid.String().Draw(t, "path"), Access: confine.Access(rapid.IntRange(0, 2).Draw(t, "access")),
-		Device: rapid.Uint64().Draw(t, "device"), Inode: rapid.Uint64().Draw(t, "inode"), Directory: rapid.Bool().Draw(t, "directory"),
-		File: rapid.Int().Draw(t, "file")}
+		Device: rapid.Uint64().Draw(t, "device"), Inode: rapid.Uint64().Draw(t, "inode"), Directory: rapid.Bool().Draw(t, "directory"), Link: rapid.String().Draw(t, "link"),
+		IfThere: rapid.Bool().Draw(t, "ifThere"),
+		File:    rapid.Int().Draw(t, "file")}
 })
 
 func drawRequest(t *rapid.T) *Request {
@@ -58,7 +59,8 @@ func drawReply(t *rapid.T) *Reply {
 			return Hello{rapid.Uint64().Draw(t, "time"), rapid.Uint64().Draw(t, "locks"), rapid.Uint64().Draw(t, "nonce")}
 		}),
 		Started: some(t, "started", func() Started {
-			return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark"), confine.Isolated}
+			return Started{rapid.Int().Draw(t, "pid"), rapid.Uint64().Draw(t, "mark"), confine.Isolated,
+				rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "unshared")}
 		}),
 		Failed: some(t, "failed", func() Failed {
 			return Failed{syscall.Errno(rapid.Uint32().Draw(t, "errno")), rapid.String().Draw(t, "step")}
@@ -102,14 +104,14 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkCoded(t, drawReply(t), &Reply{}) })
 }
 
-var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, File: 1}
+var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, Link: "p", IfThere: true, File: 1}
 
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1},
 			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1, 1},
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
-		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
+		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())

@@ -100,6 +100,8 @@ type Started struct {
 	Mark uint64
 	// Level is how much of its plan is enforced.
 	Level confine.Level
+	// Unshared are the directories whose placeholders others may remove, if that has just turned out.
+	Unshared []string
 }
 
 // Failed says that the leader could not be started, and which step of the birth failed.
@@ -158,6 +160,8 @@ func place(c *coder, p *confine.Place) {
 	number(c, &p.Device)
 	number(c, &p.Inode)
 	flag(c, &p.Directory)
+	text(c, &p.Link)
+	flag(c, &p.IfThere)
 	number(c, &p.File)
 }
 
@@ -178,6 +182,7 @@ func (m *Reply) code(c *coder) {
 		number(c, &m.Started.PID)
 		number(c, &m.Started.Mark)
 		number(c, &m.Started.Level)
+		list(c, &m.Started.Unshared, text)
 	}
 	if optional(c, &m.Failed) {
 		number(c, &m.Failed.Errno)

@@ -1,0 +1,52 @@
+package places
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/execbus/execbus/sandbox/internal/confine"
+)
+
+// keepSettings protects the settings of execbus and the rule files, as far as commands could change them: they decide what later commands
+// may do. A directory for settings is made where a command could make it.
+func (f *finder) keepSettings() error {
+	if !f.found.Plan.Writes() {
+		return nil
+	}
+	dirs, files := ownSettings()
+	for _, dir := range dirs {
+		if f.access(resolved(dir)) != confine.Write {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) { // a command may do no more than this process
+			return refused(dir, reason(err)+"; it holds settings that commands must not change, and cannot be made")
+		}
+	}
+	for _, path := range slices.Concat(dirs, files, f.found.settings) {
+		if _, err := f.reach("/", path, false); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return refused(path, reason(err)+"; it holds settings that commands must not change, but cannot be found")
+		}
+	}
+	return nil
+}
+
+// ownSettings returns where the program execbus reads its settings, for this process's user.
+func ownSettings() (dirs, files []string) {
+	for variable, below := range map[string]string{"XDG_CONFIG_HOME": "execbus", "HOME": ".config/execbus"} {
+		if dir := os.Getenv(variable); filepath.IsAbs(dir) {
+			dirs = append(dirs, filepath.Join(dir, below))
+		}
+	}
+	if dir, err := os.UserConfigDir(); err == nil { // on macOS it is another one
+		dirs = append(dirs, filepath.Join(dir, "execbus"))
+	}
+	slices.Sort(dirs)
+	if file, err := filepath.Abs(os.Getenv("EXECBUS_CONFIG")); err == nil && os.Getenv("EXECBUS_CONFIG") != "" {
+		files = append(files, file)
+	}
+	return slices.Compact(dirs), files
+}
