@@ -52,6 +52,9 @@ type SessionOptions struct {
 	WarnProcesses int
 	// Approval says when a person is asked before a command runs; the zero value is messages.ApproveOnRequest.
 	Approval messages.ApprovalPolicy
+	// RulesUnreadable says what happens to a command that runs something which its text does not say, so that rules which forbid or ask
+	// cannot be applied to it, where nobody can be asked about it; the zero value is messages.UnreadableRun.
+	RulesUnreadable messages.RulesUnreadable
 	// Sandbox says what commands may do. Nil means danger-full-access: no sandbox. Its paths are resolved once, when the session
 	// opens; workspace-write lets commands write in Dir as it is then.
 	Sandbox *messages.SandboxPolicy
@@ -78,7 +81,7 @@ func (o *SessionOptions) checkApproval() error {
 	}
 	copied := o.Sandbox.Clone()
 	o.Sandbox = &copied
-	if err := cmp.Or(o.Approval.Check(), o.Sandbox.Check(), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
+	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Sandbox.Check(), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
 		return err
 	}
 	if o.ApprovalDeadline < 0 {

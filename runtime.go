@@ -264,7 +264,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
-		Approval: options.Approval, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
+		Approval: options.Approval, RulesUnreadable: options.RulesUnreadable, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
 		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Ended: s.ended,
 	}
 	if options.Approver != nil {

@@ -112,6 +112,11 @@ func (a *approval) consulted(c consult) {
 		return
 	}
 	if !a.audience(c.origin, "") {
+		if c.plan.Unasked == policy.Run {
+			c.plan.Decision = policy.Run
+			a.tell(c, verdict{plan: c.plan, source: messages.DecidedByAbsence})
+			return
+		}
 		a.tell(c, verdict{plan: c.plan, source: messages.DecidedByAbsence, refusal: nobody("")})
 		return
 	}

@@ -112,7 +112,7 @@ func (p *process) decided(v verdict) {
 	}
 	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Allowed: v.refusal == nil, Source: v.source,
 		Decision: v.decision, Unsandboxed: next > 1 || v.plan.FirstAttempt == policy.Unsandboxed || !p.decision.snapshot.Sandbox.Confined(),
-		Reason: v.plan.Reason}
+		Reason: v.plan.Reason, Unread: v.plan.Unread}
 	if v.refusal != nil {
 		d.Reason = v.refusal.Detail
 	}
@@ -127,6 +127,6 @@ func (p *process) decided(v verdict) {
 	}
 	if p.logger.Enabled(context.Background(), level) {
 		p.logger.Log(context.Background(), level, "decision about a command", "process", int(p.id), "attempt", d.Attempt, "allowed", d.Allowed,
-			"source", string(d.Source), "decision", string(d.Decision), "unsandboxed", d.Unsandboxed)
+			"source", string(d.Source), "decision", string(d.Decision), "unsandboxed", d.Unsandboxed, "unread", d.Unread)
 	}
 }

@@ -26,6 +26,7 @@ type settings struct {
 	limits       messages.Limits
 	enclosing    *enclosing // nil where the policy confines nothing
 	rules        *rules.Set
+	unreadable   messages.RulesUnreadable
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	env      []string

@@ -109,6 +109,7 @@ type SessionConfig struct {
 	OnLeaderExit     messages.OnLeaderExit // of commands that do not say otherwise
 	Approval         messages.ApprovalPolicy
 	Sandbox          messages.SandboxPolicy
+	RulesUnreadable  messages.RulesUnreadable
 	LeastAssurance   messages.Assurance
 	Limits           messages.Limits
 	Approver         Approver      // nil: only subscribers and callers answer
@@ -121,5 +122,5 @@ type SessionConfig struct {
 
 func (c SessionConfig) settings() settings {
 	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
-		outputTokens: c.OutputTokens, approval: c.Approval, sandbox: c.Sandbox, least: c.LeastAssurance, limits: c.Limits}
+		outputTokens: c.OutputTokens, approval: c.Approval, unreadable: c.RulesUnreadable, sandbox: c.Sandbox, least: c.LeastAssurance, limits: c.Limits}
 }

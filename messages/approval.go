@@ -166,6 +166,8 @@ type ToolDecision struct {
 	Decision    DecisionKind `json:"decision,omitempty"`
 	Unsandboxed bool         `json:"unsandboxed"`
 	Reason      string       `json:"reason,omitempty"`
+	// Unread says why rules that forbid or ask could not be applied to all that the command runs; empty if they could.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Kind implements Event.

@@ -18,6 +18,25 @@ const (
 	ApproveNever     ApprovalMode = "never"      // never; a command that would need an answer is refused
 )
 
+// RulesUnreadable says what happens to a command that runs something which its text does not say, so that rules which forbid or ask
+// cannot be applied to it, where the approval policy does not let anybody be asked, or nobody is there.
+type RulesUnreadable string
+
+// The answers. The zero value means UnreadableRun.
+const (
+	UnreadableRun    RulesUnreadable = "run"    // it runs, and ToolDecision.Unread says why the rules could not be applied
+	UnreadableReject RulesUnreadable = "reject" // it is rejected
+)
+
+// Check returns an error for an unknown answer.
+func (u RulesUnreadable) Check() error {
+	switch u {
+	case "", UnreadableRun, UnreadableReject:
+		return nil
+	}
+	return &Error{Code: ErrInvalidRequest, Op: "configure", Subject: "unreadable commands", Detail: fmt.Sprintf("there is no answer %q; use run or reject", string(u))}
+}
+
 // GranularApproval says, for the mode ApproveGranular, which reasons may lead to a question. For any other reason the command is
 // refused.
 type GranularApproval struct {

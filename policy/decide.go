@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"github.com/execbus/execbus/messages"
@@ -45,6 +46,8 @@ type maker struct {
 	approval   messages.ApprovalPolicy
 	sandbox    messages.SandboxPolicy
 	rules      *rules.Set
+	strict     bool // some rule forbids or asks
+	unreadable messages.RulesUnreadable
 	understood command.Understanding
 	commands   []invoked
 	segments   []segment // the verdict on each of the commands
@@ -61,6 +64,8 @@ type segment struct {
 	matched bool         // some rule matches, even one that does not count
 	danger  bool         // no rule decided, and it is dangerous
 	idle    bool         // it does nothing, so the other segments decide
+	unread  string       // why prompt and forbidden rules could not be applied to all of it
+	closed  bool         // that is why it is asked about or forbidden
 }
 
 // verdict is the judgement on one command, from the weakest to the strictest.
@@ -75,6 +80,7 @@ const (
 func newMaker(request Request, snapshot Snapshot) maker {
 	request.Program = tidyProgram(request.Program)
 	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
+		strict: snapshot.Rules.Strict(), unreadable: snapshot.Unreadable,
 		understood: command.Understand(request.line(snapshot.TrustedShells))}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
 	m.commands = m.invocations(snapshot.Dir)
@@ -110,8 +116,9 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 func (m *maker) judgeAll() {
 	steering := 0
 	m.dirs = []string{m.request.Dir}
-	for _, c := range m.commands {
-		s := m.judge(c)
+	found := m.surveys()
+	for i, c := range m.commands {
+		s := m.judge(c, found[i])
 		if m.understood.Script {
 			m.dirs = command.Moved(m.dirs, c.words)
 		}
@@ -127,25 +134,100 @@ func (m *maker) judgeAll() {
 	}
 }
 
+// surveys are the searches through the commands. What a script as a whole runs beyond them counts for the command that gets it: the
+// shell in echo ls | sh.
+func (m *maker) surveys() (all []command.Survey) {
+	for _, c := range m.commands {
+		all = append(all, command.Search(c.words))
+	}
+	if len(all) < 2 && !m.understood.Complex {
+		return all
+	}
+	seed, known, dangerous, gets := maphash.MakeSeed(), map[uint64]bool{}, false, -1
+	for i := range all {
+		found := &all[i]
+		dangerous = dangerous || found.Dangerous
+		if gets < 0 && (found.ReadsInput || found.Unreadable != "" || slices.ContainsFunc(found.Commands, command.Open)) {
+			gets = i
+		}
+		found.Unreadable, found.ReadsInput = "", false
+		known[digest(seed, m.commands[i].written)] = true
+		for _, words := range found.Commands {
+			known[digest(seed, words)] = true
+		}
+	}
+	whole := command.Search(m.request.Argv)
+	to := &all[max(gets, 0)]
+	if gets < 0 {
+		to = &all[len(all)-1]
+	}
+	to.Unreadable, to.ReadsInput, to.Dangerous = whole.Unreadable, whole.ReadsInput, to.Dangerous || whole.Dangerous && !dangerous
+	for _, words := range whole.Commands[1:] {
+		if !known[digest(seed, words)] {
+			to.Commands = append(to.Commands, words)
+		}
+	}
+	return all
+}
+
+// digestWords bounds the words of a command that tell it from others.
+const digestWords = 64
+
+func digest(seed maphash.Seed, words []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, word := range words[:min(len(words), digestWords)] {
+		_, _ = h.WriteString(word)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
 // judge applies the rules to a command. If no rule matches, it uses what is known about programs.
-func (m *maker) judge(c invoked) segment {
-	found := command.Search(c.words)
+func (m *maker) judge(c invoked, found command.Survey) segment {
 	matches := matching(m.rules, c.words, found)
 	if c.written != nil {
 		// A prompt or forbidden rule for the name holds for every path.
 		matches = append(matches, slices.DeleteFunc(m.rules.Match(c.written), allows)...)
 	}
-	s := segment{matched: len(matches) > 0}
+	s := segment{matched: len(matches) > 0, unread: m.unread(found)}
 	if m.altered {
 		matches = slices.DeleteFunc(matches, allows)
 	}
 	if len(matches) == 0 {
 		s.verdict, s.danger = m.guess(c.words, found.Dangerous)
-		return s
+	} else {
+		rule, _ := rules.Strictest(matches)
+		s.rule, s.verdict = &rule, verdictOf(rule)
 	}
-	rule, _ := rules.Strictest(matches)
-	s.rule, s.verdict = &rule, verdictOf(rule)
+	if s.unread != "" && s.verdict == fine {
+		switch {
+		case m.mayAskAboutRules():
+			s.rule, s.verdict, s.closed = nil, ask, true
+		case m.unreadable == messages.UnreadableReject:
+			s.rule, s.verdict, s.closed = nil, forbid, true
+		}
+	}
 	return s
+}
+
+// unread says why rules that forbid or ask cannot be applied to all that a command runs.
+func (m *maker) unread(found command.Survey) string {
+	switch e := m.request.Environment; {
+	case !m.strict:
+		return ""
+	case found.Unreadable == "" && found.ReadsInput && m.request.OpenInput:
+		return "a shell runs what is typed"
+	case found.Unreadable == "" && e != nil && command.SetsCode(e.Set):
+		return "the request sets a variable whose value a shell runs"
+	}
+	return found.Unreadable
+}
+
+// mayAskAboutRules reports whether a rule may lead to a question.
+func (m *maker) mayAskAboutRules() bool {
+	mode := m.approval.Mode
+	return mode != messages.ApproveNever && (mode != messages.ApproveGranular || m.approval.Granular.Rules)
 }
 
 // guess judges a command that no rule matches.
@@ -179,9 +261,12 @@ func (m *maker) safe(words []string) bool {
 func (m *maker) decide() Plan {
 	plan := Plan{Decision: Run, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	var byRule, byGuess *segment // the first segment that asks
-	bypass := true
+	bypass, readable := true, false
 	for i := range m.segments {
 		s := &m.segments[i]
+		if plan.Unread == "" {
+			plan.Unread = s.unread
+		}
 		switch {
 		case s.idle:
 			continue
@@ -191,9 +276,10 @@ func (m *maker) decide() Plan {
 			if byRule == nil || len(s.rule.Prefix) > len(byRule.rule.Prefix) {
 				byRule = s
 			}
-		case s.verdict == ask && byGuess == nil:
+		case s.verdict == ask && (byGuess == nil || s.danger && !byGuess.danger):
 			byGuess = s
 		}
+		readable = readable || s.verdict == ask && !s.closed
 		bypass = bypass && s.verdict == fine && s.rule != nil
 	}
 	if byRule != nil || byGuess != nil {
@@ -202,6 +288,9 @@ func (m *maker) decide() Plan {
 			return Plan{Decision: Reject, Reason: reason, Source: source(byRule != nil), FirstAttempt: Sandboxed, OnDenial: Return}
 		}
 		plan.Reason = m.whyAsk(byRule)
+		if !readable && m.unreadable != messages.UnreadableReject {
+			plan.Unasked = Run
+		}
 	}
 	plan.Source = source(bypass || byRule != nil)
 	if bypass || m.request.SandboxPermissions == messages.PermissionsRequireEscalated {

@@ -62,13 +62,21 @@
 //	granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
 //	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
 //	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
-//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
+//	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
 //	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 //
 // The table leaves out:
 //
-//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, and
-//     through sudo, env, xargs, nested shells and the like. Allow rules hold only where everything that runs is known.
+//   - Prompt and forbidden rules look at every command that is written literally, wherever it stands in a script, in the text
+//     of a here-document or of echo that a shell gets, through sudo, env, xargs, strace, nested shells and the like, and past
+//     options of git, docker, podman and kubectl before the subcommand. Nothing that is found in these ways allows anything.
+//     Allow rules hold only where everything that runs is known.
+//   - A command is unreadable if a shell would run something that its text does not say: a text that is computed, read from a pipe or
+//     typed, or too long or damaged, a command whose name is computed, a script for a shell that is not known, or the value of
+//     BASH_ENV, ENV, PS4 or PROMPT_COMMAND. Files that are named, other interpreters and arguments that are variables do not make
+//     it so. Where some rule forbids or asks, an unreadable command is asked about like one with a prompt rule, even if a rule
+//     allows it. Where a rule may not lead to a question, or nobody is there to be asked, [Snapshot.Unreadable] decides: it
+//     runs, the default, or is rejected. [Plan.Unread] says why in all cases.
 //   - An allow rule also holds for dangerous programs: what is known about programs counts only where no rule matches.
 //   - One allowed segment among others that are merely unknown does not take the sandbox away; only A does.
 //   - A prompt rule with require_escalated, where that is not refused, is ask!.
@@ -132,8 +140,9 @@
 // allow rule or an approval without a sandbox it may do anything.
 //
 // That rules see everything. They match words. They do not see what a program does with its arguments, its configuration,
-// or a file that changed since the approval. Nor do they see a command that a script puts together from expansions: a
-// forbidden rule does not match it. To forbid something for certain, confine the command.
+// or a file that changed since the approval. A forbidden rule does not match a command that a script puts together from
+// expansions, or that a program runs which nobody here knows: such a command is unreadable, or not noticed at all. What is typed
+// into a shell that runs already meets no rule. To forbid something for certain, confine the command.
 //
 // That a name in a script is the program you know. [Request] says where it led at the time of the lookup, in the PATH
 // that the host gives to commands. The start files of a login shell may change PATH, and a symbolic link may change as

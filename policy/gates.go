@@ -68,6 +68,9 @@ func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) stri
 	case command.SandboxPermissions == messages.PermissionsWithAdditional:
 		return fmt.Sprintf("rejected: you cannot request additional permissions, because the approval policy is %s, not on-request; "+
 			"run the command without them", approval)
+	case mode == messages.ApproveGranular && !approval.Granular.SandboxApproval:
+		return "rejected: you cannot ask to run it without a sandbox, because the approval policy is granular and its setting " +
+			"sandbox_approval is off; run the command without them"
 	case mode == messages.ApproveUntrusted || mode == messages.ApproveGranular:
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 // would not hold for the command, if one matches already, or if the prefix would allow far more than this command.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.PermissionsWithAdditional
-	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 {
+	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 || plan.Unread != "" {
 		return nil
 	}
 	if m.covers(m.request.PrefixRule) {

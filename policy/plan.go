@@ -38,6 +38,8 @@ type Snapshot struct {
 	Approval messages.ApprovalPolicy
 	Sandbox  messages.SandboxPolicy
 	Rules    *rules.Set // nil: none
+	// Unreadable says what happens to a command that the rules cannot be applied to, where nobody may be asked about it.
+	Unreadable messages.RulesUnreadable
 	// Dir is the session's own directory, which its commands may write to; absolute.
 	Dir string
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
@@ -82,7 +84,11 @@ type Plan struct {
 	// see anyway.
 	Reason string
 	// Source is what decided: a rule, the cache, or the policies.
-	Source       messages.DecisionSource
+	Source messages.DecisionSource
+	// Unread says why rules that forbid or ask could not be applied to all that the command runs; empty if they could.
+	Unread string
+	// Unasked is Run if the command may run though nobody is there to be asked.
+	Unasked      Decision
 	FirstAttempt Attempt
 	OnDenial     OnDenial
 	// Segments are the commands that run, for display in a question: those that are asked about first, at most 10.

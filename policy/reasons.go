@@ -57,7 +57,10 @@ func (m *maker) forbidden(i int) Plan {
 		}
 	}
 	rule := m.segments[i].rule
+	plan.Unread = m.segments[i].unread
 	switch {
+	case m.segments[i].closed:
+		plan.Reason = fmt.Sprintf("rejected: the rules of the policy cannot be applied to all of it, because %s; write the commands out", plan.Unread)
 	case rule == nil:
 		plan.Reason = "rejected: removing files by force, `rm -f`, is blocked by policy, since the approval policy is never and " +
 			"nobody may be asked; remove them in a safer way"
@@ -84,10 +87,7 @@ func (m *maker) mayNotAsk(byRule, byGuess *segment) string {
 	case granular && byRule != nil && !m.approval.Granular.Rules:
 		return fmt.Sprintf("rejected: a rule of the policy requires approval for commands that begin with %s, but the approval "+
 			"policy is granular and its setting rules is off", quote(byRule.rule.Prefix))
-	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval && !byGuess.danger:
-		return "rejected: running without a sandbox requires approval, but the approval policy is granular and its setting " +
-			"sandbox_approval is off; run the command without escalated permissions"
-	case granular && byGuess != nil && !m.approval.Granular.SandboxApproval:
+	case granular && byGuess != nil && byGuess.danger && !m.approval.Granular.SandboxApproval:
 		return "rejected: removing files by force, `rm -f`, requires approval, but the approval policy is granular and its setting " +
 			"sandbox_approval is off; remove them in a safer way"
 	}
@@ -120,6 +120,8 @@ func (m *maker) whySegment(i int) string {
 	switch {
 	case s.rule != nil:
 		return whyRule(s.rule)
+	case s.closed:
+		return "cannot be checked against all rules of the policy: " + s.unread
 	case s.danger:
 		return "removes files by force, `rm -f`"
 	case m.request.SandboxPermissions == messages.PermissionsRequireEscalated && m.sandbox.Confined():

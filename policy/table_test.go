@@ -28,7 +28,7 @@ granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run
 granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
 granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
 granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
-granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |run! |run! |rej
+granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
 granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
 `
 

@@ -30,7 +30,9 @@ rule decides. If a part of a command matches no rule, the rules do not allow the
 sandbox policies decide, which this program does not check.
 
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
-"justification":"..."}}],"decision":"..."}; fields that do not apply are left out. There is no decision if no rule decides.
+"justification":"..."}}],"decision":"...","unread":"..."}; fields that do not apply are left out. There is no decision if no rule
+decides. Where rules forbid or ask and the command runs something that its text does not say, unread says why they cannot be
+applied to all of it. Then no rule allows it, and the session asks about it or does what it is set to do.
 
 ` + settingsHelp("policy") + `
 Exit codes, without --json and --pretty:
@@ -88,6 +90,7 @@ func policyCheck(args []string, std streams) int {
 type verdict struct {
 	commands []checked
 	decision rules.Decision
+	unread   string // why rules that forbid or ask could not be applied to all of it
 }
 
 // checked is one command with its matches.
@@ -103,12 +106,15 @@ func judge(set *rules.Set, argv []string) verdict {
 	var all []rules.Match
 	whole := true
 	for _, words := range command.Understand(command.Line{Argv: argv}).Commands {
+		if set.Strict() && v.unread == "" {
+			v.unread = command.Search(words).Unreadable
+		}
 		c := checked{words, policy.Matches(set, words)}
 		v.commands = append(v.commands, c)
 		all = append(all, c.matches...)
 		whole = whole && len(c.matches) > 0
 	}
-	if best, found := rules.Strictest(all); found && (whole || best.Decision != rules.Allow) {
+	if best, found := rules.Strictest(all); found && (whole && v.unread == "" || best.Decision != rules.Allow) {
 		v.decision = best.Decision
 	}
 	return v
@@ -121,6 +127,9 @@ func (v verdict) text() string {
 		b.WriteString("no rule decides\n")
 	} else {
 		fmt.Fprintf(&b, "%s\n", v.decision)
+	}
+	if v.unread != "" {
+		fmt.Fprintf(&b, "  the rules cannot be applied to all of it: %s\n", v.unread)
 	}
 	for _, c := range v.commands {
 		best, found := rules.Strictest(c.matches)
@@ -146,6 +155,7 @@ func (v verdict) text() string {
 type jsonVerdict struct {
 	MatchedRules []jsonMatch    `json:"matchedRules"`
 	Decision     rules.Decision `json:"decision,omitempty"`
+	Unread       string         `json:"unread,omitempty"`
 }
 
 type jsonMatch struct {
@@ -159,7 +169,7 @@ type jsonMatch struct {
 
 // printJSON prints the verdict for scripts.
 func (v verdict) printJSON(std streams, pretty bool) int {
-	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision}
+	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision, Unread: v.unread}
 	for _, c := range v.commands {
 		for _, m := range c.matches {
 			var match jsonMatch

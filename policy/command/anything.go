@@ -9,7 +9,6 @@ import (
 // These programs run anything that their arguments say. A rule for one of them alone, or with nothing but options,
 // would allow everything. A longer prefix narrows it down.
 var (
-	bannedShells       = wordSet(`ash bash csh dash fish ksh mksh sh tcsh zsh`)
 	bannedInterpreters = wordSet(`python pythonw py pyw pypy ipython node nodejs bun deno perl php ruby lua julia Rscript osascript
 		tclsh wish expect`)
 	bannedWindows = wordSet(`cmd powershell pwsh`)
@@ -30,11 +29,20 @@ func RunsAnything(prefix []string) bool {
 		return false
 	}
 	for range maxWrapped {
-		carrier, found := carrierOf(path.Base(prefix[0]))
-		if !found {
+		name := path.Base(prefix[0])
+		carrier, found := carrierOf(name)
+		known := bannedOthers[name] || bannedVerbs[name] != nil
+		if _, user := users[name]; user || carrier.strict && !known && carrier.runs(prefix[1:]) {
+			return true
+		}
+		if !found || carrier.strict {
 			return allowsAll(prefix[0], prefix[1:])
 		}
-		if prefix = carrier.carried(prefix[1:]); len(prefix) == 0 {
+		prefix = carrier.carried(prefix[1:])
+		if list := slices.IndexFunc(prefix, func(word string) bool { return strings.HasPrefix(word, ":::") }); carrier.text && list >= 0 {
+			prefix = prefix[:list] // the rest are words for the command
+		}
+		if len(prefix) == 0 {
 			return true
 		}
 	}
@@ -53,15 +61,25 @@ func allowsAll(program string, words []string) bool {
 	switch {
 	case hasVerbs && (verb || len(words) == 0):
 		return onlyOptions
-	case bannedShells[name]:
-		script, _ := shellScript(words) // past the values of options: bash -o pipefail -c
-		return script == ""
+	case isShell(name):
+		call := readShell(name, words) // past the values of options: bash -o pipefail -c
+		return len(call.scripts) == 0 && call.file == ""
 	case bannedInterpreters[strings.TrimRight(name, "0123456789.")]:
 		return onlyOptions || codeFollows[words[len(words)-1]]
 	case bannedWindows[strings.ToLower(name)]:
 		return onlyOptions || len(words) == 1 && strings.HasPrefix(words[0], "/")
+	case name == "git" && configures(words):
+		return true
 	case bannedOthers[name]:
 		return onlyOptions
 	}
 	return false
+}
+
+// configures reports whether git gets settings for one command: git -c core.sshCommand=… runs any program.
+func configures(words []string) bool {
+	options := words[:len(words)-len(globals["git"].operandsOf(words))]
+	return slices.ContainsFunc(options, func(word string) bool {
+		return strings.HasPrefix(word, "-c") || option(word, "--config-env") || option(word, "--exec-path")
+	})
 }

@@ -247,7 +247,7 @@ func TestCanonicalForms(t *testing.T) {
 // looks is the work of a search, in words and bytes of scripts.
 func looks(argv []string) int {
 	s := search{left: maxLooks}
-	s.command(argv, 0)
+	s.command(argv, place{scope: newScope(nil, nil)})
 	return maxLooks - s.left
 }
 

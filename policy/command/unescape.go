@@ -12,13 +12,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// unescaped yields the bytes that a text stands for. With each comes true if a backslash makes it literal. Between double
-// quotes a backslash does so only before some characters. A backslash before a newline disappears with the newline. A
-// backslash at the end stands for itself.
-func unescaped(raw string, quoted bool) iter.Seq2[byte, bool] {
+// The characters before which a backslash has a meaning.
+const (
+	anywhere   = "" // before all
+	inQuotes   = "$`\"\\\n"
+	inDocument = "$`\\\n"
+)
+
+// unescaped yields the bytes that a text stands for. With each comes true if a backslash makes it literal, which it does only
+// before some characters. A backslash before a newline disappears with the newline. A backslash at the end stands for itself.
+func unescaped(raw, before string) iter.Seq2[byte, bool] {
 	return func(yield func(byte, bool) bool) {
 		for i := 0; i < len(raw); i++ {
-			escaped := raw[i] == '\\' && i+1 < len(raw) && (!quoted || strings.IndexByte("$`\"\\\n", raw[i+1]) >= 0)
+			escaped := raw[i] == '\\' && i+1 < len(raw) && (before == anywhere || strings.IndexByte(before, raw[i+1]) >= 0)
 			if escaped {
 				i++
 			}
@@ -33,8 +39,8 @@ func unescaped(raw string, quoted bool) iter.Seq2[byte, bool] {
 }
 
 // unescape writes the bytes that a text stands for.
-func unescape(b *strings.Builder, raw string, quoted bool) {
-	for c := range unescaped(raw, quoted) {
+func unescape(b *strings.Builder, raw, before string) {
+	for c := range unescaped(raw, before) {
 		b.WriteByte(c)
 	}
 }
@@ -79,7 +85,7 @@ func plainBare(b *strings.Builder, raw string, first bool) (pattern, ok bool) {
 		return false, false
 	}
 	previous := byte(0)
-	for c, escaped := range unescaped(raw, false) {
+	for c, escaped := range unescaped(raw, anywhere) {
 		switch {
 		case c >= utf8.RuneSelf && !escaped:
 		case escaped && c >= ' ' && c <= '~':
@@ -131,7 +137,7 @@ func innerText(quoted *syntax.DblQuoted) (text string, ok bool) {
 // blank.
 func plainQuoted(b *strings.Builder, raw string) bool {
 	dollar := false
-	for c, escaped := range unescaped(raw, true) {
+	for c, escaped := range unescaped(raw, inQuotes) {
 		if dollar && (c != ' ' || escaped) || c == '`' && !escaped {
 			return false
 		}
@@ -139,40 +145,6 @@ func plainQuoted(b *strings.Builder, raw string) bool {
 		b.WriteByte(c)
 	}
 	return true
-}
-
-// literalWords are words as the program gets them; a part that is not literal becomes unknown.
-func literalWords(words []*syntax.Word) []string {
-	var result []string
-	for _, word := range words {
-		result = append(result, literalWord(word))
-	}
-	return result
-}
-
-func literalWord(word *syntax.Word) string {
-	var b strings.Builder
-	for _, part := range word.Parts {
-		switch part := part.(type) {
-		case *syntax.Lit:
-			unescape(&b, part.Value, false)
-		case *syntax.SglQuoted:
-			if part.Dollar && strings.Contains(part.Value, `\`) {
-				b.WriteString(unknown)
-			} else {
-				b.WriteString(part.Value)
-			}
-		case *syntax.DblQuoted:
-			for _, inner := range part.Parts {
-				if lit, ok := inner.(*syntax.Lit); !ok || !plainQuoted(&b, lit.Value) {
-					b.WriteString(unknown)
-				}
-			}
-		default:
-			b.WriteString(unknown)
-		}
-	}
-	return b.String()
 }
 
 // Split splits text into words as a shell does: blanks separate words, quotes and backslashes keep them together, and #
@@ -197,7 +169,7 @@ func Split(text string) ([]string, error) {
 				return nil, fmt.Errorf("a %c is not closed", c)
 			}
 			if c == '"' {
-				unescape(&word, inner, true)
+				unescape(&word, inner, inQuotes)
 			} else {
 				word.WriteString(inner)
 			}
@@ -207,7 +179,7 @@ func Split(text string) ([]string, error) {
 		case c == '\\':
 			length = 2
 			inWord = inWord || text[1] != '\n'
-			unescape(&word, text[:length], false)
+			unescape(&word, text[:length], anywhere)
 		default:
 			word.WriteByte(c)
 			inWord = true

@@ -122,6 +122,19 @@ func (r *Set) standsFor(path, name string) bool {
 	return command.InSystemDir(path)
 }
 
+// Strict reports whether one of the rules forbids or asks.
+func (r *Set) Strict() bool {
+	if r == nil {
+		return false
+	}
+	for _, list := range r.byFirst {
+		if slices.ContainsFunc(list, func(r *rule) bool { return r.decision != Allow }) {
+			return true
+		}
+	}
+	return false
+}
+
 // With returns a set of these rules and one more, which allows commands that begin with the prefix.
 func (r *Set) With(prefix []string) (*Set, error) {
 	if err := CheckPrefix(prefix); err != nil {
