@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -8,17 +9,9 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/ptyio"
 )
-
-// shellKinds are the shells that take a script after -c, as POSIX says, and a login flag before it.
-var shellKinds = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "oksh", "yash"}
-
-// multiShell is a program that contains a shell among other programs.
-const multiShell = "busybox"
-
-// usualPlaces are searched for a shell that is not in PATH.
-var usualPlaces = []string{"/bin", "/usr/bin", "/usr/local/bin"}
 
 // shellArgv is the command line that runs a script. It looks at the machine.
 func shellArgv(ctx context.Context, machine ptyio.Resolver, env []string, script, shell string, login bool) ([]string, error) {
@@ -27,7 +20,7 @@ func shellArgv(ctx context.Context, machine ptyio.Resolver, env []string, script
 		return nil, err
 	}
 	argv := []string{path}
-	if shellKind(path) == multiShell {
+	if command.ShellName(path) == command.MultiShell {
 		argv = append(argv, "sh")
 	}
 	flag := "-c"
@@ -37,47 +30,49 @@ func shellArgv(ctx context.Context, machine ptyio.Resolver, env []string, script
 	return append(argv, flag, script), nil
 }
 
-// shellKind is the name of a shell's file without its extension.
-func shellKind(path string) string {
-	base := filepath.Base(path)
-	return strings.TrimSuffix(base, filepath.Ext(base))
-}
-
-// isShell reports whether a name or path is that of a shell.
+// isShell reports whether a name or path is that of a shell whose scripts are understood.
 func isShell(path string) bool {
-	return slices.Contains(shellKinds, shellKind(path)) || shellKind(path) == multiShell
+	name := command.ShellName(path)
+	return slices.Contains(command.Shells(), name) || name == command.MultiShell
 }
 
 // findShell finds the program for a shell that was asked for by path or name. If none was asked for, it is the user's
-// own shell, or sh if that one takes no scripts. A shell that was asked for is never replaced by a different one.
+// own shell, or sh if that one takes no scripts. A shell that was asked for is never replaced by a different one. It is the one of the
+// user database or lies where only the machine's administrator puts programs: any other file could be a shell under a name that no
+// rule knows, or no shell at all.
 func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked string) (string, error) {
 	own, err := machine.UserShell(ctx)
 	if err != nil {
 		return "", err
 	}
-	if own == "" {
-		own = variable(env, "SHELL")
+	dirs, err := machine.TrustedDirs(ctx)
+	if err != nil {
+		return "", err
+	}
+	trusted := func(path string) bool {
+		return path == own || filepath.Clean(path) == path && slices.Contains(dirs, filepath.Dir(path))
 	}
 	if asked == "" {
-		if asked = own; !isShell(own) {
+		if asked = cmp.Or(own, variable(env, "SHELL")); !isShell(asked) || !trusted(asked) {
 			asked = "sh"
 		}
 	}
-	if !isShell(asked) {
-		return "", badField("shell", fmt.Sprintf("%q is none of the shells that run scripts; use bash, zsh, sh, dash, ksh or busybox, or name a program", asked),
-			"set Argv instead of Script")
+	named := !strings.Contains(asked, "/")
+	if !isShell(asked) || !named && !trusted(asked) {
+		return "", badField("shell", fmt.Sprintf("%q is none of the shells that run scripts; use %s or %s, by name or in %s, or name a program", asked,
+			strings.Join(command.Shells(), ", "), command.MultiShell, strings.Join(dirs, ", ")), "set Argv instead of Script")
 	}
 	candidates := []string{asked}
-	if !strings.Contains(asked, "/") {
+	if named {
 		candidates = nil
-		if shellKind(own) == asked {
+		if command.ShellName(own) == asked {
 			candidates = append(candidates, own)
 		}
-		if found, err := machine.Program(ctx, asked, "/", ptyio.SearchPath(env)); err == nil {
+		if found, err := machine.Program(ctx, asked, "/", ptyio.SearchPath(env)); err == nil && trusted(found) {
 			candidates = append(candidates, found)
 		}
-		for _, place := range usualPlaces {
-			candidates = append(candidates, filepath.Join(place, asked))
+		for _, dir := range dirs {
+			candidates = append(candidates, filepath.Join(dir, asked))
 		}
 	}
 	for _, path := range candidates {

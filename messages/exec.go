@@ -19,8 +19,9 @@ type ExecCommand struct {
 	Argv []string `json:"argv,omitempty"`
 	// Argv0, if not empty, is the name that the program gets as its own.
 	Argv0 string `json:"argv0,omitempty"`
-	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's own shell. Login
-	// makes it a login shell (-lc instead of -c).
+	// Script, of at most MaxScript bytes, is run by Shell: a path, or a name (bash, zsh, sh) that is looked up; empty means the user's
+	// own shell. It has to be a shell that rules understand: that of the user database, or one in the system's own directories.
+	// Login makes it a login shell (-lc instead of -c).
 	Script string `json:"script,omitempty"`
 	Shell  string `json:"shell,omitempty"`
 	Login  *bool  `json:"login,omitempty"`

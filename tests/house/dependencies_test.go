@@ -89,7 +89,7 @@ var dependencies = map[string]dependency{
 		tool:   "honnef.co/go/tools/cmd/staticcheck",
 	},
 	"mvdan.cc/sh/v3": {
-		reason: "parses shell scripts, to know what they run; package syntax only",
+		reason: "parses shell scripts, to know what they run; packages syntax and expand only",
 		rooms:  []string{"policy/command", "cmd/demo"},
 	},
 }
