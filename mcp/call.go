@@ -84,7 +84,7 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 // the call waits for the request that brings the answer.
 func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest, r *running) (*sdk.CallToolResult, error) {
 	stop := context.AfterFunc(ctx, func() {
-		if !c.server.options.Detach || !errors.Is(context.Cause(ctx), io.EOF) {
+		if !errors.Is(context.Cause(ctx), io.EOF) { // the end of a stream ends its calls only if it ends the conversation
 			r.cancel()
 		}
 	})

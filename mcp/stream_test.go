@@ -150,13 +150,15 @@ func pidOf(t *testing.T, file string) int {
 func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
 func TestCancellingAnExecEndsItsCommand(t *testing.T) {
-	p := dial(t, Options{})
-	p.greet("2025-06-18", "{}")
-	file := filepath.Join(t.TempDir(), "pid")
-	p.call(1, "exec_command", fmt.Sprintf(`{"cmd":"echo $$ > %s; exec sleep 60"}`, file))
-	pid := pidOf(t, file)
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
-	expect.Eventually(t, "the command ends", func() bool { return gone(pid) })
+	for _, detach := range []bool{false, true} { // a server that outlives its client still ends what the client has cancelled
+		p := dial(t, Options{Detach: detach})
+		p.greet("2025-06-18", "{}")
+		file := filepath.Join(t.TempDir(), "pid")
+		p.call(1, "exec_command", fmt.Sprintf(`{"cmd":"echo $$ > %s; exec sleep 600"}`, file))
+		pid := pidOf(t, file)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
+		expect.Eventually(t, "the command ends", func() bool { return gone(pid) })
+	}
 }
 
 func TestCancellingAPollEndsTheWaitOnly(t *testing.T) {
