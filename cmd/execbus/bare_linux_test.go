@@ -23,6 +23,7 @@ func init() {
 		fmt.Fprintln(os.Stderr, "not here:", err)
 		os.Exit(0)
 	}
+	_ = os.Unsetenv(roleVariable)
 	main()
 }
 

@@ -36,6 +36,7 @@ func configure(command, usage string, c *config, args []string, std streams, mor
 	if code, done := parse(flags, args, usage, std); done {
 		return nil, code, true
 	}
+	nameUnknown(os.Environ(), std)
 	fromFile, err := readConfig(*file, isSet(flags, configFlag))
 	if err == nil {
 		err = errors.Join(c.apply(command, fromFile), c.apply(command, fromEnvironment(dir)))
@@ -102,6 +103,23 @@ func fromEnvironment(dir string) []said {
 		list = append(list, said{s, values, s.variable(), dir, true})
 	}
 	return list
+}
+
+// nameUnknown names variables that look like settings and are none: one that is misspelled may have been meant to forbid something.
+func nameUnknown(environment []string, std streams) {
+	const ofSandbox = "EXECBUS_SANDBOX_NETWORK_DISABLED" // execbus itself runs in a sandbox of execbus
+	names := []string{configVariable}
+	for _, s := range settings {
+		if !s.once {
+			names = append(names, s.variable())
+		}
+	}
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "EXECBUS_") && name != ofSandbox && !slices.Contains(names, name) {
+			fmt.Fprintf(std.err, "execbus: the environment variable %q is no setting, and is ignored%s\n", name, didYouMean(name, "", names))
+		}
+	}
 }
 
 // apply applies the settings of a source that belong to a command. It ignores the settings of other commands.

@@ -99,6 +99,27 @@ func TestEverySettingHasItsSources(t *testing.T) {
 	}
 }
 
+// A misspelled variable may have been meant to forbid something.
+func TestVariablesThatAreNoSettingsAreNamed(t *testing.T) {
+	home(t, "")
+	for name, says := range map[string]string{
+		"EXECBUS_SANDBX":                   "execbus: the environment variable \"EXECBUS_SANDBX\" is no setting, and is ignored; did you mean EXECBUS_SANDBOX?\n",
+		"EXECBUS_CONFG":                    "did you mean EXECBUS_CONFIG?\n",
+		"EXECBUS_NOTHING_LIKE_IT":          "\"EXECBUS_NOTHING_LIKE_IT\" is no setting, and is ignored\n",
+		"EXECBUS_CD":                       "\"EXECBUS_CD\" is no setting, and is ignored\n", // it is a flag only
+		"EXECBUS_TIMEOUT":                  "",                                               // of another command
+		"EXECBUS_SANDBOX_NETWORK_DISABLED": "",                                               // from a sandbox around this one
+		"EXECBUSY":                         "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "1m")
+			if _, code, text := configured(t, "mcp"); code != 0 || !strings.HasSuffix(text, says) || says == "" && text != "" {
+				t.Errorf("%d, %q", code, text)
+			}
+		})
+	}
+}
+
 func TestSettingsThatAreOnlyFlags(t *testing.T) {
 	home(t, "")
 	t.Setenv("EXECBUS_JSON", "true")

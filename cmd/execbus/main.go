@@ -66,6 +66,10 @@ func run(args []string, std streams) int {
 		return version(rest, std)
 	case len(rest) == 0:
 		return misused(std, "name a command", usage())
+	case rest[0] == "help" && len(rest) == 1:
+		return run([]string{"--help"}, std)
+	case rest[0] == "help":
+		return run(append(slices.Clip(rest[1:]), "--help"), std)
 	}
 	for _, c := range commands {
 		words := strings.Fields(c.name)
@@ -83,7 +87,7 @@ func usage() string {
 	for _, c := range commands {
 		fmt.Fprintf(&b, "  execbus %-14s  %s\n", c.name, c.summary)
 	}
-	b.WriteString("\n\"execbus COMMAND --help\" says more about each.\n")
+	b.WriteString("\n\"execbus help COMMAND\" and \"execbus COMMAND --help\" say more about each.\n")
 	return b.String()
 }
 

@@ -22,6 +22,18 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
+func TestHelpIsACommandToo(t *testing.T) {
+	for line, same := range map[string]string{"help": "--help", "help run": "run --help", "help policy check": "policy check --help", "help help": "--help"} {
+		want, _, _ := program(t, strings.Fields(same)...)
+		if out, errors, code := program(t, strings.Fields(line)...); code != 0 || errors != "" || out != want {
+			t.Errorf("%s: exit code %d, %s%s", line, code, errors, out)
+		}
+	}
+	if _, errors, code := program(t, "help", "rnu"); code != exitMisused || !strings.Contains(errors, `there is no command "rnu"; did you mean run?`) {
+		t.Errorf("exit code %d, %s", code, errors)
+	}
+}
+
 func TestWrongWordsGetASuggestion(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"polcy check", `there is no command "polcy"; did you mean policy?`},

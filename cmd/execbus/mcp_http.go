@@ -26,7 +26,7 @@ const (
 
 // serveHTTP serves clients over HTTP until ctx ends.
 func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams) error {
-	token, err := c.token()
+	token, err := c.token(std)
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,11 @@ func (c *config) serveHTTP(ctx context.Context, server *mcp.Server, std streams)
 	return errors.Join(err, front.Close())
 }
 
-// token returns the token that clients must send; it is empty if they need none.
-func (c *config) token() (string, error) {
+// shortToken is the length below which a token may be guessed.
+const shortToken = 16
+
+// token returns the token that clients must send; it is empty if they need none. It warns about one that is no secret.
+func (c *config) token(std streams) (string, error) {
 	switch {
 	case c.noAuth:
 		return "", nil
@@ -68,6 +71,12 @@ func (c *config) token() (string, error) {
 	token := strings.TrimSpace(string(content))
 	if token == "" {
 		return "", fmt.Errorf("%s does not contain a token", c.tokenFile)
+	}
+	if len(token) < shortToken {
+		fmt.Fprintf(std.err, "execbus: the token in %s has only %d characters and may be guessed; use %d random ones or more\n", c.tokenFile, len(token), shortToken)
+	}
+	if info, err := os.Stat(c.tokenFile); err == nil && info.Mode().IsRegular() && info.Mode()&0o077 != 0 {
+		fmt.Fprintf(std.err, "execbus: other users may read the token in %s; change that with: chmod 600 %[1]s\n", c.tokenFile)
 	}
 	return token, nil
 }

@@ -20,7 +20,13 @@ const roleVariable = "EXECBUS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == "execbus" {
+		_ = os.Unsetenv(roleVariable) // or execbus would name it
 		main()
+	}
+	for _, variable := range os.Environ() { // the settings of whoever runs the tests
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "EXECBUS_") && name != roleVariable {
+			_ = os.Unsetenv(name)
+		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector's runtime sleeps a second at the end of each of our processes
 	os.Exit(m.Run())

@@ -17,6 +17,7 @@ func runUsage() string {
 
 Runs one command in a sandbox, on this terminal or these pipes, and ends everything that it started. If a command needs an
 approval, run asks on the terminal, even if input and output are pipes. Without a terminal it rejects the command.
+SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command. A second SIGTERM ends it with everything that it started.
 
 ` + settingsHelp("run") + `
 Exit codes: the command's own; 128+N if it died of signal N; 124 after --timeout; 125 if it was refused; 126 if it cannot be

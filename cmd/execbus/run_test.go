@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -224,5 +225,24 @@ func TestRunPrintsEvents(t *testing.T) {
 	}
 	if !slices.Contains(kinds, messages.KindExecStarted) || kinds[len(kinds)-1] != messages.KindExecEnded {
 		t.Errorf("%q", kinds)
+	}
+}
+
+// A command may ignore one SIGTERM. Whoever sends a second one wants an end.
+func TestASecondSIGTERMEndsTheCommand(t *testing.T) {
+	const script = `trap 'echo got' TERM; echo ready; while :; do sleep 0.1; done`
+	r := launch(t, "run", "--sandbox", "danger-full-access", "--", "sh", "-c", script)
+	for _, want := range []string{"ready", "got"} {
+		if line := r.line(); line != want {
+			t.Fatalf("%q, want %q", line, want)
+		}
+		if err := r.c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r.out.Scan() {
+	}
+	if code := r.wait(); code != 128+int(syscall.SIGKILL) {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
 	}
 }

@@ -24,7 +24,8 @@ func environment() map[string]string {
 	return all
 }
 
-// follow passes on input, signals and the size of the caller's window until the returned function is called.
+// follow passes on input, signals and the size of the caller's window until the returned function is called. A second SIGTERM ends a
+// command that has ignored the first.
 func (o *order) follow(process *execbus.Process) (stop func()) {
 	if o.terminal != nil && o.command().TTY {
 		o.terminal.pass()
@@ -34,13 +35,20 @@ func (o *order) follow(process *execbus.Process) (stop func()) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
 	done := make(chan struct{})
 	go func() {
+		ctx, terms := context.Background(), 0
 		for {
 			select {
 			case sig := <-signals:
-				if sig == syscall.SIGWINCH {
-					_ = process.Resize(context.Background(), o.terminal.size()) // a command on pipes has no size
-				} else {
-					_ = process.Signal(context.Background(), sig.(syscall.Signal))
+				if sig == syscall.SIGTERM {
+					terms++
+				}
+				switch {
+				case sig == syscall.SIGWINCH:
+					_ = process.Resize(ctx, o.terminal.size()) // a command on pipes has no size
+				case terms > 1:
+					_, _ = process.Terminate(ctx) // an error means that it has ended
+				default:
+					_ = process.Signal(ctx, sig.(syscall.Signal))
 				}
 			case <-done:
 				return

@@ -109,7 +109,7 @@ func (c *config) serveSocket(ctx context.Context, server *execserver.Server, std
 	var options execserver.ListenOptions
 	if strings.HasPrefix(c.listen, "ws:") {
 		var err error
-		if options, err = c.listenOptions(); err != nil {
+		if options, err = c.listenOptions(std); err != nil {
 			return err
 		}
 	}
@@ -129,9 +129,9 @@ func (c *config) serveSocket(ctx context.Context, server *execserver.Server, std
 
 // listenOptions returns the options that say which clients are admitted over TCP: clients with the token, and with --client-ca
 // clients with a certificate.
-func (c *config) listenOptions() (options execserver.ListenOptions, err error) {
+func (c *config) listenOptions(std streams) (options execserver.ListenOptions, err error) {
 	if c.tokenFile != "" || c.clientCA == "" {
-		if options.Token, err = c.token(); err != nil {
+		if options.Token, err = c.token(std); err != nil {
 			return options, err
 		}
 	}
