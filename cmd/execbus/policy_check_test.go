@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(roleVariable) // or execbus would name it
 		main()
 	}
-	for _, variable := range os.Environ() { // the settings of whoever runs the tests
+	for _, variable := range os.Environ() { // the settings of the user who runs the tests
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "EXECBUS_") && name != roleVariable {
 			_ = os.Unsetenv(name)
 		}

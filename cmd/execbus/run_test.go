@@ -228,7 +228,7 @@ func TestRunPrintsEvents(t *testing.T) {
 	}
 }
 
-// A command may ignore one SIGTERM. Whoever sends a second one wants an end.
+// A command may ignore one SIGTERM. The user who sends a second one wants an end.
 func TestASecondSIGTERMEndsTheCommand(t *testing.T) {
 	const script = `trap 'echo got' TERM; echo ready; while :; do sleep 0.1; done`
 	r := launch(t, "run", "--sandbox", "danger-full-access", "--", "sh", "-c", script)
