@@ -209,7 +209,43 @@ func canonicalize(c *connection, params wire.FileParams) (later, error) {
 		if _, err := l.in.Stat(l.name); err != nil { // nothing outside the roots is disclosed
 			return nil, err
 		}
-		path, err := filepath.EvalSymlinks(l.path)
+		path, err := l.canonical()
 		return wire.CanonicalizeResult{Path: wire.FileURI(path)}, err
 	})
+}
+
+// maxLinks bounds the symbolic links of one path.
+const maxLinks = 40
+
+// canonical returns the path without links. In a root it makes each step below that root, so that nothing outside is disclosed, whatever
+// is replaced meanwhile; the path of the root stays as the server names it, which is how the client has to name it, too.
+func (l location) canonical() (string, error) {
+	if _, all := l.in.(everywhere); all {
+		return filepath.EvalSymlinks(l.path)
+	}
+	at, links, top := ".", 0, l.path
+	if l.name != "." {
+		top = strings.TrimSuffix(l.path, l.name)
+	}
+	for rest := strings.Split(l.name, "/"); len(rest) > 0; {
+		path := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		info, err := l.in.Lstat(path)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = path
+			continue
+		}
+		to, err := l.in.Readlink(path)
+		if links++; err == nil && (links > maxLinks || filepath.IsAbs(to)) {
+			err = &fs.PathError{Op: "readlink", Path: l.path, Err: syscall.ELOOP}
+		}
+		if err != nil {
+			return "", err
+		}
+		rest = slices.Concat(strings.Split(to, "/"), rest)
+	}
+	return filepath.Join(top, at), nil
 }

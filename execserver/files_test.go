@@ -226,3 +226,39 @@ func TestAConfinedServerHasNoFilesWithoutRoots(t *testing.T) {
 		}
 	}
 }
+
+// replaced is a root in which a link is replaced after the first look.
+type replaced struct {
+	tree
+	target string
+}
+
+func (r replaced) Readlink(string) (string, error) { return r.target, nil }
+
+func TestPathsAreResolvedBelowTheirRoot(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir+"/root/a/b", 0o755), os.WriteFile(dir+"/root/a/b/f", nil, 0o644), os.WriteFile(dir+"/secret", nil, 0o644),
+		os.Symlink("root", dir+"/way"), os.Symlink("a/b/../b", dir+"/root/link"), os.Symlink("loop", dir+"/root/loop")); err != nil {
+		t.Fatal(err)
+	}
+	roots, err := openRoots([]string{dir + "/way"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeRoots(roots)
+	in := roots[0].tree
+	if path, err := (location{in, "link/f", dir + "/way/link/f"}).canonical(); path != dir+"/way/a/b/f" || err != nil { // as the client has to name it
+		t.Errorf("%s, %v", path, err)
+	}
+	if path, err := (location{in, ".", dir + "/way."}).canonical(); path != dir+"/way." || err != nil {
+		t.Errorf("%s, %v", path, err)
+	}
+	for _, target := range []string{"../secret", dir + "/secret", "a/../../secret", "/"} {
+		if path, err := (location{replaced{in, target}, "link", dir + "/way/link"}).canonical(); err == nil {
+			t.Errorf("a link to %s leads to %s", target, path)
+		}
+	}
+	if path, err := (location{in, "loop", dir + "/way/loop"}).canonical(); err == nil {
+		t.Error(path)
+	}
+}
