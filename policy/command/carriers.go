@@ -15,6 +15,7 @@ type carrier struct {
 	code     []string // options whose value a shell gets: "-c", "--command"
 	shell    bool     // without a command it starts a shell
 	verbs    string   // it runs a command only after one of these words
+	optional bool     // the other words may be missing
 	strict   bool     // it is looked through only to forbid and to ask: no rule is offered for what begins with it
 }
 
@@ -71,7 +72,7 @@ var carriers = map[string]carrier{
 	"prlimit":     {valued: "op", long: []string{"--output", "--pid"}, strict: true},
 	"repeat":      {operands: 1, strict: true}, // of zsh
 	"script":      {valued: "BEIOTmo", code: []string{"-c", "--command"}, operands: 1, shell: true, strict: true, long: []string{"--echo", "--log-in", "--log-io", "--log-out", "--log-timing", "--logging-format", "--output-limit"}},
-	"setarch":     {operands: 1, strict: true},
+	"setarch":     {operands: 1, optional: true, strict: true},
 	"setuidgid":   {operands: 1, strict: true},
 	"softlimit":   {valued: "acdflmnoprst", strict: true},
 	"strace":      {valued: "EIOPSUXabeopsu", strict: true, long: []string{"--attach", "--columns", "--env", "--output", "--string-limit", "--trace", "--user"}},

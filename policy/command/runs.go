@@ -29,7 +29,7 @@ func (s *search) command(words []string, c place) {
 	case name == "rm":
 		s.found.Dangerous = s.found.Dangerous || removesByForce(args)
 	case name == "--" || name == "-": // of time, and of zsh
-		s.command(args, c)
+		s.command(carrier{assigns: true}.operandsOf(args), c)
 	case strings.HasPrefix(words[0], "=") && len(words[0]) > 1: // zsh looks the name up in PATH
 		s.command(append([]string{words[0][1:]}, args...), c.deeper())
 	case name == "find":
@@ -212,6 +212,9 @@ func (s *search) carrier(name string, args []string, c place) {
 		s.shellScript(strings.Join(inner, " "), c, nil)
 	default:
 		s.command(inner, c)
+		if carrier.optional {
+			s.command(carrier.operandsOf(args), c)
+		}
 	}
 }
 

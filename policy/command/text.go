@@ -126,9 +126,9 @@ func (s *search) document(r *syntax.Redirect, c place) string {
 		lit, bare := part.(*syntax.Lit)
 		switch {
 		case bare && literal:
-			b.WriteString(lit.Value)
+			b.WriteString(strings.ReplaceAll(lit.Value, placeholder, unknown))
 		case bare:
-			unescape(&b, lit.Value, inDocument)
+			unescape(&b, strings.ReplaceAll(lit.Value, placeholder, unknown), inDocument)
 		default:
 			b.WriteString(s.expanded(part, c))
 		}
@@ -409,16 +409,17 @@ func (s *search) expanded(part syntax.WordPart, c place) string {
 	var b strings.Builder
 	switch part := part.(type) {
 	case *syntax.Lit:
-		unescape(&b, part.Value, anywhere)
+		unescape(&b, strings.ReplaceAll(part.Value, placeholder, unknown), anywhere)
 	case *syntax.SglQuoted:
-		if !part.Dollar {
-			return part.Value
+		text := strings.ReplaceAll(part.Value, placeholder, unknown)
+		if part.Dollar {
+			return escapes(text)
 		}
-		return escapes(part.Value)
+		return text
 	case *syntax.DblQuoted:
 		for _, inner := range part.Parts {
 			if lit, bare := inner.(*syntax.Lit); bare {
-				unescape(&b, lit.Value, inQuotes)
+				unescape(&b, strings.ReplaceAll(lit.Value, placeholder, unknown), inQuotes)
 			} else {
 				b.WriteString(s.expanded(inner, c))
 			}
