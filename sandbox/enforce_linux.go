@@ -68,11 +68,7 @@ func (e *enclosure) unisolatable() *messages.Missing {
 	if errno := confine.Filters(); errno != 0 {
 		return failedStep("isolation", "seccomp", "seccomp", errno)
 	}
-	probe := isolate.Probe
-	if e.found.Plan.Network {
-		probe = isolate.ProbeShared
-	}
-	err := probe()
+	err, _ := isolate.Probe(!e.found.Plan.Network)
 	if err == nil {
 		return nil
 	}
@@ -96,7 +92,7 @@ func (e *enclosure) isolated() messages.Enforcement {
 		r.Mechanisms = slices.Delete(r.Mechanisms, 1, 2)
 		r.Missing = append(r.Missing, *failedStep("a second restriction of files", "Landlock", "landlock_create_ruleset", kernel.Errno))
 	}
-	if err := isolate.ProbeProc(); err != nil {
+	if _, err := isolate.Probe(!e.found.Plan.Network); err != nil {
 		r.Missing = append(r.Missing, messages.Missing{What: "hiding of other processes' names", Why: "the kernel gives no /proc of its own: " + err.Error()})
 	}
 	if len(e.found.Plan.Sockets) > 0 && kernel.ABI < unixSockets { // a filter cannot tell one from another

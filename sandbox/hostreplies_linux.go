@@ -105,7 +105,7 @@ func (p *wardenProcess) bury() {
 	if expected {
 		gone = errClosed()
 	}
-	left := p.leaders
+	left, known := p.leaders, len(p.leaders)
 	p.leaders = map[uint64]*wardenLeader{}
 	var unanswered []*wardenLeader
 	for id, l := range left {
@@ -121,7 +121,10 @@ func (p *wardenProcess) bury() {
 	p.out.Abort()
 	children := len(left)
 	status := p.await()
-	total := p.reportLost(left)
+	var total messages.TreeReport
+	if !expected || known > 0 || status != messages.StatusExited(0) { // otherwise the warden has ended everything, and said so
+		total = p.reportLost(left)
+	}
 	for _, l := range unanswered { // now nothing of the start lives
 		l.reply <- gone
 	}

@@ -109,7 +109,7 @@ func run(t testing.TB, plan *confine.Plan, script string) (output string, status
 // network makes a network for this test.
 func network(t testing.TB) *Network {
 	t.Helper()
-	if err := Probe(); err != nil {
+	if err, _ := Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
 	n, err := NewNetwork()
@@ -341,7 +341,8 @@ func TestAPlaceThatIsAnotherNowIsRefused(t *testing.T) {
 
 func TestAProbeSaysWhichStepIsRefused(t *testing.T) {
 	network(t)
-	for _, err := range []error{Probe(), ProbeShared()} {
+	for _, own := range []bool{true, false} {
+		err, _ := Probe(own)
 		if err != nil {
 			t.Errorf("the rest of the tests works, and a probe says: %v", err)
 		}

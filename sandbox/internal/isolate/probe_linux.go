@@ -13,15 +13,26 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// Probe isolates a command that does nothing, with a network of its own, once. Its error is a *birth.Error with the step
-// that failed. A kernel may refuse any step, and on some systems only the later ones fail.
-var Probe = sync.OnceValue(func() error { return probe(true, Launch{}) })
+// Probe isolates a command that does nothing, with a network of its own or on the host's, once each. The error is a *birth.Error with the
+// step that failed. A kernel may refuse any step, and on some systems only the later ones fail. The second error says why the host's
+// /proc would stay.
+func Probe(own bool) (refused, noProc error) {
+	if own {
+		return probeOwn()
+	}
+	return probeShared()
+}
 
-// ProbeShared does the same for a command on the host's network.
-var ProbeShared = sync.OnceValue(func() error { return probe(false, Launch{}) })
+var probeOwn, probeShared = probeOnce(true), probeOnce(false)
 
-// ProbeProc does the same as ProbeShared, and also fails if the host's /proc would stay.
-var ProbeProc = sync.OnceValue(func() error { return probe(false, Launch{OwnProc: true}) })
+func probeOnce(own bool) func() (refused, noProc error) {
+	return sync.OnceValues(func() (refused, noProc error) {
+		if noProc = probe(own, Launch{OwnProc: true}); noProc != nil {
+			refused = probe(own, Launch{})
+		}
+		return refused, noProc
+	})
+}
 
 // ProbeTasks does the same for Launch.Tasks, which needs Linux 6.14: before it all namespaces share one bound, which nobody but the
 // administrator may change.

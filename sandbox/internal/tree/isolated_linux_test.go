@@ -26,7 +26,7 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	t.Helper()
 	runtime.LockOSThread() // the command would end with this thread
 	t.Cleanup(runtime.UnlockOSThread)
-	if err := isolate.Probe(); err != nil {
+	if err, _ := isolate.Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
 	network, err := isolate.NewNetwork()
@@ -150,7 +150,7 @@ func TestAFirstProcessIsNoNewbornThatHangs(t *testing.T) {
 
 func TestAHungIsolatedBirthIsFound(t *testing.T) {
 	program, giveBack := leasetest.Leased(t, "/bin/true")
-	if err := isolate.Probe(); err != nil {
+	if err, _ := isolate.Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
 	f := NewForest()
