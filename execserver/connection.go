@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -22,18 +23,21 @@ type connection struct {
 	running  sync.WaitGroup // its goroutines
 	writing  chan struct{}  // holds one entry during a write
 	buffer   []byte         // for the message that is written
-	requests chan struct{}  // holds one entry for each request that waits
+	requests chan struct{}  // holds one entry for each request that waits, or whose answer waits to be sent; the goroutine that reads adds them
+	held     atomic.Int64   // bytes of the parameters of these
+	large    chan struct{}  // holds one entry for each of these whose answer is large
 
 	// These belong to the goroutine that reads. It also begins the requests that wait.
 	session     *session // nil before "initialize"
 	initialized bool
 	handshake   *time.Timer
 
-	// mu guards the processes that have something to send. They are marked in calls that must not block.
+	// mu guards the processes that have something to send, which are marked in calls that must not block, and the operations on files.
 	mu     sync.Mutex
 	marked map[*process]bool
 	queue  []*process
 	work   chan struct{} // has room for one entry: the queue is not empty
+	uses   []*use        // of files, in the order of their requests
 }
 
 // errRude ends a connection whose client breaks the protocol.
@@ -55,7 +59,7 @@ func (s *Server) serve(ctx context.Context, conn wire.Conn, only bool) error {
 	}
 	defer s.running.Done()
 	c := &connection{server: s, wire: conn, over: make(chan struct{}), writing: make(chan struct{}, 1),
-		requests: make(chan struct{}, s.options.MaxRequests), marked: map[*process]bool{}, work: make(chan struct{}, 1)}
+		requests: make(chan struct{}, s.options.MaxRequests), large: make(chan struct{}, maxLarge), marked: map[*process]bool{}, work: make(chan struct{}, 1)}
 	defer close(c.over)
 	c.ctx, c.stop = context.WithCancel(s.ctx)
 	defer context.AfterFunc(ctx, c.stop)()
@@ -95,7 +99,7 @@ func (c *connection) read() error {
 		message, err := wire.Parse(text)
 		switch {
 		case err != nil:
-			c.answer(wire.MalformedID(), nil, wire.Refuse(wire.InvalidRequest, "the message is malformed: %s", err))
+			c.answer(wire.MalformedID(), nil, wire.Refuse(wire.InvalidRequest, "the message is malformed: %s", err), nil)
 		case message.Kind == wire.Request:
 			c.request(message)
 		case message.Kind == wire.Notification:
@@ -127,18 +131,38 @@ func (c *connection) notified(message wire.Message) error {
 	return errRude
 }
 
-// request begins a request, and answers it if it need not wait.
+// request begins a request, and answers it if it need not wait. A request that waits counts until its answer is being sent, so that
+// a client that does not read its answers is refused more.
 func (c *connection) request(message wire.Message) {
 	result, later, err := c.begin(message)
 	if later == nil {
-		c.answer(message.ID, result, err)
+		c.answer(message.ID, result, err, nil)
 		return
 	}
+	c.requests <- struct{}{} // there is room, or the method would have refused
+	size := int64(len(message.Params))
+	c.held.Add(size)
 	c.running.Go(func() {
 		result, err := later(c.ctx)
-		<-c.requests
-		c.answer(message.ID, result, err)
+		c.answer(message.ID, result, err, func() {
+			<-c.requests
+			c.held.Add(-size)
+		})
 	})
+}
+
+// maxHeld bounds the parameters of the requests of a connection that wait, in bytes. A single request may have more.
+const maxHeld = 2 * wire.MaxMessage
+
+// room returns an error unless one more request, with these parameters, can wait.
+func (c *connection) room(params json.RawMessage) error {
+	switch held := c.held.Load(); {
+	case len(c.requests) == cap(c.requests):
+		return wire.Refuse(wire.Internal, "%d requests are unanswered, which is the limit; wait for an answer", cap(c.requests))
+	case held > 0 && held+int64(len(params)) > maxHeld:
+		return wire.Refuse(wire.Internal, "requests with %d bytes are unanswered, and the limit is %d; wait for an answer", held, maxHeld)
+	}
+	return nil
 }
 
 func (c *connection) begin(message wire.Message) (result any, later later, err error) {
@@ -192,10 +216,13 @@ func supported(wanted []wire.Extension) (found []wire.Extension) {
 	return found
 }
 
-// answer sends the response to a request. If the result is a function, it is called when the response can be sent, so that answers
-// that wait for a slow client hold no memory.
-func (c *connection) answer(id wire.ID, result any, err error) {
+// answer sends the response to a request, and calls sending when its turn comes, if it is not nil. If the result is a function, it is
+// called then, too, so that answers that wait for a slow client hold no memory.
+func (c *connection) answer(id wire.ID, result any, err error, sending func()) {
 	_ = c.write(func(to []byte) []byte {
+		if sending != nil {
+			sending()
+		}
 		if made, is := result.(func() any); is && err == nil {
 			result = made()
 		}

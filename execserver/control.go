@@ -15,22 +15,20 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// signal sends a signal. It does nothing if the process is not known or does not run yet, or if a signal for the leader finds it
-// exited.
-func signal(c *connection, params wire.SignalParams) (any, error) {
+// signal sends a signal. It does nothing if the process is not known, or if a signal for the leader finds it exited.
+func signal(p *process, params wire.SignalParams) (any, later, error) {
 	number, err := signalNumber(params.Signal)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := c.session.find(params.ProcessID)
 	if p == nil {
-		return wire.Empty{}, nil
+		return wire.Empty{}, nil, nil
 	}
 	p.mu.Lock()
-	child, there := p.child, p.running && (p.exited == nil || params.Tree)
+	child, there := p.child, p.exited == nil || params.Tree
 	p.mu.Unlock()
 	if !there {
-		return wire.Empty{}, nil
+		return wire.Empty{}, nil, nil
 	}
 	scope := ptyio.Foreground
 	if params.Tree {
@@ -39,9 +37,9 @@ func signal(c *connection, params wire.SignalParams) (any, error) {
 	if err := child.Signal(number, scope); err != nil && !errors.Is(err, messages.ErrClosed) {
 		fault := faultOf(err)
 		fault.Code = wire.Internal
-		return nil, fault
+		return nil, nil, fault
 	}
-	return wire.Empty{}, nil
+	return wire.Empty{}, nil, nil
 }
 
 // signalNumber returns the signal with a name.
@@ -82,32 +80,26 @@ func terminate(c *connection, params wire.TerminateParams) (any, error) {
 }
 
 // resize changes the size of a terminal.
-func resize(c *connection, params wire.ResizeParams) (any, error) {
-	p := c.session.find(params.ProcessID)
+func resize(p *process, params wire.ResizeParams) (any, later, error) {
 	if p == nil {
-		return nil, errUnknown(params.ProcessID)
+		return nil, nil, errUnknown(params.ProcessID)
 	}
 	p.mu.Lock()
-	child, running := p.child, p.running
+	child := p.child
 	p.mu.Unlock()
-	if !running {
-		return nil, errStarting(params.ProcessID)
-	}
-	return wire.Empty{}, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
+	return wire.Empty{}, nil, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
 }
 
 // closeStdin ends the input after all earlier writes, and answers when the input has ended.
-func closeStdin(c *connection, params wire.CloseStdinParams) (later, error) {
+func closeStdin(p *process, _ wire.CloseStdinParams) (any, later, error) {
 	o, status := &outcome{known: make(chan struct{})}, wire.WriteUnknownProcess
-	if p := c.session.find(params.ProcessID); p != nil {
+	if p != nil {
 		status = p.closeStdin(o)
 	}
-	return func(ctx context.Context) (any, error) {
-		if status != wire.WriteAccepted {
-			return wire.WriteResult{Status: status}, nil
-		}
-		return o.wait(ctx, false)
-	}, nil
+	if status != wire.WriteAccepted {
+		return wire.WriteResult{Status: status}, nil, nil
+	}
+	return nil, func(ctx context.Context) (any, error) { return o.wait(ctx, false) }, nil
 }
 
 func (p *process) closeStdin(o *outcome) wire.WriteStatus {

@@ -31,7 +31,7 @@ func copyFiles(c *connection, params wire.CopyParams) (later, error) {
 	if err != nil {
 		return nil, err
 	}
-	return using(c, func() (any, error) {
+	return using(c, &use{on: []string{from.path, to.path}, changes: true}, func() (any, error) {
 		info, err := from.in.Lstat(from.name)
 		switch {
 		case err != nil:

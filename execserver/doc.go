@@ -37,7 +37,10 @@
 // numbers. To clients without extensions it reports the exit after all output of the leader, or 50 ms after the exit if background
 // children hold the output open. If a signal has killed the leader, the exit code is 128 plus the signal.
 //
-// Requests take effect in the order in which they come. Requests that wait do so concurrently, so a long poll holds nothing up.
+// What concerns one process takes effect in the order in which it comes on a connection: input, signals, sizes and the end of the input
+// wait for the start before them, so a client need not. process/terminate does not wait: it cancels the start. Operations on files take
+// effect in their order if they are on the same path or the same handle, or change a directory and something in it. Other requests
+// that wait do so concurrently: a long poll, or a file system that does not answer, holds nothing else up.
 //
 // # Sessions
 //

@@ -20,34 +20,110 @@ const (
 	maxBlock       = 1 << 20  // bytes of one block
 	maxListed      = 100_000  // names of one directory
 	maxFilesAtOnce = 16       // operations of the server that go on at the same time
+	maxLarge       = 8        // operations of a connection whose answers are large, until these are being sent
 )
+
+// use is an operation on files. On one connection operations on the same path or handle take effect in the order of their requests, and
+// so do those that change a directory and something below it.
+type use struct {
+	on      []string // paths and handles
+	changes bool     // it does not only read
+	large   bool     // its answer is large
+	done    chan struct{}
+}
+
+// before reports whether an operation has to wait for an earlier one.
+func (u *use) before(later *use) bool {
+	if !u.changes && !later.changes {
+		return false
+	}
+	for _, one := range u.on {
+		for _, other := range later.on {
+			if one == other || u.changes && later.changes && (within(one, other) || within(other, one)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// beginUse notes an operation, and returns those for which it has to wait.
+func (c *connection) beginUse(u *use) (first []*use) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, earlier := range c.uses {
+		if earlier.before(u) {
+			first = append(first, earlier)
+		}
+	}
+	u.done = make(chan struct{})
+	c.uses = append(c.uses, u)
+	return first
+}
+
+func (c *connection) endUse(u *use) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
+	close(u.done)
+}
 
 // using runs an operation on files in a goroutine of its own: a file system may never answer. If the connection ends, using does not
 // wait for that goroutine.
-func using(c *connection, do func() (any, error)) (later, error) {
+func using(c *connection, u *use, do func() (any, error)) (later, error) {
+	first := c.beginUse(u)
 	return func(ctx context.Context) (any, error) {
-		type outcome struct {
-			result any
-			err    error
+		for _, earlier := range first {
+			select {
+			case <-earlier.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
-		done := make(chan outcome, 1)
-		select {
-		case c.server.files <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if u.large {
+			if err := take(ctx, c.large); err != nil {
+				return nil, err
+			}
 		}
+		if err := take(ctx, c.server.files); err != nil {
+			return nil, err
+		}
+		var result any
+		var err error
 		go func() {
-			defer func() { <-c.server.files }()
-			result, err := do()
-			done <- outcome{result, err}
+			defer func() {
+				c.endUse(u)
+				<-c.server.files
+			}()
+			result, err = do()
 		}()
 		select {
-		case o := <-done:
-			return o.result, o.err
+		case <-u.done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		switch {
+		case !u.large:
+			return result, err
+		case err != nil:
+			<-c.large
+			return nil, err
+		}
+		return func() any {
+			<-c.large // the answer is being sent
+			return result
+		}, nil
 	}, nil
+}
+
+// take adds an entry to a channel that bounds something.
+func take(ctx context.Context, bound chan struct{}) error {
+	select {
+	case bound <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // unconfined returns an error if the client asks for a sandbox.
@@ -59,7 +135,7 @@ func unconfined(sandbox *any) error {
 }
 
 // at calls using for one path.
-func at(c *connection, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
+func at(c *connection, u *use, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
 	if err := unconfined(sandbox); err != nil {
 		return nil, err
 	}
@@ -67,7 +143,8 @@ func at(c *connection, path string, sandbox *any, do func(l location) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return using(c, func() (any, error) {
+	u.on = append(u.on, l.path)
+	return using(c, u, func() (any, error) {
 		result, err := do(l)
 		if err != nil {
 			return nil, fileFault(l.path, err)
@@ -94,7 +171,7 @@ func (l location) regular(flag int) (*os.File, error) {
 }
 
 func readFile(c *connection, params wire.FileParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_RDONLY)
 		if err != nil {
 			return nil, err
@@ -109,7 +186,7 @@ func readFile(c *connection, params wire.FileParams) (later, error) {
 }
 
 func writeFile(c *connection, params wire.WriteFileParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_WRONLY | os.O_CREATE)
 		if err != nil {
 			return nil, err
@@ -123,7 +200,7 @@ func writeFile(c *connection, params wire.WriteFileParams) (later, error) {
 }
 
 func createDirectory(c *connection, params wire.CreateDirectoryParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		if params.Recursive != nil && *params.Recursive {
 			return wire.Empty{}, l.in.MkdirAll(l.name, 0o777)
 		}
@@ -132,7 +209,7 @@ func createDirectory(c *connection, params wire.CreateDirectoryParams) (later, e
 }
 
 func getMetadata(c *connection, params wire.FileParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{}, params.Path, params.Sandbox, func(l location) (any, error) {
 		itself, err := l.in.Lstat(l.name)
 		if err != nil {
 			return nil, err
@@ -173,7 +250,7 @@ func (l location) below(name string) location {
 }
 
 func readDirectory(c *connection, params wire.FileParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		names, err := l.names()
 		result := wire.ReadDirectoryResult{Entries: []wire.DirectoryEntry{}}
 		for _, name := range names {
@@ -188,7 +265,7 @@ func readDirectory(c *connection, params wire.FileParams) (later, error) {
 }
 
 func remove(c *connection, params wire.RemoveParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		_, err := l.in.Lstat(l.name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && params.Force != nil && *params.Force:
@@ -205,7 +282,7 @@ func remove(c *connection, params wire.RemoveParams) (later, error) {
 }
 
 func canonicalize(c *connection, params wire.FileParams) (later, error) {
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{}, params.Path, params.Sandbox, func(l location) (any, error) {
 		if _, err := l.in.Stat(l.name); err != nil { // nothing outside the roots is disclosed
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func openFile(c *connection, params wire.OpenFileParams) (later, error) {
 		return nil, wire.Refuse(wire.InvalidParams, "params.handleId has more than %d bytes; use a shorter one", maxID)
 	}
 	s := c.session
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{on: []string{handle(params.HandleID)}, changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_RDONLY)
 		if err != nil {
 			return nil, err
@@ -53,15 +53,18 @@ func (s *session) file(id string) (*os.File, error) {
 	return nil, wire.Refuse(wire.NotFound, "unknown handle %.200s", id)
 }
 
+// handle names an open file among the things that operations are on. No path is relative.
+func handle(id string) string { return "handle " + id }
+
 func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
-	file, err := c.session.file(params.HandleID)
-	if err != nil {
-		return nil, err
-	}
 	if params.Offset > 1<<62 {
 		return nil, wire.Refuse(wire.InvalidParams, "params.offset is out of range")
 	}
-	return using(c, func() (any, error) {
+	return using(c, &use{on: []string{handle(params.HandleID)}, large: true}, func() (any, error) {
+		file, err := c.session.file(params.HandleID)
+		if err != nil {
+			return nil, err
+		}
 		block := make([]byte, min(params.Len, maxBlock))
 		n, err := file.ReadAt(block, int64(params.Offset))
 		ended := errors.Is(err, io.EOF)
@@ -73,14 +76,16 @@ func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
 }
 
 // closeFile closes a file. It is no error if the file is not open.
-func closeFile(c *connection, params wire.CloseFileParams) (any, error) {
+func closeFile(c *connection, params wire.CloseFileParams) (later, error) {
 	s := c.session
-	s.mu.Lock()
-	file := s.files[params.HandleID]
-	delete(s.files, params.HandleID)
-	s.mu.Unlock()
-	if file != nil {
-		_ = file.Close() // it was only read
-	}
-	return wire.Empty{}, nil
+	return using(c, &use{on: []string{handle(params.HandleID)}, changes: true}, func() (any, error) {
+		s.mu.Lock()
+		file := s.files[params.HandleID]
+		delete(s.files, params.HandleID)
+		s.mu.Unlock()
+		if file != nil {
+			_ = file.Close() // it was only read
+		}
+		return wire.Empty{}, nil
+	})
 }

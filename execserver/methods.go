@@ -13,8 +13,8 @@ type later func(ctx context.Context) (any, error)
 // method is how a request is handled.
 type method struct {
 	family string // for the errors of a handshake
-	// begin is called in the order of the requests, and must not wait. It either answers, or returns the part that may wait after
-	// adding an entry to connection.requests.
+	// begin is called in the order of the requests, and must not wait. It either answers, or returns the part that may wait if there
+	// is room for that.
 	begin func(c *connection, params json.RawMessage) (any, later, error)
 }
 
@@ -22,11 +22,11 @@ type method struct {
 var methods = map[string]method{
 	wire.ProcessStart:      {"exec", slow(start)},
 	wire.ProcessRead:       {"exec", slow(read)},
-	wire.ProcessWrite:      {"exec", write},
-	wire.ProcessSignal:     {"exec", quick(signal)},
+	wire.ProcessWrite:      {"exec", behindStart(write, func(p wire.WriteParams) (string, bool) { return p.ProcessID, p.UntilTaken })},
+	wire.ProcessSignal:     {"exec", behindStart(signal, func(p wire.SignalParams) (string, bool) { return p.ProcessID, false })},
 	wire.ProcessTerminate:  {"exec", quick(terminate)},
-	wire.ProcessResize:     {"exec", quick(resize)},
-	wire.ProcessCloseStdin: {"exec", slow(closeStdin)},
+	wire.ProcessResize:     {"exec", behindStart(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false })},
+	wire.ProcessCloseStdin: {"exec", behindStart(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true })},
 
 	wire.EnvironmentInfo:    {"environment", slow(info)},
 	wire.EnvironmentStatus:  {"environment", quick(status)},
@@ -46,7 +46,7 @@ var methods = map[string]method{
 	wire.Walk:            {"filesystem", slow(walk)},
 	wire.OpenFile:        {"filesystem", slow(openFile)},
 	wire.ReadBlock:       {"filesystem", slow(readBlock)},
-	wire.CloseFile:       {"filesystem", quick(closeFile)},
+	wire.CloseFile:       {"filesystem", slow(closeFile)},
 }
 
 // quick is a method that is answered at once.
@@ -66,26 +66,45 @@ func slow[P any](begin func(c *connection, params P) (later, error)) func(*conne
 	return func(c *connection, raw json.RawMessage) (any, later, error) {
 		params, err := decode[P](raw)
 		if err == nil {
-			err = c.enter()
+			err = c.room(raw)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		then, err := begin(c, params)
-		if err != nil {
-			<-c.requests
-		}
 		return nil, then, err
 	}
 }
 
-// enter takes an entry in requests.
-func (c *connection) enter() error {
-	select {
-	case c.requests <- struct{}{}:
-		return nil
-	default:
-		return wire.Refuse(wire.Internal, "%d requests are unanswered, which is the limit; wait for an answer", cap(c.requests))
+// behindStart is a method about a process that takes effect after everything before it that concerns the process. While the process is
+// being started, the request waits. do gets nil if there is no such process, and must not wait. about returns the process's id, and
+// whether the request may wait in any case.
+func behindStart[P any](do func(p *process, params P) (any, later, error), about func(P) (string, bool)) func(*connection, json.RawMessage) (any, later, error) {
+	return func(c *connection, raw json.RawMessage) (any, later, error) {
+		params, err := decode[P](raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		id, waits := about(params)
+		room := func() error { return c.room(raw) }
+		if waits {
+			if err := room(); err != nil {
+				return nil, nil, err
+			}
+		}
+		p := c.session.find(id)
+		if p == nil {
+			return do(nil, params)
+		}
+		o := &operation{done: make(chan struct{})}
+		o.do = func(p *process) { o.result, o.later, o.err = do(p, params) }
+		switch waits, err := p.order(o, room); {
+		case err != nil:
+			return nil, nil, err
+		case waits:
+			return nil, o.wait, nil
+		}
+		return o.result, o.later, o.err
 	}
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	// MaxMessage bounds a message of a client, in bytes; zero means DefaultMaxMessage. A client that sends more is disconnected.
 	MaxMessage int
 	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further requests are refused,
-	// except those that the server answers at once.
+	// except those that the server answers at once. So are requests beyond 128 MiB.
 	MaxRequests int
 	// MaxProcesses bounds the living processes of a session; zero means DefaultMaxProcesses. Further starts are refused. If the client
 	// acknowledges events, twice as many processes may live or wait for the acknowledgement of their ends.

@@ -34,6 +34,8 @@ type process struct {
 	running  bool // the start has succeeded
 	unheard  bool // its client has no answer to the start yet
 	stopped  bool // the process was ended while it was starting
+	ready    bool // the start is over, and so is everything that has waited for it
+	behind   []*operation
 	past     record
 	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
 	sent     place       // to conn
@@ -302,4 +304,67 @@ func (p *process) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// operation is a request about a process that may have to wait until the process has started.
+type operation struct {
+	do   func(p *process) // nil if the process was not started
+	done chan struct{}    // closed when the rest is known
+
+	result any
+	later  later
+	err    error
+}
+
+// order runs an operation, or, if there is room, lets it wait for the start and for the operations before it.
+func (p *process) order(o *operation, room func() error) (waits bool, err error) {
+	p.mu.Lock()
+	if !p.ready {
+		defer p.mu.Unlock()
+		if err := room(); err != nil {
+			return false, err
+		}
+		p.behind = append(p.behind, o)
+		return true, nil
+	}
+	running := p.running
+	p.mu.Unlock()
+	if !running {
+		p = nil
+	}
+	o.do(p)
+	return false, nil
+}
+
+// proceed runs the operations that wait for a start that is over.
+func (p *process) proceed() {
+	for {
+		p.mu.Lock()
+		if len(p.behind) == 0 {
+			p.ready = true
+			p.mu.Unlock()
+			return
+		}
+		next, there := p.behind[0], p
+		p.behind = p.behind[1:]
+		if !p.running {
+			there = nil
+		}
+		p.mu.Unlock()
+		next.do(there)
+		close(next.done)
+	}
+}
+
+// wait waits for an operation.
+func (o *operation) wait(ctx context.Context) (any, error) {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if o.later != nil {
+		return o.later(ctx)
+	}
+	return o.result, o.err
 }

@@ -47,7 +47,9 @@ func start(c *connection, params wire.StartParams) (later, error) {
 	started := make(chan error, 1)
 	go func() {
 		defer cancel()
-		started <- p.start(ctx, params, dir)
+		err := p.start(ctx, params, dir)
+		p.proceed()
+		started <- err
 	}()
 	return func(ctx context.Context) (any, error) {
 		select {

@@ -167,15 +167,11 @@ func TestRequestsAboutAProcessThatStarts(t *testing.T) {
 	started := c.send(wire.ProcessStart, params)
 	<-g.entered
 	refused(t, c, wire.ProcessRead, wire.ReadParams{ProcessID: "p"}, wire.InvalidRequest, "process id p is starting")
-	refused(t, c, wire.ProcessResize, wire.ResizeParams{ProcessID: "p"}, wire.InvalidRequest, "process id p is starting")
-	if result := ask[wire.WriteResult](t, c, wire.ProcessWrite, wire.WriteParams{ProcessID: "p"}); result.Status != wire.WriteStarting {
-		t.Errorf("got %+v", result)
-	}
-	if result := ask[wire.WriteResult](t, c, wire.ProcessCloseStdin, wire.CloseStdinParams{ProcessID: "p"}); result.Status != wire.WriteStarting {
-		t.Errorf("got %+v", result)
-	}
-	ask[wire.Empty](t, c, wire.ProcessSignal, wire.SignalParams{ProcessID: "p", Signal: "interrupt"})
+	resized := c.send(wire.ProcessResize, wire.ResizeParams{ProcessID: "p"})
 	close(g.open)
+	if _, fault := understood[wire.Empty](t, resized); fault == nil || fault.Code != wire.InvalidRequest { // it is not on a terminal
+		t.Errorf("resized: %v", fault)
+	}
 	if _, fault := understood[wire.StartResult](t, started); fault != nil {
 		t.Error(fault)
 	}

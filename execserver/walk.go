@@ -27,7 +27,7 @@ func walk(c *connection, params wire.WalkParams) (later, error) {
 	if n := params.Options.MaxDepth; n != nil {
 		w.depth = int(min(*n, maxNested))
 	}
-	return at(c, params.Path, params.Sandbox, func(l location) (any, error) {
+	return at(c, &use{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		names, err := l.names()
 		if err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package execserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -40,28 +39,15 @@ func (w *writeIDs) add(id string, o *outcome) {
 }
 
 // write writes input. It answers at once, or, if the client asks for that, when the process has taken the input.
-func write(c *connection, raw json.RawMessage) (any, later, error) {
-	params, err := decode[wire.WriteParams](raw)
+func write(p *process, params wire.WriteParams) (any, later, error) {
 	switch {
-	case err != nil:
-		return nil, nil, err
 	case params.WriteID != nil && (*params.WriteID == "" || len(*params.WriteID) > maxID):
 		return nil, nil, wire.Refuse(wire.InvalidParams, "params.writeId must not be empty, and has at most %d bytes", maxID)
-	}
-	p := c.session.find(params.ProcessID)
-	if p == nil {
+	case p == nil:
 		return wire.WriteResult{Status: wire.WriteUnknownProcess}, nil, nil
-	}
-	if params.UntilTaken {
-		if err := c.enter(); err != nil {
-			return nil, nil, err
-		}
 	}
 	o, status := p.write(params)
 	switch {
-	case status != wire.WriteAccepted && params.UntilTaken:
-		<-c.requests
-		fallthrough
 	case status != wire.WriteAccepted:
 		return wire.WriteResult{Status: status}, nil, nil
 	case params.UntilTaken:
@@ -99,10 +85,7 @@ func (p *process) write(params wire.WriteParams) (*outcome, wire.WriteStatus) {
 
 // takesInput reports whether a write can be tried. It is called with the lock.
 func (p *process) takesInput() wire.WriteStatus {
-	switch {
-	case !p.running:
-		return wire.WriteStarting
-	case !p.stdin, p.closing:
+	if !p.stdin || p.closing {
 		return wire.WriteStdinClosed
 	}
 	return wire.WriteAccepted
