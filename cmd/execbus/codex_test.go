@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ type model struct {
 	command   string   // the command before it becomes cat
 	sandbox   string   // of the client; empty means danger-full-access
 	dir       string   // where the client works; empty means a new directory
+	machines  string   // the client's file environments.toml; empty means none
+	offered   []string // the names of the tools that the client offers it, without those in namespaces
 	told      []string // the outputs of its calls, as the client reported them, newest last
 }
 
@@ -33,12 +36,16 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Type   string
 			Output json.RawMessage
 		}
+		Tools []struct{ Name string }
 	}
 	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&request) != nil {
 		http.NotFound(w, r)
 		return
 	}
-	m.told = nil
+	m.told, m.offered = nil, nil
+	for _, tool := range request.Tools {
+		m.offered = append(m.offered, tool.Name)
+	}
 	for _, item := range request.Input {
 		if item.Type == "function_call_output" {
 			m.told = append(m.told, string(item.Output))
@@ -61,7 +68,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if id == nil {
 			id = []string{"", "0"}
 		}
-		item = call("write_stdin", map[string]any{"session_id": json.Number(id[1]), "chars": "moin\n\u0004"})
+		item = call("write_stdin", map[string]any{"session_id": json.Number(id[1]), "chars": "moin\n\u0004", "yield_time_ms": 30_000})
 	default:
 		item = map[string]any{"type": "message", "role": "assistant", "id": "m", "content": []any{map[string]any{"type": "output_text", "text": "all done"}}}
 	}
@@ -100,6 +107,11 @@ stream_max_retries = 0
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if m.machines != "" {
+		if err := os.WriteFile(filepath.Join(home, "environments.toml"), []byte(m.machines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := exec.CommandContext(t.Context(), codex, "exec", "--skip-git-repo-check", "run it")
 	c.Dir, c.Env = cmp.Or(m.dir, t.TempDir()), append(append(os.Environ(), "CODEX_HOME="+home), environment...)
 	out, err := c.CombinedOutput()
@@ -111,19 +123,34 @@ stream_max_retries = 0
 	}
 }
 
-func TestCodexRunsCommandsThroughMCP(t *testing.T) {
+// The configurations for codex on the page for clients work as they stand, also where nobody can be asked.
+func TestTheConfigurationsForCodexWork(t *testing.T) {
+	if probed := sandbox.Probe(); probed.Level == messages.AssuranceNone {
+		t.Skipf("skipped: nothing can be confined here: %+v", probed)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &model{namespace: "mcp__execbus", command: "echo from execbus $((6*7))"}
-	m.turn(t, fmt.Sprintf(`[mcp_servers.execbus]
-command = %q
-args = ["mcp", "--no-login-shell"]
-[mcp_servers.execbus.env]
-%s = "execbus"
-`, self, roleVariable))
-	if !strings.Contains(m.told[0], "from execbus 42") || !strings.Contains(m.told[1], `moin\\r\\nmoin`) {
+	bin := t.TempDir()
+	wrapper := fmt.Sprintf("#!/bin/sh\n%s=execbus exec '%s' \"$@\"\n", roleVariable, self)
+	if err := os.WriteFile(filepath.Join(bin, "execbus"), []byte(wrapper), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../mcp/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	path := "PATH=" + bin + ":" + os.Getenv("PATH")
+	m := &model{namespace: "mcp__execbus", command: "echo from execbus $((6*7))", sandbox: "workspace-write"}
+	m.turn(t, blocks[0][1], path)
+	if all := strings.Join(m.told, ""); !strings.Contains(all, "from execbus 42") || !strings.Contains(all, `moin\\r\\n`) || slices.Contains(m.offered, "exec_command") {
+		t.Errorf("the model was offered %q and told %q", m.offered, m.told)
+	}
+	m = &model{command: "cat /proc/$PPID/comm", machines: blocks[1][1]}
+	m.turn(t, "", path)
+	if all := strings.Join(m.told, ""); !strings.Contains(all, `execbus-warden\r\n`) || !strings.Contains(all, `moin\r\n`) {
 		t.Errorf("the model was told %q", m.told)
 	}
 }
@@ -139,7 +166,7 @@ func TestCodexRunsCommandsThroughTheExecServer(t *testing.T) {
 	server := launch(t, "serve")
 	m := &model{command: "cat /proc/$PPID/comm"}
 	m.turn(t, "[features]\nunified_exec = true\n", "CODEX_EXEC_SERVER_URL="+server.line())
-	if !strings.Contains(m.told[0], `Output:\nexecbus-warden\r\n`) || !strings.Contains(m.told[1], `moin\r\nmoin`) {
+	if all := strings.Join(m.told, ""); !strings.Contains(all, `execbus-warden\r\n`) || !strings.Contains(all, `moin\r\n`) {
 		t.Errorf("the model was told %q", m.told)
 	}
 }
@@ -167,7 +194,7 @@ func TestTheExecServerEnforcesTheSandboxesOfCodex(t *testing.T) {
 			}
 			m := &model{sandbox: mode, dir: dirs[0], command: "echo confined; touch inside " + dirs[1] + "/outside; mkdir .git .aws"}
 			m.turn(t, "[features]\nunified_exec = true\n", "CODEX_EXEC_SERVER_URL="+url)
-			if !strings.Contains(m.told[0], "confined") || !strings.Contains(m.told[1], `moin\r\nmoin`) {
+			if all := strings.Join(m.told, ""); !strings.Contains(all, "confined") || !strings.Contains(all, `moin\r\n`) {
 				t.Errorf("the model was told %q", m.told)
 			}
 			for file, there := range map[string]bool{dirs[0] + "/inside": inside, dirs[0] + "/.git/": false, dirs[0] + "/.aws/": false, dirs[1] + "/outside": false} {

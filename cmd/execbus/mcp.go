@@ -34,7 +34,7 @@ Examples:
   execbus mcp --http 127.0.0.1:8123 --token-file ~/.execbus-token
   execbus mcp --network --writable ~/.cache
   EXECBUS_SANDBOX=danger-full-access execbus mcp
-  claude mcp add execbus -- execbus mcp --approval untrusted
+  claude mcp add execbus -- execbus mcp
 `
 }
 
