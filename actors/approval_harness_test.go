@@ -42,11 +42,11 @@ func (p *planner) plan(r policy.Request, s policy.Snapshot) policy.Plan {
 	switch rule, found := rules.Strictest(s.Rules.Match(r.Argv)); {
 	case found && rule.Decision == rules.Allow:
 		plan.Decision, plan.FirstAttempt, plan.Source = policy.Run, policy.Unsandboxed, messages.DecidedByRule
-	case s.Granted == nil || !s.Granted(plan.CacheKey):
-	case plan.Decision == policy.Ask:
-		plan.Decision, plan.Source = policy.Run, messages.DecidedByCache
-	case plan.OnDenial == policy.AskTo:
+	case s.Granted == nil:
+	case plan.OnDenial == policy.AskTo && s.Granted(policy.AfterDenial(plan.CacheKey)):
 		plan.OnDenial, plan.Source = policy.Retry, messages.DecidedByCache
+	case plan.Decision == policy.Ask && s.Granted(plan.CacheKey):
+		plan.Decision, plan.Source = policy.Run, messages.DecidedByCache
 	}
 	return plan
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 )
 
 // awaitingApproval is the state in which somebody is asked about the first attempt.
@@ -27,11 +26,6 @@ func (*awaitingApproval) receive(p *process, message any) bool {
 	p.releaseAsker()
 	p.armRun()
 	p.decision.plan = m.plan
-	// A command that a person has approved runs again after a denial without another question. One that a rule or
-	// another grant has allowed meanwhile does not.
-	if m.decision.Approves() && m.plan.OnDenial == policy.AskTo {
-		p.decision.plan.OnDenial = policy.Retry
-	}
 	p.advance(&starting{})
 	return true
 }

@@ -51,7 +51,7 @@ func (d *decision) sandbox() ptyio.Enclosure {
 
 // decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks reports true.
 func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
-	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Unreadable: s.unreadable, Dir: s.dir}}
+	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Unreadable: s.unreadable, Dir: s.dir, TempDir: tempDir(s.base)}}
 	if d.launch, d.err = s.launch(ctx, o, machine); d.err != nil {
 		return d
 	}

@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"path/filepath"
-	"strings"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -21,13 +20,15 @@ type enclosing struct {
 // Confinement returns the confinement of a session, which the spawner has to look up. base is the environment of the host, never
 // that of a command. Protected are paths that no command may change.
 func Confinement(policy messages.SandboxPolicy, least messages.Assurance, dir string, base, protected []string) ptyio.Confinement {
-	c := ptyio.Confinement{Policy: policy, Dir: dir, Least: least, Protected: protected}
-	for _, variable := range base {
-		if temp, is := strings.CutPrefix(variable, "TMPDIR="); is && filepath.IsAbs(temp) {
-			c.TempDir = temp
-		}
+	return ptyio.Confinement{Policy: policy, Dir: dir, TempDir: tempDir(base), Least: least, Protected: protected}
+}
+
+// tempDir is the directory for temporary files that an environment names; empty if it names none.
+func tempDir(base []string) string {
+	if temp := variable(base, "TMPDIR"); filepath.IsAbs(temp) {
+		return temp
 	}
-	return c
+	return ""
 }
 
 // enclose begins the lookup for settings that are not in use yet. Its result is released when the settings are

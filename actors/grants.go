@@ -7,6 +7,7 @@ import (
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
 )
 
 // maxGrants bounds how many grants a session remembers; the oldest is forgotten, and asked about again.
@@ -36,6 +37,9 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	key := q.first().plan.CacheKey
 	if key == "" {
 		return
+	}
+	if q.Retry {
+		key = policy.AfterDenial(key)
 	}
 	g.forget(g.keys[key])
 	if len(g.all) == maxGrants {

@@ -58,9 +58,9 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 	switch {
 	case plan.Decision == policy.Reject:
 		return verdict{plan: plan, source: plan.Source, refusal: rejected(plan.Reason)}, true
-	case plan.Decision == policy.Ask:
-		return verdict{}, false
-	case c.denial == nil, plan.OnDenial == policy.Retry, plan.FirstAttempt == policy.Unsandboxed:
+	case c.denial != nil && plan.OnDenial == policy.Retry: // whether the first attempt is asked about does not matter any more
+		return verdict{plan: plan, source: messages.DecidedByCache}, true
+	case plan.Decision == policy.Run && (c.denial == nil || plan.FirstAttempt == policy.Unsandboxed):
 		return verdict{plan: plan, source: plan.Source}, true
 	default:
 		return verdict{}, false
@@ -69,13 +69,16 @@ func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
 
 // ask is the question about a command, as a person sees it.
 func (a *approval) ask(c consult) messages.Question {
-	r := c.request
-	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
-		Unsandboxed: c.denial != nil || c.plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
-		Segments:    c.plan.Segments, MoreSegments: c.plan.MoreSegments,
-		Amendment: c.plan.Amendment, Choices: policy.Choices(r, c.plan, a.ruleFile), Since: time.Now()}
+	r, plan := c.request, c.plan
 	if c.denial != nil {
-		q.Reason = "command failed; retry without sandbox? " + c.denial.String()
+		plan.FirstAttempt = policy.Unsandboxed
+	}
+	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
+		Unsandboxed: plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
+		Segments:    c.plan.Segments, MoreSegments: c.plan.MoreSegments,
+		Amendment: c.plan.Amendment, Choices: policy.Choices(r, plan, a.ruleFile), Since: time.Now()}
+	if c.denial != nil {
+		q.Reason = "command failed; retry without sandbox? " + c.denial.String() + "; this was seen in its exit and its output, and a command can forge both"
 	}
 	q.Reason = messages.Visible(q.Reason)
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {

@@ -29,7 +29,7 @@ var (
 	returns = policy.Plan{Decision: policy.Run, OnDenial: policy.Return}
 	retries = policy.Plan{Decision: policy.Run, OnDenial: policy.Retry}
 	asks    = policy.Plan{Decision: policy.Run, OnDenial: policy.AskTo}
-	both    = policy.Plan{Decision: policy.Ask, OnDenial: policy.Retry}
+	both    = policy.Plan{Decision: policy.Ask, OnDenial: policy.AskTo}
 
 	noWrite = &messages.Denial{Operation: "write", Path: "/etc/passwd"}
 )
@@ -180,20 +180,45 @@ func TestAPersonDecidesAboutAnotherAttempt(t *testing.T) {
 	}
 }
 
-func TestAnApprovedCommandIsNotAskedAboutAgainAfterADenial(t *testing.T) {
-	for _, plan := range []policy.Plan{both, {Decision: policy.Ask, OnDenial: policy.AskTo}} {
-		s, sandbox := inSandbox(t, plan, noWrite)
+// What a command says before it fails can be forged, so a yes to an attempt in a sandbox is none to one without.
+func TestADenialIsAskedAboutAlthoughTheCommandWasApproved(t *testing.T) {
+	for _, first := range []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedForSession} {
+		s, sandbox := inSandbox(t, both, noWrite)
+		for n := range 2 {
+			call := s.call(shell(stoppable))
+			if n == 0 || first == messages.DecisionApproved {
+				if q := s.answer(first); q.Retry || q.Unsandboxed {
+					t.Errorf("the first question is %+v", q.Question)
+				}
+			}
+			q := s.answer(messages.DecisionDenied)
+			if !q.Retry || !q.Unsandboxed || !strings.Contains(q.Reason, "can forge") || !strings.Contains(q.Reason, "/etc/passwd") ||
+				!strings.Contains(q.Choices[1].Remembers, "without a sandbox whenever") {
+				t.Errorf("the second question is %+v", q.Question)
+			}
+			if _, err := call.reply(); !errors.Is(err, messages.ErrRejected) || len(sandbox.launches()) != n+1 {
+				t.Errorf("answered with %v after %d attempts", err, len(sandbox.launches()))
+			}
+		}
+	}
+}
+
+// The two questions are remembered apart.
+func TestAnApprovedRetryDoesNotApproveTheFirstAttempt(t *testing.T) {
+	s, sandbox := inSandbox(t, both, noWrite)
+	for n := range 2 {
 		call := s.call(shell(stoppable))
-		if q := s.answer(messages.DecisionApproved); q.Retry || q.Unsandboxed {
-			t.Errorf("the question is %+v", q.Question)
+		if q := s.answer(messages.DecisionApproved); q.Retry {
+			t.Errorf("the first question is %+v", q.Question)
 		}
-		if result := call.result(); string(result.Output) != "second\n" {
-			t.Errorf("answered %q", result.Output)
+		if n == 0 {
+			if q := s.answer(messages.DecisionApprovedForSession); !q.Retry {
+				t.Errorf("the second question is %+v", q.Question)
+			}
 		}
-		if put := probe.Of[messages.ApprovalRequested](s.events, nil); len(put) != 1 || len(sandbox.launches()) != 2 {
-			t.Errorf("%d questions, %d attempts", len(put), len(sandbox.launches()))
+		if result := call.result(); string(result.Output) != "second\n" || len(sandbox.launches()) != 2*n+2 {
+			t.Errorf("answered %q after %d attempts", result.Output, len(sandbox.launches()))
 		}
-		s.theEnd()
 	}
 }
 

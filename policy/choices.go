@@ -8,13 +8,10 @@ import (
 )
 
 // Choices are the answers that a person is offered when a plan asks, each with exactly what it would remember. Rules
-// are written to file; if it is empty, they are kept in memory only.
+// are written to file; if it is empty, they are kept in memory only. If the question is about a second attempt, after a denial, the
+// plan's FirstAttempt says how that one would run.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
-	once := choice(messages.DecisionApproved, "")
-	if plan.OnDenial == Retry {
-		once.Remembers = "for this run only: if the sandbox stops it, it runs again without one"
-	}
-	choices := []messages.Choice{once, choice(messages.DecisionApprovedForSession, remembered(request, plan))}
+	choices := []messages.Choice{choice(messages.DecisionApproved, ""), choice(messages.DecisionApprovedForSession, remembered(request, plan))}
 	if len(plan.Amendment) > 0 {
 		choices = append(choices, choice(messages.DecisionApprovedWithRule, RuleRemembers(plan.Amendment, file)))
 	}
@@ -57,12 +54,12 @@ func remembered(request Request, plan Plan) string {
 		parts = append(parts, "with the same environment")
 	}
 	switch {
-	case plan.FirstAttempt == Unsandboxed:
-		parts = append(parts, "without a sandbox")
-	case plan.OnDenial == Return:
+	case plan.FirstAttempt != Unsandboxed:
 		parts = append(parts, permissions(request))
+	case plan.OnDenial == Return:
+		parts = append(parts, "without a sandbox")
 	default:
-		parts = append(parts, permissions(request)+", and without a sandbox if that stops it")
+		parts = append(parts, "without a sandbox whenever its sandbox stops it")
 	}
 	return strings.Join(parts, ", ") + ", until the session ends"
 }

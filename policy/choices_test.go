@@ -28,9 +28,11 @@ func TestChoices(t *testing.T) {
 			""},
 		"with open input": {func(r *Request) { r.OpenInput = true }, Plan{FirstAttempt: Sandboxed, OnDenial: Return},
 			[]string{"this command", "whatever is written to it"}, "closed", ""},
-		"with a retry": {func(*Request) {}, Plan{Decision: Ask, FirstAttempt: Sandboxed, OnDenial: Retry, Amendment: []string{"cargo",
+		"about the first of two attempts": {func(*Request) {}, Plan{Decision: Ask, FirstAttempt: Sandboxed, OnDenial: AskTo, Amendment: []string{"cargo",
 			"build\u202e"}},
-			[]string{"without a sandbox if that stops it"}, "environment", `cargo $'build\u202e'`},
+			[]string{"permissions that the session's commands have"}, "without", `cargo $'build\u202e'`},
+		"after a denial": {func(*Request) {}, Plan{FirstAttempt: Unsandboxed, OnDenial: AskTo},
+			[]string{"without a sandbox whenever its sandbox stops it"}, "permissions", ""},
 		"without a sandbox": {func(r *Request) { r.Environment = &messages.EnvironmentPolicy{Exact: true} },
 			Plan{FirstAttempt: Unsandboxed, OnDenial: Return}, []string{"without a sandbox", "same environment"}, "permissions", ""},
 		"wider": {func(r *Request) {
@@ -65,10 +67,7 @@ func TestChoices(t *testing.T) {
 		if c.not != "" && strings.Contains(choices[1].Remembers, c.not) {
 			t.Errorf("%s: the session's choice says %q", name, choices[1].Remembers)
 		}
-		if retry := c.plan.OnDenial == Retry; strings.Contains(choices[0].Remembers, "this run only") != retry {
-			t.Errorf("%s: approving once remembers %q", name, choices[0].Remembers)
-		}
-		for _, i := range []int{len(choices) - 1, len(choices) - 2} {
+		for _, i := range []int{0, len(choices) - 1, len(choices) - 2} {
 			if choices[i].Remembers != "" {
 				t.Errorf("%s: %s remembers %q", name, choices[i].Kind, choices[i].Remembers)
 			}

@@ -27,17 +27,31 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	}
 	plan.Segments, plan.MoreSegments = m.shown()
 	plan.CacheKey = m.key(plan, request.OpenInput)
-	if !m.granted(plan, snapshot.Granted) {
-		return plan
+	m.remember(&plan, snapshot.Granted)
+	return plan
+}
+
+// remember applies what was approved before. A command with open input is the more dangerous one, so its approval also covers the
+// command with closed input. An approval of the first attempt never covers a second one without a sandbox.
+func (m *maker) remember(plan *Plan, granted func(key string) bool) {
+	if granted == nil {
+		return
 	}
-	// The key identifies the approval: of this attempt, with this answer to a denial.
-	plan.Source = messages.DecidedByCache
-	if plan.Decision == Ask {
-		plan.Decision = Run
-	} else {
+	keys := []string{plan.CacheKey}
+	if !m.request.OpenInput {
+		keys = append(keys, m.key(*plan, true))
+	}
+	again := plan.OnDenial == AskTo && slices.ContainsFunc(keys, func(key string) bool { return granted(AfterDenial(key)) })
+	if again {
 		plan.OnDenial = Retry
 	}
-	return plan
+	first := plan.Decision == Ask && slices.ContainsFunc(keys, granted)
+	if first {
+		plan.Decision = Run
+	}
+	if first || again && plan.Decision == Run {
+		plan.Source = messages.DecidedByCache
+	}
 }
 
 // maker makes one plan.
@@ -52,6 +66,8 @@ type maker struct {
 	commands   []invoked
 	segments   []segment // the verdict on each of the commands
 	dirs       []string  // the directories that a script may be in at the current command
+	// sessionDir and tempDir are Snapshot.Dir and Snapshot.TempDir.
+	sessionDir, tempDir string
 	// altered says that the request changes what names and words mean, by variables or another argv[0]. Allow rules and
 	// the list of safe programs then do not apply, because other programs may run than those that they describe.
 	altered bool
@@ -83,7 +99,8 @@ func newMaker(request Request, snapshot Snapshot) maker {
 		strict: snapshot.Rules.Strict(), unreadable: snapshot.Unreadable,
 		understood: command.Understand(request.line(snapshot.TrustedShells))}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
-	m.commands = m.invocations(snapshot.Dir)
+	m.sessionDir, m.tempDir = snapshot.Dir, snapshot.TempDir
+	m.commands = m.invocations()
 	return m
 }
 
@@ -297,9 +314,6 @@ func (m *maker) decide() Plan {
 		plan.FirstAttempt = Unsandboxed
 	} else if m.sandbox.Confined() && m.retries() {
 		plan.OnDenial = AskTo
-		if plan.Decision == Ask {
-			plan.OnDenial = Retry // the answer covers the second attempt too
-		}
 	}
 	return plan
 }

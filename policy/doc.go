@@ -45,22 +45,22 @@
 //
 // This is the decision table. It says whether the command runs without a question (run), a person is asked (ask), or it
 // is rejected (rej). An exclamation mark means that the first attempt has no sandbox. The word after the slash says
-// what follows if the sandbox stops that attempt: the denial is the result (return), the command runs again without a
-// sandbox if a person agrees (ask), or it does so at once, because the first answer covers it (retry). Where there is
-// no sandbox of ours there is no denial.
+// what follows if the sandbox stops that attempt: the denial is the result (return), or a person is asked whether the
+// command shall run again without a sandbox (ask). An approval of the first attempt does not answer that second question,
+// because the command can forge its output, and so the denial. Where there is no sandbox of ours there is no denial.
 //
 //	policy                        |sandbox  |S          |U          |D          |A    |P          |F   |E    |SE   |W
 //	never                         |RO, WW   |run/return |run/return |rej        |run! |rej        |rej |rej  |rej  |rej
 //	never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
 //	on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
 //	on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
-//	untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+//	untrusted                     |RO, WW   |run/ask    |ask/ask    |ask/ask    |run! |ask/ask    |rej |ask! |ask! |rej
 //	untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |ask! |run! |rej
-//	on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+//	on-failure                    |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |ask/ask    |rej |rej  |rej  |rej
 //	on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-//	granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+//	granular                      |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |ask/ask    |rej |ask! |ask! |rej
 //	granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
-//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
+//	granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |rej        |rej |ask! |ask! |rej
 //	granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
 //	granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
 //	granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej
@@ -97,13 +97,14 @@
 //
 // # What is remembered, and where it ends
 //
-// Approved runs the command once; where the table says retry, that includes a second attempt.
+// Approved runs the command once: the attempt that was asked about.
 //
 // Approved for the session makes equal commands run without a question until the session ends, the grant expires or it
 // is revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are
 // the same command, in the same directory, with the same environment from the request, the same permissions, under the
 // same sandbox policy, and with the same consequence of an approval, so that one for a confined attempt never becomes
-// one without a sandbox. A plain script of a single command equals that command, unless the request brings variables of
+// one without a sandbox. An approval of a second attempt after a denial is remembered by itself: equal commands then run
+// again without a sandbox whenever it stops them, but their first attempts are asked about as before. A plain script of a single command equals that command, unless the request brings variables of
 // its own or another argv[0], which mean something else to the shell. The path of a trusted shell does not matter, nor
 // do yield time, output limits and justification. It does matter whether the input stays open, as a terminal's does: an
 // approval with open input covers the command with closed input, but not the reverse, because no person has seen the
@@ -112,7 +113,8 @@
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for every command that begins with
 // these words, in every session, without a question and without a sandbox, before the command that was asked about goes
 // on. No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env,
-// sudo, git alone), or where it would not hold. [Choices] explains all this to the person who is asked, and [Display]
+// sudo, git alone), where it would not hold, for a whole script, as after bash -c or python3 -c, or for a program or a script
+// that lies where commands may write: what is there later would run without a sandbox. [Choices] explains all this to the person who is asked, and [Display]
 // shows the command so that nothing in it is hidden. The plan's Segments are the commands that run: at most 10, and how
 // many more, those that are asked about first, each with the reason and with the host names that may not be what they
 // look like.

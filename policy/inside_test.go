@@ -64,13 +64,13 @@ func TestRulesThatAllowStayStrict(t *testing.T) {
 func TestLessIsAskedAbout(t *testing.T) {
 	set := testRules(testRule{rules.Allow, "git push", ""})
 	for _, text := range plainAround {
-		for command, want := range map[string]string{"git push": "run!", "git status": "run/ask", "wc größe.txt": "run/ask", "cargo build": "ask/retry"} {
+		for command, want := range map[string]string{"git push": "run!", "git status": "run/ask", "wc größe.txt": "run/ask", "cargo build": "ask/ask"} {
 			request := shell(strings.ReplaceAll(text, "@", command))
 			plan := MakePlan(request, under(untrusted, readOnly, set))
 			if got := outcome(plan, true); got != want {
 				t.Errorf("%q: %s, want %s", request.Argv[2], got, want)
 			}
-			if words := strings.Fields(command); want == "ask/retry" && !slices.Equal(plan.Amendment, words) {
+			if words := strings.Fields(command); want == "ask/ask" && !slices.Equal(plan.Amendment, words) {
 				t.Errorf("%q: offers %q, not %q", request.Argv[2], plan.Amendment, words)
 			}
 			request.PrefixRule = strings.Fields(command)[:1]
@@ -83,19 +83,19 @@ func TestLessIsAskedAbout(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]string{"set -e; exit 1": "run/ask", "true || exit": "run/ask", "exit 0; rm -rf x": "ask/retry"} {
+	for text, want := range map[string]string{"set -e; exit 1": "run/ask", "true || exit": "run/ask", "exit 0; rm -rf x": "ask/ask"} {
 		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, set)), true); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 	// As an argv these are programs like any other.
 	for _, argv := range [][]string{{"exit", "1"}, {"set", "-e"}, {"test", "-f", "x"}} {
-		if got := outcome(MakePlan(words(argv...), under(untrusted, readOnly, set)), true); got != "ask/retry" {
+		if got := outcome(MakePlan(words(argv...), under(untrusted, readOnly, set)), true); got != "ask/ask" {
 			t.Errorf("%q: %s", argv, got)
 		}
 	}
 	steered := testRules(testRule{rules.Prompt, "exit", ""}, testRule{rules.Forbidden, "set", ""}, testRule{rules.Allow, "ls", ""})
-	for text, want := range map[string]string{"ls; exit 1": "ask/retry", "set -e; ls": "rej", "ls; true": "run!"} {
+	for text, want := range map[string]string{"ls; exit 1": "ask/ask", "set -e; ls": "rej", "ls; true": "run!"} {
 		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, steered)), true); got != want {
 			t.Errorf("a rule about a steering command, %q: %s, want %s", text, got, want)
 		}

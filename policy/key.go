@@ -72,14 +72,8 @@ type environment struct {
 	Set         any              `json:"set,omitempty"` // names and values in turn
 }
 
-// granted reports whether the command was approved before. A command with open input is the more dangerous one, so its
-// approval also covers the command with closed input.
-func (m *maker) granted(plan Plan, has func(key string) bool) bool {
-	if has == nil {
-		return false
-	}
-	return has(plan.CacheKey) || !m.request.OpenInput && has(m.key(plan, true))
-}
+// AfterDenial is the key of an approval for a second attempt, without a sandbox, of the command with a [Plan.CacheKey].
+func AfterDenial(key string) string { return key + " after a denial" }
 
 // key is the cache key of a plan for the command with open or closed input.
 func (m *maker) key(plan Plan, openInput bool) string {

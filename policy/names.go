@@ -41,11 +41,11 @@ type invoked struct {
 }
 
 // invocations are the commands with the names that they are judged by.
-func (m *maker) invocations(sessionDir string) []invoked {
+func (m *maker) invocations() []invoked {
 	if !m.understood.Script {
 		return []invoked{m.known(m.request.Argv, m.request.Program)}
 	}
-	open := m.openDirs(sessionDir)
+	open := m.openDirs()
 	var all []invoked
 	for _, words := range m.understood.Commands {
 		program := ""
@@ -90,8 +90,8 @@ func tidyProgram(program string) string {
 }
 
 // openDirs are the directories that commands may write to.
-func (m *maker) openDirs(sessionDir string) []string {
-	dirs := []string{m.request.Dir, sessionDir, "/tmp", "/var/tmp", "/dev/shm"}
+func (m *maker) openDirs() []string {
+	dirs := []string{m.request.Dir, m.sessionDir, m.tempDir, "/tmp", "/var/tmp", "/dev/shm"}
 	dirs = append(dirs, m.sandbox.WritableRoots...)
 	if p := m.request.AdditionalPermissions; p != nil && p.FileSystem != nil {
 		dirs = append(dirs, p.FileSystem.Write...)

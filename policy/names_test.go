@@ -62,7 +62,7 @@ func TestANameIsBelievedWhereItLeads(t *testing.T) {
 	} {
 		for _, script := range []string{"@", "@ x y", "@ <<E\nx\nE", "@; @ x", "true && @", "echo x | @ x"} {
 			for program, want := range map[string][2]string{ // believed, not believed
-				"allowed": {"run!", "ask/retry"}, "prompted": {"ask/retry", "ask/retry"}, "forbidden": {"rej", "rej"}, "ls": {"run/ask", "ask/retry"},
+				"allowed": {"run!", "ask/ask"}, "prompted": {"ask/ask", "ask/ask"}, "forbidden": {"rej", "rej"}, "ls": {"run/ask", "ask/ask"},
 			} {
 				if program == "ls" && strings.Contains(script, "<<") || program == "allowed" && strings.Contains(script, "echo") ||
 					program == "allowed" && strings.Contains(script, "true") {
@@ -130,7 +130,7 @@ func TestAProgramFoundElsewhereIsKnownByItsPath(t *testing.T) {
 	}
 	for _, path := range []string{".:" + script.Path, "/work/bin:" + script.Path} {
 		script := looked(script.Argv[2], path, home)
-		if plan := MakePlan(script, under(untrusted, readOnly, listed)); outcome(plan, true) != "ask/retry" || plan.Amendment != nil {
+		if plan := MakePlan(script, under(untrusted, readOnly, listed)); outcome(plan, true) != "ask/ask" || plan.Amendment != nil {
 			t.Errorf("PATH=%s: %s offers %q", path, outcome(plan, true), plan.Amendment)
 		}
 	}

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/command"
@@ -9,7 +11,8 @@ import (
 )
 
 // amendment is the prefix that an approval could turn into an allow rule. It is nil if none should be offered: if rules
-// would not hold for the command, if one matches already, or if the prefix would allow far more than this command.
+// would not hold for the command, if one matches already, or if the prefix would allow far more than this command: anything, or what
+// a confined command can replace.
 func (m *maker) amendment(plan Plan) []string {
 	permissions := m.request.SandboxPermissions == messages.PermissionsWithAdditional
 	if m.altered || permissions || m.understood.Complex || len(m.request.Argv) == 0 || plan.Unread != "" {
@@ -35,7 +38,7 @@ func (m *maker) amendment(plan Plan) []string {
 			proposal = m.commands[i].words
 		}
 	}
-	if command.RunsAnything(proposal) || rules.CheckPrefix(proposal) != nil {
+	if command.RunsAnything(proposal) || m.loose(proposal) || rules.CheckPrefix(proposal) != nil {
 		return nil
 	}
 	return slices.Clone(proposal)
@@ -44,7 +47,7 @@ func (m *maker) amendment(plan Plan) []string {
 // covers reports whether a prefix that the caller suggests can be offered: no rule matches yet, and the prefix would allow
 // the whole command.
 func (m *maker) covers(prefix []string) bool {
-	if len(prefix) == 0 || command.RunsAnything(prefix) {
+	if len(prefix) == 0 || command.RunsAnything(prefix) || m.loose(prefix) {
 		return false
 	}
 	if slices.ContainsFunc(m.segments, func(s segment) bool { return s.matched }) {
@@ -55,9 +58,30 @@ func (m *maker) covers(prefix []string) bool {
 		return false
 	}
 	for i, c := range m.commands {
-		if !m.segments[i].idle && !slices.ContainsFunc(with.Match(c.words), allows) {
+		if !m.segments[i].idle && (m.loose(c.words) || !slices.ContainsFunc(with.Match(c.words), allows)) {
 			return false
 		}
 	}
 	return true
+}
+
+// loose reports whether a command runs what another command can replace, or is told what to do by a whole script. A rule looks at
+// the words, and would allow whatever is there later.
+func (m *maker) loose(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	program, file, code := command.Started(words)
+	if code || file != "" && m.open(file) {
+		return true
+	}
+	return slices.ContainsFunc([]string{words[0], program}, func(path string) bool { return strings.Contains(path, "/") && m.open(path) })
+}
+
+// open reports whether a path lies where commands may write.
+func (m *maker) open(path string) bool {
+	if !filepath.IsAbs(path) {
+		path = m.request.Dir + "/" + path
+	}
+	return slices.ContainsFunc(m.openDirs(), func(root string) bool { return root != "" && inside(tidy(path), tidy(root)) })
 }

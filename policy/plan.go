@@ -42,6 +42,8 @@ type Snapshot struct {
 	Unreadable messages.RulesUnreadable
 	// Dir is the session's own directory, which its commands may write to; absolute.
 	Dir string
+	// TempDir is the host's directory for temporary files, which commands may write to, too; absolute, or empty for none.
+	TempDir string
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
 	TrustedShells []string
 	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.
@@ -73,8 +75,8 @@ type OnDenial string
 // The answers to a denial.
 const (
 	Return OnDenial = "return" // the denial is the result
-	Retry  OnDenial = "retry"  // it runs again without a sandbox
-	AskTo  OnDenial = "ask"    // it does so if a person agrees
+	AskTo  OnDenial = "ask"    // it runs again without a sandbox if a person agrees
+	Retry  OnDenial = "retry"  // it does so at once, because a person has agreed for the session, after an earlier denial
 )
 
 // Plan is the decision about one command.
@@ -98,6 +100,7 @@ type Plan struct {
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
 	// CacheKey is equal for commands that one approval for the session covers, and empty if no question is possible. An
-	// approval of a command with open input also covers the same command with closed input, which has another key.
+	// approval of a command with open input also covers the same command with closed input, which has another key. A second
+	// attempt after a denial has the key that AfterDenial returns.
 	CacheKey string
 }

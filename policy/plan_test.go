@@ -165,7 +165,6 @@ func TestAmendments(t *testing.T) {
 	}
 	elsewhere := func(path string, r Request) Request { r.Program = path; return r }
 	wider := func(r Request) Request { r.CommandPolicy = classes["W"].policy; return r }
-	redirect := []string{"/bin/bash", "-lc", "cat > $X"}
 	for name, c := range map[string]struct {
 		request  Request
 		approval messages.ApprovalPolicy
@@ -175,7 +174,7 @@ func TestAmendments(t *testing.T) {
 		"the first that asks":              {shell("ls; cargo build; make"), untrusted, []string{"cargo", "build"}},
 		"the first that is allowed":        {shell("cargo build; make"), onRequest, []string{"cargo", "build"}},
 		"a safe one, escalated":            {escalate(shell("echo hi")), onRequest, []string{"echo", "hi"}},
-		"what is not plain":                {shell("cat > $X"), untrusted, redirect},
+		"none: what is not plain":          {shell("cat > $X"), untrusted, nil},
 		"danger":                           {shell("rm -rf x"), onRequest, []string{"rm", "-rf", "x"}},
 		"none: a rule asks":                {shell("prompted thing"), onRequest, nil},
 		"none: a rule asks among others":   {shell("cargo build; prompted thing"), untrusted, nil},
@@ -184,17 +183,18 @@ func TestAmendments(t *testing.T) {
 		"none: a here-document":            {shell("cargo run <<E\nx\nE"), untrusted, nil},
 		"none: the request's environment":  {altered(shell("cargo build")), untrusted, nil},
 		"none: permissions, not a sandbox": {wider(shell("cargo build")), onRequest, nil},
-		"a program by its path": {elsewhere("/work/bin/tool", words("tool", "x")), untrusted,
-			[]string{"/work/bin/tool", "x"}},
+		"a program by its path": {elsewhere("/opt/bin/tool", words("tool", "x")), untrusted,
+			[]string{"/opt/bin/tool", "x"}},
 		"the caller's": {prefer(shell("cargo build -v"), "cargo", "build"), untrusted, []string{"cargo",
 			"build"}},
-		"the caller's, for all":            {prefer(shell("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
-		"the caller's, by the base name":   {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
-		"the caller's covers not all":      {prefer(shell("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's covers none":         {prefer(shell("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
-		"the caller's, and a rule matches": {prefer(shell("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
-		"the caller's is banned": {prefer(shell("python3 -c 1"), "python3", "-c"), untrusted, []string{"python3",
-			"-c", "1"}},
+		"the caller's, for all":              {prefer(shell("cargo build; cargo test"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's, by the base name":     {prefer(words("/usr/bin/cargo", "build"), "cargo"), untrusted, []string{"cargo"}},
+		"the caller's covers not all":        {prefer(shell("cargo build; make"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's covers none":           {prefer(shell("cargo build"), "make"), untrusted, []string{"cargo", "build"}},
+		"the caller's, and a rule matches":   {prefer(shell("git status; cargo b"), "cargo"), untrusted, []string{"cargo", "b"}},
+		"the caller's is banned":             {prefer(shell("cargo build"), "python3", "-c"), untrusted, []string{"cargo", "build"}},
+		"a script of the system's":           {shell("python3 /usr/lib/tool.py x"), untrusted, []string{"python3", "/usr/lib/tool.py", "x"}},
+		"in an image":                        {shell("docker run alpine ls"), untrusted, []string{"docker", "run", "alpine", "ls"}},
 		"the caller's, with a here-document": {prefer(shell("python3 x <<E\nx\nE"), "python3", "x"), untrusted, nil},
 		"none: no such program":              {elsewhere(NotFound, words("tool", "x")), untrusted, nil},
 		"none: banned":                       {words("python3"), untrusted, nil},
@@ -207,16 +207,69 @@ func TestAmendments(t *testing.T) {
 	}
 }
 
+// A rule for what a command can replace would be one for everything.
+func TestNoRuleIsOfferedForWhatCommandsCanReplace(t *testing.T) {
+	at := func(program string, r Request) Request { r.Program = program; return r }
+	found := func(name, path string) Request {
+		r := shell(name + " x")
+		r.Path, r.Found = "/usr/bin:"+path, map[string]string{name: path + "/" + name}
+		return r
+	}
+	for name, request := range map[string]Request{
+		"a program in the workspace":             at("/work/bin/tool", words("tool", "x")),
+		"a program by a relative path":           at("/work/tool", words("./tool", "x")),
+		"a program of the session's":             at("/session/tool", words("/session/tool")),
+		"a program in a writable root":           at("/root/x/tool", words("tool")),
+		"a program in a temporary directory":     at("/tmp/tool", words("/tmp/tool")),
+		"a program in another":                   at("/var/tmp/a/tool", words("tool")),
+		"a program in TMPDIR":                    at("/scratch/tool", words("/scratch/tool")),
+		"a program that may be anywhere":         at("/opt/../work/tool", words("/opt/../work/tool")),
+		"a name in a script":                     found("tool", "/work/bin"),
+		"a path in a script":                     shell("./tool x"),
+		"a path in a list":                       shell("ls; bin/tool x"),
+		"through sudo":                           shell("sudo -u me ./tool"),
+		"through env and nice":                   words("env", "A=b", "nice", "-n", "1", "/work/tool"),
+		"a script":                               words("python3", "build.py"),
+		"a script with options":                  words("python3.12", "-B", "-u", "tools/build.py", "x"),
+		"a script by its absolute path":          words("node", "/work/x.js"),
+		"a script of a shell":                    words("bash", "./build.sh"),
+		"a script of a shell, with options":      words("bash", "-eu", "-o", "pipefail", "build.sh"),
+		"a script of a shell in a script":        shell("sh build.sh"),
+		"a script of an unknown shell":           at("/opt/zsh", words("zsh", "build.sh")),
+		"a module":                               words("python3", "-m", "build"),
+		"a module, joined":                       words("python3", "-mbuild"),
+		"a runner's":                             words("npm", "run", "build"),
+		"a Go program":                           words("go", "run", "./tool"),
+		"a script of bun":                        words("bun", "run", "x.ts"),
+		"a whole script":                         shell("for i in a b; do cargo build; done"),
+		"a whole script with more words":         {Argv: []string{"/bin/bash", "-c", "eval $1", "x"}, Program: "/bin/bash", Dir: "/work"},
+		"a whole script of an unknown shell":     at("/opt/zsh", words("zsh", "-c", "cargo build")),
+		"a whole script through sudo":            words("sudo", "bash", "-c", "for i in a; do b; done"),
+		"a whole script of an interpreter":       words("python3", "-c", "print(1)"),
+		"a whole script, with options":           words("perl", "-wne", "print"),
+		"a whole script by another name":         words("node", "--eval=1"),
+		"a whole script of busybox":              words("busybox", "sh", "-c", "for i in a; do b; done"),
+		"a whole script, and the caller's words": {Argv: []string{"/bin/bash", "-c", "x $Y"}, Program: "/bin/bash", Dir: "/work", CommandPolicy: messages.CommandPolicy{PrefixRule: []string{"/bin/bash", "-c", "x $Y"}}},
+		"a script, and the caller's words":       {Argv: []string{"python3", "build.py", "x"}, Program: "/usr/bin/python3", Dir: "/work", CommandPolicy: messages.CommandPolicy{PrefixRule: []string{"python3", "build.py"}}},
+		"the caller's words in front of a path":  {Argv: []string{"sudo", "-n", "./x"}, Program: "/usr/bin/sudo", Dir: "/work", CommandPolicy: messages.CommandPolicy{PrefixRule: []string{"sudo", "-n"}}},
+	} {
+		snapshot := under(untrusted, messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/root"}}, nil)
+		snapshot.Dir, snapshot.TempDir = "/session", "/scratch"
+		if plan := MakePlan(request, snapshot); plan.Decision != Ask || plan.Amendment != nil {
+			t.Errorf("%s: to %s about %q offers %q", name, plan.Decision, request.Argv, plan.Amendment)
+		}
+	}
+}
+
 // TestAnAmendmentIsEffective takes each offer and makes the plan again.
 func TestAnAmendmentIsEffective(t *testing.T) {
 	elsewhere := words("tool", "x")
-	elsewhere.Program = "/work/bin/tool"
-	here := words("./tool", "x")
-	here.Program = "/work/tool"
+	elsewhere.Program = "/opt/bin/tool"
+	there := words("/opt/tool", "x")
+	there.Program = "/opt/tool"
 	unknownShell := shell("cargo build")
-	unknownShell.Argv[0], unknownShell.Program = "bash", "/work/bash"
-	for _, request := range []Request{shell("cargo build"), shell("cat > $X"), words("cargo", "build"), elsewhere, here,
-		unknownShell} {
+	unknownShell.Argv, unknownShell.Program = []string{"bash", "/opt/script"}, "/opt/bash"
+	for _, request := range []Request{shell("cargo build"), words("cargo", "build"), elsewhere, there, unknownShell} {
 		plan := MakePlan(request, under(untrusted, readOnly, tableRules()))
 		rules, err := tableRules().With(plan.Amendment)
 		if err != nil {
@@ -262,13 +315,13 @@ func TestARequestThatChangesTheMeaningOfNames(t *testing.T) {
 				t.Errorf("%s: %q: %s, want %s", name, request.Argv, got, want)
 			}
 		}
-		safe, allowed := "ask/retry", "ask/retry"
+		safe, allowed := "ask/ask", "ask/ask"
 		if c.counts {
 			safe, allowed = "run/ask", "run!"
 		}
 		try(words("ls", "-l"), safe)
 		try(words("allowed", "thing"), allowed)
-		try(words("prompted", "thing"), "ask/retry")
+		try(words("prompted", "thing"), "ask/ask")
 		try(words("forbidden", "thing"), "rej")
 		if !c.onlyArgv {
 			try(shell("ls -l"), safe)
@@ -333,7 +386,7 @@ func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 		{shell("git status"), readOnly, "run/ask"},
 		{shell("git status"), full, "ask"},
 		{words("git", "status"), messages.SandboxPolicy{Type: messages.SandboxExternal}, "ask"},
-		{shell("git diff"), workspace, "ask/retry"},
+		{shell("git diff"), workspace, "ask/ask"},
 		{shell("git diff --no-textconv --no-ext-diff"), workspace, "run/ask"},
 		{shell("ls"), full, "run"},
 		{shell("cat environ"), full, "run"},
@@ -366,9 +419,9 @@ func TestWhatIsSafeDependsOnTheSandbox(t *testing.T) {
 
 // TestHereDocuments: rules hold for the command that reads one, and nothing is known about its safety.
 func TestHereDocuments(t *testing.T) {
-	for text, want := range map[string]string{"ls -l": "run/ask", "ls -l <<E\nx\nE": "ask/retry", "allowed x <<E\nx\nE": "run!",
-		"forbidden <<'E'\nx\nE": "rej", "prompted <<E\nx\nE": "ask/retry", "allowed <<E > x\nx\nE": "ask/retry",
-		"A=b allowed <<E\nx\nE": "ask/retry"} {
+	for text, want := range map[string]string{"ls -l": "run/ask", "ls -l <<E\nx\nE": "ask/ask", "allowed x <<E\nx\nE": "run!",
+		"forbidden <<'E'\nx\nE": "rej", "prompted <<E\nx\nE": "ask/ask", "allowed <<E > x\nx\nE": "ask/ask",
+		"A=b allowed <<E\nx\nE": "ask/ask"} {
 		if got := outcome(MakePlan(shell(text), under(untrusted, readOnly, tableRules())), true); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
@@ -406,12 +459,13 @@ func TestGrants(t *testing.T) {
 				var asked []string
 				after := MakePlan(request, grantAll(under(approvals[row[0]], sandbox, tableRules()), &asked))
 				want := before
-				switch {
-				case before.Decision == Ask:
+				if before.Decision == Ask {
 					want.Decision, want.Source = Run, messages.DecidedByCache
-				case before.OnDenial == AskTo:
+				}
+				if before.OnDenial == AskTo {
 					want.OnDenial, want.Source = Retry, messages.DecidedByCache
-				case len(asked) > 0:
+				}
+				if before.Decision != Ask && before.OnDenial != AskTo && len(asked) > 0 {
 					t.Errorf("%s, %s: a grant was looked for though there is no question", row[0], class.script)
 				}
 				if !equal(after, want) {

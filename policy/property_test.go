@@ -99,7 +99,7 @@ func TestNothingLeavesTheSandboxByItself(t *testing.T) {
 		if plan.Decision != Reject && plan.FirstAttempt == Unsandboxed && !mayLeave {
 			t.Fatalf("%q, %s: begins without a sandbox: %+v", d.request.Argv, d.snapshot.Approval, plan)
 		}
-		if plan.OnDenial == Retry && !approved {
+		if plan.OnDenial == Retry && d.snapshot.Granted == nil {
 			t.Fatalf("%q, %s: goes on without a sandbox: %+v", d.request.Argv, d.snapshot.Approval, plan)
 		}
 		if plan.Decision == Run && plan.FirstAttempt == Unsandboxed && d.allAllowed() {

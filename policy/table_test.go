@@ -20,13 +20,13 @@ never                         |RO, WW   |run/return |run/return |rej        |run
 never                         |DFA, EXT |run        |run        |rej        |run! |rej        |rej |rej  |rej  |rej
 on-request                    |RO, WW   |run/return |run/return |ask/return |run! |ask/return |rej |ask! |ask! |ask/return
 on-request                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |run
-untrusted                     |RO, WW   |run/ask    |ask/retry  |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+untrusted                     |RO, WW   |run/ask    |ask/ask    |ask/ask    |run! |ask/ask    |rej |ask! |ask! |rej
 untrusted                     |DFA, EXT |run        |ask        |ask        |run! |ask        |rej |ask! |run! |rej
-on-failure                    |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |rej  |rej  |rej
+on-failure                    |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |ask/ask    |rej |rej  |rej  |rej
 on-failure                    |DFA, EXT |run        |run        |ask        |run! |ask        |rej |rej  |rej  |rej
-granular                      |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |ask/retry  |rej |ask! |ask! |rej
+granular                      |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |ask/ask    |rej |ask! |ask! |rej
 granular, no sandbox_approval |RO, WW   |run/return |run/return |rej        |run! |ask/return |rej |rej  |rej  |rej
-granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/retry  |run! |rej        |rej |ask! |ask! |rej
+granular, no rules            |RO, WW   |run/ask    |run/ask    |ask/ask    |run! |rej        |rej |ask! |ask! |rej
 granular                      |DFA, EXT |run        |run        |ask        |run! |ask        |rej |run! |run! |rej
 granular, no sandbox_approval |DFA, EXT |run        |run        |rej        |run! |ask        |rej |rej  |rej  |rej
 granular, no rules            |DFA, EXT |run        |run        |ask        |run! |rej        |rej |run! |run! |rej

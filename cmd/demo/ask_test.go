@@ -60,7 +60,7 @@ func (i interview) written() string {
 	return string(text)
 }
 
-const keysShown = `^one key: y, a, p, n, x, or \? for all of it>$`
+const keysShown = `^one key: y, a, (p, )?n, x, or \? for all of it>$`
 
 // answer presses a key until it counts: one that comes too soon after the question is no answer, and the demo says so.
 func (i interview) answer(key string) {

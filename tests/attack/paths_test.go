@@ -156,3 +156,140 @@ func TestRootsThatTheLastSessionHasReplaced(t *testing.T) {
 		}
 	})
 }
+
+// answers is a person who answers each question, and remembers what was asked.
+type answers struct {
+	decide func(messages.Question) messages.DecisionKind
+	asked  chan messages.Question
+}
+
+func (a answers) Approve(_ context.Context, q messages.Question) (messages.Decision, error) {
+	a.asked <- q
+	return messages.Decision{Kind: a.decide(q), Rejection: "no"}, nil
+}
+
+func person(decide func(messages.Question) messages.DecisionKind) answers {
+	return answers{decide, make(chan messages.Question, 64)}
+}
+
+// all are the questions that were asked.
+func (a answers) all() (list []messages.Question) {
+	for {
+		select {
+		case q := <-a.asked:
+			list = append(list, q)
+		default:
+			return list
+		}
+	}
+}
+
+func untrusting(a answers) func(*execbus.SessionOptions) {
+	return func(o *execbus.SessionOptions) {
+		o.Approval, o.Approver = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}, a
+	}
+}
+
+// A command that was approved in its sandbox says that the sandbox has stopped it, so that it runs again without one.
+func TestForgedDenials(t *testing.T) {
+	atBoth(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+		for _, test := range []struct {
+			name, forge string
+			first       messages.DecisionKind
+			asks        bool // about another attempt
+			set         func(*messages.ExecCommand)
+		}{
+			{name: "by its output", forge: `echo "touch: cannot touch '/etc/x': Permission denied" >&2; exit 1`, first: messages.DecisionApproved, asks: true},
+			{name: "approved for the session", forge: `echo "touch: cannot touch '/etc/x': Permission denied" >&2; exit 1`, first: messages.DecisionApprovedForSession, asks: true},
+			{name: "on a terminal", forge: `echo "touch: cannot touch '/etc/x': Permission denied"; exit 1`, first: messages.DecisionApproved, asks: true,
+				set: func(c *messages.ExecCommand) { c.TTY = true }},
+			{name: "by its signal", forge: `kill -SYS $$`, first: messages.DecisionApproved, asks: true},
+			{name: "by a real one", forge: `touch OUT/other; exit 1`, first: messages.DecisionApproved, asks: true},
+			{name: "too late", forge: `sleep 0.3; echo "touch: cannot touch '/etc/x': Permission denied" >&2; exit 1`, first: messages.DecisionApproved, asks: true},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				s := stage(t, rt, attack{})
+				a := person(func(q messages.Question) messages.DecisionKind {
+					if q.Retry || q.Unsandboxed {
+						return messages.DecisionDenied
+					}
+					return test.first
+				})
+				session, err := s.open(level, s.Work, untrusting(a))
+				must(t, err)
+				script := strings.ReplaceAll(`{ echo owned >OUT/new; } 2>/dev/null && exit 0; `+test.forge, "OUT", s.Out)
+				for range 2 {
+					var set []func(*messages.ExecCommand)
+					if test.set != nil {
+						set = append(set, test.set)
+					}
+					said := s.shell(session, script, set...)
+					s.untouched(said)
+					asked := a.all()
+					if again := len(asked) > 0 && asked[len(asked)-1].Retry; again != test.asks {
+						t.Errorf("asked about another attempt: %v; %s", again, said)
+					}
+					for _, q := range asked {
+						if q.Retry && (!q.Unsandboxed || !strings.Contains(q.Text(), "can forge") || !strings.Contains(q.Text(), "the sandbox denied")) {
+							t.Errorf("the question is %s", q.Text())
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+// A person makes a rule wherever one is offered. A command then puts something else where the rule's program or script was.
+func TestRulesForWhatACommandReplaces(t *testing.T) {
+	atBoth(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+		for _, test := range []struct {
+			name string
+			argv []string
+			env  string
+		}{
+			{name: "a program", argv: []string{"./tool"}},
+			{name: "a program by its absolute path", argv: []string{"WORK/tool", "x"}},
+			{name: "a name in PATH", argv: []string{"tool", "x"}, env: "WORK"},
+			{name: "a script of a shell", argv: []string{"/bin/sh", "tool"}},
+			{name: "through env", argv: []string{"/usr/bin/env", "./tool"}},
+			{name: "in a script", argv: []string{"/bin/sh", "-c", "./tool x"}},
+			{name: "a whole script", argv: []string{"/bin/sh", "-c", "for i in 1; do ./tool; done"}},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				s := stage(t, rt, attack{})
+				must(t, os.WriteFile(s.Work+"/tool", []byte("#!/bin/sh\ntrue\n"), 0o755))
+				words := strings.NewReplacer("WORK", s.Work, "OUT", s.Out)
+				if test.env != "" {
+					t.Setenv("PATH", os.Getenv("PATH")+":"+words.Replace(test.env))
+				}
+				a := person(func(q messages.Question) messages.DecisionKind {
+					if q.Unsandboxed {
+						return messages.DecisionDenied
+					}
+					if len(q.Amendment) > 0 {
+						return messages.DecisionApprovedWithRule
+					}
+					return messages.DecisionApproved
+				})
+				session, err := s.open(level, s.Work, untrusting(a))
+				must(t, err)
+				use := func(c *messages.ExecCommand) {
+					c.Argv = nil
+					for _, word := range test.argv {
+						c.Argv = append(c.Argv, words.Replace(word))
+					}
+				}
+				first := s.shell(session, "", use)
+				if asked := a.all(); len(asked) != 1 || len(asked[0].Amendment) > 0 {
+					t.Errorf("asked %+v; %s", asked, first)
+				}
+				must(t, os.WriteFile(s.Work+"/tool", []byte(words.Replace("#!/bin/sh\necho owned >OUT/new\n")), 0o755))
+				s.untouched(s.shell(session, "", use))
+				if asked := a.all(); len(asked) == 0 {
+					t.Error("it ran again without a question")
+				}
+			})
+		}
+	})
+}
