@@ -99,7 +99,7 @@ func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 	}
 	p = &wardenProcess{pid: bash.Process.Pid, pidfd: file, leaders: map[uint64]*wardenLeader{}}
 	p.expect(t, 1).asked = time.Now().Add(-time.Hour)
-	for late := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, found := tree.FindNewborn(p.pid); found {
 			break
 		}

@@ -108,23 +108,17 @@ func TestAForkBombUnderALimit(t *testing.T) {
 	_, other := run(t, newSpawner(t, sandbox.Options{}), bash(false, "while read -r line; do echo $line; done"))
 	child := awaitEvent[ptyio.Spawned](t, other).Child
 	done := make(chan struct{})
-	var slowest time.Duration
 	go func() {
 		defer close(done)
 		for i := range 20 {
-			began := time.Now()
 			child.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(int, error) {})
 			other.awaitOutput(t, fmt.Sprintf("answer %d\n", i))
-			slowest = max(slowest, time.Since(began))
 		}
 	}()
-	began := time.Now()
 	exited, _ := limited(t, spawner, false, messages.Limits{Processes: 100}, "trap '' TERM HUP; bomb() { bomb | bomb & }; bomb; sleep 1000")
-	took := time.Since(began)
 	<-done
-	t.Logf("over after %v; the slowest of 20 answers took %v", took, slowest)
-	if exited.Limit != messages.LimitProcesses || took > patience/2 {
-		t.Errorf("%+v after %v", exited, took)
+	if exited.Limit != messages.LimitProcesses {
+		t.Errorf("%+v", exited)
 	}
 	noGroupsLeft(t)
 	child.EndTree(0)

@@ -105,7 +105,7 @@ func children(pid int) (living, dead int) {
 }
 
 // patience bounds every wait of these tests. Only a defect makes a wait last that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // eventually polls for a condition that only the kernel knows.
 func eventually(t testing.TB, what string, condition func() bool) time.Duration {

@@ -200,6 +200,28 @@ func TestTemporaryDirectoriesBelongToOthersToo(t *testing.T) {
 	}
 }
 
+// A stranger's directory, which commands of root cannot enter, may hold a repository, and links may lead there.
+func TestAStrangersDirectoryStopsNoStart(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: only root finds what is in the directory of another user")
+	}
+	dir, temp := t.TempDir(), t.TempDir()
+	for _, stranger := range []string{dir + "/stranger", temp + "/stranger"} {
+		if err := errors.Join(os.MkdirAll(stranger+"/sub/.git", 0o755), os.Symlink("stranger/sub/.git", filepath.Join(filepath.Dir(stranger), ".git")),
+			os.Chmod(stranger, 0o700), os.Chown(stranger, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := workspace(dir)
+	c.TempDir, c.Policy.ExcludeTmpdirEnvVar = temp, false
+	spawner, e := isolating(t, c)
+	for _, top := range []string{dir, temp} {
+		if got := said(t, spawner, e, false, "cd "+top+"; { ls stranger || mv stranger x || rm .git; } 2>/dev/null || echo safe"); got != "safe" {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // A program that seems to remove placeholders, and never finishes, stops no start. A person is told.
 func TestAStrangersLockIsTold(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

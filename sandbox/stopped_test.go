@@ -183,13 +183,11 @@ func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
 	if _, err := spawner.Spawn(ctx, l); !errors.Is(err, messages.ErrCancelled) {
 		t.Errorf("a start that was cancelled: %v", err)
 	}
-	begin := time.Now()
-	for range 100 {
+	for range 100 { // one that waited for the warden would wait until letGo
 		if err := child.Signal(syscall.SIGUSR1, ptyio.Tree); err != nil {
 			t.Fatal(err)
 		}
 	}
-	took := time.Since(begin)
 	letGo()
 	record.awaitOutput(t, "got it")
 	child.EndTree(0)
@@ -198,9 +196,6 @@ func TestNobodyWaitsForAWardenThatDoesNotRead(t *testing.T) {
 		if err := receive(t, "the answer to a start", started); err != nil {
 			t.Error(err)
 		}
-	}
-	if took > time.Second { // the warden would otherwise read nothing for as long as it hangs
-		t.Errorf("100 signals took %v to be said", took)
 	}
 	if len(lost) > 0 {
 		t.Errorf("the warden was given up: %+v", <-lost)

@@ -75,7 +75,6 @@ func TestAForkBombInANamespace(t *testing.T) {
 	}
 	spawner, l := bounded(t, "trap '' TERM HUP; bomb() { bomb | bomb & }; bomb; sleep 1000")
 	other, otherRecord := run(t, newSpawner(t, sandbox.Options{}), bash(false, "while read -r line; do echo $line; done"))
-	began := time.Now()
 	_, record := run(t, spawner, l)
 	for i := range 20 {
 		other.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(int, error) {})
@@ -83,10 +82,8 @@ func TestAForkBombInANamespace(t *testing.T) {
 	}
 	exited := awaitEvent[ptyio.Exited](t, record)
 	report := record.awaitEnd(t)
-	took := time.Since(began)
-	t.Logf("over after %v", took)
-	if exited.Limit != messages.LimitProcesses || len(report.Survivors) > 0 || !report.Airtight || took > patience/2 {
-		t.Errorf("%+v, %+v after %v", exited, report, took)
+	if exited.Limit != messages.LimitProcesses || len(report.Survivors) > 0 || !report.Airtight {
+		t.Errorf("%+v, %+v", exited, report)
 	}
 	other.EndTree(0)
 	otherRecord.awaitEnd(t)

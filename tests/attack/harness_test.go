@@ -66,7 +66,7 @@ type scene struct {
 	killed func() bool // waits a moment, and reports whether its victim is dead
 }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // stage builds a scene: a writable root and a directory beside it, with files in both.
 func stage(t *testing.T, rt *execbus.Runtime, a attack) *scene {

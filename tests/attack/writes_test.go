@@ -194,7 +194,19 @@ func writes() []attack {
 			list[i].won = changed
 		}
 	}
-	return append(list, readOnlyWrites()...)
+	fifo := attack{name: "write: into a FIFO outside", setup: func(s *scene) {
+		must(s, unix.Mkfifo(s.Out+"/pipe", 0o666))
+		reader, err := os.OpenFile(s.Out+"/pipe", os.O_RDWR|unix.O_NONBLOCK, 0)
+		must(s, err)
+		s.Cleanup(func() { _ = reader.Close() })
+	}, act: func(p places) error {
+		f, err := os.OpenFile(p.Out+"/pipe", os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			_, err = f.WriteString("owned")
+		}
+		return err
+	}}
+	return append(append(list, fifo), readOnlyWrites()...)
 }
 
 // withReadOnly calls a function with the file outside, open for reading.
