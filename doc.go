@@ -116,6 +116,9 @@
 //	denied                          the command is rejected with a text for the model
 //	abort                           the same, and the host should stop the turn: the owner's other questions are rejected, too
 //
+// Questions are put one at a time, in the order in which the session received the calls. A command whose plan takes longer than 1 s,
+// and one that asks about another attempt, asks after the others. Commands that need no question start side by side.
+//
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. If the sandbox
 // stops a command during the call that asked for it, the command may run again without one, where the plan or a person allows
 // that. The answer then has the output of the last attempt; the events and the transcript have the output of all attempts.

@@ -1,14 +1,12 @@
 package actors
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 )
 
 // Bounds of the questions of a session.
@@ -33,7 +31,8 @@ type approval struct {
 	otherwise  messages.DecisionKind // the decision when it has passed
 
 	rules   newRules    // the newest
-	queue   []*question // the first is the one that is put
+	queue   []*question // in the order in which they are put
+	making  *question   // whose plan is being made; nil if none is
 	last    int         // number of the newest question
 	grants  grants
 	calling approverCall
@@ -92,9 +91,11 @@ func (a *approval) internal(message any) {
 		a.next()
 	case grantDue:
 		a.grants.expire(m.grant)
+	case replanned:
+		a.replanned(m)
 	case newRules:
 		a.learn(m)
-		a.review()
+		a.next()
 	case amended:
 		a.amended(m)
 	case kernel.Unanswered:
@@ -104,37 +105,6 @@ func (a *approval) internal(message any) {
 	}
 }
 
-// consulted answers at once where it can, and queues a question otherwise.
-func (a *approval) consulted(c consult) {
-	c.plan = a.plan(c)
-	if v, decided := verdictOf(c, c.plan); decided {
-		a.tell(c, v)
-		return
-	}
-	if !a.audience(c.origin, "") {
-		if c.plan.Unasked == policy.Run {
-			c.plan.Decision = policy.Run
-			a.tell(c, verdict{plan: c.plan, source: messages.DecidedByAbsence})
-			return
-		}
-		a.tell(c, verdict{plan: c.plan, source: messages.DecidedByAbsence, refusal: nobody("")})
-		return
-	}
-	if q := a.equal(c); q != nil {
-		q.consults = append(q.consults, c)
-	} else if len(a.queue) < maxQuestions {
-		a.last++
-		q := &question{Question: a.ask(c), consults: []consult{c}}
-		q.ID = questionID(a.last)
-		a.queue = append(a.queue, q)
-	} else {
-		a.tell(c, verdict{plan: c.plan, source: messages.DecidedByPolicy, refusal: &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
-			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", maxQuestions)}})
-		return
-	}
-	a.next()
-}
-
 // tell gives a verdict to the actor that asked for it. It is the last message about this consult.
 func (a *approval) tell(c consult, v verdict) {
 	v.id = c.id
@@ -142,18 +112,12 @@ func (a *approval) tell(c consult, v verdict) {
 	a.ctx.Send(a.supervisor, v)
 }
 
-// plan is the current plan for a command, with the rules and grants that were added since its question.
-func (a *approval) plan(c consult) policy.Plan {
-	c.snapshot.Rules, c.snapshot.Granted = a.rules.rules, a.grants.has
-	return a.makePlan(c.request, c.snapshot)
-}
-
 // equal finds a question whose answer also answers c. A listener that watches one call only would not see the question
 // of another.
 func (a *approval) equal(c consult) *question {
 	for _, q := range a.queue {
 		first := q.first()
-		if c.plan.CacheKey != "" && !q.closed && c.plan.CacheKey == first.plan.CacheKey && c.plan.FirstAttempt == first.plan.FirstAttempt &&
+		if c.plan.CacheKey != "" && !q.closed && q.ID != "" && c.plan.CacheKey == first.plan.CacheKey && c.plan.FirstAttempt == first.plan.FirstAttempt &&
 			(c.denial == nil) == (first.denial == nil) && c.snapshot.Approval == first.snapshot.Approval &&
 			reflect.DeepEqual(c.snapshot.Sandbox, first.snapshot.Sandbox) && a.audience(messages.Origin{Session: a.session}, q.failed) {
 			return q
@@ -162,8 +126,9 @@ func (a *approval) equal(c consult) *question {
 	return nil
 }
 
-// next puts the first question, unless it has been put already.
+// next puts the first question, unless it has been put already, or its plan has to be made first.
 func (a *approval) next() {
+	a.replan()
 	if len(a.queue) == 0 {
 		a.look.Cancel()
 		a.look = nil
@@ -173,10 +138,12 @@ func (a *approval) next() {
 		a.look = a.ctx.After(lookForListeners, listening{})
 	}
 	q := a.queue[0]
-	if !q.put && !q.closed {
+	if !q.put && !q.closed && q.planned == a.version() {
 		a.put(q)
 	}
-	a.callApprover(q)
+	if q.put {
+		a.callApprover(q)
+	}
 }
 
 // put shows a question to everyone who may answer it.
@@ -228,7 +195,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	if d.Kind == messages.DecisionAborted {
 		a.abort(q, source)
 	}
-	a.review()
+	a.next()
 }
 
 // amended goes on with a command whose rule was made. If making it failed, the command runs this once.
@@ -245,7 +212,7 @@ func (a *approval) amended(m amended) {
 			Text: "the approved rule could not be remembered, so the command runs this once only: " + m.err.Error()})
 	}
 	a.finish(q, q.verdict)
-	a.review()
+	a.next()
 }
 
 // keeperGone goes on without the rules that were to be made.
@@ -262,19 +229,6 @@ func (a *approval) learn(m newRules) {
 	if m.version > a.rules.version {
 		a.rules = m
 	}
-}
-
-// review makes new plans for the questions that wait, because the last decision may answer them.
-func (a *approval) review() {
-	for _, q := range slices.Clone(a.queue) {
-		if q.closed {
-			continue
-		}
-		if v, decided := verdictOf(q.first(), a.plan(q.first())); decided {
-			a.finish(q, v)
-		}
-	}
-	a.next()
 }
 
 // withdraw removes one asker, and the question if nobody else asked it. The verdict says that no other message follows.
@@ -351,7 +305,7 @@ func (a *approval) leave() {
 // open finds a question that can still be answered.
 func (a *approval) open(id messages.QuestionID) *question {
 	for _, q := range a.queue {
-		if q.ID == id && !q.closed {
+		if q.ID == id && id != "" && !q.closed {
 			return q
 		}
 	}
@@ -362,7 +316,7 @@ func (a *approval) open(id messages.QuestionID) *question {
 func (a *approval) list() messages.Questions {
 	all := messages.Questions{}
 	for _, q := range a.queue {
-		if !q.closed {
+		if !q.closed && q.ID != "" {
 			all = append(all, q.Question)
 		}
 	}

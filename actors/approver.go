@@ -73,7 +73,7 @@ func takeTurn(ctx context.Context, turn chan struct{}, patience time.Duration) b
 
 // leaveApprover tells the approver that its answer to a question is no longer wanted.
 func (a *approval) leaveApprover(q *question) {
-	if a.calling.question == q.ID && a.calling.overdue == nil {
+	if q.called && a.calling.question == q.ID && a.calling.overdue == nil {
 		a.calling.leave()
 		a.calling.overdue = a.ctx.After(a.patience.Approver, approverOverdue{q.ID})
 	}
@@ -124,7 +124,7 @@ func (a *approval) audience(from messages.Origin, failed string) bool {
 // refuseUnheard ends the questions that nobody can answer any more.
 func (a *approval) refuseUnheard() {
 	for _, q := range slices.Clone(a.queue) {
-		if q.closed || a.audience(q.first().origin, q.failed) {
+		if q.closed || q.ID == "" || a.audience(q.first().origin, q.failed) {
 			continue
 		}
 		failed := q.failed

@@ -44,7 +44,7 @@ type bubbleOptions struct {
 }
 
 // soon is the patience of all bubbles with code of the host.
-var soon = Patience{Spawn: 2 * time.Second, Child: time.Second, End: 3 * time.Second, Approver: 4 * time.Second}
+var soon = Patience{Spawn: 2 * time.Second, Child: time.Second, End: 3 * time.Second, Approver: 4 * time.Second, Plan: time.Second}
 
 // inBubble runs a test whose runtime must end with all it has started.
 func inBubble(t *testing.T, o bubbleOptions, test func(t *testing.T, b *bubble)) {
@@ -78,7 +78,7 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	b.host = &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 	var err error
 	b.runtime, err = StartRuntime(system, Surroundings{Bus: b.bus, Spawner: b.machine, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: o.plan, Patience: soon, RecordBytes: o.records})
+		MaxProcesses: o.max, Plan: outside(t, o.plan), Patience: soon, RecordBytes: o.records})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/actors/kernel"
@@ -15,6 +16,8 @@ type consultation struct {
 	turn   chan struct{} // holds a token while the approver is called, whichever actor has called it
 	keeper *kernel.PID   // of the rules
 	rules  newRules      // the newest
+	line   []*entry      // commands without a plan, and those that ask behind one, in the order of their calls
+	timer  *kernel.Timer // for the first of the line; nil if nobody waits behind it
 }
 
 // maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without the
@@ -45,7 +48,7 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 	}
 	v.bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.session, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
-		if e.consulting {
+		if e.consulting && e.asks == nil {
 			v.verdict(verdict{id: id, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
 		}
 	}
@@ -54,13 +57,51 @@ func (v *supervisor) approvalCrashed(m kernel.Crashed) {
 var errNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask for approval",
 	Detail: "the approval service of the session has crashed; open another session"}
 
-// consult asks about an attempt of a process, which waits.
+// consult asks about an attempt of a process, which waits. The first question about a command waits for the plans of the commands
+// before it, so that questions come in the order of the calls.
 func (v *supervisor) consult(m consult) {
 	e := v.entries[m.id]
 	if e == nil {
 		return
 	}
 	e.consulting = true
+	if !slices.Contains(v.asking.line, e) { // its plan came late, or it has begun
+		v.putQuestion(m)
+		return
+	}
+	e.asks = &m
+	v.serveLine()
+}
+
+// serveLine passes on the questions whose turn it is. A command whose plan takes too long loses its place.
+func (v *supervisor) serveLine() {
+	for len(v.asking.line) > 0 {
+		e := v.asking.line[0]
+		left := v.patience.Plan - time.Since(e.came)
+		if e.asks == nil && left > 0 {
+			if v.asking.timer == nil && slices.ContainsFunc(v.asking.line, func(other *entry) bool { return other.asks != nil }) {
+				v.asking.timer = v.ctx.After(left, lineWaited{})
+			}
+			return
+		}
+		v.asking.line = slices.Delete(v.asking.line, 0, 1)
+		if m := e.asks; m != nil {
+			e.asks = nil
+			v.putQuestion(*m)
+		}
+	}
+}
+
+// stepOut takes a command out of the line that asks nothing.
+func (v *supervisor) stepOut(e *entry) {
+	if i := slices.Index(v.asking.line, e); i >= 0 && e.asks == nil {
+		v.asking.line = slices.Delete(v.asking.line, i, i+1)
+		v.serveLine()
+	}
+}
+
+// putQuestion passes a question to the approval actor.
+func (v *supervisor) putQuestion(m consult) {
 	if v.asking.actor == nil {
 		m.Discard()
 		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
@@ -77,7 +118,13 @@ func (v *supervisor) withdraw(id messages.ProcessID) {
 }
 
 func (v *supervisor) withdrawAsked(e *entry) {
-	if v.asking.actor != nil {
+	switch {
+	case e.asks != nil:
+		e.asks.Discard()
+		e.asks = nil
+		v.ctx.Send(v.ctx.Self(), verdict{id: e.info.Process})
+		v.stepOut(e)
+	case v.asking.actor != nil:
 		v.ctx.Send(v.asking.actor, withdraw{e.info.Process})
 	}
 }

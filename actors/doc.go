@@ -12,7 +12,7 @@
 //
 //	planning → awaitingApproval → starting → running → exited → closed
 //
-// Planning makes the plan, in a goroutine if that needs to look at the machine. Starting asks the supervisor for a slot
+// Planning makes the plan, in a goroutine. Starting asks the supervisor for a slot
 // and lets the spawner work. Running has a child, or waits for the next attempt after one that its sandbox has stopped:
 // attempts are values inside of it. Exited waits for the tree, the output and the input; closed has reported
 // everything, and the supervisor, which has the record, handles later messages.
@@ -50,7 +50,12 @@
 // # Questions
 //
 // Only the approval actor knows the approvals for the session. So a plan is first made without them. The approval actor
-// makes it again when it is consulted, and after every decision. The path of a verdict:
+// makes it again when it is consulted, and when the rules or the approvals have changed, before it puts the question. It makes one
+// plan at a time, in a goroutine, and a plan for older rules or approvals once more.
+//
+// Questions are put in the order in which the supervisor received their calls: it holds a question back until the plans of all
+// earlier calls are made. A plan that is not made 1 s after its call ([Patience]) loses its place, and so do questions about another
+// attempt: they come last. Commands that need no question start as soon as their plan is made, in any order. The path of a verdict:
 //
 //	process          supervisor           approval           rules, runtime
 //	  │── consult ──────▶│ notes who asks    │                     │

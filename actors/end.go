@@ -48,6 +48,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
 	delete(v.endings, e)
+	v.stepOut(e)
 	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
 	v.leaveSlots(e, told.Cause)                                                                               // callers that learn of the end must find the slot free
 	if end != nil {
@@ -183,6 +184,9 @@ func (v *supervisor) leave(at any) {
 	}
 	for _, e := range v.entries {
 		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
+		if e.asks != nil {
+			e.asks.Discard()
+		}
 		switch {
 		case e.takeover != nil:
 			if e.child != nil && !e.takeover.abandoned {

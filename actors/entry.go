@@ -35,7 +35,9 @@ type entry struct {
 	status  messages.ExitStatus // of the leader, as the child says
 	tree    *messages.TreeReport
 
+	came       time.Time // when its call was received
 	consulting bool      // a verdict is awaited
+	asks       *consult  // that waits for the plans of earlier commands; nil if none does
 	last       *ended    // its last message, held back until the verdict is there
 	late       []request // requests that came while it was held back
 	takeover   *takeover // its actor has crashed
@@ -43,7 +45,7 @@ type entry struct {
 
 func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
 	now := time.Now()
-	return &entry{actor: actor, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.label(), TTY: o.TTY,
+	return &entry{actor: actor, came: now, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 
@@ -85,6 +87,9 @@ func (v *supervisor) progress(m progress) {
 	}
 	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.state, m.dir, m.pid, m.size, m.attempt
 	e.info.Enforced, e.again = m.enforced, m.again
+	if m.state != messages.StateAwaitingApproval {
+		v.stepOut(e)
+	}
 	if m.state == messages.StateRunning {
 		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))
 	}

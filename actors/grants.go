@@ -15,9 +15,11 @@ const maxGrants = 1024
 
 // grants are the commands that were approved for a session, the oldest first. The zero value is empty.
 type grants struct {
-	all  []*grant
-	keys map[string]*grant
-	last int // number of the newest
+	all     []*grant
+	keys    map[string]*grant
+	last    int                   // number of the newest
+	changes uint64                // how often a grant was added or forgotten
+	known   func(key string) bool // see has; nil after a change
 }
 
 type grant struct {
@@ -26,11 +28,22 @@ type grant struct {
 	expiry *kernel.Timer
 }
 
-// has reports whether the command with this key was approved.
-func (g *grants) has(key string) bool {
-	found := g.keys[key]
-	return found != nil && (found.Expires.IsZero() || time.Now().Before(found.Expires))
+// has returns a function that reports whether the command with a key was approved. It may be called in any goroutine.
+func (g *grants) has() func(key string) bool {
+	if g.known == nil {
+		ends := make(map[string]time.Time, len(g.keys))
+		for key, one := range g.keys {
+			ends[key] = one.Expires
+		}
+		g.known = func(key string) bool {
+			end, found := ends[key]
+			return found && (end.IsZero() || time.Now().Before(end))
+		}
+	}
+	return g.known
 }
+
+func (g *grants) changed() { g.changes, g.known = g.changes+1, nil }
 
 // add remembers the command of a question.
 func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
@@ -57,6 +70,7 @@ func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
 	}
 	g.keys[key] = added
 	g.all = append(g.all, added)
+	g.changed()
 }
 
 // expire forgets the grant with an id, if it is still there.
@@ -79,6 +93,7 @@ func (g *grants) forget(old *grant) {
 	}
 	old.expiry.Cancel()
 	delete(g.keys, old.key)
+	g.changed()
 	g.all = slices.DeleteFunc(g.all, func(other *grant) bool { return other == old })
 }
 

@@ -57,7 +57,7 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
 		}
 		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
-		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has("0"), g.has("1"), g.has("2"), g.has(fmt.Sprint(maxGrants))})
+		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has()("0"), g.has()("1"), g.has()("2"), g.has()(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: o.plan, AmendmentFile: o.file, Patience: o.patience, Aftermath: o.aftermath})
+		MaxProcesses: o.max, Plan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Aftermath: o.aftermath})
 	if err != nil {
 		t.Fatal(err)
 	}

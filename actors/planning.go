@@ -19,17 +19,11 @@ type planning struct {
 
 func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 
-// enter makes the plan. It uses a goroutine if the plan needs to look at the machine, or to ask a host's own spawner,
-// which may block.
+// enter makes the plan in a goroutine: a long script takes a while, and looking at the machine, or asking a host's own spawner, may
+// block.
 func (s *planning) enter(p *process) {
 	_, prompt := p.spawner.(ptyio.Prompt)
-	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && (prompt || !p.settings.demands(&p.order)) {
-		d := p.settings.decide(context.Background(), &p.order, nil, p.makePlan)
-		d.checkSandbox(p.spawner)
-		s.planned(p, d)
-		return
-	}
-	if prompt {
+	if prompt || !p.settings.looks(&p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
 		p.ctx.Go(s.work(p))
 		return
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/execbus/execbus/policy"
 )
 
-// question is a question that waits for an answer, with the askers that want it.
+// question is a question that waits for an answer, with the askers that want it. Before its plan has been made with the rules and
+// grants of the session it has no number, and may turn out not to be one.
 type question struct {
 	messages.Question
+	planned  uint64    // the version of the rules and grants with which its plan was made; zero: it was not
 	consults []consult // at least one; events about the question carry the origin of the first
 	put      bool      // it was published
 	called   bool      // the approver was asked

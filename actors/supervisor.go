@@ -150,6 +150,9 @@ func (v *supervisor) internal(message any) {
 		v.withdraw(m.id)
 	case verdict:
 		v.verdict(m)
+	case lineWaited:
+		v.asking.timer = nil
+		v.serveLine()
 	case turnAborted:
 		v.letOwnedGo(m.owner)
 	case childEvent:
@@ -193,6 +196,7 @@ func (v *supervisor) exec(o order) {
 	e.span = v.telemetry.began()
 	v.entries[id] = e
 	v.use(e)
+	v.asking.line = append(v.asking.line, e)
 	v.ctx.Send(e.actor, begin{v.open(e)})
 }
 

@@ -56,6 +56,7 @@ type Patience struct {
 	Child    time.Duration // one call to a child that is not ours: 5 s
 	End      time.Duration // the end of such a child, after its grace period, and again after it was abandoned: 10 s
 	Approver time.Duration // an approver whose answer is not wanted any more: 5 s
+	Plan     time.Duration // the plan of a command, from its call on, if it is to keep its place among the questions: 1 s
 }
 
 func (s Surroundings) withDefaults() Surroundings {
@@ -69,6 +70,7 @@ func (s Surroundings) withDefaults() Surroundings {
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
 	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
 	s.Patience.Approver = cmp.Or(s.Patience.Approver, 5*time.Second)
+	s.Patience.Plan = cmp.Or(s.Patience.Plan, time.Second)
 	return s
 }
 

@@ -16,7 +16,7 @@
 //
 // # Calls
 //
-// On one stream, calls take effect in the order of their lines, and each is answered as soon as its answer is there. Over
+// On one stream, the session receives calls in the order of their lines, and each is answered as soon as its answer is there. Over
 // HTTP each call has a request of its own. A client that needs an order must wait for one answer before it makes the next
 // call.
 //

@@ -18,8 +18,9 @@
 //
 // # Order
 //
-// [Set.Begin] returns when the call has its place. If calls are to take effect in the order in which the model made
-// them, the host begins them one after the other. It may wait for the answers in any order.
+// [Set.Begin] returns when the call has its place. A host begins calls one after the other, in the order in which the model made
+// them, and may wait for the answers in any order. What is done to one process is then done in that order, and questions are put in
+// that order. Commands of several calls start side by side: a command that needs another's result has to wait for its answer.
 //
 // # Answers
 //

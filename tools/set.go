@@ -55,8 +55,9 @@ type Call struct {
 	answer Answer
 }
 
-// Begin begins a call and returns when it has its place: calls take effect in the order in which their Begin returned, and
-// are answered independently of each other. It does not block for longer than it takes to read the arguments.
+// Begin begins a call and returns when it has its place: the session receives calls in the order in which their Begin returned, and
+// answers them independently of each other; see Order in the package doc. It does not block for longer than it takes to read the
+// arguments.
 //
 // A context that ends cancels the call. The command of a cancelled exec_command is ended, because no answer has named
 // it. For all other calls, only the wait ends.
