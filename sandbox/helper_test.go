@@ -284,8 +284,13 @@ func saySpawn() {
 		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN,
 			syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGWINCH)
 	}
-	if os.Getenv("DENIED") == "pidfds" {
+	switch os.Getenv("DENIED") {
+	case "pidfds":
 		deny(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)
+	case "memfds":
+		deny(unix.SYS_MEMFD_CREATE)
+	case "files":
+		must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{}))
 	}
 	if os.Getenv("DROPS") != "" {
 		must(syscall.Setresuid(os.Getuid(), os.Getuid(), os.Getuid()))
@@ -301,6 +306,10 @@ func saySpawn() {
 		l.Argv = strings.Fields(argv)
 	}
 	l.Events = record.receive
+	if os.Getenv("SANDBOX") != "" {
+		l.Sandbox, err = spawner.Enclose(context.Background(), workspace("/tmp"))
+		must(err)
+	}
 	_, err = spawner.Spawn(context.Background(), l)
 	fmt.Println("error:", err)
 	if err == nil {

@@ -24,29 +24,29 @@ const ourselves = "/proc/self/exe"
 
 // startWarden executes this program, or the one that the options name, as a warden.
 func startWarden(options Options) (*wardenProcess, error) {
-	greeting, err := sealedGreeting()
-	if err != nil {
-		return nil, fmt.Errorf("make the greeting: %w", err)
-	}
-	defer greeting.Close()
-	stderr, err := memfd("execbus-warden-stderr", 0)
-	if err != nil {
-		return nil, err
-	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, errors.Join(err, stderr.Close())
+		return nil, fmt.Errorf("make a socket: %w", err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "host")
 	defer theirs.Close()
-	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}),
+	stderr, words, err := output()
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(pair[0]))
+	}
+	defer words.Close()
+	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}), heard: make(chan string, 1),
 		leaders: map[uint64]*wardenLeader{}, telling: make(chan struct{}, 1)}
+	if _, err = unix.Write(pair[0], []byte(warden.Greeting)); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the warden: %w", err), stderr.Close(), unix.Close(pair[0]))
+	}
 	if p.conn, err = wire.NewConn(pair[0], options.waits().send, p.forkHangs); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
-	if err := p.exec(greeting, theirs); err != nil {
+	if err := p.exec(theirs, words); err != nil {
 		return nil, errors.Join(err, p.conn.Close(), stderr.Close())
 	}
+	go p.listen()
 	p.out = wire.NewOutbox(p.conn)
 	return p, nil
 }
@@ -57,7 +57,7 @@ func startWarden(options Options) (*wardenProcess, error) {
 var runtimeSettings = map[string]string{"GOMAXPROCS": "2", "GOGC": "25", "GOMEMLIMIT": "off"}
 
 // exec starts the process. Its directory is "/".
-func (p *wardenProcess) exec(greeting, socket *os.File) error {
+func (p *wardenProcess) exec(socket, words *os.File) error {
 	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.WardenEnvironment, runtimeSettings)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 		return err
 	}
 	defer null.Close()
-	files := []uintptr{null.Fd(), null.Fd(), p.stderr.Fd(), greeting.Fd(), socket.Fd(), null.Fd()}
+	files := []uintptr{null.Fd(), null.Fd(), words.Fd(), socket.Fd(), null.Fd()}
 	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket reports the host's death
 		defer unix.Close(us)
 		files[len(files)-1] = uintptr(us)
@@ -83,28 +83,14 @@ func (p *wardenProcess) exec(greeting, socket *os.File) error {
 	return nil
 }
 
-func memfd(name string, flags int) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
+// output makes a pipe for what the warden writes. It needs neither a file system nor a limit of file sizes.
+func output() (read, write *os.File, err error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
 	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-func sealedGreeting() (*os.File, error) {
-	file, err := memfd(warden.Name, unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = file.WriteString(warden.Greeting); err == nil {
-		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
+	_ = unix.SetNonblock(pipe[0], true) // the warden's end must block: what does not fit would be lost
+	return os.NewFile(uintptr(pipe[0]), "warden"), os.NewFile(uintptr(pipe[1]), "warden"), nil
 }
 
 // cannotExecute says why this process must not be executed again, before it is tried; it is empty if no reason is known. In

@@ -22,7 +22,8 @@ type wardenProcess struct {
 	pidfd  *os.File
 	conn   *wire.Conn
 	out    *wire.Outbox
-	stderr *os.File // a memfd
+	stderr *os.File    // what it writes
+	heard  chan string // the end of that, once the warden is dead
 
 	options Options
 	rights  rights        // the state of this process when the warden started, which is also the warden's

@@ -1,7 +1,8 @@
 package sandbox
 
 import (
-	"os"
+	"errors"
+	"io"
 	"syscall"
 	"time"
 
@@ -153,12 +154,40 @@ func (p *wardenProcess) greeted() bool {
 // lostOutput is how much of a dead warden's output is reported.
 const lostOutput = 4 << 10
 
-// words returns the end of the warden's output.
+// listen reads what the warden writes, and keeps the end of it.
+func (p *wardenProcess) listen() {
+	var tail []byte
+	var room [lostOutput]byte
+	keep := func(n int) {
+		tail = append(tail, room[:max(n, 0)]...)
+		tail = tail[max(0, len(tail)-lostOutput):]
+	}
+	for {
+		n, err := p.stderr.Read(room[:])
+		if keep(n); err == nil {
+			continue
+		}
+		if raw, closed := p.stderr.SyscallConn(); closed == nil && !errors.Is(err, io.EOF) { // another process has the other end, too
+			_ = raw.Control(func(fd uintptr) {
+				for range pipeSize / lostOutput {
+					n, _ := unix.Read(int(fd), room[:])
+					keep(n)
+				}
+			})
+		}
+		p.heard <- string(tail)
+		return
+	}
+}
+
+// pipeSize is how much a pipe holds.
+const pipeSize = 64 << 10
+
+// words returns the end of the dead warden's output.
 func (p *wardenProcess) words() string {
 	defer p.stderr.Close()
-	text := make([]byte, lostOutput)
-	n, _ := p.stderr.ReadAt(text, max(0, size(p.stderr)-lostOutput))
-	return string(text[:n])
+	_ = p.stderr.SetReadDeadline(time.Unix(1, 0))
+	return <-p.heard
 }
 
 // reportLost ends the processes that the warden has left behind, and reports the end of each of its children.
@@ -187,14 +216,6 @@ func marks(leaders map[uint64]*wardenLeader) []tree.Mark {
 		}
 	}
 	return all
-}
-
-func size(file *os.File) int64 {
-	info, err := file.Stat()
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }
 
 // await reaps the warden. If the warden does not end in time, it is killed.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -183,15 +185,84 @@ func TestAWardenStartedByHandExplainsItselfAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	for _, extra := range [][]*os.File{nil, {plain}} {
-		command := exec.Command(self(t))
-		command.Args = []string{"execbus-warden", "-test.v"}
-		command.ExtraFiles = extra
+	const greeting = "execbus warden 1\n"
+	ours := []string{"execbus-warden", "-test.v"}
+	for _, c := range []struct {
+		what  string
+		file  *os.File
+		argv  []string
+		wrong string
+	}{
+		{"nothing", nil, ours, "not a socket"},
+		{"a file", plain, ours, "not a socket"},
+		{"a silent socket of its parent", greeted(t, ""), ours, "has not greeted us"},
+		{"another greeting", greeted(t, "execbus warden 0\n"), ours, "has not greeted us"},
+		{"a part of the greeting", greeted(t, greeting[:5]), ours, "has not greeted us"},
+		{"a socket of another process", greeted(t, greeting), []string{"bash", "-c", `(exec -a execbus-warden "$0" -test.v); exit $?`, self(t)},
+			"not a socket of our parent"},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		command := exec.CommandContext(ctx, self(t))
+		if command.Args = c.argv; c.argv[0] == "bash" {
+			if command.Path, err = exec.LookPath("bash"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.file != nil {
+			command.ExtraFiles = []*os.File{c.file}
+		}
 		out, _ := command.CombinedOutput()
 		if command.ProcessState.ExitCode() != 127 || !strings.Contains(string(out), "not started by execbus") ||
-			strings.Contains(string(out), "RUN") {
-			t.Errorf("%v: %s", command.ProcessState, out)
+			!strings.Contains(string(out), c.wrong) || strings.Contains(string(out), "RUN") {
+			t.Errorf("with %s: %v: %s", c.what, command.ProcessState, out)
 		}
+	}
+}
+
+// greeted returns one end of a pair of sockets that this process has made, and into which it has written a text.
+func greeted(t *testing.T, text string) *os.File {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	if _, err := ours.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	return theirs
+}
+
+func TestAWardenNeedsNoFileOfItsOwn(t *testing.T) {
+	for _, denied := range []string{"memfds", "files"} {
+		for _, in := range []string{"", "yes"} {
+			out := says(t, []string{self(t)}, "DENIED="+denied, "SANDBOX="+in, "SCRIPT=echo done")
+			if strings.Contains(out, "notice:") || !strings.Contains(out, "error: <nil>") || !strings.Contains(out, "Airtight:true") ||
+				!strings.Contains(out, `output: "done\n"`) {
+				t.Errorf("without %s, sandbox %q: it says %s", denied, in, out)
+			}
+		}
+	}
+}
+
+func TestTheLastWordsOfAWardenThatDoesNotStartAreReported(t *testing.T) {
+	token := newToken()
+	for name, script := range map[string]string{
+		"after many others":           "yes | head -c 300000 >&2; echo last >&2; exit 3",
+		"though another can say more": "sleep " + token + " 3>&- & echo last >&2; exit 3",
+	} {
+		program := write(t, 0o755, "#!/bin/sh\n"+script+"\n")
+		l := launch(false, "true")
+		l.Events = func(ptyio.Event) {}
+		_, err := newSpawner(t, sandbox.Options{Warden: program}).Spawn(t.Context(), l)
+		if err == nil || !strings.Contains(err.Error(), "last") || len(err.Error()) > 6<<10 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+	for _, p := range sleepers(token) {
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 }
 

@@ -1,14 +1,14 @@
 // Package warden is the small process from which a runtime's children descend. It is the host's own binary, executed again
 // under the name Name. This package's init takes over before main, so an embedding program has nothing to call.
 //
-// The takeover needs both the name in argv[0] and a sealed memfd with our greeting on descriptor 3. A program that merely happens
-// to have that name stops with an explanation.
+// The takeover needs both the name in argv[0] and, on descriptor 3, a socket that our parent has made and into which it has written our
+// greeting. A program that merely happens to have that name stops with an explanation.
 //
 // The warden gets the host's environment, with GOMAXPROCS=2, and "/" as its directory. It never takes an argument, a variable or a
 // directory from a command. It is the subreaper of all trees, and starts all leaders on threads that never end, so that they die
-// with it. One of these threads at a time reads the requests of the host, on descriptor 4, and sees leaders exit. It waits for both
+// with it. One of these threads at a time reads the requests of the host, on descriptor 3, and sees leaders exit. It waits for both
 // with an epoll of its own: with Go's poller, another thread would wait and then wake this one. End-of-file on the socket means that
-// the host is gone, and the warden ends everything. Descriptor 5 is a pidfd of the host. It reports the host's death even if a
+// the host is gone, and the warden ends everything. Descriptor 4 is a pidfd of the host. It reports the host's death even if a
 // forked copy of the host holds the socket open.
 //
 // A warden to which nothing has happened for a quarter of a second gives back the memory of its program's files, if that is much. What
@@ -29,5 +29,5 @@ package warden
 // Name is argv[0] of a warden.
 const Name = "execbus-warden"
 
-// Greeting is the content of the sealed memfd.
+// Greeting is what the host writes first.
 const Greeting = "execbus warden 1\n"

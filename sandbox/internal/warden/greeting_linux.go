@@ -2,27 +2,30 @@ package warden
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// checkGreeting says why this process is not a warden. A privileged executable must not be one: its caller could use the
-// privileges.
+// checkGreeting says why this process is not a warden: unless the socket was made by our parent, which has put the greeting into it,
+// this program only has the name of one. A privileged executable must not be a warden: its caller could use the privileges.
 func checkGreeting() error {
 	if birth.Privileged() {
 		return errors.New("this executable gives rights")
 	}
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-	have, err := unix.FcntlInt(greetingFD, unix.F_GET_SEALS, 0)
-	if err != nil || have&seals != seals {
-		return errors.New("descriptor 3 is not our sealed greeting")
+	peer, err := unix.GetsockoptUcred(socketFD, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return errors.New("descriptor 3 is not a socket of our parent: " + err.Error())
 	}
-	var text [64]byte
-	n, err := unix.Pread(greetingFD, text[:], 0)
+	if peer.Pid <= 0 || int(peer.Pid) != os.Getppid() {
+		return errors.New("descriptor 3 is not a socket of our parent")
+	}
+	var text [len(Greeting)]byte
+	n, _, err := unix.Recvfrom(socketFD, text[:], unix.MSG_DONTWAIT)
 	if err != nil || string(text[:n]) != Greeting {
-		return errors.New("descriptor 3 does not hold our greeting")
+		return errors.New("our parent has not greeted us on descriptor 3")
 	}
-	return unix.Close(greetingFD)
+	return nil
 }

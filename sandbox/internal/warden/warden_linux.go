@@ -21,9 +21,8 @@ import (
 
 // Descriptors of a warden.
 const (
-	greetingFD = 3
-	socketFD   = 4
-	hostFD     = 5 // a pidfd of the host; something else if the host cannot open one
+	socketFD = 3
+	hostFD   = 4 // a pidfd of the host; something else if the host cannot open one
 )
 
 const (

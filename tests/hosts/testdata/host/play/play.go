@@ -123,11 +123,13 @@ func end(p *execbus.Process) {
 func all(p *execbus.Process) (said string) {
 	for event, err := range p.Follow(ctx, 0) {
 		must(err)
-		delta, is := event.(messages.OutputDelta)
-		if !is {
+		switch event := event.(type) {
+		case messages.OutputDelta:
+			said += string(event.Bytes)
+		case messages.CaughtUp:
+		default:
 			must(errors.New("output is missing"))
 		}
-		said += string(delta.Bytes)
 	}
 	return said
 }
