@@ -171,6 +171,34 @@ func TestAPlantedProgramIsNotWhatItsNameSays(t *testing.T) {
 	}
 }
 
+// TestALinkLeadsWhereTheKernelSays: what is safe to read is decided about the file, not about its name.
+func TestALinkLeadsWhereTheKernelSays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"same": "file", "secret": "/proc/self/environ", "top": "/", "device": "/dev/zero"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &person{}
+	session := newSession(t, execbus.SessionOptions{Dir: dir, Approver: p, Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	for text, asked := range map[string]bool{"cat file": false, "cat same ./same": false, "cat f*": false, "ls -l": false, "head -c 1 none; cat file": false, "cat secret": true, "cat s*": true, "cat top/proc/self/environ": true,
+		"cd top && cat proc/version": true, "cat top/etc/../proc/version": true, "head -c 1 device": true, "cat /var/run/../proc/version": true} {
+		for _, command := range []messages.ExecCommand{script(text), {Argv: strings.Fields(text)}} {
+			if len(command.Argv) > 0 && strings.ContainsAny(text, "*;&") {
+				continue
+			}
+			_, _ = session.Exec(patient(t), command)
+			if questions := p.questions(); (len(questions) == 1) != asked {
+				t.Errorf("%q%s: asked about %+v", command.Argv, command.Script, questions)
+			}
+		}
+	}
+}
+
 // TestAnExactSessionHasNoPager, for a pager is a program that nobody was asked about. A request's own environment is its own.
 func TestAnExactSessionHasNoPager(t *testing.T) {
 	t.Parallel()

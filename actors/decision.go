@@ -75,7 +75,7 @@ func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver,
 	return d
 }
 
-// lookUp finds where the names in a script lead.
+// lookUp finds where the names in a script lead, and the files of commands that are known to be safe.
 func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path string) {
 	d.request.Path, d.request.Found = path, map[string]string{}
 	for _, name := range policy.Names(d.request, d.snapshot.TrustedShells) {
@@ -84,6 +84,15 @@ func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path stri
 			program = policy.NotFound
 		}
 		d.request.Found[name] = program
+	}
+	if d.snapshot.Approval.Mode != messages.ApproveUntrusted {
+		return // what is known to be safe makes no difference
+	}
+	d.request.Leads = map[string]string{}
+	if follower, ok := machine.(ptyio.Follower); ok {
+		for _, path := range policy.Files(d.request, d.snapshot.TrustedShells) {
+			d.request.Leads[path], _ = follower.Leads(ctx, path) // one that cannot be told is not known
+		}
 	}
 }
 

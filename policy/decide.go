@@ -269,8 +269,12 @@ func (m *maker) safe(words []string) bool {
 	if m.understood.Script && command.Idle(words) {
 		return true
 	}
+	var leads func(string) string
+	if m.request.Leads != nil {
+		leads = func(path string) string { return m.request.Leads[path] }
+	}
 	return !slices.ContainsFunc(m.dirs, func(dir string) bool {
-		return !command.Safe(words, command.Setting{Confined: m.sandbox.Confined(), Dir: dir})
+		return !command.Safe(words, command.Setting{Confined: m.sandbox.Confined(), Dir: dir, Leads: leads})
 	})
 }
 

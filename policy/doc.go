@@ -151,7 +151,8 @@
 // well. Without a lookup, a name is taken for the program that usually has it.
 //
 // That safe means without effect: git status, for one, runs programs that the repository configures. Safe commands run in
-// the sandbox, too. Files under /proc and /sys are not safe to read, but a symbolic link may lead there.
+// the sandbox, too. Files under /proc, /sys and /dev are not safe to read, wherever a link to them lies at the time of the lookup;
+// without [Request.Leads] a link is trusted. Links inside of directories that grep -R and diff -r read are trusted, too.
 //
 // That a plan holds forever: rules, grants and policies change. Make a new one for each command, and for each that waits
 // after an answer was given.

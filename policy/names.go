@@ -28,6 +28,32 @@ func Names(request Request, trustedShells []string) []string {
 	return names
 }
 
+// maxFiles bounds how many paths of one command line are looked up. A command with more is not known to be safe.
+const maxFiles = 256
+
+// Files are the paths that a request's commands may read if they are known to be safe; Request.Leads should have an entry for each.
+func Files(request Request, trustedShells []string) []string {
+	u := command.Understand(request.line(trustedShells))
+	if !u.Plain {
+		return nil
+	}
+	var files []string
+	dirs := []string{request.Dir}
+	for _, words := range u.Commands {
+		for _, file := range command.Files(words) {
+			for _, dir := range dirs {
+				if path := command.At(dir, file); len(files) < maxFiles && !slices.Contains(files, path) {
+					files = append(files, path)
+				}
+			}
+		}
+		if u.Script {
+			dirs = command.Moved(dirs, words)
+		}
+	}
+	return files
+}
+
 func (r Request) line(trustedShells []string) command.Line {
 	return command.Line{Argv: r.Argv, Program: r.Program, TrustedShells: trustedShells}
 }

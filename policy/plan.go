@@ -20,7 +20,8 @@ type Request struct {
 	// and if no earlier directory in Path, the child's PATH, is relative, empty, or one that commands can write to.
 	Found map[string]string
 	Path  string
-	Dir   string // absolute
+	Leads map[string]string // where the paths lead that Files names, as command.Setting says; nil: there was no lookup
+	Dir   string            // absolute
 	// Environment is the request's own environment policy, not the session's; nil for none.
 	Environment *messages.EnvironmentPolicy
 	// OpenInput says that the command's input stays open while it runs: always on a terminal, and on a pipe if the

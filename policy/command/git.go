@@ -9,10 +9,17 @@ var (
 	// gitGlobals are the options before the sub-command that lead to no other repository and no other program.
 	gitGlobals = wordSet(`-P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
 		--glob-pathspecs --noglob-pathspecs --icase-pathspecs`)
-	gitActs     = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
-	gitSigned   = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // these formats have fields for which git runs gpg
-	gitLooks    = wordSet(`status log diff show branch blame rev-parse ls-files`)
-	gitDiffers  = wordSet(`diff blame`) // these run a program that is configured for the kind of file, unless told not to
+	gitActs    = []string{"--exec", "--ext-diff", "--help", "--output", "--show-signature", "--textconv"}
+	gitSigned  = []string{"%G", "%+G", "%-G", "% G", "%(signature", "%(*signature"} // these formats have fields for which git runs gpg
+	gitLooks   = wordSet(`status log diff show branch blame rev-parse ls-files`)
+	gitDiffers = wordSet(`diff blame show`) // these run a program that is configured for the kind of file, unless told not to
+	// gitLogs are the options with which git log shows no differences.
+	gitLogs = wordSet(`--oneline --graph --all --branches --tags --remotes --reverse --first-parent --merges --no-merges --follow --stat --shortstat
+		--numstat --name-only --name-status --summary --decorate --no-decorate --abbrev-commit --no-abbrev-commit --topo-order --date-order
+		--author-date-order --no-patch -s -i -z --no-color --color --relative-date --no-textconv --no-ext-diff --left-right --cherry-pick --cherry
+		--text --no-renames -E -F -n --simplify-by-decoration`)
+	gitLogValues = wordSet(`--author --committer --since --until --after --before --grep --format --pretty --date --max-count --skip --decorate
+		--color --abbrev --branches --tags --remotes --max-parents --min-parents --decorate-refs --stat`)
 	gitBranches = wordSet(`--list -l --show-current -a --all -r --remotes -v -vv --verbose`)
 )
 
@@ -29,7 +36,7 @@ func safeGit(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		options = args[:end]
 	}
-	if gitDiffers[args[0]] && !(slices.Contains(options, "--no-textconv") && slices.Contains(options, "--no-ext-diff")) {
+	if differs(args[0], options[1:]) && !(slices.Contains(options, "--no-textconv") && slices.Contains(options, "--no-ext-diff")) {
 		return false
 	}
 	return !slices.ContainsFunc(args[1:], func(arg string) bool {
@@ -42,4 +49,18 @@ func safeGit(args []string) bool {
 		isArg := func(long string) bool { return option(arg, long) }
 		return arg != "--text" && slices.ContainsFunc(gitActs, isArg)
 	})
+}
+
+// differs reports whether a subcommand shows differences with these options.
+func differs(subcommand string, options []string) bool {
+	switch subcommand {
+	case "log":
+		return slices.ContainsFunc(options, func(word string) bool {
+			name, _, valued := strings.Cut(word, "=")
+			return strings.HasPrefix(word, "-") && !gitLogs[word] && !(valued && gitLogValues[name]) && strings.Trim(word, "-n"+digits) != ""
+		})
+	case "status":
+		return has(options, "v", "--verbose")
+	}
+	return gitDiffers[subcommand]
 }

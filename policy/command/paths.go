@@ -12,18 +12,53 @@ var (
 	// readsBelow are those that read whole directories.
 	readsBelow = wordSet(`diff find grep rg` + onLinux(` du`))
 
-	kernelDirs = []string{"proc", "sys"}
+	kernelDirs = []string{"proc", "sys", "dev"}
 )
 
-// kernelFiles reports whether the words of a program may lead to files under /proc or /sys. It looks only at the text, and
-// reports too much rather than too little.
+// Files are the words of a safe command that may name files, each absolute or relative to the command's directory.
+func Files(words []string) (files []string) {
+	if len(words) == 0 {
+		return nil
+	}
+	name, known := safeName(words[0])
+	if !known || readsNothing[name] || !safeAlways[name] && safeSome[name] == nil && safeConfined[name] == nil {
+		return nil
+	}
+	if readsBelow[name] {
+		files = append(files, ".")
+	}
+	for _, word := range words[1:] {
+		files = append(files, filesIn(word)...)
+	}
+	return files
+}
+
+// At is the path that a file has for a command in a directory.
+func At(dir, file string) string {
+	if strings.HasPrefix(file, "/") {
+		return file
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + file
+}
+
+// elsewhere reports whether a file may lead below one of the kernel's directories, or to no file at all, by way of links.
+func (at Setting) elsewhere(file string, below bool) bool {
+	if at.Leads == nil || file == "" || file == "/dev/null" {
+		return false
+	}
+	real := at.Leads(At(at.Dir, file))
+	return real == "" || strings.HasPrefix(file, "~") || inKernelDir(strings.TrimPrefix(real, "/")) || below && real == "/"
+}
+
+// kernelFiles reports whether the words of a program may lead to files under /proc, /sys or /dev. It reports too much rather than
+// too little.
 func (at Setting) kernelFiles(program string, words []string) bool {
-	if readsBelow[program] && at.Dir != "" && at.leads(".", true) {
+	if readsBelow[program] && at.Dir != "" && (at.leads(".", true) || at.elsewhere(".", true)) {
 		return true
 	}
 	return slices.ContainsFunc(words, func(word string) bool {
 		for _, file := range filesIn(word) {
-			if at.leads(file, readsBelow[program]) {
+			if at.leads(file, readsBelow[program]) || at.elsewhere(file, readsBelow[program]) {
 				return true
 			}
 		}
@@ -49,6 +84,14 @@ func filesIn(word string) []string {
 // leads reports whether a path may lead below one of the kernel's directories. If everything below the path is read, it
 // also reports whether the path is a directory that contains one of them.
 func (at Setting) leads(file string, below bool) bool {
+	if file == "/dev/null" {
+		return false
+	}
+	for _, rest := range strings.Split(file, "../")[1:] { // behind a link, ".." may be the root
+		if inKernelDir(rest) {
+			return true
+		}
+	}
 	if strings.HasPrefix(file, "~") {
 		_, rest, _ := strings.Cut(file, "/")
 		file = "../" + rest // a home may lie anywhere
@@ -69,7 +112,7 @@ func (at Setting) leads(file string, below bool) bool {
 		return inKernelDir(rest)
 	}
 	first, _, more := strings.Cut(rest, "/")
-	return more && slices.Contains(kernelDirs, first) // the working directory may be the root
+	return more && (at.Dir == "" || first != "dev") && slices.Contains(kernelDirs, first) // the working directory may be the root
 }
 
 // inKernelDir reports whether a path from the root begins with one of the kernel's directories, or with a pattern that may
@@ -91,7 +134,7 @@ func Moved(dirs []string, words []string) []string {
 	if len(words) == 0 || words[0] != "cd" {
 		return dirs
 	}
-	args := words[1:]
+	args, physical := words[1:], slices.Contains(words, "-P")
 	for len(args) > 0 && (args[0] == "-P" || args[0] == "-L" || args[0] == "--") {
 		args = args[1:]
 	}
@@ -102,7 +145,7 @@ func Moved(dirs []string, words []string) []string {
 	moved := slices.Clip(dirs)
 	for _, dir := range dirs {
 		switch {
-		case len(args) > 1 || len(moved) >= maxDirs: // zsh has a cd of two words
+		case len(args) > 1 || len(moved) >= maxDirs || physical && strings.Contains(to, ".."): // zsh has a cd of two words
 			dir = "/" + kernelDirs[0]
 		case strings.HasPrefix(to, "~"):
 			_, rest, _ := strings.Cut(to, "/")

@@ -30,14 +30,17 @@ func onLinux(words string) string {
 type Setting struct {
 	Confined bool   // in a sandbox of ours
 	Dir      string // absolute; empty: unknown
+	// Leads returns where an absolute path leads that consists of Dir and one that Files names: to a file or directory, without links and
+	// "..". Empty means that this is not known. Nil means that there was no lookup, and that only the text counts.
+	Leads func(path string) string
 }
 
 // Safe reports whether one command is known only to look at things: it changes no file, runs no other program, and looks at
-// nothing under /proc and /sys, where the environments of other processes are. Programs are known by a bare name, or by a
+// nothing under /proc, /sys and /dev, where the environments of other processes and the contents of disks are. Programs are known by a bare name, or by a
 // path in the system's own directories. Pass only commands that Understand calls plain: in any other script the words are
 // not those that the program gets.
 //
-// Safe trusts that a bare name finds the system's program, and it trusts symbolic links.
+// Safe trusts that a bare name finds the system's program. Without Setting.Leads it trusts symbolic links.
 func Safe(words []string, at Setting) bool {
 	if len(words) == 0 {
 		return false

@@ -65,7 +65,9 @@ func TestKnownSafeCommands(t *testing.T) {
 		sed -n 1,5p file.txt
 		git status
 		git status --short
-		git log -p -n 3
+		git log --oneline --stat -n 3
+		git log -3 --format=%h --since=yesterday HEAD -- a
+		git log -p --no-textconv --no-ext-diff -n 3
 		git diff --no-textconv --no-ext-diff --text HEAD
 		git blame --no-ext-diff -w --no-textconv a -- b
 		git rev-parse --show-toplevel
@@ -94,7 +96,8 @@ func TestKnownSafeCommands(t *testing.T) {
 		du -sh /home
 		stat /usr/proc/x
 		echo /proc/1/environ
-		git --no-pager show HEAD:file
+		git --no-pager show --no-textconv --no-ext-diff HEAD:file
+		cat /dev/null dev/x ../dev.txt
 		git -P log
 		git branch
 		git branch -a -vv
@@ -235,8 +238,8 @@ func TestNotKnownToBeSafe(t *testing.T) {
 func TestGitIsSafeOnlyInASandbox(t *testing.T) {
 	for _, words := range commands(`
 		git status
-		git log -p
-		git --no-pager show HEAD
+		git log
+		git --no-pager show --no-ext-diff --no-textconv HEAD
 		git branch
 		git rev-parse HEAD
 		git ls-files
@@ -262,6 +265,24 @@ func TestOptionsThatWriteOrRun(t *testing.T) {
 		git diff --no-textconv --no-ext-diff --textconv
 		git diff --no-textconv --no-ext-diff --ext-diff
 		git blame x
+		git log -p
+		git log -u
+		git log --patch-with-stat
+		git log --pat
+		git log -U5
+		git log -L1,5:x
+		git log -Gx
+		git log --cc
+		git log --word-diff
+		git log -p --no-textconv
+		git log -p -- --no-textconv --no-ext-diff
+		git show
+		git show HEAD:file
+		git show --stat HEAD
+		git show --no-textconv HEAD
+		git show HEAD -- --no-textconv --no-ext-diff
+		git status -v
+		git status --verb
 		git blame --no-textconv x
 		git rev-parse --output=x
 		git ls-tree HEAD
@@ -365,6 +386,11 @@ func TestTheKernelsFilesAreNotSafeToRead(t *testing.T) {
 		sed -n 1p /proc/1/environ
 		uniq /proc/1/environ
 		wc --files0-from=/proc/1/environ
+		cat /var/run/../proc/1/environ
+		cat link/../../sys/x
+		cat /dev/sda
+		head -c 5 /dev/../dev/mem
+		find /dev
 	`) {
 		for _, at := range []Setting{confined, {}, {Dir: "/"}} {
 			if Safe(words, at) {
@@ -392,6 +418,28 @@ func TestTheKernelsFilesAreNotSafeToRead(t *testing.T) {
 				t.Errorf("%q is safe in %s", words, dir)
 			}
 		}
+	}
+}
+
+// TestWhereFilesLeadDecides: with a lookup a command is safe only if all that it may read leads to files that are nobody's secret.
+func TestWhereFilesLeadDecides(t *testing.T) {
+	at := Setting{Confined: true, Dir: "/work", Leads: func(path string) string {
+		return map[string]string{"/work/a": "/work/a", "/work/link": "/proc/1/environ", "/work/dir/x": "/sys/x", "/work/root": "/", "/work/.": "/work",
+			"/work/disk": "", "/work/-n": "/work/-n", "/work/n": "/work/n", "/work/x": "/work/x", "/etc/hosts": "/etc/hosts", "/work/*.go": "/dev/mem", "/work/y=a": "/work/y=a"}[path]
+	}}
+	for text, want := range map[string]bool{"cat a": true, "cat /etc/hosts": true, "grep x a": true, "cat /dev/null": true, "pwd": true, "ls": true, "cat -n a": true, "cat link": false,
+		"cat dir/x": false, "cat disk": false, "cat unknown": false, "cat *.go": false, "ls root": true, "grep -r x root": false, "cat ~": false, "cat a link": false, "wc y=a": true,
+		"git diff --no-ext-diff --no-textconv link": false, "stat link": false} {
+		if words := strings.Fields(text); Safe(words, at) != want {
+			t.Errorf("%q is safe: %v", text, !want)
+		}
+	}
+	at.Dir = "/moved"
+	if Safe([]string{"cat", "a"}, at) {
+		t.Error("a file in another directory is the same file")
+	}
+	if got := Files([]string{"grep", "-fx", "y=a"}); !slices.Equal(got, []string{".", "-fx", "x", "y=a", "a"}) || Files([]string{"make", "a"}) != nil || Files([]string{"echo", "a"}) != nil {
+		t.Errorf("files: %q", got)
 	}
 }
 
