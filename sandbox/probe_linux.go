@@ -47,8 +47,7 @@ func probeTasks() Mechanism {
 func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
 	if why := (&enclosure{found: &places.Found{}}).unisolatable(); why != nil {
-		m.Why = why.Why
-		m.Change = "let this user create user namespaces (user.max_user_namespaces, AppArmor, the container's filter), or accept confined where that is enough"
+		m.Why, m.Change = why.Why, namespacesAdvice()
 		return m
 	}
 	m.Works = true

@@ -58,6 +58,7 @@ var module = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	beOnPlatform()
 	code := m.Run()
 	if dir, err := module(); err == nil {
 		_ = os.RemoveAll(dir)
