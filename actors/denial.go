@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -19,10 +21,17 @@ func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
 		return e.Denial
 	}
 	c, d := p.decision.launch.Sandbox.Confinement(), p.decision
+	rules := denial.RulesOf(c.Policy, c.Dir, c.TempDir, c.Additional, c.AdditionalDir)
+	for _, variable := range d.launch.Env {
+		if home, found := strings.CutPrefix(variable, "HOME="); found {
+			rules.Home = filepath.Clean(home)
+		}
+	}
 	return denial.Of(denial.Facts{
-		Status: e.Status,
-		Output: p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined, so all output is its own
-		Dir:    d.launch.Dir,
-		Rules:  denial.RulesOf(c.Policy, c.Dir, c.TempDir, c.Additional, c.AdditionalDir),
+		Status:  e.Status,
+		Output:  p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined, so all output is its own
+		Dir:     d.launch.Dir,
+		Command: d.launch.Argv,
+		Rules:   rules,
 	})
 }

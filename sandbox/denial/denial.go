@@ -1,6 +1,8 @@
 package denial
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,8 +16,10 @@ type Facts struct {
 	// Output is the output on all streams. Of a long output the beginning and the end are enough.
 	Output []byte
 	// Dir is the command's working directory. Relative paths in the output are relative to it.
-	Dir   string
-	Rules Rules
+	Dir string
+	// Command is what ran. Directories to which it goes by itself are looked for in it.
+	Command []string
+	Rules   Rules
 }
 
 // Of reports what the sandbox stopped; nil if it stopped nothing. It is a pure function, and takes milliseconds for a
@@ -61,17 +65,21 @@ func (f Facts) judge(line string) *messages.Denial {
 	switch {
 	case elsewhere().MatchString(line):
 		return nil
+	case refused && otherwise().MatchString(line) && !kernels().MatchString(line):
+		return nil
 	case strings.Contains(line, placeholder.Text):
 		path := f.Rules.repository(f.Dir)
 		return &messages.Denial{Operation: write.String(), Path: path, Rule: ruleProtected, Grant: writable(path)}
 	case !refused && taken().MatchString(line):
 		return f.taken(line)
-	case !refused && !f.Rules.Network && unreachable().MatchString(line):
+	case !refused && !f.Rules.Network && (unreachable().MatchString(line) || unanswered().MatchString(line)):
 		return f.unconnected(line)
 	case !refused:
 		return mentioned(line)
 	}
 	switch o := operationOf(line, f.Status); o {
+	case socket:
+		return f.unreached(address(line), false)
 	case network:
 		if f.Rules.Network {
 			return &messages.Denial{Operation: o.String(), Address: address(line), FromText: true}
@@ -88,7 +96,7 @@ func (f Facts) judge(line string) *messages.Denial {
 func (f Facts) refused(o operation, line string) *messages.Denial {
 	all := paths(line, f.Dir)
 	unsure := len(all) == 0
-	for _, named := range all {
+	for _, named := range f.moved(all) {
 		if rule, grant := f.Rules.unreadable(named.path); rule != "" {
 			return &messages.Denial{Operation: read.String(), Path: named.path, Rule: rule, Grant: readable(grant)}
 		}
@@ -97,7 +105,7 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 		}
 		if rule, grant, deep := f.Rules.unwritable(named.path); rule != "" {
 			return &messages.Denial{Operation: write.String(), Path: named.path, Rule: rule, Grant: writable(grant),
-				FromText: o == unclear || deep && !readOnly().MatchString(line)}
+				FromText: o == unclear || named.moved || !kernels().MatchString(line) || deep && !readOnly().MatchString(line)}
 		}
 		// The file system is read-only although writing is allowed: the path is relative to another directory.
 		unsure = unsure || named.relative && readOnly().MatchString(line)
@@ -107,6 +115,24 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 	}
 	return nil
 }
+
+// moved adds the paths that relative ones are if the command has gone to a directory in which it may not write.
+func (f Facts) moved(all []named) []named {
+	for _, match := range goes().FindAllStringSubmatch(strings.Join(f.Command, " "), -1) {
+		if rule, _, _ := f.Rules.unwritable(filepath.Clean(match[1])); rule == "" {
+			continue
+		}
+		for _, named := range all {
+			if inside, found := strings.CutPrefix(named.path, f.Dir+"/"); named.relative && found {
+				named.path, named.moved = filepath.Join(match[1], inside), true
+				all = append(all, named)
+			}
+		}
+	}
+	return all
+}
+
+var goes = lazily(`(?:^|[\s;&|(])(?:cd|pushd|-C|--directory[= ])\s*["']?(/[^\s"';&|()<>]*)`)
 
 // taken returns the denial of a protected name that a placeholder or a mount occupies. Other names may exist or be in use.
 func (f Facts) taken(line string) *messages.Denial {
@@ -121,19 +147,38 @@ func (f Facts) taken(line string) *messages.Denial {
 	return nil
 }
 
-// unconnected returns the denial of the network. Access to the network would not help with a socket of another program.
+// unconnected returns the denial of the network. If nobody answers on this machine, a program outside of the sandbox may have been
+// meant or one that the command has not started, so that is a guess.
 func (f Facts) unconnected(line string) *messages.Denial {
 	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
-	if loopback().MatchString(d.Address) && !refusals().MatchString(line) {
-		return nil // the network is allowed, and nobody listens
+	refused := refusals().MatchString(line)
+	path := d.Address
+	if match := sockets().FindStringSubmatch(strings.Join(f.Command, " ")); match != nil && !strings.HasPrefix(path, "/") {
+		path = filepath.Join(f.Dir, match[1])
 	}
-	if !strings.HasPrefix(d.Address, "/") {
-		d.Grant = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
+	switch {
+	case strings.HasPrefix(path, "/"):
+		return f.unreached(path, !refused)
+	case !refused && (loopback().MatchString(d.Address) || !unreachable().MatchString(line)):
+		d.Rule, d.FromText = ruleApart, true
 	}
+	d.Grant = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true}}
 	return d
 }
 
-var loopback = lazily(`^(127\.|localhost|\[?::1)`)
+// unreached returns the denial of a unix socket. Access to the network would not help.
+func (f Facts) unreached(path string, guess bool) *messages.Denial {
+	_, ours := below(path, f.Rules.Write)
+	if slices.Contains(f.Rules.Sockets, path) || ours && (f.Rules.Network || len(f.Rules.Sockets) > 0) {
+		return nil // it is within reach, so nobody listens, or its mode refuses us
+	}
+	return &messages.Denial{Operation: socket.String(), Address: path, Rule: ruleSockets, FromText: guess}
+}
+
+// sockets finds a unix socket that a command names.
+var sockets = lazily(`--unix-socket[= ]["']?([^\s"']+)`)
+
+var loopback = lazily(`^(127\.|localhost|\[?::1|0\.0\.0\.0)`)
 
 // mentioned guesses from a line that mentions a sandbox, other than in the name of a file.
 func mentioned(line string) *messages.Denial {

@@ -74,30 +74,59 @@ func TestOrdinaryFailuresAreNoDenials(t *testing.T) {
 func TestDeniedOperationsAreRecognised(t *testing.T) {
 	all, missed, guessed := records(t, "denied.txt"), 0, 0
 	for _, r := range all {
-		d := r.denial(t)
-		if (d == nil) != (r.fields["missed"] != "") {
-			t.Errorf("%s, %s: %v", r.name, r.fields["by"], d)
-		}
-		if d == nil {
+		d := r.compare(t, r.denial(t))
+		switch {
+		case d == nil:
 			missed++
-			t.Logf("missed: %s, by %s: %s", r.name, r.fields["by"], r.fields["missed"])
-			continue
-		}
-		if d.FromText {
+		case d.FromText:
 			guessed++
-		}
-		for field, got := range map[string]string{"operation": d.Operation, "path": d.Path, "address": d.Address, "grant": d.Grant.String()} {
-			if want := r.fields[field]; got != want {
-				t.Errorf("%s, by %s: %s is %q, want %q", r.name, r.fields["by"], field, got, want)
-			}
-		}
-		if d.FromText != (r.fields["guess"] == "yes") {
-			t.Errorf("%s: a guess: %v", r.name, d.FromText)
 		}
 	}
 	t.Logf("of %d denied operations %d are missed and %d guessed", len(all), missed, guessed)
 	if len(all)-missed < 30 {
 		t.Errorf("only %d", len(all)-missed)
+	}
+}
+
+// compare checks a denial against the fields of its record.
+func (r record) compare(t *testing.T, d *messages.Denial) *messages.Denial {
+	t.Helper()
+	if (d == nil) != (r.fields["missed"] != "") {
+		t.Errorf("%s, %s: %v", r.name, r.fields["by"], d)
+	}
+	if d == nil {
+		t.Logf("missed: %s, by %s: %s", r.name, r.fields["by"], r.fields["missed"])
+		return nil
+	}
+	for field, got := range map[string]string{"operation": d.Operation, "path": d.Path, "address": d.Address, "grant": d.Grant.String()} {
+		if want := r.fields[field]; got != want {
+			t.Errorf("%s, by %s: %s is %q, want %q", r.name, r.fields["by"], field, got, want)
+		}
+	}
+	if d.FromText != (r.fields["guess"] == "yes") {
+		t.Errorf("%s: a guess: %v", r.name, d.FromText)
+	}
+	return d
+}
+
+// The tables live-*.txt were recorded at both levels, without the network, in /ws with the home directory /home/u. TestLive runs most
+// of them.
+func TestRecordedCommands(t *testing.T) {
+	judge := func(r record) *messages.Denial {
+		code, err := strconv.Atoi(r.fields["exit"])
+		if err != nil {
+			t.Fatalf("%s: %v", r.name, err)
+		}
+		return Of(Facts{Status: messages.StatusExited(code), Output: []byte(r.output), Dir: "/ws", Command: []string{"bash", "-c", r.name},
+			Rules: Rules{Write: []string{"/ws"}, Protected: []string{".git", ".agents", ".codex"}, Home: "/home/u"}})
+	}
+	for _, r := range records(t, "live-ordinary.txt") {
+		if d := judge(r); d != nil {
+			t.Errorf("a false alarm: %s, by %s: %v", r.name, r.fields["by"], d)
+		}
+	}
+	for _, r := range records(t, "live-denied.txt") {
+		r.compare(t, judge(r))
 	}
 }
 
@@ -113,10 +142,12 @@ func TestStatusAndWords(t *testing.T) {
 		{messages.StatusExited(1), "PERMISSION DENIED", true, false},
 		{messages.StatusExited(1), "a Read-only file system", true, false},
 		{messages.StatusExited(1), "\x1b[31mOperation not permitted\x1b[0m", true, false},
-		{messages.StatusExited(1), "seccomp", true, false},
-		{messages.StatusExited(1), "in the sandbox", true, false},
+		{messages.StatusExited(1), "killed by seccomp: not allowed", true, false},
+		{messages.StatusExited(1), "the sandbox denied it", true, false},
+		{messages.StatusExited(1), "sandbox: 3 tests failed", false, false},
 		{messages.StatusExited(1), "at /src/sandbox/main.go:3: a syntax error", false, false},
-		{messages.StatusExited(1), "landlock", true, false},
+		{messages.StatusExited(1), "blocked by landlock", true, false},
+		{messages.StatusExited(1), "landlock", false, false},
 		{messages.StatusExited(1), "failed to write file", true, false},
 		{messages.StatusExited(1), "git@example.com: Permission denied (publickey).", false, false},
 		{messages.StatusExited(1), "ERROR:  permission denied for table users", false, false},
@@ -172,6 +203,60 @@ func TestRulesOnPaths(t *testing.T) {
 		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte("tee: " + path + ": Permission denied"), Dir: "/"})
 		if d == nil || d.Path != path || d.FromText || d.Grant != nil {
 			t.Errorf("%s: %+v", path, d)
+		}
+	}
+}
+
+// A socket is not the network: a grant for the network would not help.
+func TestUnixSockets(t *testing.T) {
+	listed := Rules{Write: []string{"/ws"}, Sockets: []string{"/run/x.sock"}}
+	for _, c := range []struct {
+		line    string
+		command string
+		rules   Rules
+		address string // empty: no denial
+		guess   bool
+	}{
+		{"nc: unix connect to /run/x.sock failed: Operation not permitted: on socket \"/run/x.sock\"", "", Rules{}, "/run/x.sock", false},
+		{"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "", Rules{}, "/var/run/docker.sock", true},
+		{"Cannot connect to the Docker daemon at unix:///run/x.sock. Is the docker daemon running?", "", listed, "", false},
+		{"dial unix:/ws/app.sock: connect: connection refused", "", listed, "", false},
+		{"dial unix:/ws/app.sock: connect: permission denied", "", Rules{Write: []string{"/ws"}, Network: true}, "", false},
+		{"dial unix:/ws/app.sock: socket: operation not permitted", "", Rules{Write: []string{"/ws"}}, "/ws/app.sock", false},
+		{"curl: (7) Failed to connect to x port 80 after 0 ms: Couldn't connect to server", "curl --unix-socket app.sock http://x/", Rules{Write: []string{"/ws"}}, "/ws/app.sock", true},
+		{"curl: (7) Failed to connect to x port 80 after 0 ms: Couldn't connect to server", "curl --unix-socket app.sock http://x/", listed, "", false},
+	} {
+		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte(c.line), Dir: "/ws", Command: []string{c.command}, Rules: c.rules})
+		if (d == nil) != (c.address == "") {
+			t.Errorf("%s: %v", c.line, d)
+			continue
+		}
+		if d != nil && (d.Operation != "use a socket" || d.Address != c.address || d.Grant != nil || d.FromText != c.guess) {
+			t.Errorf("%s: %+v", c.line, *d)
+		}
+	}
+}
+
+// A grant names a file in a home directory, and never all of that. Elsewhere it names the directory, in which files can be replaced.
+func TestGrants(t *testing.T) {
+	for path, want := range map[string]string{"/data/u/f": "/data/u/f", "/data/u/.cache/f": "/data/u/.cache", "/root/f": "/root/f", "/home/v/.bashrc": "/home/v/.bashrc",
+		"/Users/v/f": "/Users/v/f", "/home/v": "/home/v", "/srv/x/f": "/srv/x", "/f": "/f"} {
+		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte("touch: cannot touch '" + path + "': Permission denied"), Dir: "/ws",
+			Rules: Rules{Write: []string{"/ws"}, Home: "/data/u"}})
+		if d == nil || d.Grant.String() != "write "+want {
+			t.Errorf("%s: %v", path, d)
+		}
+	}
+}
+
+// A command that changes its directory is denied where it went, and not where it began.
+func TestACommandThatChangesItsDirectory(t *testing.T) {
+	const line = "tar: s: Cannot mkdir: Permission denied"
+	for command, path := range map[string]string{"tar -C /etc -xf t.tar": "/etc/s", "cd /etc && mkdir s": "/etc/s", "tar --directory=/etc -xf t": "/etc/s",
+		"tar -C /ws/ro -xf t.tar": "", "tar -xf t.tar": "", "cat /etc/passwd; mkdir s": ""} {
+		d := Of(Facts{Status: messages.StatusExited(2), Output: []byte(line), Dir: "/ws", Command: []string{"sh", "-c", command}, Rules: Rules{Write: []string{"/ws"}}})
+		if (d == nil) != (path == "") || d != nil && (d.Path != path || !d.FromText) {
+			t.Errorf("%s: %v", command, d)
 		}
 	}
 }

@@ -15,11 +15,12 @@ const (
 	write
 	run
 	network
+	socket     // of another program
 	privileged // a system call that concerns neither a file nor the network
 )
 
 func (o operation) String() string {
-	return [...]string{"", "read", "write", "run", "use the network", "a system call"}[o]
+	return [...]string{"", "read", "write", "run", "use the network", "use a socket", "a system call"}[o]
 }
 
 // readOnly matches errors that only a write gets.
@@ -31,6 +32,7 @@ var hints = []struct {
 	pattern   func() *regexp.Regexp
 }{
 	{write, readOnly},
+	{socket, lazily(`(?i)\bunix:|\bdial unix|\bAF_UNIX\b|unix (domain )?socket|on socket|\.sock\b`)},
 	{network, lazily(`(?i)\bsockets?\b|\bconnect\b|connect to|\bbind\b|\blisten|\bsendto\b|\bsendmsg\b|\bresolve|\bdial (tcp|udp|unix)|urlopen|` +
 		`\bgetaddrinfo|daemon|immediate connect fail`)},
 	{privileged, lazily(`(?i)\bptrace|process_vm|\bunshare|\bmount(ing)?\b|\bumount|\bkill\b|\bsetns|\bnsenter|\breboot|\bkeyctl|` +
@@ -39,7 +41,7 @@ var hints = []struct {
 	{write, lazily(`(?i)\bcreat|\btouch|\bremov(e|ing)\b|\bdelet(e|ing)|\bunlink|\brm(dir)?\b|\bmkdir|\bmkdtemp|\bmkfifo|\bmknod|\bmov(e|ing)\b|` +
 		`\brename|\blink\b|\bsymlink|\bln\b|\bwrit(e|able|ing)\b|\btruncat|\bchmod|changing permissions|\bchown|changing ownership|changing group|` +
 		`setting times|\bpreserving|\butime|\block\b|cannot make|\bsav(e|ing)\b|\bupdat(e|ing)|\binstall|\bappend|\bxattr|setting attribute|` +
-		`\btee:|\bcopy_?file|\btar: .*cannot open|output file|\bunpack|\bsymlinkat|\bopen temp`)},
+		`\btee:|sort: open failed|open database|\bcopy_?file|\btar: .*cannot open|output file|\bunpack|\bsymlinkat|\bopen temp`)},
 	{read, lazily(`(?i)\bcannot access|for reading|\breading\b|cannot open directory|\bopendir|\bscandir|\breaddir|\blstat|\bstat\b|\breadlink|` +
 		`\b(cat|head|tail|ls|wc|stat|less|diff|find|[ezf]?grep|sort|cmp|file|du|od|xxd|md5sum|sha256sum|cd|source): |: cd: |can't cd|\bls: `)},
 }

@@ -21,6 +21,7 @@ type named struct {
 	path string
 	// relative says that the path was relative to a directory which is only probably the command's.
 	relative bool
+	moved    bool // it is relative to a directory that the command names
 }
 
 // paths are the paths that a line reports as refused, the likeliest first.
@@ -38,7 +39,7 @@ func paths(line, dir string) []named {
 			}
 			path = filepath.Join(dir, path)
 		}
-		found = append(found, named{filepath.Clean(path), relative})
+		found = append(found, named{path: filepath.Clean(path), relative: relative})
 	}
 	text := line
 	at := answer().FindStringIndex(line)
@@ -90,6 +91,8 @@ var fileName = lazily(`^[\w.@+/-]+$`)
 // addresses match hosts or sockets in a line, the likeliest first.
 var addresses = []func() *regexp.Regexp{
 	lazily(`unix:(?://)?(/[^\s:'"]+)`),
+	lazily(`on socket "([^"]+)"`),
+	lazily(`server at "([^"]+)"`),
 	lazily(`/dev/(?:tcp|udp)/([\w.-]+)`),
 	lazily(`(?i)resolve (?:host(?:name| address)?)?:? ?['"‘]?([A-Za-z0-9][\w.-]*)`),
 	lazily(`(?i)lookup ([A-Za-z0-9][\w.-]*)`),

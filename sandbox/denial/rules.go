@@ -19,6 +19,10 @@ type Rules struct {
 	Unreadable, Read []string
 	// Network says that it may use the network.
 	Network bool
+	// Sockets are the unix sockets outside of Write that it may use. With them or the network it may also use those below Write.
+	Sockets []string
+	// Home is the user's home directory: a grant names a file in it, never all of it. Empty means that it is unknown.
+	Home string
 }
 
 // The rules that a denial names.
@@ -27,13 +31,15 @@ const (
 	ruleProtected = "a protected name"
 	ruleRead      = "what may not be read"
 	ruleNetwork   = "no network"
+	ruleApart     = "no network, so that servers outside of the sandbox cannot be reached"
+	ruleSockets   = "unix sockets that the policy does not list"
 	ruleCalls     = "calls that no confined command may make"
 )
 
 // RulesOf are the rules of a policy. Dir and temp are directories that workspace-write lets every command write; temp may
 // be empty. more is what one command may do in addition, with paths relative to a directory.
 func RulesOf(p messages.SandboxPolicy, dir, temp string, more *messages.AdditionalPermissions, moreDir string) Rules {
-	r := Rules{Network: p.NetworkAccess, Protected: slices.Concat([]string{".git", ".agents", ".codex"}, p.ProtectedNames),
+	r := Rules{Network: p.NetworkAccess, Sockets: p.Sockets, Protected: slices.Concat([]string{".git", ".agents", ".codex"}, p.ProtectedNames),
 		Unreadable: slices.Clone(p.DeniedReads)}
 	if p.Type == messages.SandboxWorkspaceWrite {
 		r.Write = append([]string{dir}, p.WritableRoots...)
@@ -82,7 +88,7 @@ func below(path string, entries []string) (longest string, found bool) {
 func (r Rules) unwritable(path string) (rule, grant string, deep bool) {
 	root, found := below(path, r.Write)
 	if !found {
-		return ruleRoots, grantFor(path), false
+		return ruleRoots, r.grantFor(path), false
 	}
 	walked := root
 	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(path, root), "/"), "/") {
@@ -114,16 +120,19 @@ func (r Rules) unreadable(path string) (rule, grant string) {
 	return ruleRead, path
 }
 
-// grantFor is what has to be writable for a file to be made, replaced or removed: its directory. A grant could not help
-// with the kernel's own directories.
-func grantFor(path string) string {
+// grantFor is what has to be writable for a file to be made, replaced or removed: its directory, unless everything that the user has
+// lies there. A grant could not help with the kernel's own directories.
+func (r Rules) grantFor(path string) string {
 	for _, dir := range []string{"/dev", "/proc", "/sys"} {
 		if within(path, dir) {
 			return ""
 		}
 	}
-	if dir := filepath.Dir(path); dir != "/" {
+	if dir := filepath.Dir(path); dir != "/" && dir != r.Home && !homes().MatchString(dir) {
 		return dir
 	}
 	return path
 }
+
+// homes match directories in which users have everything.
+var homes = lazily(`^(/root|/home(/[^/]+)?|/Users(/[^/]+)?)$`)
