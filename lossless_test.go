@@ -26,15 +26,11 @@ func TestAnUnreadLosslessSubscriptionCannotPreventTheEnd(t *testing.T) {
 		}
 		return time.Since(since) > 300*time.Millisecond
 	})
-	began := time.Now()
 	end, err := session.Terminate(patient(t), messages.Terminate{Process: id})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if end.Cause != messages.CauseTerminated || !strings.Contains(end.Detail, "output was dropped") {
 		t.Errorf("the record is %v", end)
-	}
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }

@@ -35,7 +35,7 @@ func TestACommandWhoseProgramCannotBeReachedCanBeTerminated(t *testing.T) {
 		if result := exec(t, session, bash("exit 3")); result.Status != messages.StatusExited(3) {
 			t.Errorf("another one: %+v", result)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), quick)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		end, err := session.Terminate(ctx, messages.Terminate{Process: unborn.Process})
 		if err != nil || end.Cause != messages.CauseTerminated || end.Status != messages.StatusNone() {

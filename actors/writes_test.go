@@ -83,7 +83,7 @@ func TestInputThatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 	s := h.open(nil)
 	id := deaf(s, false)
 	got := must[*messages.Result](h, s.supervisor,
-		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(100 * time.Millisecond)})
+		messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: true, Patience: new(100 * time.Millisecond)})
 	if !got.Running || !errors.Is(got.InputErr, messages.ErrInputNotTaken) || got.Taken <= 0 || got.Pending != 0 {
 		t.Errorf("%+v, %v", got, got.InputErr)
 	}
