@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds each wait for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // untrusted returns options with which every command needs an answer.
 func untrusted() Options {

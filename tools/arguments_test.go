@@ -114,10 +114,11 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	var o tools.Outcome
-	for tries := 0; tries < 40 && o.Output == ""; tries++ { // on a busy machine the answer may come before the output
+	late := func() bool { return o.WallTimeSeconds > 9 }                                         // as with the default
+	for tries := 0; tries == 0 || tries < 40 && o.Output == "" || tries < 4 && late(); tries++ { // on a busy machine the answer may come before the output, or late
 		o = structured[tools.Outcome](t, call(t, set, "exec_command", `{"cmd":"echo hi; exec sleep 60","yield_time_ms":0,"max_output_tokens":0}`))
 	}
-	if o.SessionID == nil || o.WallTimeSeconds < 0.25 || o.WallTimeSeconds > 9 {
+	if o.SessionID == nil || o.WallTimeSeconds < 0.25 || late() {
 		t.Errorf("a yield of zero is not the least there is: %+v", o)
 	}
 	expect.Contains(t, o.Output, "…1 tokens truncated…")

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // running is execbus in a process of its own.
 type running struct {

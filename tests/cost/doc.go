@@ -6,5 +6,5 @@
 // # What you must not assume
 //
 // That the numbers are exact: another version of Go gives other numbers. The test accepts a tenth more or less than the README
-// says, and 20 times its time of initialisers, which depends on the machine.
+// says. It does not judge the time of initialisers, which depends on the machine.
 package cost

@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds each wait.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Runtime starts a runtime that ends with the test.
 func Runtime(t testing.TB) *execbus.Runtime {

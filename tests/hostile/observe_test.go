@@ -96,7 +96,7 @@ func wardens(host int) []seen {
 func descriptors() []string { return proc.Descriptors(os.Getpid()) }
 
 // patience bounds every wait. Only a defect makes a wait last that long.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // eventually polls for a condition that only the kernel knows.
 func eventually(t testing.TB, what string, condition func() bool) {
