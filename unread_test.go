@@ -10,6 +10,37 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
+// TestAShellOfAnyonesRunsNothing: no rule knows the shells that are links in a directory of anyone's, or that have unusual names.
+func TestAShellOfAnyonesRunsNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "default.rules")
+	if err := os.WriteFile(file, []byte(`prefix_rule(pattern = ["touch"], decision = "forbidden")`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, execbus.Options{Rules: []rules.Layer{{Files: []string{file}, Trusted: true}}})
+	session := openSession(t, rt, execbus.SessionOptions{Dir: dir, Environment: messages.EnvironmentPolicy{Set: map[string]string{"PATH": dir + ":/usr/bin:/bin"}}})
+	for _, name := range []string{"yash", "ksh93", "bash", "anysh"} {
+		if err := os.Symlink("/bin/sh", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		for _, shell := range []string{name, filepath.Join(dir, name), "./" + name, "/bin/.." + filepath.Join(dir, name)} {
+			command := script("touch it")
+			command.Shell = shell
+			if _, err := session.Exec(patient(t), command); err == nil {
+				t.Errorf("%s ran it", shell)
+			}
+		}
+	}
+	command := script("true")
+	command.Shell = filepath.Join(dir, "yash")
+	_, err := session.Exec(patient(t), command)
+	wantError(t, err, messages.ErrInvalidRequest, "bash, zsh, sh", "busybox", "/usr/bin")
+	if _, err := os.Stat(filepath.Join(dir, "it")); err == nil {
+		t.Error("a forbidden command ran")
+	}
+}
+
 // TestACommandThatHidesWhatItRuns meets rules that forbid: it is asked about, or the session says what happens, and the decision says it.
 func TestACommandThatHidesWhatItRuns(t *testing.T) {
 	t.Parallel()

@@ -110,17 +110,28 @@ func changes(e *messages.EnvironmentPolicy) bool {
 		len(e.Exclude)+len(e.Set)+len(e.IncludeOnly) > 0)
 }
 
-// Matches are the rules that count for one command: those that match it, and the prompt and forbidden rules that match any
-// command inside of it that [command.Search] finds. So a prompt or forbidden rule for git push also holds for "if true;
-// then git push & fi" and for "sudo git push"; an allow rule does not.
-func Matches(set *rules.Set, words []string) []rules.Match {
-	if set == nil {
-		return nil
-	}
-	return matching(set, words, command.Search(words))
+// Checked is one of the commands that a command line consists of, with the rules that count for it: those that match it, and the
+// prompt and forbidden rules that match any command inside of it that [command.Search] finds. So a prompt or forbidden rule for git
+// push also holds for "if true; then git push & fi" and for "sudo git push"; an allow rule does not.
+type Checked struct {
+	Words   []string
+	Matches []rules.Match
 }
 
-// matching is Matches with the result of a search.
+// Check finds the rules that count for a command line, with no lookup of programs, and says why rules that forbid or ask cannot be
+// applied to all of it.
+func Check(set *rules.Set, argv []string) (all []Checked, unread string) {
+	u := command.Understand(command.Line{Argv: argv})
+	for i, found := range surveys(argv, u.Commands, u.Complex) {
+		all = append(all, Checked{u.Commands[i], matching(set, u.Commands[i], found)})
+		if set.Strict() && unread == "" {
+			unread = found.Unreadable
+		}
+	}
+	return all, unread
+}
+
+// matching are the rules that count for a command, given the search through it.
 func matching(set *rules.Set, words []string, found command.Survey) []rules.Match {
 	matches := slices.Clip(set.Match(words))
 	for _, inner := range found.Commands[min(1, len(found.Commands)):] { // the first is the whole
@@ -133,7 +144,10 @@ func matching(set *rules.Set, words []string, found command.Survey) []rules.Matc
 func (m *maker) judgeAll() {
 	steering := 0
 	m.dirs = []string{m.request.Dir}
-	found := m.surveys()
+	found := surveys(m.request.Argv, m.understood.Commands, m.understood.Complex)
+	if len(found) == 0 { // an empty argv
+		found = make([]command.Survey, len(m.commands))
+	}
 	for i, c := range m.commands {
 		s := m.judge(c, found[i])
 		if m.understood.Script {
@@ -151,33 +165,28 @@ func (m *maker) judgeAll() {
 	}
 }
 
-// surveys are the searches through the commands. What a script as a whole runs beyond them counts for the command that gets it: the
-// shell in echo ls | sh.
-func (m *maker) surveys() (all []command.Survey) {
-	for _, c := range m.commands {
-		all = append(all, command.Search(c.words))
+// surveys are the searches through the commands of a command line. What a script as a whole runs beyond them counts for the command
+// that gets it: the shell in echo ls | sh.
+func surveys(argv []string, commands [][]string, complex bool) (all []command.Survey) {
+	for _, words := range commands {
+		all = append(all, command.Search(words))
 	}
-	if len(all) < 2 && !m.understood.Complex {
+	if len(all) < 2 && !complex {
 		return all
 	}
-	seed, known, dangerous, gets := maphash.MakeSeed(), map[uint64]bool{}, false, -1
-	for i := range all {
+	seed, known, dangerous, gets := maphash.MakeSeed(), map[uint64]bool{}, false, len(all)-1
+	for i := range slices.Backward(all) {
 		found := &all[i]
 		dangerous = dangerous || found.Dangerous
-		if gets < 0 && (found.ReadsInput || found.Unreadable != "" || slices.ContainsFunc(found.Commands, command.Open)) {
+		if found.ReadsInput || found.Unreadable != "" || slices.ContainsFunc(found.Commands, command.Open) {
 			gets = i
 		}
 		found.Unreadable, found.ReadsInput = "", false
-		known[digest(seed, m.commands[i].written)] = true
 		for _, words := range found.Commands {
 			known[digest(seed, words)] = true
 		}
 	}
-	whole := command.Search(m.request.Argv)
-	to := &all[max(gets, 0)]
-	if gets < 0 {
-		to = &all[len(all)-1]
-	}
+	whole, to := command.Search(argv), &all[gets]
 	to.Unreadable, to.ReadsInput, to.Dangerous = whole.Unreadable, whole.ReadsInput, to.Dangerous || whole.Dangerous && !dangerous
 	for _, words := range whole.Commands[1:] {
 		if !known[digest(seed, words)] {

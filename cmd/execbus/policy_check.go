@@ -9,7 +9,6 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
-	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/policy/rules"
 )
 
@@ -31,8 +30,8 @@ sandbox policies decide, which this program does not check.
 
 The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision":"...","resolvedProgram":"...",
 "justification":"..."}}],"decision":"...","unread":"..."}; fields that do not apply are left out. There is no decision if no rule
-decides. Where rules forbid or ask and the command runs something that its text does not say, unread says why they cannot be
-applied to all of it. Then no rule allows it, and the session asks about it or does what it is set to do.
+decides. Where rules forbid or ask and the command runs something that its text does not say, unread says why they cannot
+be applied to all of it. A person must be asked about such a command; a session that cannot ask does what it is set to do.
 
 ` + settingsHelp("policy") + `
 Exit codes, without --json and --pretty:
@@ -88,34 +87,26 @@ func policyCheck(args []string, std streams) int {
 
 // verdict is the answer of the rules for a command line.
 type verdict struct {
-	commands []checked
+	commands []policy.Checked
 	decision rules.Decision
 	unread   string // why rules that forbid or ask could not be applied to all of it
 }
 
-// checked is one command with its matches.
-type checked struct {
-	words   []string
-	matches []rules.Match
-}
-
 // judge checks all commands of a command line. The strictest match decides, but a command line is allowed only if all of it
 // is allowed.
-func judge(set *rules.Set, argv []string) verdict {
-	var v verdict
+func judge(set *rules.Set, argv []string) (v verdict) {
+	v.commands, v.unread = policy.Check(set, argv)
 	var all []rules.Match
 	whole := true
-	for _, words := range command.Understand(command.Line{Argv: argv}).Commands {
-		if set.Strict() && v.unread == "" {
-			v.unread = command.Search(words).Unreadable
-		}
-		c := checked{words, policy.Matches(set, words)}
-		v.commands = append(v.commands, c)
-		all = append(all, c.matches...)
-		whole = whole && len(c.matches) > 0
+	for _, c := range v.commands {
+		all = append(all, c.Matches...)
+		whole = whole && len(c.Matches) > 0
 	}
-	if best, found := rules.Strictest(all); found && (whole && v.unread == "" || best.Decision != rules.Allow) {
+	if best, found := rules.Strictest(all); found && (whole || best.Decision != rules.Allow) {
 		v.decision = best.Decision
+	}
+	if v.unread != "" && v.decision != rules.Forbidden {
+		v.decision = rules.Prompt
 	}
 	return v
 }
@@ -132,8 +123,8 @@ func (v verdict) text() string {
 		fmt.Fprintf(&b, "  the rules cannot be applied to all of it: %s\n", v.unread)
 	}
 	for _, c := range v.commands {
-		best, found := rules.Strictest(c.matches)
-		fmt.Fprintf(&b, "  %s\n", messages.Display(c.words))
+		best, found := rules.Strictest(c.Matches)
+		fmt.Fprintf(&b, "  %s\n", messages.Display(c.Words))
 		if !found {
 			b.WriteString("    no rule matches\n")
 			continue
@@ -145,7 +136,7 @@ func (v verdict) text() string {
 		if best.Justification != "" {
 			fmt.Fprintf(&b, "    %s\n", messages.Visible(best.Justification))
 		}
-		if others := len(c.matches) - 1; others > 0 {
+		if others := len(c.Matches) - 1; others > 0 {
 			fmt.Fprintf(&b, "    rules that match and do not decide: %d\n", others)
 		}
 	}
@@ -171,7 +162,7 @@ type jsonMatch struct {
 func (v verdict) printJSON(std streams, pretty bool) int {
 	answer := jsonVerdict{MatchedRules: []jsonMatch{}, Decision: v.decision, Unread: v.unread}
 	for _, c := range v.commands {
-		for _, m := range c.matches {
+		for _, m := range c.Matches {
 			var match jsonMatch
 			match.PrefixRuleMatch.MatchedPrefix, match.PrefixRuleMatch.Decision = m.Prefix, m.Decision
 			match.PrefixRuleMatch.ResolvedProgram, match.PrefixRuleMatch.Justification = m.Program, m.Justification

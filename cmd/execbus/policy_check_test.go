@@ -100,6 +100,10 @@ func TestPolicyCheckForPeople(t *testing.T) {
 		{[]string{"bash", "-lc", "make $(rm x)"}, 4, []string{"forbidden\n", "bash -lc", "begin with rm"}, "allow"},
 		{[]string{"zsh", "-x", "-c", "if make; then git push & fi"}, 3, []string{"prompt\n", "begin with git"}, "allow"},
 		{[]string{"./bash", "-lc", "make"}, 3, []string{"prompt\n", "./bash is taken for bash"}, "allow"},
+		{[]string{"bash", "-lc", "echo 'rm x' | sh"}, 4, []string{"forbidden\n", "  echo 'rm x'\n", "no rule matches", "  sh\n", "begin with rm"}, "cannot be applied"},
+		{[]string{"zsh", "-c", `eval "$x"`}, 3, []string{"prompt\n", "cannot be applied to all of it: a shell runs a text", "no rule matches"}, ""},
+		{[]string{"bash", "-lc", `make | sh`}, 3, []string{"prompt\n", "cannot be applied to all of it", "allow by a.rules:4"}, ""},
+		{[]string{"git", "-C", "x", "log"}, 3, []string{"prompt\n", "begin with git\n"}, "allow"},
 		{[]string{"zsh", "-x", "-c", "make"}, 5, []string{"no rule decides\n"}, "allow"},
 	} {
 		stdout, stderr, code := program(t, append([]string{"policy", "check", "--rules", "a.rules", "--"}, test.command...)...)
@@ -128,6 +132,7 @@ func TestPolicyCheckAgreesWithPlans(t *testing.T) {
 		{"make"}, {"git", "log"}, {"rm"}, {"ls"}, {"/opt/make"}, {"/bin/make"}, {"./make"}, {"bin/rm"}, {"bash", "-lc", "make && make x"},
 		{"bash", "-lc", "make && ls"}, {"bash", "-lc", "ls; rm x"}, {"bash", "-lc", "make <<E\nx\nE"}, {"bash", "-lc", "make > x"},
 		{"bash", "-lc", "make $(rm x)"}, {"bash"}, {"sh", "-c", "x=1 make"}, {"sh", "-c", ""}, {"zsh", "-c", "git push || make"},
+		{"bash", "-c", "echo rm x | sh"}, {"bash", "-c", "make | sh"}, {"bash", "-c", "make; eval $x"}, {"make", "$x"}, {"bash", "-c", "sh <<E\nrm x\nE"}, {"eval", "make"},
 	} {
 		plan := policy.MakePlan(policy.Request{Argv: argv, Dir: "/"}, snapshot)
 		var want rules.Decision
@@ -149,6 +154,7 @@ func TestPolicyCheckForScripts(t *testing.T) {
 	for _, test := range []struct{ arguments, want string }{
 		{"--json -r a.rules -- git log -1", `{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["git","log"],"decision":"allow"}},` +
 			`{"prefixRuleMatch":{"matchedPrefix":["git"],"decision":"prompt","justification":"ask <first>"}}],"decision":"prompt"}`},
+		{"--json -r a.rules -- eval ( )", `{"matchedRules":[],"decision":"prompt","unread":"the text that a shell runs is not understood"}`},
 		{"--json -r a.rules ls", `{"matchedRules":[]}`},
 		{"--json --resolve-host-executables --rules a.rules --rules b.rules ls -l",
 			`{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["ls"],"decision":"allow"}}],"decision":"allow"}`},
