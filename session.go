@@ -184,7 +184,8 @@ func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (
 	return ask[*messages.EndRecord](ctx, s, terminate.Clone())
 }
 
-// TerminateAll ends all processes that the session has now and waits until they have ended. Later processes are not affected.
+// TerminateAll ends all processes that the session has now and waits until they have ended. Later processes are not affected. An error
+// says that some may live, as their records do: what cannot be killed, or is on a machine that no longer answers.
 func (s *Session) TerminateAll(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.TerminateAll{By: messages.TerminatedByUser})
 	return err
@@ -270,7 +271,7 @@ func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 }
 
 // Close ends every process of the session, waits for their ends, and then ends the session. A context that ends does not stop
-// the closing. Further calls do nothing.
+// the closing. An error says that some processes may live, as that of TerminateAll does. Further calls do nothing.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.CloseSession{By: messages.TerminatedBySessionClose})
 	if errors.Is(err, messages.ErrClosed) {

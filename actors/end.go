@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/execbus/execbus/messages"
@@ -61,7 +62,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	v.telemetry.ended(e.span, told)
 	v.answerEnders(e, end)
 	v.letGo(e)
-	v.sweepOut(e)
+	v.sweepOut(e, told.Tree.Survivors)
 }
 
 // answerEnders answers the calls that wait for the end.
@@ -112,8 +113,9 @@ func (v *supervisor) terminate(m messages.Terminate) {
 // sweep is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
 // where commands keep coming it would wait forever.
 type sweep struct {
-	call callID
-	left map[*entry]bool
+	call      callID
+	left      map[*entry]bool
+	survivors []messages.Survivor
 }
 
 func (v *supervisor) terminateAll(by messages.TerminatedBy) {
@@ -136,11 +138,24 @@ func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 }
 
 // sweepOut takes an ended process out of the sweeps.
-func (v *supervisor) sweepOut(e *entry) {
+func (v *supervisor) sweepOut(e *entry, survivors []messages.Survivor) {
 	for _, s := range v.sweeps {
-		delete(s.left, e)
+		if s.left[e] {
+			delete(s.left, e)
+			s.survivors = append(s.survivors, survivors...)
+		}
 	}
 	v.swept()
+}
+
+// outcome is the answer to a sweep that is over.
+func (s *sweep) outcome() any {
+	if len(s.survivors) == 0 {
+		return Done{}
+	}
+	first := s.survivors[0]
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end processes", Subject: first.Name,
+		Detail: fmt.Sprintf("%d processes may live, the first with the pid %d: %s; their records name all", len(s.survivors), first.PID, first.Why)}
 }
 
 // swept answers those whose processes have all ended. The last one ends a session that closes.
@@ -153,7 +168,7 @@ func (v *supervisor) swept() {
 		if len(s.left) > 0 {
 			kept = append(kept, s)
 		} else {
-			v.reply(s.call, Done{})
+			v.reply(s.call, s.outcome())
 		}
 	}
 	clear(v.sweeps[len(kept):])

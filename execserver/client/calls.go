@@ -66,10 +66,6 @@ func (l *link) crowded(cleaning bool) bool {
 
 // ask makes a call and waits for its result. If ctx ends first, the call is withdrawn; the server may still have received it.
 func (l *link) ask(ctx context.Context, c *call, method string, params any) ([]byte, error) {
-	type outcome struct {
-		result []byte
-		err    error
-	}
 	came := make(chan outcome, 1)
 	c.done = func(result []byte, err error) { came <- outcome{result, err} }
 	if err := ctx.Err(); err != nil {
@@ -97,6 +93,23 @@ func (l *link) mayHaveArrived(c *call) bool {
 	return c.sent || c.resent
 }
 
+// withdraw withdraws a call that has certainly not arrived.
+func (l *link) withdraw(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls[c.id] != c || c.sent || c.resent {
+		return false
+	}
+	l.remove(c)
+	return true
+}
+
+// remove forgets a call. The lock is held.
+func (l *link) remove(c *call) {
+	delete(l.calls, c.id)
+	l.queue = slices.DeleteFunc(l.queue, func(other *call) bool { return other == c })
+}
+
 // giveUp withdraws a call. It returns false if the result has already arrived; done has received it or will.
 func (l *link) giveUp(c *call) bool {
 	l.mu.Lock()
@@ -104,14 +117,13 @@ func (l *link) giveUp(c *call) bool {
 	if l.calls[c.id] != c {
 		return false
 	}
-	delete(l.calls, c.id)
+	l.remove(c)
 	if c.sent {
 		l.given[c.id] = true
 		if len(l.given) > maxGiven {
 			l.cut(broken(errors.New("it owes too many answers")))
 		}
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(other *call) bool { return other == c })
 	return true
 }
 

@@ -27,6 +27,8 @@
 // end-of-file character for a terminal, is not sent again: if the connection breaks before the answer, the call fails, and the signal
 // or the character may or may not have arrived.
 //
+// A start that is cancelled ends when the server has said that nothing of it runs, or counts as a process that is being ended.
+//
 // If the session cannot be resumed, each process ends for its owner, with an error in ptyio.Exited.Lost and a survivor in the report
 // of its tree. The process may live on until the server ends it, 30 seconds after the connection has broken. All waiting and later
 // calls fail. A new connection is a new session.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"path"
 
 	"github.com/execbus/execbus/messages"
@@ -63,6 +64,10 @@ func (p *pump) lose(err error) {
 	}
 	if !p.closed {
 		p.close()
+	}
+	if errors.Is(err, errNotStarted) {
+		p.end(messages.TreeReport{})
+		return
 	}
 	p.terminate(0)
 	name := path.Base(p.launch.Argv[0])

@@ -43,11 +43,24 @@ func disconnected(why error) error {
 		clipped(why.Error()) + "; connect again"}
 }
 
+// mayRun returns the error of a start that may have succeeded.
+func mayRun(err error) error {
+	typed, is := errors.AsType[*messages.Error](err)
+	if !is || typed.Code == messages.ErrUnsupported {
+		return err
+	}
+	told := *typed
+	told.Detail += "; it is not known whether the command was started, and the server ends it if it was"
+	return &told
+}
+
 var (
 	errClosed = &messages.Error{Code: messages.ErrClosed, Op: "use server", Detail: "the connection to the server was closed"}
 
 	errCrowded = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use server",
 		Detail: fmt.Sprintf("%d requests wait for answers from the server; try again later", maxCalls)}
+
+	errNotStarted = &messages.Error{Code: messages.ErrCancelled, Op: "spawn", Detail: "the start was cancelled on the server"}
 
 	errSilent = failed("follow process", "the server has not reported its end in time")
 

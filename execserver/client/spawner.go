@@ -29,11 +29,13 @@ type limits struct {
 	end   time.Duration // any sign, after a process was abandoned
 	close time.Duration // the ends of all, after the spawner was closed
 	start time.Duration // a start whose answer was lost
+	// cancel is for the answer to a start that was cancelled. It is shorter than the patience of a runtime with a spawner.
+	cancel time.Duration
 }
 
 func usualLimits() limits {
 	return limits{hole: 10 * time.Millisecond, drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
-		start: 10 * time.Second}
+		start: 10 * time.Second, cancel: 5 * time.Second}
 }
 
 // spawner starts processes on the machine of a server.
@@ -71,11 +73,49 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 		return nil, err
 	}
 	start := &call{again: true} // a second start with the same id is refused
-	text, err := s.link.ask(ctx, start, wire.ProcessStart, params)
+	came := make(chan outcome, 1)
+	start.done = func(result []byte, err error) { came <- outcome{result, err} }
+	err = ctx.Err()
+	if err == nil {
+		err = s.link.start(start, wire.ProcessStart, params)
+	}
+	if err != nil {
+		s.forget(c)
+		return nil, cancelledOr(err)
+	}
+	select {
+	case o := <-came:
+		err = s.started(ctx, c, start, o)
+	case <-ctx.Done():
+		err = s.cancelStart(c, start, came)
+	}
+	if err != nil {
+		return nil, refusal("spawn", launch.Argv[0], err)
+	}
+	return c, nil
+}
+
+// outcome is the answer to a call.
+type outcome struct {
+	result []byte
+	err    error
+}
+
+// cancelledOr returns the error of a call that was not made.
+func cancelledOr(err error) error {
+	if _, typed := errors.AsType[*messages.Error](err); typed {
+		return err
+	}
+	return cancelled(wire.ProcessStart, err)
+}
+
+// started takes the answer to a start. If there is no error, the process has been reported to its owner.
+func (s *spawner) started(ctx context.Context, c *child, start *call, o outcome) error {
 	var result wire.StartResult
+	err := o.err
 	switch {
 	case err == nil:
-		err = json.Unmarshal(text, &result)
+		err = json.Unmarshal(o.result, &result)
 		if err != nil || result.ProcessID != c.id {
 			err = violation("its answer to a start is malformed or about another process")
 			s.link.breach(err)
@@ -84,21 +124,57 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	case start.resent && exists(err):
 		err = s.confirm(ctx, c)
 	}
-	if err == nil && !start.resent && confined(launch) && (result.Enforced == nil || !result.Enforced.Level.AtLeast(demanded(launch.Sandbox.Confinement()))) {
+	if err == nil && !start.resent && confined(c.launch) && (result.Enforced == nil || !result.Enforced.Level.AtLeast(demanded(c.launch.Sandbox.Confinement()))) {
 		err = errLessSandbox // the server has ignored the sandbox
 	}
 	if err != nil {
 		if _, refused := errors.AsType[*wire.Fault](err); refused || !s.link.mayHaveArrived(start) {
 			s.forget(c)
-		} else {
-			c.withdraw()
+			return err
 		}
-		return nil, refusal("spawn", launch.Argv[0], err)
+		c.withdraw()
+		return mayRun(err)
 	}
 	c.pid = result.PID
-	launch.Events(ptyio.Spawned{Child: c, Enforced: result.Enforced})
+	c.launch.Events(ptyio.Spawned{Child: c, Enforced: result.Enforced})
 	go c.run()
-	return c, nil
+	return nil
+}
+
+// cancelStart ends a start that is no longer wanted, and waits until it is known that nothing of it runs. If the server does not say so
+// in time, the process is reported to its owner: as one that is being ended, and of which nobody knows more if nothing more is heard.
+func (s *spawner) cancelStart(c *child, start *call, came <-chan outcome) error {
+	if s.link.withdraw(start) {
+		s.forget(c)
+		return cancelled("spawn", context.Canceled)
+	}
+	c.terminate(0)
+	timer := time.NewTimer(s.limits.cancel)
+	defer timer.Stop()
+	select {
+	case o := <-came:
+		if !exists(o.err) && s.link.life.Err() == nil {
+			if err := s.started(s.link.life, c, start, o); err != nil {
+				return cancelled("spawn", context.Canceled)
+			}
+			c.Abandon()
+			return nil
+		}
+	case <-timer.C:
+	}
+	c.launch.Events(ptyio.Spawned{Child: c})
+	c.Abandon()
+	go c.run()
+	go func() {
+		select {
+		case o := <-came:
+			if _, refused := errors.AsType[*wire.Fault](o.err); refused && !exists(o.err) {
+				c.feed.stop(errNotStarted)
+			}
+		case <-c.ended:
+		}
+	}()
+	return nil
 }
 
 // withdraw ends a process that is not returned to a caller.
