@@ -123,7 +123,7 @@ func (p *wardenProcess) bury() {
 	children := len(left)
 	status := p.await()
 	var total messages.TreeReport
-	if !expected || known > 0 || status != messages.StatusExited(0) { // otherwise the warden has ended everything, and said so
+	if !expected || known > 0 { // otherwise the warden has said of every tree that it has ended
 		total = p.reportLost(left)
 	}
 	for _, l := range unanswered { // now nothing of the start lives

@@ -206,11 +206,13 @@ func TestAStrangersDirectoryStopsNoStart(t *testing.T) {
 		t.Skip("skipped: only root finds what is in the directory of another user")
 	}
 	dir, temp := t.TempDir(), t.TempDir()
-	for _, stranger := range []string{dir + "/stranger", temp + "/stranger"} {
-		if err := errors.Join(os.MkdirAll(stranger+"/sub/.git", 0o755), os.Symlink("stranger/sub/.git", filepath.Join(filepath.Dir(stranger), ".git")),
-			os.Chmod(stranger, 0o700), os.Chown(stranger, 65534, 65534)); err != nil {
+	for _, stranger := range []string{dir + "/stranger", temp + "/stranger", dir + "/other"} {
+		if err := errors.Join(os.MkdirAll(stranger+"/sub/.git", 0o755), os.Chmod(stranger, 0o700), os.Chown(stranger, 65534, 65534)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(os.Symlink("stranger/sub/.git", dir+"/.git"), os.Symlink("stranger/sub/.git", temp+"/.git")); err != nil {
+		t.Fatal(err)
 	}
 	c := workspace(dir)
 	c.TempDir, c.Policy.ExcludeTmpdirEnvVar = temp, false

@@ -80,8 +80,6 @@ func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confin
 	ours := here && placeholder.IsWith(place.Path, &stat)
 	link := here && !ours && newLink(place, &stat) // or a placeholder that was removed while we looked
 	switch {
-	case link && place.IfThere && unix.Lstat(place.Path, &stat) != nil:
-		return place, false, nil
 	case link && !place.IfThere && Writable(plan, path.Dir(place.Path)):
 		now, err = p.hold(place) // unless it is the same under the lock
 	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:

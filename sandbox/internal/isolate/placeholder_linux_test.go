@@ -63,6 +63,22 @@ func TestTheLastOneRemovesAPlaceholder(t *testing.T) {
 	}
 }
 
+func TestOneOfTwoThatReleaseAtOnceRemovesAPlaceholder(t *testing.T) {
+	plan, git := missing(t)
+	again := *plan
+	first, second := hold(t, plan), hold(t, &again)
+	for _, lock := range first.locks {
+		if alone(lock) {
+			t.Error("it does not see the other")
+		}
+	}
+	second.Release() // while the first has not gone yet
+	if there(git) {
+		t.Error("it is left")
+	}
+	first.Release()
+}
+
 func TestALeftPlaceholderIsTakenOver(t *testing.T) {
 	plan, git := missing(t)
 	for _, lock := range hold(t, plan).locks { // the kernel does this for a process that dies
@@ -174,7 +190,9 @@ func TestAStrangersLockStopsNoStart(t *testing.T) {
 	if there(git) {
 		t.Error("it is left")
 	}
-	lock(stranger, removes, unix.F_RDLCK) // it looks like a removal that takes forever
+	if !alone(stranger) { // it looks like a removal that takes forever
+		t.Error("somebody is there")
+	}
 	held = hold(t, plan)
 	if dirs := held.Unshared(); len(dirs) != 1 || dirs[0] != filepath.Dir(git) || !there(git) {
 		t.Error(dirs)

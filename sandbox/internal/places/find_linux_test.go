@@ -339,6 +339,9 @@ func TestTheMoreSpecificPlaceCounts(t *testing.T) {
 	expect(t, f, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "read (missing)", "work/.codex": "read (missing)",
 		"work/secret": "nothing", "work/secret/public": "read", "missing": "nothing (missing)", "file": "write", "work/sub/.git": "read"})
 	for i, p := range f.Plan.Places[1:] {
+		if lifted := p.Path == dir+"/work/secret/public"; lifted && !p.IfThere {
+			t.Error("something would stand for a readable path that has gone")
+		}
 		if confine.Depth(p.Path) < confine.Depth(f.Plan.Places[i].Path) {
 			t.Errorf("%s comes behind %s", p.Path, f.Plan.Places[i].Path)
 		}
