@@ -328,6 +328,19 @@ func TestTheMachineIsDescribed(t *testing.T) {
 	}
 }
 
+func TestWherePathsLeadIsTold(t *testing.T) {
+	dir := realDir(t)
+	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	c := opened(t, Options{})
+	for path, want := range map[string]string{dir + "/link/none": "/etc/none", dir: dir, "/dev/null": ""} {
+		if got := ask[wire.LeadsResult](t, c, wire.EnvironmentLeads, wire.PathParams{Path: path}); got.Path != want {
+			t.Errorf("%s leads to %q", path, got.Path)
+		}
+	}
+}
+
 // unwalled is a spawner that breaks the contract: it returns neither an enclosure nor an error.
 type unwalled struct{ stage }
 

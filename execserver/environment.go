@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // fallbackShell is the shell if the machine does not name one.
@@ -72,5 +73,17 @@ func path(c *connection, params wire.PathParams) (later, error) {
 		}
 		dir, err := resolver.IsDir(ctx, params.Path)
 		return wire.PathResult{IsFile: file, IsDirectory: dir}, err
+	}, nil
+}
+
+// leads says where a path leads.
+func leads(c *connection, params wire.PathParams) (later, error) {
+	return func(ctx context.Context) (any, error) {
+		follower, is := c.server.spawner.Resolver().(ptyio.Follower)
+		if !is {
+			return wire.LeadsResult{}, nil
+		}
+		path, err := follower.Leads(ctx, params.Path)
+		return wire.LeadsResult{Path: path}, err
 	}, nil
 }

@@ -33,6 +33,7 @@ var methods = map[string]method{
 	wire.EnvironmentMachine: {"environment", slow(machine)},
 	wire.EnvironmentProgram: {"environment", slow(program)},
 	wire.EnvironmentPath:    {"environment", slow(path)},
+	wire.EnvironmentLeads:   {"environment", slow(leads)},
 	wire.EnvironmentEnclose: {"environment", slow(enclose)},
 
 	wire.ReadFile:        {"filesystem", slow(readFile)},

@@ -102,6 +102,18 @@ func (r *resolver) IsDir(ctx context.Context, dir string) (bool, error) {
 	return found.IsDirectory, err
 }
 
+// Leads implements ptyio.Follower. Of a server that cannot say where paths lead, nothing is known of where they do.
+func (r *resolver) Leads(ctx context.Context, file string) (string, error) {
+	if !r.link.flow() {
+		return "", nil
+	}
+	found, err := about[wire.LeadsResult](ctx, r.link, wire.EnvironmentLeads, wire.PathParams{Path: file})
+	if errors.Is(err, messages.ErrUnsupported) {
+		return "", nil
+	}
+	return found.Path, err
+}
+
 // look describes the file at a path. It follows links.
 func (r *resolver) look(ctx context.Context, file string) (wire.PathResult, error) {
 	if r.link.flow() {

@@ -350,6 +350,17 @@ func TestTheMachineOfAServer(t *testing.T) {
 	if a := within(t, "the program", came); !errors.Is(a.err, messages.ErrNoSuchProgram) {
 		t.Errorf("%+v", a)
 	}
+	leads := func() answer { text, err := r.(ptyio.Follower).Leads(context.Background(), "/l"); return answer{text, err} }
+	ask(leads)
+	p.answer(p.expect(wire.EnvironmentLeads), wire.LeadsResult{Path: "/etc"})
+	if a := within(t, "where a path leads", came); a.err != nil || a.text != "/etc" {
+		t.Errorf("%+v", a)
+	}
+	ask(leads) // a server of an earlier version
+	p.fail(p.expect(wire.EnvironmentLeads), wire.UnknownMethod, "no")
+	if a := within(t, "where a path leads", came); a.err != nil || a.text != "" {
+		t.Errorf("%+v", a)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ask(func() answer { _, err := r.IsFile(ctx, "x"); return answer{err: err} })
 	p.expect(wire.EnvironmentPath)

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// Methods about the machine. The last four are extensions that a client may use without asking for them. A ptyio.Spawner and its
+// Methods about the machine. The last five are extensions that a client may use without asking for them. A ptyio.Spawner and its
 // Resolver need them.
 const (
 	EnvironmentInfo    = "environment/info"
@@ -10,6 +10,7 @@ const (
 	EnvironmentMachine = "environment/machine"
 	EnvironmentProgram = "environment/program"
 	EnvironmentPath    = "environment/path"
+	EnvironmentLeads   = "environment/leads"
 	EnvironmentEnclose = "environment/enclose"
 )
 
@@ -69,6 +70,11 @@ type PathParams struct {
 type PathResult struct {
 	IsFile      bool `json:"isFile"`
 	IsDirectory bool `json:"isDirectory"`
+}
+
+// LeadsResult is the result of environment/leads, whose parameters are PathParams; ptyio.Follower explains it.
+type LeadsResult struct {
+	Path string `json:"path"`
 }
 
 // EncloseParams are the parameters of environment/enclose, which looks up where the paths of a confinement lead. A later start in this
