@@ -57,7 +57,8 @@ type Options struct {
 	// has no effect, and the others are still read: see Runtime.RuleErrors.
 	Rules []rules.Layer
 	// AmendmentFile gets the rules that people add by their answers. It should be in a directory of Rules, so that the next
-	// runtime reads it. If it is empty such rules last as long as the runtime.
+	// runtime reads it. If it is empty such rules last as long as the runtime. Start makes the file, because no command may make or
+	// change it or a file or directory of Rules.
 	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
 	// argument or a path. They are called like Logger, in another goroutine, where spans begin and end.
