@@ -15,18 +15,22 @@ func (*awaitingApproval) enter(p *process) { p.consult(nil) }
 
 func (*awaitingApproval) receive(p *process, message any) bool {
 	m, mine := message.(verdict)
-	if !mine {
-		return false
+	if mine && p.answered(m) {
+		p.advance(&starting{})
 	}
+	return mine
+}
+
+// answered acts on the answer about the first attempt. It reports whether the command may run.
+func (p *process) answered(m verdict) bool {
 	p.decided(m)
 	if m.refusal != nil {
 		p.refused(m)
-		return true
+		return false
 	}
 	p.releaseAsker()
 	p.armRun()
 	p.decision.plan = m.plan
-	p.advance(&starting{})
 	return true
 }
 

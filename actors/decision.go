@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/execbus/execbus/messages"
@@ -68,6 +69,7 @@ func (s *settings) decide(ctx context.Context, o *order, machine ptyio.Resolver,
 		if s.rules != nil || s.asks(o) || command.Dangerous(d.launch.Argv) {
 			d.lookUp(ctx, machine, path)
 		}
+		d.request.Located = locate(ctx, machine, d.request)
 	}
 	d.plan = plan(d.request, d.snapshot)
 	d.enclose(ctx, s)
@@ -94,6 +96,45 @@ func (d *decision) lookUp(ctx context.Context, machine ptyio.Resolver, path stri
 			d.request.Leads[path], _ = follower.Leads(ctx, path) // one that cannot be told is not known
 		}
 	}
+}
+
+// maxLocated bounds the paths of one command that are followed; the sandbox takes no more.
+const maxLocated = 16
+
+// locate follows the paths of the additional permissions, where the machine can. Without one there are none.
+func locate(ctx context.Context, machine ptyio.Resolver, r policy.Request) map[string]messages.Location {
+	locator, can := machine.(ptyio.Locator)
+	if !can || r.SandboxPermissions != messages.PermissionsWithAdditional || r.AdditionalPermissions == nil || r.AdditionalPermissions.FileSystem == nil {
+		return nil
+	}
+	files, found := r.AdditionalPermissions.FileSystem, map[string]messages.Location{}
+	paths := slices.Concat(files.Read, files.Write)
+	for _, path := range paths[:min(len(paths), maxLocated)] {
+		full := path
+		if !filepath.IsAbs(path) {
+			full = r.Dir + "/" + path
+		}
+		if at, err := locator.Locate(ctx, full); err == nil {
+			found[path] = at
+		}
+	}
+	return found
+}
+
+// located are additional permissions for what their paths have led to.
+func located(more messages.AdditionalPermissions, found map[string]messages.Location) messages.AdditionalPermissions {
+	more = more.Clone()
+	if more.FileSystem == nil {
+		return more
+	}
+	for _, paths := range [][]string{more.FileSystem.Read, more.FileSystem.Write} {
+		for i, path := range paths {
+			if at, known := found[path]; known {
+				paths[i] = at.Path
+			}
+		}
+	}
+	return more
 }
 
 // bind makes sure that the program which was looked at is the one that runs: a person may take long to answer, and PATH may

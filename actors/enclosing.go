@@ -103,7 +103,7 @@ func (d *decision) enclose(ctx context.Context, s *settings) {
 		d.refused = ctx.Err()
 	}
 	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.PermissionsWithAdditional && more != nil {
-		d.enclosure, d.refused = enclosed(d.enclosure.Widen(ctx, *more, d.launch.Dir))
+		d.enclosure, d.refused = enclosed(d.enclosure.Widen(ctx, located(*more, d.request.Located), d.launch.Dir))
 		d.widened = d.refused == nil
 	}
 }

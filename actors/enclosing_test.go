@@ -166,7 +166,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	}
 	s.told(widened(shell("true")))
 	await(1, 0, 1)
-	if c := w.launches()[3].Sandbox.Confinement(); c.AdditionalDir != "/" || c.Additional.FileSystem.Write[0] != "x" {
+	if c := w.launches()[3].Sandbox.Confinement(); c.AdditionalDir != "/" || c.Additional.FileSystem.Write[0] != "/x" {
 		t.Errorf("%+v", c)
 	}
 	s.told(CloseSession{})

@@ -22,12 +22,20 @@ func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 // enter makes the plan in a goroutine: a long script takes a while, and looking at the machine, or asking a host's own spawner, may
 // block.
 func (s *planning) enter(p *process) {
-	_, prompt := p.spawner.(ptyio.Prompt)
-	if prompt || !p.settings.looks(&p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
-		p.ctx.Go(s.work(p))
+	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
+		p.ctx.Go(p.plan())
 		return
 	}
-	work, asked := s.work(p), p.asked
+	p.look(p.plan())
+}
+
+// look runs work that looks at the machine.
+func (p *process) look(work func(context.Context) any) {
+	if _, prompt := p.spawner.(ptyio.Prompt); prompt {
+		p.ctx.Go(work)
+		return
+	}
+	asked := p.asked
 	p.ctx.Detach(func(ctx context.Context) any {
 		select {
 		case asked <- struct{}{}:
@@ -39,8 +47,8 @@ func (s *planning) enter(p *process) {
 	})
 }
 
-// work makes the plan outside of the actor, which it must not touch.
-func (*planning) work(p *process) func(context.Context) any {
+// plan is the work that makes the plan outside of the actor, which it must not touch.
+func (p *process) plan() func(context.Context) any {
 	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner
 	looks := settings.looks(&order)
 	return func(ctx context.Context) any {
@@ -58,18 +66,32 @@ func (s *planning) receive(p *process, message any) bool {
 	switch m := message.(type) {
 	case planned:
 		s.planned(p, m.decision)
-	case kernel.WorkPanicked:
-		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: fmt.Sprintf("the spawner's resolver panicked: %v", m.Reason)})
-	case kernel.WorkLeft:
-		p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver ended its goroutine"})
 	default:
-		return false
+		return p.lookFailed(message)
 	}
 	return true
 }
 
-// planned acts on the plan.
+// lookFailed ends a command if the work that looked at the machine has failed. It reports whether the message says that.
+func (p *process) lookFailed(message any) bool {
+	e := &messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver ended its goroutine"}
+	switch m := message.(type) {
+	case kernel.WorkPanicked:
+		e.Detail = fmt.Sprintf("the spawner's resolver panicked: %v", m.Reason)
+	case kernel.WorkLeft:
+	default:
+		return false
+	}
+	p.failed(e)
+	return true
+}
+
 func (s *planning) planned(p *process, d *decision) {
+	p.settle(d, s.unwanted, func() { p.advance(&starting{}) }, func() { p.advance(&awaitingApproval{}) })
+}
+
+// settle acts on a plan: it goes on with run or ask, or ends the command. unwanted says that the call was cancelled that asked for it.
+func (p *process) settle(d *decision, unwanted bool, run, ask func()) {
 	if d.err != nil {
 		p.failed(d.err)
 		return
@@ -82,11 +104,11 @@ func (s *planning) planned(p *process, d *decision) {
 		p.failed(d.refused)
 	case d.plan.Decision == policy.Run:
 		p.decided(verdict{plan: d.plan, source: d.plan.Source})
-		p.advance(&starting{})
-	case d.plan.Decision == policy.Ask && s.unwanted:
+		run()
+	case d.plan.Decision == policy.Ask && unwanted:
 		p.aborted()
 	case d.plan.Decision == policy.Ask:
-		p.advance(&awaitingApproval{})
+		ask()
 	default:
 		v := verdict{plan: d.plan, source: d.plan.Source, refusal: rejected(d.plan.Reason)}
 		p.decided(v)

@@ -87,7 +87,7 @@ func (a *approval) ask(c consult) messages.Question {
 		q.Program = r.Program
 	}
 	if r.SandboxPermissions == messages.PermissionsWithAdditional {
-		q.Additional = r.AdditionalPermissions
+		q.Additional, q.Leads = r.AdditionalPermissions, policy.Leads(r)
 	}
 	if r.Environment != nil {
 		for _, name := range slices.Sorted(maps.Keys(r.Environment.Set)) {

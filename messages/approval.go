@@ -84,6 +84,8 @@ type Question struct {
 	Unsandboxed bool                   `json:"unsandboxed"`
 	Retry       bool                   `json:"retry,omitempty"`
 	Additional  *AdditionalPermissions `json:"additional,omitempty"`
+	// Leads says, a line for each path of Additional that is not what it says, where the path leads, or that it is not known.
+	Leads []string `json:"leads,omitempty"`
 	// Environment lists the variables that the request sets, as NAME=value, escaped like Display.
 	Environment []string `json:"environment,omitempty"`
 	// Amendment is the prefix that DecisionApprovedWithRule would allow; nil if none is proposed.

@@ -208,6 +208,19 @@ type AdditionalPermissions struct {
 	FileSystem *FileSystemPermissions `json:"file_system,omitempty"`
 }
 
+// Location is where a path led when it was looked up, on the machine on which commands run.
+type Location struct {
+	// Path has no symbolic links. It is a directory, and below that names that belong to a file or to nothing.
+	Path string `json:"path"`
+	// Device, Inode and Born identify the directory. Born is the time of its birth in nanoseconds since 1970; 0 where the file system
+	// knows none.
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Born   int64  `json:"born,omitempty"`
+	// Below are the names below the directory, with slashes between them.
+	Below string `json:"below,omitempty"`
+}
+
 // NetworkPermissions are about the network.
 type NetworkPermissions struct {
 	Enabled bool `json:"enabled"`

@@ -40,6 +40,9 @@ func (q *Question) text(most, variables int) string {
 	if !q.Additional.Empty() {
 		line("Its sandbox would be wider: %s", Visible(q.Additional.String()))
 	}
+	for _, path := range q.Leads {
+		line("%s", path)
+	}
 	line("Directory: %s", Visible(q.Dir))
 	if q.Program != "" {
 		line("Program: %s", Visible(q.Program))

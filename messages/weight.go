@@ -63,7 +63,7 @@ func (p *AdditionalPermissions) weight() int {
 
 func (q Question) weight() int {
 	weight := texts(q.Display, q.Program, q.Dir, q.Reason) + len(q.ID) + len(q.OnDeadline) + list(q.Argv) +
-		list(q.Environment) + list(q.Amendment) + q.Additional.weight() + cap(q.Choices)*int(unsafe.Sizeof(Choice{}))
+		list(q.Environment) + list(q.Amendment) + list(q.Leads) + q.Additional.weight() + cap(q.Choices)*int(unsafe.Sizeof(Choice{}))
 	for _, c := range q.Choices {
 		weight += len(c.Kind) + len(c.Sentence) + len(c.Remembers)
 	}
@@ -124,5 +124,5 @@ func (e ApprovalResolved) Weight() int {
 
 // Weight implements Event.
 func (e ToolDecision) Weight() int {
-	return e.Origin.weight() + len(e.Source) + len(e.Decision) + len(e.Reason)
+	return e.Origin.weight() + len(e.Source) + len(e.Decision) + len(e.Reason) + len(e.Unread)
 }

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/execbus/execbus/messages"
@@ -76,11 +78,43 @@ func permissions(request Request) string {
 	}
 	if files := additional.FileSystem; files != nil {
 		for _, path := range files.Read {
-			more = append(more, "reading "+messages.Visible(path))
+			more = append(more, "reading "+request.leading(path))
 		}
 		for _, path := range files.Write {
-			more = append(more, "writing "+messages.Visible(path))
+			more = append(more, "writing "+request.leading(path))
 		}
 	}
 	return "with these permissions besides the session's: " + strings.Join(more, ", ")
+}
+
+// leading is a path for a person, with what it leads to if that is something else, or if it is not known.
+func (r Request) leading(path string) string {
+	at, known := r.Located[path]
+	full := path
+	if !filepath.IsAbs(path) {
+		full = r.Dir + "/" + path
+	}
+	switch {
+	case !known:
+		return messages.Visible(path) + " (wherever that leads)"
+	case tidy(full) != at.Path:
+		return messages.Visible(path) + " (which leads to " + messages.Visible(at.Path) + ")"
+	}
+	return messages.Visible(path)
+}
+
+// Leads says, a line for each path of the additional permissions that is not what it says, where the path leads.
+func Leads(request Request) (lines []string) {
+	if more := request.AdditionalPermissions; more != nil && more.FileSystem != nil {
+		for _, path := range slices.Concat(more.FileSystem.Read, more.FileSystem.Write) {
+			at, known := request.Located[path]
+			switch text := request.leading(path); {
+			case !known:
+				lines = append(lines, messages.Visible(path)+": it is not known where this path leads; an approval covers the path as it is written")
+			case text != messages.Visible(path):
+				lines = append(lines, messages.Visible(path)+" leads to "+messages.Visible(at.Path))
+			}
+		}
+	}
+	return lines
 }

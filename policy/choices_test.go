@@ -39,7 +39,7 @@ func TestChoices(t *testing.T) {
 			r.SandboxPermissions = messages.PermissionsWithAdditional
 			r.AdditionalPermissions = &messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
-		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r, writing w\\u200b"}, "without", ""},
+		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r (wherever that leads), writing w\\u200b (wherever that leads)"}, "without", ""},
 		"an absolute program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"/usr/bin/x"}},
 			nil, "", "/usr/bin/x, whatever follows them, runs without a question and without a sandbox, in every session"},
 		"a relative program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"./x"}},

@@ -108,7 +108,10 @@
 // its own or another argv[0], which mean something else to the shell. The path of a trusted shell does not matter, nor
 // do yield time, output limits and justification. It does matter whether the input stays open, as a terminal's does: an
 // approval with open input covers the command with closed input, but not the reverse, because no person has seen the
-// code that will be typed into python3. A grant answers a question; it never changes a rejection.
+// code that will be typed into python3. A grant answers a question; it never changes a rejection. A path in additional
+// permissions stands for what it leads to: a directory, known by device, inode and time of birth, and the names below it. If
+// it leads elsewhere when the command is to start, or the next time, that is a new question. Where the machine cannot say
+// where paths lead, they count as they are written, and the question says so.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for every command that begins with
 // these words, in every session, without a question and without a sandbox, before the command that was asked about goes

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -150,10 +151,15 @@ func (m *maker) elsewhere() any {
 	return texts(slices.Compact(paths))
 }
 
-// places are paths made absolute, sorted, without repeats.
+// places are what paths lead to, sorted, without repeats: the directory with the names below it or, where that is not known, the path
+// made absolute.
 func (m *maker) places(paths []string) any {
 	var result []string
 	for _, path := range paths {
+		if at, known := m.request.Located[path]; known {
+			result = append(result, fmt.Sprintf("\x00%d:%d:%d/%s", at.Device, at.Inode, at.Born, at.Below)) // no path begins with a NUL
+			continue
+		}
 		if !filepath.IsAbs(path) {
 			path = m.request.Dir + "/" + path
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,7 +211,15 @@ func TestKeysTellApart(t *testing.T) {
 		"values":                   {base.with(set("A", "b")), base.with(set("A", "c"))},
 		"values that are no UTF-8": {base.with(set("A", "\xff")), base.with(set("A", "\xfe"))},
 		"names":                    {base.with(set("A", "b")), base.with(set("B", "b"))},
-		"argv[0]":                  {argv("npm"), argv("npm").with(told("sh"))},
+		"inherited variables":      {base.with(inherits(messages.InheritCore)), base},
+		"no variables":             {base.with(inherits(messages.InheritNone)), base},
+		"some and no variables":    {base.with(inherits(messages.InheritCore)), base.with(inherits(messages.InheritNone))},
+		"all variables and some":   {base.with(inherits(messages.InheritAll)).with(terminal), base.with(inherits(messages.InheritCore)).with(terminal)},
+		"secrets": {base.with(func(e *messages.ExecCommand) { e.Environment = &messages.EnvironmentPolicy{DropSecrets: true} }),
+			base},
+		"an exact environment": {base.with(func(e *messages.ExecCommand) { e.Environment = &messages.EnvironmentPolicy{Exact: true} }),
+			base.with(inherits(messages.InheritNone))},
+		"argv[0]": {argv("npm"), argv("npm").with(told("sh"))},
 		// Start files and functions of a shell do not matter to a program; a shell's own name is not the program's.
 		"variables for a shell":       {argv("npm", "test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
 		"variables for one shell":     {in("/bin/sh", "npm test").with(set("BASH_ENV", "x")), base.with(set("BASH_ENV", "x"))},
@@ -257,6 +266,65 @@ func TestKeysTellApart(t *testing.T) {
 		if !keyed {
 			t.Errorf("%s: nobody is asked about %q", name, pair[0].request().Argv)
 		}
+	}
+}
+
+func inherits(from messages.Inherit) func(*messages.ExecCommand) {
+	return func(e *messages.ExecCommand) { e.Environment = &messages.EnvironmentPolicy{Inherit: from} }
+}
+
+// An approval is for what a path has led to.
+func TestKeysHoldWhatPathsLeadTo(t *testing.T) {
+	key := func(path string, at *messages.Location) string {
+		r := shell("make")
+		r.CommandPolicy = wider(false, nil, []string{path})
+		if at != nil {
+			r.Located = map[string]messages.Location{path: *at}
+		}
+		plan := MakePlan(r, under(onRequest, workspace, nil))
+		if plan.CacheKey == "" {
+			t.Fatalf("%+v", plan)
+		}
+		return plan.CacheKey
+	}
+	at := messages.Location{Path: "/data/x", Device: 1, Inode: 2, Born: 3, Below: "x"}
+	base := key("x", &at)
+	for name, change := range map[string]func(*messages.Location){
+		"device": func(l *messages.Location) { l.Device = 9 }, "inode": func(l *messages.Location) { l.Inode = 9 },
+		"birth": func(l *messages.Location) { l.Born = 9 }, "names": func(l *messages.Location) { l.Below = "y" },
+		"no names": func(l *messages.Location) { l.Below = "" },
+	} {
+		other := at
+		if change(&other); key("x", &other) == base {
+			t.Errorf("another %s, the same key", name)
+		}
+	}
+	same := at
+	same.Path = "/moved/x"
+	if key("another/../x", &at) != base || key("x", &same) != base {
+		t.Error("another spelling, another key")
+	}
+	if key("x", nil) == base || key("x", nil) == key("y", nil) || key("x", nil) != key("./x", nil) {
+		t.Error("where it is not known where paths lead, they count as they are written")
+	}
+}
+
+func TestAPersonLearnsWherePathsLead(t *testing.T) {
+	r := shell("make")
+	r.CommandPolicy = wider(false, []string{"unknown"}, []string{"link", "/work/plain", "plain/", "b\u202ead"})
+	r.Located = map[string]messages.Location{"link": {Path: "/home/me/.ssh"}, "/work/plain": {Path: "/work/plain"}, "plain/": {Path: "/work/plain"},
+		"b\u202ead": {Path: "/e\u202evil"}}
+	want := []string{"unknown: it is not known where this path leads; an approval covers the path as it is written", "link leads to /home/me/.ssh",
+		`b\u202ead leads to /e\u202evil`}
+	if got := Leads(r); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	remembers := Choices(r, MakePlan(r, under(onRequest, workspace, nil)), "")[1].Remembers
+	if !strings.Contains(remembers, "reading unknown (wherever that leads), writing link (which leads to /home/me/.ssh), writing /work/plain, writing plain/, writing") {
+		t.Errorf("it remembers %s", remembers)
+	}
+	if Leads(shell("make")) != nil {
+		t.Error("no permissions lead somewhere")
 	}
 }
 

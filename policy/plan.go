@@ -22,6 +22,9 @@ type Request struct {
 	Path  string
 	Leads map[string]string // where the paths lead that Files names, as command.Setting says; nil: there was no lookup
 	Dir   string            // absolute
+	// Located says where the paths of the additional permissions lead, by the paths as the request has them. A path without an entry
+	// counts as it is written, because the machine could not say.
+	Located map[string]messages.Location
 	// Environment is the request's own environment policy, not the session's; nil for none.
 	Environment *messages.EnvironmentPolicy
 	// OpenInput says that the command's input stays open while it runs: always on a terminal, and on a pipe if the

@@ -19,8 +19,8 @@ type seen struct {
 	off   bool
 }
 
-// follow reads a terminal as that of a child. The batches come until end is called, which waits until no more can come.
-func follow(terminal *end) (batches chan seen, end func()) {
+// readsOn reads a terminal as that of a child. The batches come until end is called, which waits until no more can come.
+func readsOn(terminal *end) (batches chan seen, end func()) {
 	batches = make(chan seen, 1)
 	over := make(chan struct{})
 	c := &child{terminal: terminal, input: &input{}, exited: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{}),
@@ -88,7 +88,7 @@ func returned(t *testing.T, terminal *end) {
 
 func TestAFloodingTerminalIsOffThePollerUntilTheFloodEnds(t *testing.T) {
 	ours, theirs := rawTerminal(t)
-	batches, end := follow(ours)
+	batches, end := readsOn(ours)
 	defer end()
 	size, off := flood(theirs, batches)
 	for late := time.Now().Add(10 * time.Second); off < size/2 && time.Now().Before(late); { // a busy machine may be too slow for a flood
@@ -119,7 +119,7 @@ func refuse(t *testing.T) (allow func()) {
 func TestATerminalThatThePollerRefusesAfterAFloodDeliversEverything(t *testing.T) {
 	ours, theirs := rawTerminal(t)
 	allow := refuse(t)
-	batches, end := follow(ours)
+	batches, end := readsOn(ours)
 	for range 2 {
 		_, _ = flood(theirs, batches)
 		returned(t, ours)

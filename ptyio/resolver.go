@@ -5,10 +5,12 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -30,6 +32,13 @@ type Resolver interface {
 	// TrustedDirs returns the directories in which only the machine's administrator puts programs. A program there is trusted
 	// to be what its name says. The caller owns the list.
 	TrustedDirs(ctx context.Context) ([]string, error)
+}
+
+// Locator is a Resolver that can say where a path leads. Without it, an approval of a path covers whatever the path leads to later.
+type Locator interface {
+	Resolver
+	// Locate follows an absolute path on that machine. Names at its end may be missing.
+	Locate(ctx context.Context, path string) (messages.Location, error)
 }
 
 // Local returns the resolver for the machine that this process runs on. It looks at the file system in goroutines, at most
@@ -68,6 +77,48 @@ func (local) IsDir(ctx context.Context, path string) (bool, error) {
 		info, err := os.Stat(path)
 		return err == nil && info.IsDir(), nil
 	})
+}
+
+// Locate implements Locator.
+func (local) Locate(ctx context.Context, path string) (messages.Location, error) {
+	return look(ctx, path, func() (messages.Location, error) { return locate(path) })
+}
+
+func locate(path string) (messages.Location, error) {
+	end, err := follow.Path(path)
+	if err != nil {
+		return messages.Location{}, err
+	}
+	defer end.Close()
+	if len(end.Below) == 0 && !end.Directory() {
+		return inDirectory(filepath.Dir(end.Path), filepath.Base(end.Path))
+	}
+	dir, name := filepath.Split(strings.TrimRight(path, "/"))
+	if len(end.Below) > 0 && len(end.Links) > 0 && name != ".." {
+		// A link that leads nowhere is a name of its own: a placeholder looks like that, and nothing can be written through it.
+		if parent, err := inDirectory(dir, name); err == nil {
+			if info, err := os.Lstat(parent.Path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+				return parent, nil
+			}
+		}
+	}
+	return location(end), nil
+}
+
+// inDirectory is the location of a name in a directory.
+func inDirectory(dir, name string) (messages.Location, error) {
+	end, err := follow.Path(dir)
+	if err != nil {
+		return messages.Location{}, err
+	}
+	defer end.Close()
+	end.Below = append(end.Below, name)
+	end.Path = filepath.Join(end.Path, name)
+	return location(end), nil
+}
+
+func location(end follow.End) messages.Location {
+	return messages.Location{Path: end.Path, Device: end.Device, Inode: end.Inode, Born: end.Born, Below: strings.Join(end.Below, "/")}
 }
 
 func (local) Environment(context.Context) ([]string, error) { return os.Environ(), nil }

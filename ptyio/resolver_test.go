@@ -160,3 +160,41 @@ func TestWhoIsPrompt(t *testing.T) {
 		}
 	}
 }
+
+func TestLocalSaysWherePathsLead(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.MkdirAll(dir+"/a/b", 0o755), os.WriteFile(dir+"/a/file", nil, 0o644), os.Symlink("a", dir+"/link"),
+		os.Symlink("none", dir+"/a/dangling"), os.Symlink("file", dir+"/a/alias"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locate := func(path string) (messages.Location, error) { return Local().(Locator).Locate(t.Context(), path) }
+	top, err := locate(dir + "/a")
+	if err != nil || top.Path != dir+"/a" || top.Below != "" || top.Inode == 0 {
+		t.Fatalf("%+v, %v", top, err)
+	}
+	for path, want := range map[string]struct{ path, below string }{
+		"link": {"a", ""}, "link/": {"a", ""}, "a/b/..": {"a", ""}, "a/file": {"a/file", "file"}, "link/file": {"a/file", "file"},
+		"link/alias": {"a/file", "file"}, "a/new": {"a/new", "new"}, "link/new/more": {"a/new/more", "new/more"},
+		"a/dangling": {"a/dangling", "dangling"}, "link/dangling": {"a/dangling", "dangling"},
+	} {
+		got, err := locate(dir + "/" + path)
+		if err != nil || got.Path != dir+"/"+want.path || got.Below != want.below || got.Device != top.Device || got.Inode != top.Inode || got.Born != top.Born {
+			t.Errorf("%s: %+v, %v", path, got, err)
+		}
+	}
+	for _, path := range []string{"a/none/../file", "a/file/x"} {
+		if got, err := locate(dir + "/" + path); err == nil {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	if err := errors.Join(os.Rename(dir+"/a", dir+"/old"), os.Mkdir(dir+"/a", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := locate(dir + "/a"); err != nil || now == top {
+		t.Errorf("another directory is the same: %+v, %v", now, err)
+	}
+}

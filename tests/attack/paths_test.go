@@ -293,3 +293,113 @@ func TestRulesForWhatACommandReplaces(t *testing.T) {
 		}
 	})
 }
+
+// A command asks for a path, or is approved with it for the session, and a command makes the path lead elsewhere: before the question,
+// while it stands, or before the next call. The person sees where the path leads, and is asked again when that changes.
+func TestPermissionsForPathsThatMove(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prepare string // before the first call
+		path    string // what is asked for
+		move    string // what the attacker does in between
+		when    string // "asked": while the first question stands; "called": before a second call; empty: never
+		goes    string // what the command writes to
+		asks    int    // questions, of which the last is denied
+		leads   string // what the last question says
+	}{
+		{name: "a link", prepare: "ln -s OUT link", path: "WORK/link", goes: "link/new", asks: 1, leads: "WORK/link leads to OUT"},
+		{name: "a link by a relative path", prepare: "ln -s ../out link", path: "link", goes: "link/new", asks: 1, leads: "link leads to OUT"},
+		{name: "a chain", prepare: "ln -s OUT a && ln -s a link", path: "WORK/link/dir", goes: "link/dir/new", asks: 1, leads: "WORK/link/dir leads to OUT/dir"},
+		{name: "a file", prepare: "ln -s OUT/file link", path: "WORK/link", goes: "link", asks: 1, leads: "WORK/link leads to OUT/file"},
+		{name: "dots behind a link", prepare: "ln -s OUT/dir link", path: "WORK/link/../dir", goes: "link/../new", asks: 1, leads: "leads to OUT/dir"},
+		{name: "while the question stands", path: "WORK/dir", move: "rmdir dir && ln -s OUT dir", when: "asked", goes: "dir/new", asks: 2, leads: "WORK/dir leads to OUT"},
+		{name: "its parent, while the question stands", prepare: "mkdir -p sub/dir", path: "WORK/sub/dir", move: "rm -r sub && ln -s OUT sub", when: "asked",
+			goes: "sub/dir/new", asks: 2, leads: "WORK/sub/dir leads to OUT/dir"},
+		{name: "a file, while the question stands", path: "WORK/file", move: "rm file && ln -s OUT/file file", when: "asked", goes: "file", asks: 2,
+			leads: "WORK/file leads to OUT/file"},
+		{name: "a link, while the question stands", prepare: "mkdir fine && ln -s fine link", path: "WORK/link", move: "rm link && ln -s OUT link", when: "asked",
+			goes: "link/new", asks: 2, leads: "WORK/link leads to OUT"},
+		{name: "another directory, while the question stands", path: "WORK/dir", move: "mkdir x && rmdir dir && mv x dir", when: "asked", goes: "dir/new && false", asks: 2},
+		{name: "before the next call", path: "WORK/dir", move: "rm -r dir && ln -s OUT dir", when: "called", goes: "dir/new", asks: 2, leads: "WORK/dir leads to OUT"},
+		{name: "its parent, before the next call", prepare: "mkdir -p sub/dir", path: "WORK/sub/dir", move: "rm -r sub && ln -s OUT sub", when: "called",
+			goes: "sub/dir/new", asks: 2, leads: "WORK/sub/dir leads to OUT/dir"},
+		{name: "a file, before the next call", path: "WORK/file", move: "rm file && ln -s OUT/file file", when: "called", goes: "file", asks: 2,
+			leads: "WORK/file leads to OUT/file"},
+		{name: "another directory, before the next call", path: "WORK/dir", move: "mkdir x && rm -r dir && mv x dir", when: "called", goes: "dir/new", asks: 2},
+		{name: "nothing moves", path: "WORK/dir", move: "touch dir/x", when: "called", goes: "dir/new", asks: 1},
+		{name: "a file that is written again", path: "WORK/file", move: "echo x >y && mv y file", when: "called", goes: "file", asks: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			atBoth(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+				s := stage(t, rt, attack{})
+				words := strings.NewReplacer("WORK", s.Work, "OUT", s.Out)
+				attacker, err := s.open(level, s.Work)
+				must(t, err)
+				act := func(script string) {
+					if said := s.shell(attacker, words.Replace(script)); script != "" && said != "code(0)" {
+						t.Errorf("the attack was not prepared: %s", said)
+					}
+				}
+				act(test.prepare)
+				asked := 0
+				a := person(func(messages.Question) messages.DecisionKind {
+					asked++
+					if asked == 1 && test.when == "asked" {
+						act(test.move)
+					}
+					if asked == test.asks && (test.asks > 1 || test.when == "") {
+						return messages.DecisionDenied
+					}
+					return messages.DecisionApprovedForSession
+				})
+				session, err := s.open(level, s.Work, func(o *execbus.SessionOptions) { o.Approver = a })
+				must(t, err)
+				wider := func(c *messages.ExecCommand) {
+					c.SandboxPermissions, c.Justification = messages.PermissionsWithAdditional, "please"
+					c.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{words.Replace(test.path)}}}
+				}
+				script := words.Replace("echo owned >" + test.goes)
+				said := s.shell(session, script, wider)
+				if test.when == "called" {
+					act(test.move)
+					said = s.shell(session, script, wider)
+				}
+				s.untouched(said)
+				questions := a.all()
+				if len(questions) != test.asks || test.asks > 1 && !strings.Contains(said, "no") {
+					t.Fatalf("%d questions; %s", len(questions), said)
+				}
+				last := questions[len(questions)-1].Text()
+				if !strings.Contains(last, words.Replace(test.leads)) || test.leads == "" && strings.Contains(last, "leads") {
+					t.Errorf("the last question is %s", last)
+				}
+			})
+		})
+	}
+}
+
+// Where a path leads elsewhere each time that it is followed, the command is refused in the end.
+func TestAPathThatNeverRests(t *testing.T) {
+	atBoth(t, func(t *testing.T, rt *execbus.Runtime, level messages.Assurance) {
+		s := stage(t, rt, attack{})
+		places := [2]string{s.Out, s.Out + "/dir"}
+		must(t, os.Symlink(places[0], s.Work+"/link"))
+		asked := 0
+		a := person(func(messages.Question) messages.DecisionKind {
+			asked++
+			must(t, os.Remove(s.Work+"/link"))
+			must(t, os.Symlink(places[asked%2], s.Work+"/link"))
+			return messages.DecisionApproved
+		})
+		session, err := s.open(level, s.Work, func(o *execbus.SessionOptions) { o.Approver = a })
+		must(t, err)
+		said := s.shell(session, "echo owned >link/new", func(c *messages.ExecCommand) {
+			c.SandboxPermissions = messages.PermissionsWithAdditional
+			c.AdditionalPermissions = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{"link"}}}
+		})
+		s.untouched(said)
+		if n := len(a.all()); n < 2 || n > 8 || !strings.Contains(said, "lead elsewhere each time") {
+			t.Errorf("%d questions; %s", n, said)
+		}
+	})
+}
