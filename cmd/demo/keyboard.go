@@ -178,6 +178,7 @@ func (k *keyboard) ask() {
 	k.asked.put(k.terminal, k.chunks, k.out)
 	k.asked = nil
 	resume()
+	k.editor.SetPrompt(k.aim.prompt)
 	k.change(typing)
 }
 

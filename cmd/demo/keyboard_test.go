@@ -140,6 +140,10 @@ func TestAQuestionTakesTheKeyboard(t *testing.T) {
 			if d.paused {
 				t.Error("output still waits")
 			}
+			shown := d.out.String()
+			if after := shown[strings.LastIndex(shown, "for all of it> "):]; !strings.Contains(after, "demo> li") {
+				t.Errorf("the line is not shown again: %q", after)
+			}
 			d.press("e-\r")
 			d.entered("le-i")
 			d.press("\x1b[A\r") // the arrow brings back no answer

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of the tests. No wait normally takes nearly as long.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 func self(t *testing.T) string {
 	t.Helper()

@@ -109,7 +109,7 @@ func TestInTmux(t *testing.T) {
 				t.Errorf("ended with %s, want %d", got, c.code)
 			}
 			p.enter(`[ "$before" = "$(stty -a)" ] && echo the sa''me || stty -a`)
-			p.expect(`^the same`)
+			p.expect(`^(shell> )?the same`)
 		})
 	}
 }
