@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
+	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
 
@@ -28,4 +31,50 @@ func TestAWardenAtRestGivesMemoryBack(t *testing.T) {
 	})
 	_, record := run(t, spawner, bash(false, "echo works"))
 	record.awaitOutput(t, "works")
+}
+
+func TestThreadsWithoutLeadersEnd(t *testing.T) {
+	spawner := newSpawner(t, sandbox.Options{})
+	var children []ptyio.Child
+	var records []*recorder
+	for range 140 {
+		child, record := run(t, spawner, launch(false, "cat"))
+		children, records = append(children, child), append(records, record)
+	}
+	warden := wardenAbove(children[0].PID())
+	var bearers []string // threads that have started leaders
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", warden))
+	for _, task := range tasks {
+		text, err := os.ReadFile(task + "/children")
+		if err != nil {
+			t.Skip("skipped: the kernel lists no children: ", err)
+		}
+		if len(text) > 0 {
+			bearers = append(bearers, task)
+		}
+	}
+	if len(bearers) < 3 {
+		t.Fatalf("%d threads have started %d leaders", len(bearers), len(children))
+	}
+	for i, child := range children[1:] {
+		child.EndTree(0)
+		records[i+1].awaitEnd(t)
+	}
+	eventually(t, "that with a leader is left, and that which waits for requests", func() bool {
+		left := 0
+		for _, task := range bearers {
+			if _, err := os.Stat(task); err == nil {
+				left++
+			}
+		}
+		return left <= 2
+	})
+	children[0].Write([]byte("still here\n"), time.Time{}, func(int, error) {})
+	records[0].awaitOutput(t, "still here")
+	_, record := run(t, spawner, bash(false, "echo works"))
+	record.awaitOutput(t, "works")
+	record.awaitEnd(t)
+	if records[0].has(isExited) {
+		t.Error("a leader has died with a thread")
+	}
 }

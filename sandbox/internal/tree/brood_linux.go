@@ -29,6 +29,14 @@ func newBrood(thread int) *brood {
 	return b
 }
 
+// close is called when the thread is about to end.
+func (b *brood) close() {
+	if b.file >= 0 {
+		_ = unix.Close(b.file)
+	}
+	b.file = -1
+}
+
 // undisturbed calls do while no walk compares this list with the table of leaders. A walk would take a child that the kernel
 // already knows, but the table does not, for an orphan. On a nil brood, undisturbed just calls do.
 func (b *brood) undisturbed(do func()) {

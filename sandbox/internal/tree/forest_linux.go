@@ -79,7 +79,7 @@ func NewForest() *Forest {
 }
 
 // NewSubreaper makes a forest whose process gets all orphans of its trees. No other code in the process may wait for children.
-// Begin must be called from threads that never end, because leaders die with the thread that started them. Begin should not be
+// Begin must be called from threads that end only after Leave, because leaders die with the thread that started them. Begin should not be
 // called from the first thread of the process: an exit costs less if the orphans are not on the same list as many leaders. The
 // process keeps some descriptors in reserve, with which it ends trees when it has no others left.
 func NewSubreaper() (*Forest, error) {
@@ -140,6 +140,22 @@ func (f *Forest) Leaders(thread int) int {
 		return b.leaders
 	}
 	return 0
+}
+
+// Leave reports whether a thread that has started leaders can end: their trees have ended, and it will start no more. Where the trees cannot be
+// told apart by thread, none can end.
+func (f *Forest) Leave(thread int) bool {
+	f.mu.Lock()
+	b := f.broods[thread]
+	leaves := b != nil && b != f.first && b.leaders == 0
+	if leaves {
+		delete(f.broods, thread)
+	}
+	f.mu.Unlock()
+	if leaves {
+		b.undisturbed(b.close)
+	}
+	return leaves
 }
 
 // Trees returns the trees that have not ended.

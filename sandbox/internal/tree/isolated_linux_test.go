@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
@@ -100,6 +101,9 @@ func TestAnIsolatedTreeEndsWithItsFirstProcess(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 			tree.wait(patience)
+			if again := []error{tree.pidfd.Close(), tree.isolated.reports.Close()}; !errors.Is(again[0], os.ErrClosed) || !errors.Is(again[1], os.ErrClosed) {
+				t.Errorf("it leaves descriptors open: %v", again)
+			}
 			if len(f.trees)+len(f.unborn)+len(f.unsaid) > 0 {
 				t.Errorf("%v, %v, %v", f.trees, f.unborn, f.unsaid)
 			}

@@ -3,6 +3,7 @@ package warden
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // children for each thread, and each exit reads the list of the thread that started the leader.
 const crowd = 64
 
-// bearer is a thread that starts leaders. It lives until the process ends, because leaders die with the thread that started
+// bearer is a thread that starts leaders. It lives at least as long as these, because leaders die with the thread that started
 // them. It is never the first thread of the process: the orphans come to that one, and exits should find no leaders among them.
 // It must never be in a Landlock domain: its newborns share its memory until they execute their programs, and a command in the same
 // domain could reach them.
@@ -136,6 +137,18 @@ func (w *warden) fitting(b *bearer, f filter) (*bearer, error) {
 		return nil, &birth.Error{Step: "seccomp", Errno: errno}
 	}
 	return other, nil
+}
+
+// retire ends the other bearers that have no leaders left.
+func (w *warden) retire() {
+	us := unix.Gettid()
+	w.bearers = slices.DeleteFunc(w.bearers, func(b *bearer) bool {
+		if b.thread == us || !w.forest.Leave(b.thread) {
+			return false
+		}
+		close(b.turn)
+		return true
+	})
 }
 
 // start begins one leader on this thread.

@@ -127,6 +127,9 @@ func (w *warden) say(n *newborn, r wire.Reply) {
 	}
 	w.mu.Unlock()
 	_ = w.conn.Send(&r)
+	if r.Ended != nil {
+		w.disturb()
+	}
 }
 
 // executed continues a start once it is known whether the leader has executed its program.
@@ -222,8 +225,7 @@ func (w *warden) wait(most time.Duration) []unix.EpollEvent {
 	began := time.Now()
 	events := w.poll.wait(restAfter)
 	if len(events) == 0 && time.Since(began) >= restAfter { // and not a signal
-		rest()
-		w.rested = true
+		w.rest()
 	}
 	return events
 }

@@ -2,6 +2,7 @@ package warden
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,14 +16,43 @@ const (
 	// restingFiles is how many bytes of its program's files a resting warden may have in memory before it gives them back. A
 	// command needs half of that, and the rest of a warden is some 4 MiB.
 	restingFiles = 7 << 19
+	// restingHeap is how many bytes Go's heap may keep then, and treeHeap how many more for each tree. One or a few commands need less.
+	restingHeap = 3 << 20
+	treeHeap    = 8 << 10
 )
 
 // rest gives memory back. A warden is the host's program, of which it needs a small part; but the initialisers of the host's packages
 // and the kernel, which maps 16 pages for each that is touched, have brought in more. What is needed again comes back from the page
-// cache, in some 100 µs for the next command. So this is done only if it yields much.
-func rest() {
+// cache, in some 100 µs for the next command. So this is done only if it yields much. After many commands there are also threads without
+// leaders, and garbage that Go would not look for until more is made.
+func (w *warden) rest() {
+	w.retire()
+	w.mu.Lock()
+	most := restingHeap + uint64(len(w.trees))*treeHeap
+	w.mu.Unlock()
+	if heap() > most { // Go gives back, in the background, what is free beyond what was in use before the last collection
+		runtime.GC()
+		runtime.GC()
+	}
 	if residentFiles() > restingFiles {
 		dropFiles()
+	}
+	w.rested = true
+	w.resting.Store(true)
+}
+
+// heap returns how many bytes of memory Go's heap uses or keeps.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapSys - m.HeapReleased
+}
+
+// disturb makes a warden that rests do so once more. It is called when a tree has ended: that is work of other threads, during
+// which a bearer may have gone to rest.
+func (w *warden) disturb() {
+	if w.resting.CompareAndSwap(true, false) {
+		w.poll.ring()
 	}
 }
 

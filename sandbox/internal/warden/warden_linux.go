@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -81,6 +82,8 @@ type warden struct {
 	brief    bool       // the last leader that has exited, or outlived its wait, was over within briefWait
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
+
+	resting atomic.Bool // a tree that ends is to disturb it
 
 	mu    sync.Mutex // guards trees, which requests, births and endings touch
 	trees map[uint64]*tree.Tree
