@@ -43,7 +43,7 @@ func (p *process) keepInput(w *write) (later bool) {
 		a.spend(writtenTo)
 	case w.repeatable && w.err != nil && (w.err.Code == messages.ErrClosed || w.err.Code == messages.ErrStdinClosed && !a.ended && p.hasInput()):
 		a.keep(w.bytes)
-		return a.spent == ""
+		return true
 	case w.repeatable:
 		a.keep(w.bytes[:w.taken])
 	}

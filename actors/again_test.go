@@ -143,3 +143,44 @@ func TestInputThatIsNotKeptRulesOutAnotherAttempt(t *testing.T) {
 		})
 	}
 }
+
+// Where no input can be taken, no attempt gets a write, and it is answered at once.
+func TestARepeatableWriteWithoutAnInputIsRefused(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		s, _ := inSandbox(t, asks, noWrite)
+		run := s.call(messages.RunCommand{Argv: []string{"bash", "-c", "until [ -e go ]; do sleep 0.01; done"}, OpenStdin: open})
+		id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
+		if open {
+			must[Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
+		}
+		_, err := s.call(repeatable(id, "x")).reply()
+		wantError(t, "a write without an input", err, messages.ErrStdinClosed)
+		if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.answer(messages.DecisionDenied)
+		run.reply()
+		s.theEnd()
+	}
+}
+
+// Writes that the child has not reported on count as taken.
+func TestWritesWithoutAReportCount(t *testing.T) {
+	half := make([]byte, maxAgain/2+1)
+	for name, c := range map[string]struct {
+		in   input
+		want string
+	}{
+		"nothing":              {input{}, ""},
+		"the end":              {input{sent: []*write{{finish: true}}}, ""},
+		"a repeatable one":     {input{sent: []*write{{repeatable: true, bytes: half}}}, ""},
+		"a caller's":           {input{sent: []*write{{bytes: half[:1]}}}, writtenTo},
+		"together too much":    {input{sent: []*write{{repeatable: true, bytes: half}}, again: again{bytes: half}}, tooMuch},
+		"before it too much":   {input{again: again{spent: tooMuch}}, tooMuch},
+		"before it a caller's": {input{again: again{spent: writtenTo}, sent: []*write{{repeatable: true, bytes: half}}}, writtenTo},
+	} {
+		if got := c.in.spent(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

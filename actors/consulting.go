@@ -123,7 +123,6 @@ func (v *supervisor) withdrawAsked(e *entry) {
 		e.asks.Discard()
 		e.asks = nil
 		v.ctx.Send(v.ctx.Self(), verdict{id: e.info.Process})
-		v.stepOut(e)
 	case v.asking.actor != nil:
 		v.ctx.Send(v.asking.actor, withdraw{e.info.Process})
 	}

@@ -148,6 +148,18 @@ func TestAFloodBeforeTheBirthLosesNoEnd(t *testing.T) {
 	}
 }
 
+func TestReportsBeforeTheBirthAreBounded(t *testing.T) {
+	a := &attempt{number: 1}
+	for range 10 * maxEarly {
+		for _, event := range []ptyio.Event{said, exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded, ptyio.Background{}} {
+			a.keepEarly(childEvent{attempt: 1, event: event})
+		}
+	}
+	if n := len(a.early.events); n != maxEarly+5 || a.early.lost != 0 { // what comes after Closed is not lost
+		t.Errorf("%d events are kept, and %d bytes are lost", n, a.early.lost)
+	}
+}
+
 // A flood that loses bytes on its way, and whose batches are released to code that blocks or panics.
 func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
 	const batches, size, lost = 2000, 1000, 24

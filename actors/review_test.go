@@ -122,6 +122,54 @@ func TestALatePlanLosesItsPlace(t *testing.T) {
 	})
 }
 
+func TestACommandThatAsksNothingHoldsUpNoQuestion(t *testing.T) {
+	plan := func(r policy.Request, s policy.Snapshot) policy.Plan {
+		plan := imaginedPlan(r, s)
+		if r.Argv[1] == "refused" {
+			plan.Decision = policy.Reject
+		}
+		return plan
+	}
+	inBubble(t, bubbleOptions{plan: plan}, func(t *testing.T, b *bubble) {
+		s := &asker{talk: b.open(nil)}
+		s.listen()
+		s.call(does("prompt", "wait"))
+		s.call(does("prompt", "refused"))
+		s.call(does("prompt", "asked"))
+		synctest.Wait()
+		if n := len(s.questions()); n != 1 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// Nobody has to be there for a command that an approval answers, also where its plan takes a while.
+func TestAnApprovalAnswersThoughNobodyListens(t *testing.T) {
+	plan := func(r policy.Request, s policy.Snapshot) policy.Plan {
+		if s.Granted != nil {
+			time.Sleep(2 * lookForListeners)
+		}
+		return imaginedPlan(r, s)
+	}
+	inBubble(t, bubbleOptions{plan: plan}, func(t *testing.T, b *bubble) {
+		s := &asker{talk: b.open(nil)}
+		s.listen()
+		for i := range 2 {
+			call := s.call(does("prompt", "asked"))
+			time.Sleep(4 * lookForListeners)
+			synctest.Wait()
+			if i == 0 {
+				s.decide(s.questions()[0].ID, messages.Decision{Kind: messages.DecisionApprovedForSession})
+				s.ears.Close()
+				synctest.Wait()
+			}
+			if _, err := answerIs(t, call); err != nil {
+				t.Errorf("command %d: %v", i, err)
+			}
+		}
+	})
+}
+
 // A question that waits for the plans of others can be withdrawn, and those behind it go on.
 func TestAQuestionThatWaitsItsTurnIsWithdrawn(t *testing.T) {
 	for name, end := range map[string]func(s *asker, b *bubble, actor *kernel.PID, call waiting){
@@ -175,6 +223,9 @@ func TestAQuestionThatWaitsItsTurnIsWithdrawn(t *testing.T) {
 				ended := map[messages.ProcessID]int{}
 				for _, e := range probe.Of[messages.ExecEnded](s.events, nil) {
 					ended[e.Process]++
+				}
+				if len(ended) != 3 {
+					t.Errorf("%d of 3 have ended", len(ended))
 				}
 				for id, n := range ended {
 					if n != 1 {
@@ -235,10 +286,11 @@ func TestPlansAreMadeAgainOneAtATimeAndOnlyAfterAChange(t *testing.T) {
 	s.nothingLeft()
 }
 
-// A plan that was being made when an approval was given is made again: nobody is asked twice.
-func TestAPlanForOlderGrantsIsMadeAgain(t *testing.T) {
+// secondWaits is a session in which the second plan that the approval actor makes is not ready before the gate is open.
+func secondWaits(t *testing.T) (s *asker, entered, gate chan struct{}) {
+	t.Helper()
 	var plans atomic.Int64
-	entered, gate := make(chan struct{}, 1), make(chan struct{})
+	entered, gate = make(chan struct{}, 1), make(chan struct{})
 	p := always()
 	o := hostOptions{plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
 		plan := p.plan(r, s)
@@ -248,11 +300,19 @@ func TestAPlanForOlderGrantsIsMadeAgain(t *testing.T) {
 		}
 		return plan
 	}}
-	s := &asker{talk: newHost(t, o).open(nil), planner: p}
+	s = &asker{talk: newHost(t, o).open(nil), planner: p}
 	s.listen()
-	first := s.call(messages.ExecCommand{Argv: []string{"echo", "same"}})
+	return s, entered, gate
+}
+
+var same = messages.ExecCommand{Argv: []string{"echo", "same"}}
+
+// A plan that was being made when an approval was given is made again: nobody is asked twice.
+func TestAPlanForOlderGrantsIsMadeAgain(t *testing.T) {
+	s, entered, gate := secondWaits(t)
+	first := s.call(same)
 	q := s.question()
-	second := s.call(messages.ExecCommand{Argv: []string{"echo", "same"}})
+	second := s.call(same)
 	<-entered
 	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {
 		t.Fatal(err)
@@ -264,5 +324,48 @@ func TestAPlanForOlderGrantsIsMadeAgain(t *testing.T) {
 		t.Errorf("%d questions were put", len(put))
 	}
 	s.decidedBy(messages.DecidedByPerson, messages.DecidedByCache)
+	s.nothingLeft()
+}
+
+// A plan that was being made when an approval was revoked is made again: its command asks.
+func TestAPlanForARevokedGrantIsMadeAgain(t *testing.T) {
+	s, entered, gate := secondWaits(t)
+	first := s.call(same)
+	if err := s.decide(s.question().ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {
+		t.Fatal(err)
+	}
+	first.result()
+	second := s.call(same)
+	<-entered
+	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: s.grants()[0].ID})
+	close(gate)
+	s.answer(messages.DecisionDenied)
+	_, err := second.reply()
+	wantError(t, "a command whose grant was revoked", err, messages.ErrRejected)
+	s.nothingLeft()
+}
+
+// A question that is withdrawn while its plan is being made leaves no asker behind.
+func TestAQuestionIsWithdrawnWhileItsPlanIsMade(t *testing.T) {
+	s, entered, gate := secondWaits(t)
+	first := s.call(same)
+	s.question()
+	second := s.call(same)
+	<-entered
+	if n := len(s.questions()); n != 1 {
+		t.Errorf("%d questions before it is known whether there is another", n)
+	}
+	for _, call := range []waiting{second, first} {
+		call.cancel()
+		_, err := call.reply()
+		wantError(t, "a cancelled call", err, messages.ErrCancelled)
+		if call == second {
+			close(gate)
+			third := s.call(messages.ExecCommand{Argv: []string{"echo", "other"}}) // whose plan comes after that
+			s.waits(2)
+			third.cancel()
+			third.reply()
+		}
+	}
 	s.nothingLeft()
 }
