@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,6 +105,38 @@ func TestAnAnswerIsDroppedIfAnotherProgramHasComeToTheForeground(t *testing.T) {
 	if n, err := slave.Read(buffer); string(buffer[:n]) != "\x1b[?1;2c" {
 		t.Errorf("%q, %v", buffer[:n], err)
 	}
+}
+
+func TestAnAnswerIsNotGivenToAnotherProgramThatAsks(t *testing.T) {
+	r, _ := newResponder(t)
+	ask(t, r, "\x1b[6n")
+	r.mu.Lock()
+	r.asked--
+	r.mu.Unlock()
+	ask(t, r, "\x1b[c")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bytes.Contains(r.waiting, []byte("R")) {
+		t.Errorf("%q waits", r.waiting)
+	}
+	r.waiting, r.looks = nil, answerLooks // the timer ends
+}
+
+func TestAnswersAreCountedForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &responder{}
+		for i := range 3*MaxAnswers + 1 {
+			switch {
+			case i == 2*MaxAnswers:
+				time.Sleep(time.Second)
+			case i == MaxAnswers:
+				time.Sleep(time.Second - 1)
+			}
+			if may := r.may(); may != (i < MaxAnswers || i >= 2*MaxAnswers && i < 3*MaxAnswers) {
+				t.Errorf("answer %d: %v", i, may)
+			}
+		}
+	})
 }
 
 // A file full of requests must not fill the input.

@@ -246,3 +246,25 @@ func TestASecondSIGTERMEndsTheCommand(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, r.errors.String())
 	}
 }
+
+// The first SIGTERM is the command's, and so is its end.
+func TestOneSIGTERMOnlyGoesToTheCommand(t *testing.T) {
+	r := launch(t, "run", "--json", "--sandbox", "danger-full-access", "--", "sh", "-c", `trap 'exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
+	for line := r.line(); !strings.Contains(line, `"kind":"exec_ended"`); line = r.line() {
+		if strings.Contains(line, `"kind":"output_delta"`) {
+			if err := r.c.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			line = r.line()
+			for ; !strings.Contains(line, `"kind":"exec_ended"`); line = r.line() {
+			}
+			if !strings.Contains(line, `"cause":"exited"`) {
+				t.Error(line)
+			}
+			break
+		}
+	}
+	if code := r.wait(); code != 5 {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
+	}
+}
