@@ -53,6 +53,9 @@ func TestASecondAttemptGetsWhatTheFirstHasRead(t *testing.T) {
 		t.Errorf("%+v, it read %q", result, result.Stdout)
 	}
 	s.theEnd()
+	if left := s.call(messages.Poll{Process: id}).result(); len(left.EarlierInput) != 0 {
+		t.Errorf("nobody has written %+v", left.EarlierInput)
+	}
 }
 
 func TestASecondAttemptGetsWhatTheFirstHasNotTaken(t *testing.T) {
@@ -97,7 +100,7 @@ func TestAWriteThatNoAttemptTakesIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.answer(messages.DecisionDenied)
-	if result := write.result(); result.Taken != 0 || result.InputErr == nil {
+	if result := write.result(); result.Taken != 0 || result.InputErr == nil || len(result.Output) != 0 { // it takes no output
 		t.Errorf("%+v", result)
 	}
 	_, err := run.reply()
