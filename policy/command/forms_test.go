@@ -19,11 +19,11 @@ var foundForms = []string{
 	"cat <<E | sh\ngit push\nE", "{ sh; } <<E\ngit push\nE", "(sh) <<E\ngit push\nE", "if true; then sh; fi <<E\ngit push\nE", "while true; do bash -s; done <<< 'git push'",
 	". /dev/stdin <<E\ngit push\nE", "source /dev/fd/0 <<< 'git push'", ". <(echo git push)", "sh <(echo git push)", "bash < <(echo git push)", "sh -c \"$(cat <<E\ngit push\nE\n)\"",
 	"eval \"$(cat <<'E'\ngit push\nE\n)\"", "sh /dev/stdin <<E\ngit push\nE", "sh /dev/fd/3 3<<E\ngit push\nE", "sh 3<<E <&3\ngit push\nE", "exec <<E\ngit push\nE\nsh", "exec 3<<< 'git push'; sh <&3",
-	"echo git push | sh", "echo 'git push' | sudo sh", "printf 'git push\\n' | sh", "printf '%s %s\\n' git push | sh", "echo -e 'x\\ngit push' | sh", "echo 'x\\ngit push' | sh",
+	"echo git push | sh", "echo 'git push' | sudo sh", "echo git push |& sh", "printf 'git push\\n' | sh", "printf '%s %s\\n' git push | sh", "echo -e 'x\\ngit push' | sh", "echo 'x\\ngit push' | sh",
 	"{ echo a; echo git push; } | bash", "echo git push | cat | sh", "echo git push | tee f | sh", "echo git push > >(sh)", "echo git push | tee >(sh)", "(echo git push) | sh -s x", "echo git push | { read x; sh; }",
 	"echo git push | env A=1 sh", "f() { echo git push; }; f | sh", "f() { sh; }; f <<< 'git push'", "f() { \"$@\"; }; f git push", "f() { $1 push; }; f git", "f() { git push; }",
 	"eval -- git push", "eval 'git' \"push\"", "time -- git push", "time -p git push", "rbash -c 'git push'", "ksh93 -c 'git push'", "yash -c 'git push'", "hush -c 'git push'",
-	"bash -o errexit -c 'git push'", "bash -oc errexit 'git push'", "bash -eo pipefail -O extglob -c 'git push'", "bash -norc -c 'git push'", "bash +o errexit -c 'git push'", "bash --rcfile x -ic 'git push'",
+	"bash -o errexit -c 'git push'", "bash -oc errexit 'git push'", "bash -eo pipefail -O extglob -c 'git push'", "bash -norc -c 'git push'", "bash -posix -c 'git push'", "bash -noprofile -login -c 'git push'", "bash +o errexit -c 'git push'", "bash --rcfile x -ic 'git push'",
 	"bash --rcfile <(echo git push) -i", "bash $options -c 'git push'", "bash -c -- 'git push'", "zsh --emulate sh -c 'git push'", "fish -C 'git push'", "fish --command='git push'",
 	"parallel ::: 'git push'", "parallel git ::: push", "parallel git ::: push pull", "parallel {1} {2} ::: git ::: push", "parallel git {} ::: push", "echo push | parallel git", "echo git push | parallel", "parallel 'git {}' ::: push",
 	"env -S 'git push'", "env -S'git push'", "env -S 'git\\_push'", "env -S 'A=1 git' push", "env -iS 'sh -c' 'git push'", "env -u A -S 'B=1 git push'", "env --split-string='git push'",
@@ -69,6 +69,20 @@ func TestFormsThatAreWrittenOut(t *testing.T) {
 		if !finds(argv...) {
 			t.Errorf("%q: git push is not found", argv)
 		}
+	}
+}
+
+// TestDocumentsAreTakenAsTheShellTakesThem looks at the words that a here-document makes.
+func TestDocumentsAreTakenAsTheShellTakesThem(t *testing.T) {
+	for text, want := range map[string]string{"sh <<'E'\necho a\\\\b\nE": `a\b`, "sh <<E\necho a\\\\b\nE": "ab", "sh <<E\necho a\\b\nE": "ab", "sh <<'E'\necho '\\$x'\nE": `\$x`, "sh <<E\necho '\\$x'\nE": "$x",
+		"sh <<-E\n\techo 'a\n\t\tb'\n\tE\n": "a\nb", "sh <<E\necho a\\\nb\nE": "ab", "sh <<\"E\"\necho 'a\\\nb'\nE": "a\\\nb"} {
+		found := Search([]string{"sh", "-c", text})
+		if last := found.Commands[len(found.Commands)-1]; len(last) != 2 || last[1] != want {
+			t.Errorf("%q: %q", text, found.Commands)
+		}
+	}
+	if found := Search([]string{"sh", "-c", "sh <<'E'\nsh\nls\nE"}); found.Dangerous || found.Unreadable != "" {
+		t.Errorf("a shell in a text that a shell reads: %+v", found)
 	}
 }
 

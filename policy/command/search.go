@@ -109,7 +109,6 @@ func newScope(from *scope, params []string) *scope {
 	if from != nil {
 		sc.functions, sc.called, sc.active = maps.Clone(from.functions), from.called, from.active
 		maps.Copy(sc.inputs, from.inputs)
-		delete(sc.inputs, "0")
 	}
 	return sc
 }
