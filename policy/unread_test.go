@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,55 @@ func TestUnreadableCommands(t *testing.T) {
 	request.CommandPolicy = escalated
 	if plan := MakePlan(request, under(onRequest, workspace, both)); plan.Unasked == Run || plan.Unread == "" {
 		t.Errorf("a run without a sandbox is left out: %+v", plan)
+	}
+}
+
+// TestWhatAShellReadsCountsForTheShell: the commands of a plain script are judged one by one, and what one writes for another with it.
+func TestWhatAShellReadsCountsForTheShell(t *testing.T) {
+	set := testRules(testRule{rules.Prompt, "git push", ""}, testRule{rules.Forbidden, "npm", ""})
+	plan := MakePlan(shell("echo git push | sh | cat"), under(onRequest, workspace, set))
+	if plan.Decision != Ask || len(plan.Segments) != 3 || plan.Segments[0].Display != "sh" || plan.Segments[1].Why != "" || plan.Segments[2].Why != "" {
+		t.Errorf("%+v", plan)
+	}
+	for text, want := range map[string]Decision{"echo 'rm -rf x' | sh": Ask, "echo 'rm x' | sh": Run, "echo npm | xargs env": Reject, "echo npm | cat": Run, "cd x; echo npm | sh -s": Reject} {
+		if plan := MakePlan(shell(text), under(onRequest, workspace, set)); plan.Decision != want {
+			t.Errorf("%s: %s (%s)", text, plan.Decision, plan.Reason)
+		}
+	}
+	noSandbox := granular(messages.GranularApproval{Rules: true})
+	if plan := MakePlan(shell("make | sh"), under(noSandbox, workspace, set)); plan.Decision != Ask {
+		t.Errorf("%+v", plan)
+	}
+	if plan := MakePlan(shell("make | sh; rm -rf x"), under(noSandbox, workspace, set)); plan.Decision != Reject || !strings.Contains(plan.Reason, "rm -f") {
+		t.Errorf("a question that is switched off is asked behind another: %+v", plan)
+	}
+	if plan := MakePlan(words("nu", "-c", "x"), under(onRequest, workspace, set)); plan.Decision != Ask || plan.Amendment != nil {
+		t.Errorf("a rule is offered that would not hold: %+v", plan)
+	}
+}
+
+// TestFilesOfAScript are looked up in every directory that the script may be in.
+func TestFilesOfAScript(t *testing.T) {
+	got := Files(shell("cat a && cd sub; cat b"), nil)
+	for _, want := range []string{"/work/a", "/work/b", "/work/sub/b"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %q", want, got)
+		}
+	}
+	if got := Files(shell("cat $x"), nil); got != nil {
+		t.Errorf("a script that is not plain has %q", got)
+	}
+	if got := Files(shell("cat "+strings.Repeat("a ", 10)+strings.Join(strings.Split(strings.Repeat("b", 600), ""), "/x ")), nil); len(got) > maxFiles {
+		t.Errorf("%d paths", len(got))
+	}
+	request := shell("cat link")
+	request.Leads = map[string]string{"/work/link": "/proc/1/environ"}
+	if plan := MakePlan(request, under(untrusted, workspace, nil)); plan.Decision != Ask {
+		t.Errorf("%+v", plan)
+	}
+	request.Leads["/work/link"] = "/work/file"
+	if plan := MakePlan(request, under(untrusted, workspace, nil)); plan.Decision != Run {
+		t.Errorf("%+v", plan)
 	}
 }
 

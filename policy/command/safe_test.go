@@ -425,10 +425,10 @@ func TestTheKernelsFilesAreNotSafeToRead(t *testing.T) {
 func TestWhereFilesLeadDecides(t *testing.T) {
 	at := Setting{Confined: true, Dir: "/work", Leads: func(path string) string {
 		return map[string]string{"/work/a": "/work/a", "/work/link": "/proc/1/environ", "/work/dir/x": "/sys/x", "/work/root": "/", "/work/.": "/work",
-			"/work/disk": "", "/work/-n": "/work/-n", "/work/n": "/work/n", "/work/x": "/work/x", "/etc/hosts": "/etc/hosts", "/work/*.go": "/dev/mem", "/work/y=a": "/work/y=a"}[path]
+			"/work/disk": "", "/work/-n": "/work/-n", "/work/-r": "/work/-r", "/work/r": "/work/r", "/work/n": "/work/n", "/work/x": "/work/x", "/etc/hosts": "/etc/hosts", "/work/*.go": "/dev/mem", "/work/y=a": "/work/y=a"}[path]
 	}}
 	for text, want := range map[string]bool{"cat a": true, "cat /etc/hosts": true, "grep x a": true, "cat /dev/null": true, "pwd": true, "ls": true, "cat -n a": true, "cat link": false,
-		"cat dir/x": false, "cat disk": false, "cat unknown": false, "cat *.go": false, "ls root": true, "grep -r x root": false, "cat ~": false, "cat a link": false, "wc y=a": true,
+		"cat dir/x": false, "cat disk": false, "cat unknown": false, "cat *.go": false, "ls root": true, "grep -r x root": false, "grep -r x a": true, "cat ~": false, "cat a link": false, "wc y=a": true,
 		"git diff --no-ext-diff --no-textconv link": false, "stat link": false} {
 		if words := strings.Fields(text); Safe(words, at) != want {
 			t.Errorf("%q is safe: %v", text, !want)
