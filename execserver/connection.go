@@ -169,8 +169,8 @@ func (c *connection) begin(message wire.Message) (result any, later later, err e
 	m, known := methods[message.Method]
 	switch {
 	case message.Method == wire.Initialize:
-		result, err = c.initialize(message.Params)
-		return result, nil, err
+		later, err = c.initialize(message.Params)
+		return nil, later, err
 	case !known:
 		return nil, nil, wire.Refuse(wire.UnknownMethod, "the method %.80q is not known", message.Method)
 	case c.session == nil:
@@ -182,7 +182,7 @@ func (c *connection) begin(message wire.Message) (result any, later later, err e
 }
 
 // initialize opens or resumes a session.
-func (c *connection) initialize(raw json.RawMessage) (any, error) {
+func (c *connection) initialize(raw json.RawMessage) (later, error) {
 	if c.session != nil {
 		return nil, wire.Refuse(wire.InvalidRequest, "initialize may only be sent once on a connection")
 	}
@@ -200,7 +200,13 @@ func (c *connection) initialize(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	c.handshake.Stop()
-	return wire.InitializeResult{SessionID: c.session.id, Extensions: c.session.extensions}, nil
+	result := wire.InitializeResult{SessionID: c.session.id, Extensions: c.session.extensions}
+	return func(ctx context.Context) (any, error) {
+		if len(result.Extensions) == 0 {
+			result.EnvironmentInfo, _ = c.server.info(ctx) // a client that gets none asks
+		}
+		return result, nil
+	}, nil
 }
 
 // supported returns those of the wanted extensions that the server has.

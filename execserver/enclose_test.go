@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -310,6 +311,9 @@ func TestTheMachineIsDescribed(t *testing.T) {
 	if !filepath.IsAbs(info.Shell.Path) || info.Shell.Name != filepath.Base(info.Shell.Path) || !strings.HasPrefix(info.Cwd, "file:///") {
 		t.Errorf("got %+v", info)
 	}
+	if info.PlatformOS == "" || !strings.HasPrefix(info.TempDir, "file:///") {
+		t.Errorf("got %+v", info)
+	}
 	machine := ask[wire.MachineResult](t, c, wire.EnvironmentMachine, nil)
 	if len(machine.Environment) == 0 || len(machine.TrustedDirs) == 0 {
 		t.Errorf("got %+v", machine)
@@ -324,6 +328,38 @@ func TestTheMachineIsDescribed(t *testing.T) {
 	for path, want := range map[string]wire.PathResult{"/bin/sh": {IsFile: true}, "/": {IsDirectory: true}, "/none": {}} {
 		if got := ask[wire.PathResult](t, c, wire.EnvironmentPath, wire.PathParams{Path: path}); got != want {
 			t.Errorf("%s: got %+v", path, got)
+		}
+	}
+}
+
+// bare is a machine whose environment names no shell.
+type bare struct{ stage }
+
+func (bare) Resolver() ptyio.Resolver { return bareResolver{ptyio.Local()} }
+
+type bareResolver struct{ ptyio.Resolver }
+
+func (bareResolver) Environment(context.Context) ([]string, error) { return []string{"A=1"}, nil }
+func (bareResolver) UserShell(context.Context) (string, error)     { return "/bin/zsh", nil }
+
+func TestCommandsAreToldTheShell(t *testing.T) {
+	s := newServerOf(t, bare{}, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	if machine := ask[wire.MachineResult](t, c, wire.EnvironmentMachine, nil); strings.Join(machine.Environment, " ") != "A=1 SHELL=/bin/zsh" {
+		t.Errorf("got %q", machine.Environment)
+	}
+	p := &process{session: &session{server: s}}
+	for _, test := range []struct {
+		policy *wire.EnvPolicy
+		env    map[string]string
+		want   string
+	}{
+		{&wire.EnvPolicy{}, nil, "A=1 SHELL=/bin/zsh"}, {&wire.EnvPolicy{}, map[string]string{"SHELL": "/bin/sh"}, "A=1 SHELL=/bin/sh"}, {nil, nil, ""},
+	} {
+		env, err := p.environment(t.Context(), wire.StartParams{EnvPolicy: test.policy, Env: test.env})
+		if slices.Sort(env); err != nil || strings.Join(env, " ") != test.want {
+			t.Errorf("%+v: got %q, %v", test, env, err)
 		}
 	}
 }

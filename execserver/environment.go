@@ -1,10 +1,14 @@
 package execserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
@@ -16,20 +20,38 @@ const fallbackShell = "/bin/sh"
 
 // info describes the machine for clients of any kind.
 func info(c *connection, _ wire.Empty) (later, error) {
-	return func(ctx context.Context) (any, error) {
-		shell, err := c.server.spawner.Resolver().UserShell(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if shell == "" {
-			shell = fallbackShell
-		}
-		result := wire.InfoResult{Shell: wire.Shell{Name: filepath.Base(shell), Path: shell}}
-		if dir, err := os.Getwd(); err == nil {
-			result.Cwd = wire.FileURI(dir)
-		}
-		return result, nil
-	}, nil
+	return func(ctx context.Context) (any, error) { return c.server.info(ctx) }, nil
+}
+
+func (s *Server) info(ctx context.Context) (*wire.InfoResult, error) {
+	shell, err := s.userShell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result := &wire.InfoResult{Shell: wire.Shell{Name: filepath.Base(shell), Path: shell}, PlatformOS: runtime.GOOS, TempDir: wire.FileURI(os.TempDir())}
+	if dir, err := os.Getwd(); err == nil {
+		result.Cwd = wire.FileURI(dir)
+	}
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		result.UserHomeDir = wire.FileURI(home)
+	}
+	return result, nil
+}
+
+func (s *Server) userShell(ctx context.Context) (string, error) {
+	shell, err := s.spawner.Resolver().UserShell(ctx)
+	return cmp.Or(shell, fallbackShell), err
+}
+
+// environment is the environment of the machine. A server that the system has started may have none that names the shell, and programs
+// on a terminal expect one.
+func (s *Server) environment(ctx context.Context) ([]string, error) {
+	env, err := s.spawner.Resolver().Environment(ctx)
+	if err != nil || slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, "SHELL=") }) {
+		return env, err
+	}
+	shell, err := s.userShell(ctx)
+	return append(slices.Clone(env), "SHELL="+shell), err
 }
 
 // status says that the server answers.
@@ -43,7 +65,7 @@ func machine(c *connection, _ wire.Empty) (later, error) {
 		if err != nil {
 			return nil, err
 		}
-		environment, err := resolver.Environment(ctx)
+		environment, err := c.server.environment(ctx)
 		if err != nil {
 			return nil, err
 		}

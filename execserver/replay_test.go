@@ -19,6 +19,7 @@ var changing = []struct {
 	same    string
 }{
 	{regexp.MustCompile(`"sessionId":"[0-9a-f-]{36}"`), `"sessionId":"<session>"`},
+	{regexp.MustCompile(`"environmentInfo":\{"shell":\{[^{}]*\},[^{}]*"capabilities":\{[^{}]*\}\}`), `"environmentInfo":<machine>`},
 	{regexp.MustCompile(`"pid":\d+`), `"pid":<pid>`},
 	{regexp.MustCompile(`"(created|modified)AtMs":\d+`), `"${1}AtMs":<time>`},
 }

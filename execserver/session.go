@@ -224,6 +224,8 @@ func (s *session) drop(p *process) {
 	if i := slices.Index(s.closed, p); i >= 0 {
 		s.closed = slices.Delete(s.closed, i, i+1)
 		s.kept -= p.past.kept
-		delete(s.processes, p.id)
+		if s.processes[p.id] == p { // otherwise it was unlisted
+			delete(s.processes, p.id)
+		}
 	}
 }

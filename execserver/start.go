@@ -89,11 +89,15 @@ func (p *process) start(ctx context.Context, params wire.StartParams, dir string
 	return err
 }
 
-// begun is called when the child runs. If the process was ended meanwhile, that was only noted, and begun ends the child.
+// endTime bounds the wait for the end of a process whose start was cancelled.
+const endTime = 10 * time.Second
+
+// begun is called when the child runs. If the process was ended meanwhile, that was only noted, and begun ends the child: who is told
+// that a start was cancelled can rely on it that nothing of it lives.
 func (p *process) begun(child ptyio.Child) error {
 	p.mu.Lock()
-	p.child, p.running = child, true
 	stopped := p.stopped
+	p.child, p.running = child, !stopped
 	if stopped { // no client knows it, so nobody acknowledges its output
 		p.discards, p.conn = true, nil
 	}
@@ -103,9 +107,19 @@ func (p *process) begun(child ptyio.Child) error {
 	if !stopped {
 		return nil
 	}
-	p.session.unlist(p)
 	child.EndTree(0)
+	p.awaitEnd()
+	p.session.unlist(p)
 	return wire.Refuse(wire.InvalidRequest, "process %s start was cancelled", p.id)
+}
+
+func (p *process) awaitEnd() {
+	ctx, cancel := context.WithTimeout(p.session.server.ctx, endTime)
+	defer cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.over && p.wait(ctx) == nil {
+	}
 }
 
 func (p *process) launch(ctx context.Context, params wire.StartParams, dir string) (ptyio.Launch, error) {
@@ -143,7 +157,7 @@ func (p *process) environment(ctx context.Context, params wire.StartParams) ([]s
 	} else {
 		policy = messages.EnvironmentPolicy{Inherit: e.Inherit, DropSecrets: !e.IgnoreDefaultExcludes, Exclude: e.Exclude, Set: e.Set, IncludeOnly: e.IncludeOnly}
 		var err error
-		if base, err = p.session.server.spawner.Resolver().Environment(ctx); err != nil {
+		if base, err = p.session.server.environment(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -205,6 +206,30 @@ func (d tardy) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, err
 	child, err := d.Spawner.Spawn(ctx, launch)
 	<-d.proceed
 	return child, err
+}
+
+// Who is told that a start was cancelled can rely on it that nothing of it lives.
+func TestACancelledStartIsAnsweredAfterTheEnd(t *testing.T) {
+	proceed := make(chan struct{})
+	s := newServerOf(t, tardy{newSpawner(t), proceed}, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	started := c.send(wire.ProcessStart, startParams("p", "sleep", "1000"))
+	pid := 0
+	untilOne(t, s, func(p *process) bool {
+		if p.child != nil {
+			pid = p.child.PID()
+		}
+		return pid > 0
+	})
+	ask[wire.TerminateResult](t, c, wire.ProcessTerminate, wire.TerminateParams{ProcessID: "p"})
+	close(proceed)
+	if _, fault := understood[wire.StartResult](t, started); fault == nil || !strings.Contains(fault.Message, "start was cancelled") {
+		t.Errorf("got %v", fault)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the process lives")
+	}
 }
 
 // The id is free again, and the client must not take the events of one process for those of the other.

@@ -36,7 +36,8 @@ certainly allows no more: the same policy in the same directory, or read-only.
 
 ` + settingsHelp("serve") + `
 Exit codes: 0 when the client of standard input has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong
-usage or settings. Before it exits, serve ends every process of every client.
+usage or settings. Before it exits, serve ends every process of every client: it asks their trees with SIGTERM and kills what is left
+after 500 ms. Further signals change nothing. Clients are disconnected first and learn nothing of these ends.
 
 Examples:
   execbus serve
@@ -90,7 +91,7 @@ func (c *config) serve(ctx context.Context, std streams) error {
 }
 
 func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std streams) error {
-	options := execserver.Options{Roots: c.fileRoots}
+	options := execserver.Options{Roots: c.fileRoots, MaxProcesses: c.maxProcesses}
 	if c.sandbox.Confined() {
 		options.Confinement = &ptyio.Confinement{Policy: c.sandbox, Dir: c.dir, TempDir: os.Getenv("TMPDIR"), Least: c.assurance}
 	}

@@ -191,6 +191,7 @@ func TestServeIsMisused(t *testing.T) {
 		{"serve --listen ws://0.0.0.0:0 --no-auth", "loopback", exitFailed},
 		{"serve --token-file /does/not/exist", "no such file", exitFailed},
 		{"serve --tls-cert /does/not/exist --tls-key x", "no such file", exitFailed},
+		{"serve --max-processes 0", "1 or more", exitMisused},
 		{"serve --file-root /does/not/exist", "no such file", exitFailed},
 	} {
 		out, errors, code := program(t, strings.Fields(test.line)...)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -46,6 +47,7 @@ type config struct {
 	noAuth                                     bool
 	listen, tlsCert, tlsKey, clientCA          string
 	fileRoots                                  []string
+	maxProcesses                               int
 }
 
 // settings are all settings, in the order of the help.
@@ -115,6 +117,8 @@ var settings = []setting{
 	{name: "client-ca", commands: "serve", value: "FILE", path: true,
 		meaning: "certificate authorities in PEM: admit clients with a certificate from one of them; they need a token only with --token-file",
 		set:     one(func(c *config, s string) error { c.clientCA = s; return nil })},
+	{name: "max-processes", commands: "serve", value: "N", initial: strconv.Itoa(execserver.DefaultMaxProcesses),
+		meaning: "how many processes of one client may live at a time", set: one(setMaxProcesses)},
 	{name: "file-root", commands: "serve", value: "DIR", several: true, path: true, initial: "all files, or none with --sandbox",
 		meaning: "a directory in which clients may read and write files by the protocol's own methods; it does not restrict commands",
 		set:     func(c *config, dirs []string) error { c.fileRoots = dirs; return nil }},
@@ -169,6 +173,15 @@ func setTimeout(c *config, value string) error {
 		return fmt.Errorf("%q is not a time; use one such as 90s or 10m", value)
 	}
 	c.timeout = d
+	return nil
+}
+
+func setMaxProcesses(c *config, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%q is no number of processes; use 1 or more", value)
+	}
+	c.maxProcesses = n
 	return nil
 }
 

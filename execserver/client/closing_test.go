@@ -32,6 +32,17 @@ func TestWhatBecomesOfAStartThatIsCancelled(t *testing.T) {
 		"the server has cancelled it": {then: func(p *peer, start wire.Message) {
 			p.fail(start, wire.InvalidRequest, "process 1 start was cancelled")
 		}, fails: true},
+		"the server has it, and cancels it": {then: func(p *peer, _ wire.Message) {
+			_ = p.Close()
+			p.resumed()
+			p.fail(p.expect(wire.ProcessStart), wire.InvalidRequest, "process 1 already exists")
+			for reads := 0; reads < 2; { // between the requests that end it
+				if m := p.receive(); m.Method == wire.ProcessRead {
+					p.fail(m, wire.InvalidRequest, []string{"process id 1 is starting", "unknown process id 1"}[reads])
+					reads++
+				}
+			}
+		}, events: "Spawned Exited Drained Closed TreeEnded"},
 		"the server says nothing": {then: func(*peer, wire.Message) {}, events: "Spawned Exited Drained Closed TreeEnded", lives: 1},
 		"the session is lost":     {then: func(p *peer, _ wire.Message) { p.say("nonsense") }, events: "Spawned Exited Drained Closed TreeEnded", lives: 1},
 	} {

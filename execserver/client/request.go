@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -65,8 +66,20 @@ func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
 	}
 	if s.link.flow() {
 		extend(params, launch)
+	} else if launch.TTY {
+		sized(params.Env, launch.Size)
 	}
 	return params, nil
+}
+
+// sized tells the size of a terminal to programs on a server that may not know it.
+func sized(env map[string]string, size messages.Size) {
+	size = size.OrDefault()
+	for name, n := range map[string]uint16{"LINES": size.Rows, "COLUMNS": size.Cols} {
+		if _, set := env[name]; !set {
+			env[name] = strconv.Itoa(int(n))
+		}
+	}
 }
 
 // extend adds what only servers of execbus understand.

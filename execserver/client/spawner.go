@@ -143,7 +143,7 @@ func (s *spawner) started(ctx context.Context, c *child, start *call, o outcome)
 
 // cancelStart ends a start that is no longer wanted, and waits until it is known that nothing of it runs. If the server does not say so
 // in time, the process is reported to its owner: as one that is being ended, and of which nobody knows more if nothing more is heard.
-func (s *spawner) cancelStart(c *child, start *call, came <-chan outcome) error {
+func (s *spawner) cancelStart(c *child, start *call, came chan outcome) error {
 	if s.link.withdraw(start) {
 		s.forget(c)
 		return cancelled("spawn", context.Canceled)
@@ -160,6 +160,7 @@ func (s *spawner) cancelStart(c *child, start *call, came <-chan outcome) error 
 			c.Abandon()
 			return nil
 		}
+		came <- o // for below
 	case <-timer.C:
 	}
 	c.launch.Events(ptyio.Spawned{Child: c})
@@ -168,7 +169,11 @@ func (s *spawner) cancelStart(c *child, start *call, came <-chan outcome) error 
 	go func() {
 		select {
 		case o := <-came:
-			if _, refused := errors.AsType[*wire.Fault](o.err); refused && !exists(o.err) {
+			err := o.err
+			if exists(err) { // or its start is being cancelled
+				err = s.confirm(s.link.life, c)
+			}
+			if _, refused := errors.AsType[*wire.Fault](err); refused {
 				c.feed.stop(errNotStarted)
 			}
 		case <-c.ended:

@@ -63,6 +63,22 @@ func TestALaunchIsPassedOnWhole(t *testing.T) {
 	}
 }
 
+// A server that knows no sizes leaves the size of a terminal to its programs.
+func TestTheSizeOfATerminalIsToldToAnyServer(t *testing.T) {
+	p := newPeer(t)
+	s := p.connect()
+	_, came := spawning(s, context.Background(), ptyio.Launch{Argv: []string{"a"}, Env: []string{"LINES=9"}, Dir: "/", TTY: true, Size: messages.Size{Rows: 5, Cols: 7}})
+	m := p.expect(wire.ProcessStart)
+	var got wire.StartParams
+	if err := json.Unmarshal(m.Params, &got); err != nil || got.Size != nil || got.Env["LINES"] != "9" || got.Env["COLUMNS"] != "7" {
+		t.Errorf("%s, %v", m.Params, err)
+	}
+	p.fail(m, wire.Internal, "no")
+	if err := within(t, "the start", came); err == nil {
+		t.Error("it started")
+	}
+}
+
 // enclose makes an enclosure.
 func (p *peer) enclose(s *spawner, c ptyio.Confinement) ptyio.Enclosure {
 	p.t.Helper()
@@ -350,7 +366,10 @@ func TestTheMachineOfAServer(t *testing.T) {
 	if a := within(t, "the program", came); !errors.Is(a.err, messages.ErrNoSuchProgram) {
 		t.Errorf("%+v", a)
 	}
-	leads := func() answer { text, err := r.(ptyio.Follower).Leads(context.Background(), "/l"); return answer{text, err} }
+	leads := func() answer {
+		text, err := r.(ptyio.Follower).Leads(context.Background(), "/l")
+		return answer{text, err}
+	}
 	ask(leads)
 	p.answer(p.expect(wire.EnvironmentLeads), wire.LeadsResult{Path: "/etc"})
 	if a := within(t, "where a path leads", came); a.err != nil || a.text != "/etc" {

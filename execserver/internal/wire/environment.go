@@ -17,7 +17,10 @@ const (
 // InfoResult is the result of environment/info.
 type InfoResult struct {
 	Shell        Shell        `json:"shell"`
-	Cwd          string       `json:"cwd,omitempty"` // a file: URI
+	Cwd          string       `json:"cwd,omitempty"` // these three are file: URIs
+	UserHomeDir  string       `json:"userHomeDir,omitempty"`
+	TempDir      string       `json:"tempDir,omitempty"`
+	PlatformOS   string       `json:"platformOs,omitempty"`
 	Capabilities Capabilities `json:"capabilities"`
 }
 

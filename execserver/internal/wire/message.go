@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ const (
 	Failure  // a response with an error
 )
 
-// ID is the id of a request: the text of a JSON string or of an integer. It is comparable. The zero ID is none.
+// ID is the id of a request: the text of a JSON string, of a number as it came, or null. It is comparable. The zero ID is none.
 type ID struct{ text string }
 
 // NumberID makes an id of an integer.
@@ -35,11 +36,10 @@ func parseID(raw []byte) (ID, error) {
 		canonical, _ := json.Marshal(unquote(raw)) // so that equal ids are equal texts
 		return ID{string(canonical)}, nil
 	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil {
-		return ID{}, errors.New(`"id" is neither a string nor an integer`)
+	if raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' || raw[0] == 'n' {
+		return ID{string(raw)}, nil // 1 and 1.0 are answered differently
 	}
-	return NumberID(n), nil
+	return ID{}, errors.New(`"id" is neither a string nor a number nor null`)
 }
 
 // Message is one message. It shares the memory of the text that it was parsed from.
@@ -61,6 +61,9 @@ func Parse(text []byte) (Message, error) {
 	}
 	list, err := members(text)
 	if err != nil {
+		if begin := bytes.TrimLeft(text, " \t\r\n"); len(begin) > 0 && begin[0] == '[' {
+			err = errors.New("it is a batch, or another array; send each message by itself")
+		}
 		return Message{}, err
 	}
 	found := map[string]json.RawMessage{}

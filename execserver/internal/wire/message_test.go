@@ -15,6 +15,9 @@ func TestMessagesAreToldApart(t *testing.T) {
 		`{"method":"n","params":null}`:                          {Kind: Notification, Method: "n", Params: json.RawMessage(`null`)},
 		`{"jsonrpc":"2.0","method":"n","trace":[{}]}`:           {Kind: Notification, Method: "n"},
 		`{"id":-9223372036854775808,"result":null}`:             {Kind: Response, ID: NumberID(-1 << 63), Result: json.RawMessage(`null`)},
+		`{"id":null,"method":"m"}`:                              {Kind: Request, ID: ID{"null"}, Method: "m"},
+		`{"id":-1.50E+2,"method":"m"}`:                          {Kind: Request, ID: ID{"-1.50E+2"}, Method: "m"},
+		`{"id":9223372036854775808,"method":"m"}`:               {Kind: Request, ID: ID{"9223372036854775808"}, Method: "m"},
 		`{"id":2,"result":{},"error":null}`:                     {Kind: Response, ID: NumberID(2), Result: json.RawMessage(`{}`)},
 		`{"id":3,"error":{"code":-32600,"message":"m","x":[]}}`: {Kind: Failure, ID: NumberID(3), Fault: &Fault{Code: -32600, Message: "m"}},
 	} {
@@ -34,7 +37,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	many := "[" + strings.Repeat("1,", MaxValues) + "1]"
 	for text, why := range map[string]string{
-		``: "not a JSON object", `[]`: "not a JSON object", `"x"`: "not a JSON object", `[{"id":1,"method":"m"}]`: "not a JSON object",
+		``: "not a JSON object", `[]`: "a batch", `"x"`: "not a JSON object", ` [{"id":1,"method":"m"}]`: "a batch",
 		`{"id":1,"method":"m"`: "ends too early", `{"id":1,"method":"m}`: "ends too early", `{"id":1,,}`: "not JSON at byte 8",
 		`{"id":1 "method":"m"}`: "not JSON", `{"method":"m","params":tru}`: "not JSON", `{"method":"m","params":+1}`: "not JSON",
 		`{"method":"m","params":01}`: "not JSON", `{'method':1}`: "not JSON", `{"method":"m",}`: "not JSON", `{"method":"m","params":[1,]}`: "not JSON",
@@ -44,10 +47,9 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 		`{"method":"m","params":{"a":{"b":1,"\u0062":2}}}`: "occurs twice",
 		`{"method":"m","params":` + deep + `}`:             "nested deeper",
 		`{"method":"m","params":` + many + `}`:             "more than",
-		`{"id":1.5,"method":"m"}`:                          `"id" is neither`,
-		`{"id":null,"method":"m"}`:                         `"id" is neither`,
+		`{"id":true,"method":"m"}`:                         `"id" is neither`,
+		`{"id":-,"method":"m"}`:                            "not JSON",
 		`{"id":[1],"method":"m"}`:                          `"id" is neither`,
-		`{"id":9223372036854775808,"method":"m"}`:          `"id" is neither`,
 		`{"id":1,"method":7}`:                              `"method" is not a string`,
 		`{"params":{}}`:                                    `neither "method" nor "id"`,
 		`{"ID":1,"METHOD":"m"}`:                            `neither "method" nor "id"`,

@@ -34,6 +34,8 @@ type InitializeParams struct {
 // InitializeResult is the result of initialize.
 type InitializeResult struct {
 	SessionID string `json:"sessionId"`
+	// EnvironmentInfo is the result of environment/info, for clients without extensions.
+	EnvironmentInfo *InfoResult `json:"environmentInfo,omitempty"`
 	// Extensions are the requested extensions that the server has. A resumed session keeps the extensions with which it began.
 	Extensions []Extension `json:"extensions,omitempty"`
 }
