@@ -208,7 +208,7 @@ func (d tardy) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, err
 	return child, err
 }
 
-// Who is told that a start was cancelled can rely on it that nothing of it lives.
+// A cancelled start is answered when nothing of it lives.
 func TestACancelledStartIsAnsweredAfterTheEnd(t *testing.T) {
 	proceed := make(chan struct{})
 	s := newServerOf(t, tardy{newSpawner(t), proceed}, Options{})
