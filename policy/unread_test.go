@@ -86,7 +86,8 @@ func TestWhatAShellReadsCountsForTheShell(t *testing.T) {
 	if plan := MakePlan(shell("make | sh; rm -rf x"), under(noSandbox, workspace, set)); plan.Decision != Reject || !strings.Contains(plan.Reason, "rm -f") {
 		t.Errorf("a question that is switched off is asked behind another: %+v", plan)
 	}
-	if plan := MakePlan(words("nu", "-c", "x"), under(onRequest, workspace, set)); plan.Decision != Ask || plan.Amendment != nil {
+	request := words("find", ".", "-exec", "{}", ";")
+	if plan := MakePlan(request, under(onRequest, workspace, set)); plan.Decision != Ask || plan.Amendment != nil {
 		t.Errorf("a rule is offered that would not hold: %+v", plan)
 	}
 }
