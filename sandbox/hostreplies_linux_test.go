@@ -87,3 +87,22 @@ func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatADeadWardenHasWrittenIsReadThoughAnotherCouldWriteMore(t *testing.T) {
+	read, write, err := output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	p := &wardenProcess{stderr: read, heard: make(chan string, 1)}
+	if _, err := write.WriteString(strings.Repeat("x", 2*lostOutput) + "last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := read.SetReadDeadline(time.Unix(1, 0)); err != nil { // as if the warden had died at once
+		t.Fatal(err)
+	}
+	p.listen()
+	if words := p.words(); len(words) != lostOutput || !strings.HasSuffix(words, "last") {
+		t.Errorf("%d bytes, %.20q", len(words), words)
+	}
+}

@@ -246,3 +246,26 @@ func TestAGroupThatWasLeftIsNotSignalled(t *testing.T) {
 		t.Error("a stranger was hit")
 	}
 }
+
+func TestWhatIsAskedLateMayHaveATrap(t *testing.T) {
+	s := script(t, `trap "echo asked; exit 0" TERM; echo begun; while :; do sleep 0.01; done`)
+	go s.Watch()
+	a := &asking{asked: map[identity]int{}, wait: 2 * askAgain}
+	if s.again(a) == nil || !a.traps {
+		t.Errorf("%+v", a)
+	}
+	if said := s.rest(); said != "asked" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+func TestTheLooksForMissedMembersEnd(t *testing.T) {
+	tree := walked(NewForest(), func() ([]process, bool) { return nil, true })
+	a, looks := tree.ask(), 0
+	for ; a != nil && looks < 100; looks++ {
+		a = tree.again(a)
+	}
+	if looks != 5 {
+		t.Errorf("%d looks", looks)
+	}
+}

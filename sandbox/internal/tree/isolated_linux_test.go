@@ -190,3 +190,18 @@ func TestAHungIsolatedBirthIsFound(t *testing.T) {
 		tree.Watch()
 	}
 }
+
+func TestAnOrphanOfANamespaceIsFoundThoughItsParentDiesDuringAWalk(t *testing.T) {
+	tree, said := startIsolated(t, NewForest(), false, "(setsid sleep 1000 &) ; echo; exec sleep 1000")
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // a walk begins with process 1, and ends with this
+		if found, settled := tree.roots(); settled && len(found) == 2 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Error("process 1 has not got it")
+			break
+		}
+	}
+	tree.End(0)
+	<-said
+}
