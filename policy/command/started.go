@@ -43,7 +43,7 @@ func codeFile(words []string) (file string, code bool) {
 		switch {
 		case !strings.HasPrefix(word, "-"):
 			return word, false
-		case codeFollows[word] || word == "-m" || word == "-p" || word == "--print":
+		case codeFollows[word] || word == "-p" || word == "--print":
 			return "", true
 		case !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "cemEr"): // python3 -Bc, perl -ne, python3 -mpip
 			return "", true

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
@@ -214,19 +213,12 @@ func (f *finder) openFixed(path string) (opened, error) {
 			"write in its directory; if commands shall write there, name %q instead", link.Path, link.Target, end.Path))
 	case len(end.Below) > 0:
 		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	case len(end.Links) > 0 && f.within(end.Path) && !f.within(path):
-		err = refused(path, fmt.Sprintf("it leads to %q, which is protected; if commands shall write there, name that instead", end.Path))
 	}
 	if err != nil {
 		end.Close()
 		return opened{}, err
 	}
 	return opened{path: end.Path, identity: identity{end.Device, end.Inode}, directory: end.Directory(), file: end.File}, nil
-}
-
-// within reports whether a path has a protected name.
-func (f *finder) within(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return slices.Contains(f.found.names, name) })
 }
 
 // open adds the place that a path leads to, unless it is known with this access.
