@@ -20,7 +20,16 @@ type Facts struct {
 	// Command is what ran. Directories to which it goes by itself are looked for in it.
 	Command []string
 	Rules   Rules
+
+	text  string   // the command, or the beginning of a long one
+	moves []string // the directories outside of what may be written to which it goes
 }
+
+// Bounds of what is looked for in a command.
+const (
+	maxCommand = 64 << 10 // bytes
+	maxMoves   = 16
+)
 
 // Of reports what the sandbox stopped; nil if it stopped nothing. It is a pure function, and takes milliseconds for a
 // megabyte of output.
@@ -33,7 +42,11 @@ func Of(f Facts) *messages.Denial {
 		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls}
 	}
 	var best *messages.Denial
-	for _, line := range telling(f.Output) {
+	lines := telling(f.Output)
+	if len(lines) > 0 {
+		f.look()
+	}
+	for _, line := range lines {
 		if d := f.judge(line); worth(d) > worth(best) {
 			best = d
 		}
@@ -116,15 +129,25 @@ func (f Facts) refused(o operation, line string) *messages.Denial {
 	return nil
 }
 
+// look reads the command, once for all lines.
+func (f *Facts) look() {
+	f.text = strings.Join(f.Command, " ")
+	f.text = f.text[:min(len(f.text), maxCommand)]
+	for _, match := range goes().FindAllStringSubmatch(f.text, -1) {
+		dir := filepath.Clean(match[1])
+		if rule, _, _ := f.Rules.unwritable(dir); rule != "" && len(f.moves) < maxMoves && !slices.Contains(f.moves, dir) {
+			f.moves = append(f.moves, dir)
+		}
+	}
+}
+
 // moved adds the paths that relative ones are if the command has gone to a directory in which it may not write.
 func (f Facts) moved(all []named) []named {
-	for _, match := range goes().FindAllStringSubmatch(strings.Join(f.Command, " "), -1) {
-		if rule, _, _ := f.Rules.unwritable(filepath.Clean(match[1])); rule == "" {
-			continue
-		}
-		for _, named := range all {
+	said := all
+	for _, dir := range f.moves {
+		for _, named := range said {
 			if inside, found := strings.CutPrefix(named.path, f.Dir+"/"); named.relative && found {
-				named.path, named.moved = filepath.Join(match[1], inside), true
+				named.path, named.moved = filepath.Join(dir, inside), true
 				all = append(all, named)
 			}
 		}
@@ -153,7 +176,7 @@ func (f Facts) unconnected(line string) *messages.Denial {
 	d := &messages.Denial{Operation: network.String(), Address: address(line), Rule: ruleNetwork}
 	refused := refusals().MatchString(line)
 	path := d.Address
-	if match := sockets().FindStringSubmatch(strings.Join(f.Command, " ")); match != nil && !strings.HasPrefix(path, "/") {
+	if match := sockets().FindStringSubmatch(f.text); match != nil && !strings.HasPrefix(path, "/") {
 		path = filepath.Join(f.Dir, match[1])
 	}
 	switch {
