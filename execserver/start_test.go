@@ -251,7 +251,7 @@ func TestAClientHearsNothingOfAProcessWhoseStartItCancelled(t *testing.T) {
 		s.mu.Unlock()
 		one.mu.Lock()
 		defer one.mu.Unlock()
-		return one.living == 0
+		return one.living == 0 && one.processes["p"] == nil
 	})
 	c.start(startParams("p", "echo", "hi"))
 	c.happened("p", is(wire.ProcessEnded))
