@@ -244,6 +244,7 @@ func TestAStrangersLockIsTold(t *testing.T) {
 	c := workspace(dir)
 	c.Least = messages.AssuranceIsolated
 	e := enclose(t, spawner, c)
+	defer holder(t, spawner, e)() // so that the placeholders stay, and with them what is known
 	for range 2 {
 		if got := said(t, spawner, e, false, "mkdir .codex 2>/dev/null || echo safe"); got != "safe" {
 			t.Errorf("%q", got)
