@@ -12,6 +12,7 @@ import (
 type reserve struct {
 	once sync.Once
 	mu   sync.Mutex // held while they are in use
+	most int        // how many are to be kept; 0 before take
 	kept []int
 }
 
@@ -25,13 +26,14 @@ func (r *reserve) take() {
 	r.once.Do(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		r.most = reserved
 		r.fill()
 	})
 }
 
 // fill opens those that are missing. It is called with the lock held.
 func (r *reserve) fill() {
-	for len(r.kept) < reserved {
+	for len(r.kept) < r.most {
 		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return

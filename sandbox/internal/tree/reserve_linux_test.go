@@ -41,3 +41,12 @@ func TestTheReserveIsUsedOnceAndTakenBack(t *testing.T) {
 		t.Errorf("%v after %d calls with %d, %d are kept", err, calls, inside, len(r.kept))
 	}
 }
+
+// A host that starts its commands itself takes no reserve, and loses none of its descriptors to one.
+func TestNothingIsKeptWithoutAReserve(t *testing.T) {
+	r := &reserve{}
+	calls := 0
+	if err := r.use(unix.EMFILE, func() error { calls++; return unix.EMFILE }); err != unix.EMFILE || len(r.kept) != 0 || calls != 1 {
+		t.Errorf("%v after %d calls, %d are kept", err, calls, len(r.kept))
+	}
+}
