@@ -106,7 +106,8 @@ func (o *order) command() messages.ExecCommand {
 	if o.tty != nil {
 		tty = *o.tty
 	}
-	return messages.ExecCommand{Call: "run", Argv: o.argv, TTY: tty, Size: o.terminal.size(), Attended: o.terminal != nil,
+	shown := o.terminal != nil && o.terminal.whole && !o.json
+	return messages.ExecCommand{Call: "run", Argv: o.argv, TTY: tty, Size: o.terminal.size(), Attended: shown,
 		OpenStdin: true, Yield: new(messages.MaxYield), MaxOutputTokens: new(0), Limits: messages.Limits{WallTime: o.timeout}}
 }
 

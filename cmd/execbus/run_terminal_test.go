@@ -273,6 +273,20 @@ func TestACommandCannotHideAQuestion(t *testing.T) {
 	}
 }
 
+// What a program asks its terminal is answered by the caller's terminal if that shows the output, and else by execbus.
+func TestAProgramThatAsksItsTerminalIsAnswered(t *testing.T) {
+	const asks = ` -- sh -c 'stty -icanon -echo; printf "\033[6n"; dd bs=1 count=6 2>/dev/null | tr "\033" E'`
+	s := sit(t, "free"+asks)
+	s.expect(`\x1b\[6n`)
+	s.send("\x1b[9;9R")
+	s.expect(`E\[9;9R`)
+	for _, elsewhere := range []string{"free --tty" + asks + ` >"$DIR/out"; tail -c 6 "$DIR/out"`, "free --tty --json" + asks + ` | grep -o '"exit.*code":0'`} {
+		s := sit(t, elsewhere)
+		s.expect(`E\[1;1R|"code":0`)
+		s.expect(`ended with 0\.`)
+	}
+}
+
 // Output waits until the question is answered.
 func TestNoOutputWhileAQuestionStands(t *testing.T) {
 	master, slave, err := pty.Open()
