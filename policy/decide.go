@@ -168,9 +168,7 @@ func (m *maker) judgeAll() {
 // surveys are the searches through the commands of a command line. What a script as a whole runs beyond them counts for the command
 // that gets it: the shell in echo ls | sh.
 func surveys(argv []string, commands [][]string, complex bool) (all []command.Survey) {
-	for _, words := range commands {
-		all = append(all, command.Search(words))
-	}
+	all = command.SearchEach(commands)
 	if len(all) < 2 && !complex {
 		return all
 	}

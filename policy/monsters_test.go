@@ -2,6 +2,7 @@ package policy
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,4 +55,48 @@ func TestMonstersAreBounded(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestShortScriptsThatGrowAreBounded plans for command lines that are short and stand for much: words that are put together from
+// themselves, functions that call each other, and lists of lists.
+func TestShortScriptsThatGrowAreBounded(t *testing.T) {
+	chain := ""
+	for name := 'a'; name < 'z'; name++ {
+		chain += string(name) + "(){ " + string(name+1) + ";" + string(name+1) + ";};"
+	}
+	doubled, listed := `sh -c "$1" "`+strings.Repeat("$0", 12)+`" "$1"`, `sh -c "$1"`+strings.Repeat(` "$@"`, 12)
+	monsters := map[string][]string{
+		"a parameter":       {"sh", "-c", doubled, "a", doubled},
+		"all parameters":    {"sh", "-c", listed, "a", listed},
+		"a wide format":     {"sh", "-c", "printf '" + strings.Repeat("%99999d", 3000) + "' | sh"},
+		"a replaced word":   {"sh", "-c", "echo " + strings.Repeat("a", 20_000) + " | xargs -I% x " + strings.Repeat("%", 20_000)},
+		"a template":        {"parallel", strings.Repeat("{}", 20_000), ":::", strings.Repeat("a", 20_000)},
+		"many lists":        append([]string{"parallel", "x"}, strings.Fields(strings.Repeat("::: a ", 20_000))...),
+		"a long word again": {"sh", "-c", "f(){ x '" + strings.Repeat("a", 30_000) + "'; }\n" + strings.Repeat("f\n", 10_000)},
+		"an input again":    {"sh", "-c", "cat " + strings.Repeat("- ", 10_000) + "<<E | sh\n" + strings.Repeat("a\n", 10_000) + "E\n"},
+		"functions copied":  {"sh", "-c", numbered("f%(){ x;};", 1900) + strings.Repeat("sh -c x;", 2500)},
+		"globals in a line": {"sh", "-c", strings.Repeat("git -a ", 9000) + "\n;;)"},
+		"each command":      {"sh", "-c", strings.Repeat("sh -c '"+chain+"a'\n", 60)},
+	}
+	for name, argv := range monsters {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		plan := MakePlan(words(argv...), under(untrusted, workspace, nil))
+		runtime.ReadMemStats(&after)
+		if plan.Decision == Run {
+			t.Errorf("%s: %s", name, outcome(plan, true))
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 400 {
+			t.Errorf("%s took %d MiB", name, made)
+		}
+	}
+}
+
+// numbered repeats a text with numbers in the place of %.
+func numbered(text string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.ReplaceAll(text, "%", strconv.Itoa(i)))
+	}
+	return b.String()
 }

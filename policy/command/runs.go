@@ -306,18 +306,26 @@ func (s *search) find(args []string, c place) {
 			if end := slices.Index(rest, ";"); end >= 0 {
 				rest = rest[:end]
 			}
-			s.command(replaced(rest, "{}", unknown), c.deeper())
+			s.replaced(rest, "{}", unknown, c.deeper())
 		}
 	}
 }
 
-// replaced are words in which a text is replaced.
-func replaced(words []string, old, text string) []string {
+// replaced looks at a command in whose words a text is replaced.
+func (s *search) replaced(words []string, old, text string, c place) {
 	result := slices.Clone(words)
 	for i := range result {
-		result[i] = strings.ReplaceAll(result[i], old, text)
+		result[i] = s.replace(result[i], old, text, c)
 	}
-	return result
+	s.command(result, c)
+}
+
+// replace replaces a text in a word; unknown if that becomes too long.
+func (s *search) replace(word, old, text string, c place) string {
+	if n := strings.Count(word, old); n > 0 && !s.spend(len(word)+n*len(text), c.level) {
+		return unknown
+	}
+	return strings.ReplaceAll(word, old, text)
 }
 
 // maxLists bounds the commands that one xargs or parallel is taken for.
@@ -343,7 +351,7 @@ func (s *search) xargs(args []string, c place) {
 	c.in = input{kind: textInput}
 	if value("a", "--arg-file") != "" || in.kind != textInput || strings.Contains(in.text, unknown) {
 		if replace != "" {
-			s.command(replaced(inner, replace, unknown), c)
+			s.replaced(inner, replace, unknown, c)
 		} else {
 			s.command(append(slices.Clip(inner), unknown), c)
 		}
@@ -356,7 +364,7 @@ func (s *search) xargs(args []string, c place) {
 					s.unread(endlessText)
 					break
 				}
-				s.command(replaced(inner, replace, line), c)
+				s.replaced(inner, replace, line, c)
 			}
 			continue
 		}
@@ -378,6 +386,9 @@ func (s *search) xargs(args []string, c place) {
 		}
 	}
 }
+
+// maxPlaces bounds the lists whose words have places of their own in what parallel runs.
+const maxPlaces = 32
 
 // parallel looks at the commands that are made of a text and lists of words. Without lists the words come from the input.
 func (s *search) parallel(args []string, c place) {
@@ -411,7 +422,7 @@ func (s *search) parallel(args []string, c place) {
 		var next [][]string
 		for _, head := range combined {
 			for _, word := range list {
-				if len(next) < maxLists {
+				if len(next) < maxLists && s.spend(len(head)+1, c.level) {
 					next = append(next, append(slices.Clip(head), word))
 				} else {
 					s.unread(endlessText)
@@ -426,9 +437,12 @@ func (s *search) parallel(args []string, c place) {
 		case len(template) == 0:
 			text = all
 		case strings.Contains(text, "{"):
-			text = strings.ReplaceAll(text, "{}", all)
-			for i, word := range words {
-				text = strings.ReplaceAll(text, "{"+strconv.Itoa(i+1)+"}", word)
+			text = s.replace(text, "{}", all, c)
+			if len(words) > maxPlaces {
+				s.unread(endlessText)
+			}
+			for i, word := range words[:min(len(words), maxPlaces)] {
+				text = s.replace(text, "{"+strconv.Itoa(i+1)+"}", word, c)
 			}
 		case slices.Contains(words, unknown):
 			s.command(append(slices.Clip(template), unknown), c) // it quotes what it appends

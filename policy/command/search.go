@@ -57,10 +57,18 @@ const (
 // so is one that would take too long to search. A script that is too long to parse is unreadable; it is dangerous if one of its
 // lines has the words rm and -f, and any word on each of its lines may begin a command. The same holds for a script with a syntax
 // error, because the shell may not see one: zsh has its own syntax, and bash finds some errors only when it gets there.
-func Search(argv []string) Survey {
-	s := search{left: maxLooks}
-	s.command(argv, place{scope: newScope(nil, nil)})
-	return s.found
+func Search(argv []string) Survey { return SearchEach([][]string{argv})[0] }
+
+// SearchEach is [Search] for each of several command lines. All together they take no longer than one may.
+func SearchEach(lines [][]string) (all []Survey) {
+	left := maxLooks
+	for _, argv := range lines {
+		s := search{left: left}
+		s.command(argv, place{scope: newScope(nil, nil)})
+		left = s.left
+		all = append(all, s.found)
+	}
+	return all
 }
 
 // Open reports whether one of the first words of a command that Search has found is not written down.
@@ -132,6 +140,9 @@ func (s *search) unread(why string) {
 
 // shellScript looks at a script that a shell of its own runs.
 func (s *search) shellScript(text string, c place, params []string) {
+	if !s.spend(len(c.scope.functions)+len(c.scope.inputs), c.level) { // which are copied
+		return
+	}
 	c.scope = newScope(c.scope, params)
 	s.script(text, c)
 	for _, f := range c.scope.functions { // that nothing here calls, at least by name
@@ -331,7 +342,7 @@ func (s *search) lines(text string, level int) {
 				return
 			}
 			s.found.Commands = append(s.found.Commands, words[i:])
-			if stripped, found := withoutGlobals(words[i:]); found {
+			if stripped, found := withoutGlobals(words[i:]); found && s.spend(len(stripped), level) {
 				s.found.Commands = append(s.found.Commands, stripped)
 			}
 		}

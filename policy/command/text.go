@@ -2,6 +2,7 @@ package command
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -125,6 +126,8 @@ func (s *search) document(r *syntax.Redirect, c place) string {
 	for _, part := range r.Hdoc.Parts {
 		lit, bare := part.(*syntax.Lit)
 		switch {
+		case bare && !s.spend(len(lit.Value), c.level):
+			return unknown
 		case bare && literal:
 			b.WriteString(strings.ReplaceAll(lit.Value, placeholder, unknown))
 		case bare:
@@ -135,10 +138,11 @@ func (s *search) document(r *syntax.Redirect, c place) string {
 	}
 	text := b.String()
 	if r.Op == syntax.DashHdoc {
-		text = strings.TrimLeft(text, "\t")
-		for strings.Contains(text, "\n\t") {
-			text = strings.ReplaceAll(text, "\n\t", "\n")
+		lines := strings.SplitAfter(text, "\n")
+		for i := range lines {
+			lines[i] = strings.TrimLeft(lines[i], "\t")
 		}
+		text = strings.Join(lines, "")
 	}
 	return text
 }
@@ -178,17 +182,21 @@ func (s *search) output(statement *syntax.Stmt, c place) input {
 
 // outputs is what statements write one after the other.
 func (s *search) outputs(statements []*syntax.Stmt, c place) input {
-	all := input{kind: textInput}
+	var text, also strings.Builder
+	differs := false
 	for _, statement := range statements {
 		out := s.output(statement, c)
 		if out.kind != textInput {
 			return hidden
 		}
 		texts := out.texts()
-		if out.also != "" || all.also != "" {
-			all.also = all.texts()[len(all.texts())-1] + texts[len(texts)-1]
-		}
-		all.text += out.text
+		text.WriteString(out.text)
+		also.WriteString(texts[len(texts)-1])
+		differs = differs || out.also != ""
+	}
+	all := input{kind: textInput, text: text.String()}
+	if differs {
+		all.also = also.String()
 	}
 	return all
 }
@@ -233,23 +241,23 @@ func (s *search) writes(words []string, c place) input {
 		if len(args) > 0 && args[0] == "--" {
 			args = args[1:]
 		}
-		return printed(args)
+		return s.printed(args, c)
 	case name == "cat" || name == "tee":
 		if name == "tee" || len(args) == 0 {
 			return ifText(c.in)
 		}
-		all := input{kind: textInput}
+		var text strings.Builder
 		for _, arg := range args {
 			in := c.in
 			if arg != "-" {
 				in = s.file(arg, c)
 			}
-			if in.kind != textInput {
+			if in.kind != textInput || !s.spend(len(in.text), c.level) {
 				return hidden
 			}
-			all.text += in.text
+			text.WriteString(in.text)
 		}
-		return all
+		return input{kind: textInput, text: text.String()}
 	}
 	return hidden
 }
@@ -271,16 +279,19 @@ func written(text, end string) input {
 	return out
 }
 
+// wide is a directive of a format that fills up to more than 99 characters, or to as many as a word says.
+var wide = regexp.MustCompile(`%[-+ #0]*[0-9.]*([0-9]{3}|\*)`)
+
 // printed is what printf writes. It uses its format as often as there are words.
-func printed(args []string) input {
-	if len(args) == 0 || strings.Contains(args[0], unknown) {
+func (s *search) printed(args []string, c place) input {
+	if len(args) == 0 || strings.Contains(args[0], unknown) || wide.MatchString(args[0]) {
 		return hidden
 	}
 	format, args := args[0], append([]string{}, args[1:]...)
 	var b strings.Builder
 	for range maxLists {
 		text, used, err := expand.Format(nil, format, args)
-		if err != nil {
+		if err != nil || !s.spend(len(text), c.level) {
 			return hidden
 		}
 		b.WriteString(text)
@@ -340,6 +351,9 @@ func (s *search) words(words []*syntax.Word, c place) []string {
 	for _, word := range words {
 		if len(word.Parts) == 1 {
 			if list, found := s.list(word.Parts[0], c); found {
+				if !s.build(list, c) {
+					return append(all, unknown)
+				}
 				all = append(all, list...)
 				continue
 			}
@@ -394,6 +408,15 @@ func bare(p *syntax.ParamExp) bool {
 		len(p.Modifiers) == 0 && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
+// build counts the work of putting words into a text or a list.
+func (s *search) build(words []string, c place) bool {
+	cost := len(words)
+	for _, word := range words {
+		cost += len(word)
+	}
+	return s.spend(cost, c.level)
+}
+
 // literal is a word as the program gets it.
 func (s *search) literal(word *syntax.Word, c place) string {
 	var b strings.Builder
@@ -409,8 +432,14 @@ func (s *search) expanded(part syntax.WordPart, c place) string {
 	var b strings.Builder
 	switch part := part.(type) {
 	case *syntax.Lit:
+		if !s.spend(len(part.Value), c.level) {
+			return unknown
+		}
 		unescape(&b, strings.ReplaceAll(part.Value, placeholder, unknown), anywhere)
 	case *syntax.SglQuoted:
+		if !s.spend(len(part.Value), c.level) {
+			return unknown
+		}
 		text := strings.ReplaceAll(part.Value, placeholder, unknown)
 		if part.Dollar {
 			return escapes(text)
@@ -419,13 +448,16 @@ func (s *search) expanded(part syntax.WordPart, c place) string {
 	case *syntax.DblQuoted:
 		for _, inner := range part.Parts {
 			if lit, bare := inner.(*syntax.Lit); bare {
+				if !s.spend(len(lit.Value), c.level) {
+					return unknown
+				}
 				unescape(&b, strings.ReplaceAll(lit.Value, placeholder, unknown), inQuotes)
 			} else {
 				b.WriteString(s.expanded(inner, c))
 			}
 		}
 	case *syntax.CmdSubst:
-		if out := s.outputs(part.Stmts, c); out.kind == textInput && len(part.Stmts) > 0 {
+		if out := s.outputs(part.Stmts, c); out.kind == textInput && len(part.Stmts) > 0 && s.spend(len(out.text), c.level) {
 			return strings.TrimRight(out.text, "\n")
 		}
 		return unknown
@@ -433,18 +465,24 @@ func (s *search) expanded(part syntax.WordPart, c place) string {
 		if part.Op == syntax.CmdOut {
 			return unknown
 		}
-		if out := s.outputs(part.Stmts, c); out.kind == textInput {
+		if out := s.outputs(part.Stmts, c); out.kind == textInput && s.spend(len(out.text), c.level) {
 			return unknown + "<" + out.text
 		}
 		return unknown + "?"
 	case *syntax.ParamExp:
 		if words, found := c.arguments(part); found {
+			if !s.build(words, c) {
+				return unknown
+			}
 			return strings.Join(words, " ")
 		}
 		if !bare(part) || c.scope.params == nil || len(part.Param.Value) != 1 || !strings.Contains(digits, part.Param.Value) {
 			return unknown
 		}
 		if n := int(part.Param.Value[0] - '0'); n < len(c.scope.params) {
+			if !s.build(c.scope.params[n:n+1], c) {
+				return unknown
+			}
 			return c.scope.params[n]
 		}
 	default:
