@@ -14,28 +14,39 @@ func CleanLine(row string, colour bool) string {
 	if i := strings.LastIndexByte(row, '\r'); i >= 0 {
 		row = row[i+1:]
 	}
-	var kept []rune
+	var kept []string // characters, and sequences that set colours
+	var visible []int // where its characters are
 	painted := false
 	runes := []rune(row)
 	for i := 0; i < len(runes); i++ {
 		switch r := runes[i]; {
 		case r == '\x1b':
 			end := sequence(runes[i:])
-			if colour && end > 2 && runes[i+1] == '[' && runes[i+end-1] == 'm' {
-				kept = append(kept, runes[i:i+end]...)
+			if colour && paints(runes[i:i+end]) {
+				kept = append(kept, string(runes[i:i+end]))
 				painted = true
 			}
 			i += end - 1
 		case r == '\b':
-			kept = kept[:max(0, len(kept)-1)]
+			if last := len(visible) - 1; last >= 0 { // a sequence takes no place, and half of one could do anything
+				kept[visible[last]], visible = "", visible[:last]
+			}
 		case r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r):
-			kept = append(kept, r)
+			visible = append(visible, len(kept))
+			kept = append(kept, string(r))
 		}
 	}
 	if painted {
-		return string(kept) + "\x1b[0m"
+		kept = append(kept, "\x1b[0m")
 	}
-	return string(kept)
+	return strings.Join(kept, "")
+}
+
+// paints reports whether a sequence does no more than set colours. With other signs before the m it changes the keyboard.
+func paints(sequence []rune) bool {
+	text, is := strings.CutPrefix(string(sequence), "\x1b[")
+	text, ends := strings.CutSuffix(text, "m")
+	return is && ends && strings.Trim(text, "0123456789;:") == ""
 }
 
 // sequence returns the length of the escape sequence at the beginning of runes.

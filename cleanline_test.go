@@ -1,6 +1,7 @@
 package execbus_test
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/execbus/execbus"
@@ -21,6 +22,10 @@ func TestCleanLine(t *testing.T) {
 		{"\x1bPdata\x1b\\x", "x", "x"},
 		{"\x1b(Bx\x1b7\x1b", "x", "x"},
 		{"\x1b[31", "", ""},
+		{"\x1b[2m\bJ", "J", "\x1b[2mJ\x1b[0m"},
+		{"ab\x1b[1;38:5:9m\bc", "ac", "a\x1b[1;38:5:9mc\x1b[0m"},
+		{"\x1b[>4;2mx", "x", "x"},
+		{"\x1b[\x1b(0mx", "x", "x"},
 		{"a\u202egnp.exe\u2069", "agnp.exe", "agnp.exe"},
 		{"\xff", "\ufffd", "\ufffd"},
 		{"\u009b31mx", "31mx", "31mx"}, // here one character begins the sequence; without that character it is text
@@ -36,12 +41,15 @@ func TestCleanLine(t *testing.T) {
 
 func FuzzCleanLine(f *testing.F) {
 	f.Add("\x1b[31mred\x1b]0;x\a")
+	f.Add("\x1b[2m\bJ")
+	paint := regexp.MustCompile(`\x1b\[[0-9;:]*m`)
 	f.Fuzz(func(t *testing.T, row string) {
-		for _, r := range execbus.CleanLine(row, false) {
-			if r < ' ' && r != '\t' || r == 0x7f {
-				t.Errorf("%q becomes %q", row, execbus.CleanLine(row, false))
+		for _, clean := range []string{execbus.CleanLine(row, false), paint.ReplaceAllString(execbus.CleanLine(row, true), "")} {
+			for _, r := range clean {
+				if r < ' ' && r != '\t' || r == 0x7f {
+					t.Errorf("%q becomes %q", row, clean)
+				}
 			}
 		}
-		_ = execbus.CleanLine(row, true)
 	})
 }

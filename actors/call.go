@@ -40,7 +40,9 @@ type call struct {
 }
 
 // waits reports whether the call's answer is a Result, with the output that has not been taken yet.
-func (c *call) waits() bool { return c.kind == execCall || c.kind == pollCall || c.kind == writeCall }
+func (c *call) waits() bool {
+	return c.kind == execCall || c.kind == pollCall || c.kind == writeCall && !c.write.untilTaken
+}
 
 // asked reports whether it is the call that asked for the command.
 func (c *call) asked() bool { return c.kind == startCall || c.kind == execCall || c.kind == runCall }
@@ -245,7 +247,7 @@ func (p *process) answerEnd(record *messages.EndRecord) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]
 		nothing := p.told && p.output.unread.Total() == 0 && !c.began.Before(p.attempt.exitedAt)
-		if c.kind == jobCall || c.kind == startCall || c.waits() && nothing {
+		if c.kind == jobCall || c.kind == startCall || c.kind == writeCall && !c.waits() || c.waits() && nothing {
 			p.answer(c, endedError(p.id, record))
 		} else {
 			p.finish(c)

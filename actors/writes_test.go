@@ -296,3 +296,31 @@ func TestInputWithoutWaitingKeepsItsPlace(t *testing.T) {
 		t.Errorf("all was taken, and it says %+v", rest.EarlierInput)
 	}
 }
+
+// The leader exits while a child that it leaves behind holds the input. A write that takes no output waits for its bytes.
+func TestAWriteThatTakesNoOutputLeavesItAtTheExit(t *testing.T) {
+	for _, noWait := range []bool{false, true} {
+		h := newHost(t, hostOptions{})
+		s := h.open(nil)
+		command := quick("sleep 1000 <&0 & echo up; until [ -e go ]; do sleep 0.01; done; exit 3")
+		command.Dir, command.OpenStdin, command.OnLeaderExit = t.TempDir(), true, messages.LeaderExitKeepsTree
+		id := s.exec(command).Process
+		s.said(id, "up")
+		write := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), UntilTaken: !noWait, NoWait: noWait, Patience: new(time.Hour)})
+		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
+		must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // both are there
+		if err := os.WriteFile(filepath.Join(command.Dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := poll.result(); string(got.Output) != "up\n" || got.Status != messages.StatusExited(3) || !got.Running {
+			t.Errorf("no wait %t: %+v", noWait, got)
+		}
+		if _, err := s.terminate(id); err != nil {
+			t.Error(err)
+		}
+		got := write.result()
+		if len(got.Output) > 0 || !noWait && (got.Taken == 0 || got.InputErr == nil) {
+			t.Errorf("no wait %t: %+v", noWait, got)
+		}
+	}
+}
