@@ -9,8 +9,8 @@ import (
 // MaxAnswers bounds how many requests in a second a terminal answers.
 const MaxAnswers = 100
 
-// terminalAnswers has what programs ask a terminal, and what a terminal without a person says: the cursor is at the top left, it is a VT100 with
-// advanced video, and it shows white on black. No answer ends a line or is a request itself.
+// terminalAnswers has what programs ask a terminal, and what a terminal without a person says: the cursor is at the top left, it is a
+// VT100 with advanced video, and it shows white on black. No answer ends a line or is a request itself.
 var terminalAnswers = []struct{ request, answer string }{
 	{"\x1b[6n", "\x1b[1;1R"},
 	{"\x1b[c", "\x1b[?1;2c"}, {"\x1b[0c", "\x1b[?1;2c"},

@@ -13,7 +13,8 @@
 //
 // # Arguments
 //
-// A wrong type and a repeated name are errors that name the argument. An unknown argument is ignored, and the answer says so. Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
+// A wrong type and a repeated name are errors that name the argument. An unknown argument is ignored, and the answer says so.
+// Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
 // the nearest bound; a negative number is an error.
 //
 // # Order

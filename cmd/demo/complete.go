@@ -1,11 +1,12 @@
 package main
 
 import (
-	"github.com/execbus/execbus"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/execbus/execbus"
 )
 
 // mostShown bounds the list of completions.

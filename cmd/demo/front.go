@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/execbus/execbus"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/execbus/execbus"
 	"slices"
 	"strings"
 	"time"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 

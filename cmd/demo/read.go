@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/execbus/execbus"
 	"strconv"
 	"strings"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 

@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"github.com/execbus/execbus"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/execbus/execbus"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/execbus/execbus"
 )
 
 // story tells the steps of a tour, to a person or to a machine.
