@@ -469,18 +469,18 @@ func (s *search) git(args []string, c place) {
 			}
 		}
 	}
-	for len(rest) > 1 {
-		switch {
-		case rest[0] == "bisect" && rest[1] == "run":
-			s.command(rest[2:], c)
-		case rest[0] == "submodule" && slices.Contains(rest, "foreach"):
-			inner := carrier{}.operandsOf(rest[slices.Index(rest, "foreach")+1:])
-			s.shellScript(strings.Join(inner, " "), c, nil)
-		case rest[0] == "rebase":
-			if text, found := (carrier{code: []string{"-x", "--exec"}}).scriptIn(rest); found {
-				s.shellScript(text, c, nil)
-			}
-		}
+	if len(rest) < 2 {
 		return
+	}
+	switch {
+	case rest[0] == "bisect" && rest[1] == "run":
+		s.command(rest[2:], c)
+	case rest[0] == "submodule" && slices.Contains(rest, "foreach"):
+		inner := carrier{}.operandsOf(rest[slices.Index(rest, "foreach")+1:])
+		s.shellScript(strings.Join(inner, " "), c, nil)
+	case rest[0] == "rebase":
+		if text, found := (carrier{code: []string{"-x", "--exec"}}).scriptIn(rest); found {
+			s.shellScript(text, c, nil)
+		}
 	}
 }
