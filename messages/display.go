@@ -70,6 +70,10 @@ func hidden(rest string, r, previous rune) bool {
 		return true
 	case unicode.IsMark(r): // one mark may stand on a letter; further ones, or one on anything else, can cover other characters
 		return !unicode.IsLetter(previous) || unicode.In(r, unicode.Me, strokes)
+	case unicode.In(r, vowels):
+		return !unicode.In(previous, leads)
+	case unicode.In(r, finals):
+		return !unicode.In(previous, vowels)
 	case unicode.In(r, backwards, oversized):
 		return true
 	}
@@ -84,6 +88,10 @@ var (
 	// strokes are marks that are drawn through their letter.
 	strokes = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x334, Hi: 0x338, Stride: 1}, {Lo: 0x20d2, Hi: 0x20d3, Stride: 1},
 		{Lo: 0x20d8, Hi: 0x20da, Stride: 1}, {Lo: 0x20e5, Hi: 0x20eb, Stride: 1}}}
+	// leads, vowels and finals are the parts of Korean syllables. A terminal draws vowels and finals over the letter before.
+	leads  = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x1100, Hi: 0x115e, Stride: 1}, {Lo: 0xa960, Hi: 0xa97c, Stride: 1}}}
+	vowels = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x1161, Hi: 0x11a7, Stride: 1}, {Lo: 0xd7b0, Hi: 0xd7c6, Stride: 1}}}
+	finals = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x11a8, Hi: 0x11ff, Stride: 1}, {Lo: 0xd7cb, Hi: 0xd7fb, Stride: 1}}}
 	// oversized characters are drawn wider than terminals count, over what follows them.
 	oversized = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x2e3a, Hi: 0x2e3b, Stride: 1}}, R32: []unicode.Range32{{Lo: 0x12000, Hi: 0x1254f, Stride: 1}}}
 )
@@ -109,6 +117,7 @@ func escapeInto(b *strings.Builder, word string, all bool) {
 			b.WriteRune(r)
 		case hidden(word[i:], r, previous) || all && r > unicode.MaxASCII:
 			b.WriteString(escaped(word[i:], r))
+			r = ' ' // what stands on an escaped letter is escaped, too
 		default:
 			b.WriteRune(r)
 		}
@@ -144,6 +153,7 @@ func Visible(text string) string {
 	for i, r := range text {
 		if hidden(text[i:], r, previous) {
 			b.WriteString(escaped(text[i:], r))
+			r = ' '
 		} else {
 			b.WriteRune(r)
 		}
