@@ -31,6 +31,9 @@ func (e entryPath) refuse(format string, args ...any) error {
 	return wire.Refuse(wire.InvalidParams, "%s: "+format, append([]any{e.field}, args...)...)
 }
 
+// maxPaths bounds the paths of one sandbox, each of which is compared with the others, and of each of its lists.
+const maxPaths = 1024
+
 // confinement converts a client's sandbox. It may block.
 func (s *Server) confinement(ctx context.Context, wanted *wire.Sandbox) (c ptyio.Confinement, err error) {
 	p := &permissions{}
@@ -114,6 +117,9 @@ func (p *permissions) managed(c *ptyio.Confinement, files *wire.FileSystem) erro
 		if err := p.add(fmt.Sprintf("%s.entries[%d]", field, i), entry); err != nil {
 			return err
 		}
+		if len(p.reads)+len(p.writes)+len(p.denied) > maxPaths {
+			return wire.Refuse(wire.InvalidParams, "%s.entries stand for more than %d paths; name directories instead of what is in them", field, maxPaths)
+		}
 	}
 	if !p.everything {
 		return wire.Refuse(wire.InvalidParams, `%s.entries: none of them allows reading the special path "root", and this server cannot restrict what is read to some directories; deny paths instead`, field)
@@ -161,7 +167,8 @@ func (p *permissions) special(at entryPath, place wire.SpecialPath, access wire.
 		below = *place.Subpath
 	}
 	switch {
-	case below != "" && (place.Kind != wire.SpecialProjectRoots || !filepath.IsLocal(below) || strings.ContainsRune(below, 0)):
+	case below != "" && (place.Kind != wire.SpecialProjectRoots || !filepath.IsLocal(below) || strings.ContainsRune(below, 0) ||
+		strings.Contains(below+"/", "/../")):
 		return at.refuse("the subpath %.200q does not lie in the project; use a path below it", below)
 	case place.Kind == wire.SpecialRoot && access == wire.AccessRead:
 		p.everything = true
@@ -307,6 +314,9 @@ func (p *permissions) denials(c *ptyio.Confinement) error {
 
 // localPaths is localPath for a list.
 func localPaths(field string, texts []string) (paths []string, err error) {
+	if len(texts) > maxPaths {
+		return nil, wire.Refuse(wire.InvalidParams, "%s has more than %d paths", field, maxPaths)
+	}
 	for i, text := range texts {
 		path, err := localPath(fmt.Sprintf("%s[%d]", field, i), text)
 		if err != nil {

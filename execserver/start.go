@@ -185,6 +185,9 @@ func (p *process) result() wire.StartResult {
 	return result
 }
 
+// maxPath bounds a path, in bytes. The kernel takes none that is longer.
+const maxPath = 4096
+
 // localPath returns the path in a file: URI, or the text itself if it is an absolute path.
 func localPath(field, text string) (string, error) {
 	path, found := text, true
@@ -195,6 +198,9 @@ func localPath(field, text string) (string, error) {
 		} else {
 			path = u.Path
 		}
+	}
+	if len(path) > maxPath {
+		return "", wire.Refuse(wire.InvalidParams, "%s has more than %d bytes", field, maxPath)
 	}
 	if !found || !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
 		return "", wire.Refuse(wire.InvalidParams, "%s is neither an absolute path nor a file: URI of one: %.200q", field, text)
