@@ -26,7 +26,7 @@ type again struct {
 // mayRepeat reports whether another attempt may follow the current one.
 func (p *process) mayRepeat() bool {
 	_, live := p.state.(*running)
-	return live && p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return && !p.ending.wanted
+	return live && p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return && !p.ending.wanted && p.asker() != nil
 }
 
 // keepInput keeps what an attempt was given. It reports whether the rest of the write, which a dead attempt did not take, is for

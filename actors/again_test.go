@@ -167,6 +167,20 @@ func TestARepeatableWriteWithoutAnInputIsRefused(t *testing.T) {
 	}
 }
 
+// A command whose call has its answer has no other attempt, and no write waits for one.
+func TestAWriteThatComesAfterTheAnswerWaitsForNoAttempt(t *testing.T) {
+	s, _ := inSandbox(t, asks, noWrite)
+	command := quick("exec <&-; echo up; exec sleep 1000")
+	command.OpenStdin = true
+	id := s.exec(command).Process
+	s.said(id, "up")
+	_, err := s.call(repeatable(id, "x")).reply()
+	wantError(t, "a write that nobody reads", err, messages.ErrStdinClosed)
+	if _, err := s.terminate(id); err != nil {
+		t.Error(err)
+	}
+}
+
 // Writes that the child has not reported on count as taken.
 func TestWritesWithoutAReportCount(t *testing.T) {
 	half := make([]byte, maxAgain/2+1)

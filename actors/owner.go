@@ -25,12 +25,12 @@ func (v *supervisor) letOwnedGo(owner string) {
 	}
 }
 
-// letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not
-// begun, and that needs approval, is ended with them.
+// letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not begun, and that
+// needs approval, is ended with them. Input that was queued without waiting is not withdrawn.
 func (p *process) letCallsGo() {
 	begun := p.attempt != nil
 	for _, c := range slices.Clone(p.calls) {
-		if c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {
+		if c.caller != (caller{}) && c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {
 			p.cancel(c.call)
 		}
 	}

@@ -324,3 +324,26 @@ func TestAWriteThatTakesNoOutputLeavesItAtTheExit(t *testing.T) {
 		}
 	}
 }
+
+// An aborted turn cancels the calls that wait. Nobody waits for a queued key, and it goes on.
+func TestInputWithoutWaitingOutlivesItsTurn(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	s := h.open(nil)
+	command := quick("echo up; until [ -e go ]; do sleep 0.01; done; exec cat")
+	command.Dir, command.OpenStdin, command.Owner = t.TempDir(), true, "turn"
+	id := s.exec(command).Process
+	s.said(id, "up")
+	s.call(messages.WriteStdin{Process: id, Bytes: bytes.Repeat([]byte("x"), ptyio.MaxPendingInput/2), NoWait: true, Patience: new(time.Hour)}).result()
+	h.system.Send(s.supervisor, turnAborted{"turn"})
+	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // it knows
+	if err := os.WriteFile(filepath.Join(command.Dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	if end := s.ended(id); end.Total != ptyio.MaxPendingInput/2+3 {
+		t.Errorf("%d bytes came back", end.Total)
+	}
+	if got := s.call(messages.Poll{Process: id}).result(); len(got.EarlierInput) != 0 {
+		t.Errorf("all was taken, and an answer says %v", got.EarlierInput)
+	}
+}
