@@ -19,6 +19,9 @@ const (
 	// restingHeap is how many bytes Go's heap may keep then, and treeHeap how many more for each tree. One or a few commands need less.
 	restingHeap = 3 << 20
 	treeHeap    = 8 << 10
+	// mostDrops is how often in a row a warden gives back its program's files. On a busy machine other threads are still at work when it
+	// does so, and bring some back.
+	mostDrops = 4
 )
 
 // rest gives memory back. A warden is the host's program, of which it needs a small part; but the initialisers of the host's packages
@@ -34,10 +37,12 @@ func (w *warden) rest() {
 		runtime.GC()
 		runtime.GC()
 	}
-	if residentFiles() > restingFiles {
+	if w.drops < mostDrops && residentFiles() > restingFiles {
 		dropFiles()
+		w.drops++
+		return // and look again a little later
 	}
-	w.rested = true
+	w.drops, w.rested = 0, true
 	w.resting.Store(true)
 }
 

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a file of one page that is full of 'f'. Mappings of a test that has ended vanish with it.
-func mapFile(t *testing.T, protection int) []byte {
+// mapFile maps a file that is full of 'f'. Mappings of a test that has ended vanish with it.
+func mapFile(t *testing.T, protection, size int) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte{'f'}, os.Getpagesize()), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Repeat([]byte{'f'}, size), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(path)
@@ -22,7 +22,7 @@ func mapFile(t *testing.T, protection int) []byte {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	memory, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), protection, unix.MAP_PRIVATE)
+	memory, err := unix.Mmap(int(file.Fd()), 0, size, protection, unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func resident(t *testing.T, memory []byte) bool {
 }
 
 func TestFilesAreDroppedFromMemory(t *testing.T) {
-	memory := mapFile(t, unix.PROT_READ)
+	memory := mapFile(t, unix.PROT_READ, os.Getpagesize())
 	if memory[0] != 'f' || !resident(t, memory) {
 		t.Fatal("a page that was read is not in memory")
 	}
@@ -62,7 +62,7 @@ func TestFilesAreDroppedFromMemory(t *testing.T) {
 
 // A dynamic linker writes to pages and then protects them, and a debugger writes to the code.
 func TestWhatWasWrittenIsNotDropped(t *testing.T) {
-	memory := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+	memory := mapFile(t, unix.PROT_READ|unix.PROT_WRITE, os.Getpagesize())
 	memory[0] = 'w'
 	dropFiles()
 	if memory[0] != 'w' {
@@ -74,6 +74,20 @@ func TestWhatWasWrittenIsNotDropped(t *testing.T) {
 	dropFiles()
 	if memory[0] != 'w' {
 		t.Error("a page that was written and then protected was dropped")
+	}
+}
+
+// Other threads may bring back at once what a warden gives back.
+func TestAWardenLooksAgainAfterItHasGivenMemoryBack(t *testing.T) {
+	memory, w := mapFile(t, unix.PROT_READ, 2*restingFiles), &warden{}
+	for n := range mostDrops + 1 {
+		if bytes.Count(memory, []byte{'f'}) != len(memory) {
+			t.Fatal("a page does not come back")
+		}
+		w.rest()
+		if last := n == mostDrops; w.rested != last || resident(t, memory) != last {
+			t.Errorf("look %d: it rests: %v; the file is in memory: %v", n, w.rested, resident(t, memory))
+		}
 	}
 }
 

@@ -77,6 +77,7 @@ type warden struct {
 	mail     bool       // the host has sent something
 	lost     bool       // it will send nothing more
 	rested   bool       // since the last event
+	drops    int        // how often it has given back files without finding few at the next look
 	yielded  time.Time  // to the scheduler of Go
 	newborns []*newborn // those whose starts have not been answered
 	brief    bool       // the last leader that has exited, or outlived its wait, was over within briefWait
