@@ -411,3 +411,19 @@ func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	wantError(t, "a retry that nobody has approved", err, messages.ErrRejected)
 	s.nothingLeft()
 }
+
+// Where nobody can be asked, a command that rules cannot be applied to may run, but never without its sandbox.
+func TestWithNobodyToAskADeniedCommandKeepsItsSandbox(t *testing.T) {
+	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
+	p := &planner{Plan: policy.Plan{Decision: policy.Ask, Unasked: policy.Run, OnDenial: policy.AskTo}}
+	h := newHost(t, hostOptions{plan: p.plan, seam: seam{Spawner: sandbox}})
+	s := &asker{talk: h.open(func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }), planner: p}
+	_, err := ask[*messages.Result](s.host, s.supervisor, shell(stoppable))
+	if e := wantError(t, "a retry that nobody has approved", err, messages.ErrRejected); e.Denial == nil {
+		t.Errorf("it does not tell the denial: %+v", e)
+	}
+	if got := sandbox.launches(); !slices.Equal(got, []bool{true}) {
+		t.Errorf("sandboxed: %v", got)
+	}
+	s.nothingLeft()
+}

@@ -62,7 +62,7 @@ func (a *approval) planned(q *question, m replanned) {
 	case decided:
 	case q.ID != "":
 		return
-	case !a.audience(c.origin, "") && c.plan.Unasked == policy.Run:
+	case !a.audience(c.origin, "") && c.plan.Unasked == policy.Run && c.denial == nil: // nobody has agreed to do without the sandbox
 		c.plan.Decision = policy.Run
 		v = verdict{plan: c.plan, source: messages.DecidedByAbsence}
 	case !a.audience(c.origin, ""):
