@@ -114,8 +114,12 @@ func TestAFloodBeforeTheBirthLosesNoEnd(t *testing.T) {
 			released := make(chan struct{}, maxEarly+more)
 			end := make(chan func(), 1)
 			spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
-				for range maxEarly + more {
-					launch.Events(ptyio.NewOutput(messages.StreamStdout, []byte("x"), func() { released <- struct{}{} }))
+				for i := range maxEarly + more {
+					batch := []byte("x")
+					if i == maxEarly-1 {
+						batch = []byte("\xc3") // the rest of its character is lost
+					}
+					launch.Events(ptyio.NewOutput(messages.StreamStdout, batch, func() { released <- struct{}{} }))
 				}
 				for _, event := range last {
 					launch.Events(event)
