@@ -97,7 +97,7 @@ func behindStart[P any](do func(p *process, params P) (any, later, error), about
 		if p == nil {
 			return do(nil, params)
 		}
-		o := &operation{done: make(chan struct{})}
+		o := &operation{size: len(raw), done: make(chan struct{})}
 		o.do = func(p *process) { o.result, o.later, o.err = do(p, params) }
 		switch waits, err := p.order(o, room); {
 		case err != nil:

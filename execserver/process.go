@@ -2,6 +2,7 @@ package execserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"sync"
 
@@ -36,6 +37,7 @@ type process struct {
 	stopped  bool // the process was ended while it was starting
 	ready    bool // the start is over, and so is everything that has waited for it
 	behind   []*operation
+	waiting  int // bytes of their parameters
 	past     record
 	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
 	sent     place       // to conn
@@ -309,6 +311,7 @@ func (p *process) wait(ctx context.Context) error {
 // operation is a request about a process that may have to wait until the process has started.
 type operation struct {
 	do   func(p *process) // nil if the process was not started
+	size int              // bytes of its parameters
 	done chan struct{}    // closed when the rest is known
 
 	result any
@@ -321,10 +324,10 @@ func (p *process) order(o *operation, room func() error) (waits bool, err error)
 	p.mu.Lock()
 	if !p.ready {
 		defer p.mu.Unlock()
-		if err := room(); err != nil {
+		if err := cmp.Or(room(), p.roomBehind(o)); err != nil {
 			return false, err
 		}
-		p.behind = append(p.behind, o)
+		p.behind, p.waiting = append(p.behind, o), p.waiting+o.size
 		return true, nil
 	}
 	running := p.running
@@ -334,6 +337,15 @@ func (p *process) order(o *operation, room func() error) (waits bool, err error)
 	}
 	o.do(p)
 	return false, nil
+}
+
+// roomBehind returns an error unless one more operation can wait for the start. The bounds are those of a connection, which does not
+// count the operations that came on earlier ones. It is called with the lock.
+func (p *process) roomBehind(o *operation) error {
+	if most := p.session.server.options.MaxRequests; len(p.behind) >= most || p.waiting > 0 && p.waiting+o.size > maxHeld {
+		return wire.Refuse(wire.Internal, "%d requests wait for the start of process %s, which is the limit; wait for its answer", len(p.behind), p.id)
+	}
+	return nil
 }
 
 // proceed runs the operations that wait for a start that is over.
@@ -346,7 +358,7 @@ func (p *process) proceed() {
 			return
 		}
 		next, there := p.behind[0], p
-		p.behind = p.behind[1:]
+		p.behind, p.waiting = p.behind[1:], p.waiting-next.size
 		if !p.running {
 			there = nil
 		}

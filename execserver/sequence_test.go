@@ -132,6 +132,24 @@ func TestWhatComesBehindAStartThatFailsFindsNoProcess(t *testing.T) {
 	}
 }
 
+// A start that hangs must not gather the requests of one connection after the other.
+func TestWhatComesBehindAStartHasALimit(t *testing.T) {
+	p := &process{id: "p", session: &session{server: &Server{options: Options{MaxRequests: 3}}}}
+	waits := func(size int) bool {
+		waits, err := p.order(&operation{do: func(*process) {}, size: size, done: make(chan struct{})}, func() error { return nil })
+		if waits == (err != nil) {
+			t.Errorf("waits: %v, %v", waits, err)
+		}
+		return waits
+	}
+	if !waits(maxHeld-1) || waits(2) || !waits(1) || !waits(0) || waits(0) {
+		t.Error("the limits do not hold")
+	}
+	if p.proceed(); p.waiting != 0 || len(p.behind) != 0 {
+		t.Errorf("%d bytes of %d requests", p.waiting, len(p.behind))
+	}
+}
+
 func TestOperationsOnAPathTakeEffectInTheirOrder(t *testing.T) {
 	dir := realDir(t)
 	c := opened(t, Options{})
