@@ -240,10 +240,14 @@ func TestUnixSockets(t *testing.T) {
 // A grant names a file in a home directory, and never all of that. Elsewhere it names the directory, in which files can be replaced.
 func TestGrants(t *testing.T) {
 	for path, want := range map[string]string{"/data/u/f": "/data/u/f", "/data/u/.cache/f": "/data/u/.cache", "/root/f": "/root/f", "/home/v/.bashrc": "/home/v/.bashrc",
-		"/Users/v/f": "/Users/v/f", "/home/v": "/home/v", "/srv/x/f": "/srv/x", "/f": "/f"} {
+		"/Users/v/f": "/Users/v/f", "/home/v": "/home/v", "/srv/x/f": "/srv/x", "/f": "/f",
+		"/data/f": "/data/f", "/data/u": "", "/data": ""} {
 		d := Of(Facts{Status: messages.StatusExited(1), Output: []byte("touch: cannot touch '" + path + "': Permission denied"), Dir: "/ws",
 			Rules: Rules{Write: []string{"/ws"}, Home: "/data/u"}})
-		if d == nil || d.Grant.String() != "write "+want {
+		if want != "" {
+			want = "write " + want
+		}
+		if d == nil || d.Grant.String() != want {
 			t.Errorf("%s: %v", path, d)
 		}
 	}

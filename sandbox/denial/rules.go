@@ -121,14 +121,17 @@ func (r Rules) unreadable(path string) (rule, grant string) {
 }
 
 // grantFor is what has to be writable for a file to be made, replaced or removed: its directory, unless everything that the user has
-// lies there. A grant could not help with the kernel's own directories.
+// lies there. There is none for a directory with all of that, nor for the kernel's own, where it could not help.
 func (r Rules) grantFor(path string) string {
 	for _, dir := range []string{"/dev", "/proc", "/sys"} {
 		if within(path, dir) {
 			return ""
 		}
 	}
-	if dir := filepath.Dir(path); dir != "/" && dir != r.Home && !homes().MatchString(dir) {
+	if within(r.Home, path) {
+		return ""
+	}
+	if dir := filepath.Dir(path); dir != "/" && !within(r.Home, dir) && !homes().MatchString(dir) {
 		return dir
 	}
 	return path
