@@ -31,8 +31,8 @@ type direct struct {
 // short command: on a machine with two processors, their work would hold the command up.
 const exitWait = 250 * time.Microsecond
 
-// briefWait replaces exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms where page
-// faults are slow.
+// briefWait replaces exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms
+// where page faults are slow.
 const briefWait = time.Millisecond
 
 func newDirect() (ptyio.Spawner, error) {

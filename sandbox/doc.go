@@ -46,9 +46,9 @@
 // work of a trap is done.
 //
 // The leader is reaped last, so its pid, group and session cannot pass to a stranger. Every other signal goes through a
-// pidfd, of a process that was compared with the one that was found or of its group. So no signal hits a process outside of the tree. Reports
-// claim less where /proc hides processes of other users, and where seccomp denies pidfds. Where /proc is that of another
-// pid namespace nothing is started.
+// pidfd, of a process that was compared with the one that was found or of its group. So no signal hits a process outside of the tree.
+// Reports claim less where /proc hides processes of other users, and where seccomp denies pidfds. Where /proc is that of another pid
+// namespace nothing is started.
 //
 // # The tree of an orphan
 //

@@ -6,8 +6,9 @@ import (
 	"syscall"
 )
 
-// Here returns the working directory as the kernel has it. A program that came into it by a path which a command has replaced is somewhere else
-// than its user thinks, and only PWD tells: Here returns an error, too, if PWD is set and leads elsewhere, or here through a loose link.
+// Here returns the working directory as the kernel has it. A program that came into it by a path which a command has replaced is
+// somewhere else than its user thinks, and only PWD tells: Here returns an error, too, if PWD is set and leads elsewhere, or here
+// through a loose link.
 func Here() (dir string, err error) {
 	dir, err = syscall.Getwd() // os.Getwd trusts PWD
 	pwd := os.Getenv("PWD")

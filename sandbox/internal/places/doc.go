@@ -6,9 +6,9 @@
 //	err = found.Check()                         // before each start: do they still lead there?
 //
 // Symbolic links are followed here, once. What commands may write is refused if it lies behind a link that an earlier command may have
-// made, because it would then be a command that chooses what is written. From then on the policy is about the files that were found, by device and inode, and
-// not about files that get the same name later. On Linux a descriptor (O_PATH) holds each place open; elsewhere there are only
-// paths.
+// made, because it would then be a command that chooses what is written. From then on the policy is about the files that were found,
+// by device and inode, and not about files that get the same name later. On Linux a descriptor (O_PATH) holds each place open;
+// elsewhere there are only paths.
 //
 // The search for nested repositories is bounded (see Bounds). Found.Gaps says where it stopped.
 package places

@@ -192,8 +192,8 @@ const setIDs = unix.S_ISUID | unix.S_ISGID
 // creates are the flags with which open uses its mode. O_TMPFILE has two bits, one of which is O_DIRECTORY.
 const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-// setID denies setting the bits that give the rights of a file's user or group to everybody who executes it. A filter cannot see the mode of openat2, so
-// that call does not exist; programs then use openat.
+// setID denies setting the bits that give the rights of a file's user or group to everybody who executes it. A filter cannot see the
+// mode of openat2, so that call does not exist; programs then use openat.
 var setID = []Rule{
 	deny("fchmod of a set-id bit", unix.SYS_FCHMOD, anyOf(1, setIDs)),
 	deny("fchmodat of a set-id bit", unix.SYS_FCHMODAT, anyOf(2, setIDs)),

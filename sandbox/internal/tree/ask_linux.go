@@ -28,8 +28,8 @@ const (
 	lastLook = 800 * time.Millisecond
 )
 
-// ask sends SIGTERM once to every member, and under a terminal SIGHUP, too. Stopped members are continued to receive it. What a member forks
-// after it was signalled is not asked: it may do the work of a trap.
+// ask sends SIGTERM once to every member, and under a terminal SIGHUP, too. Stopped members are continued to receive it. What a member
+// forks after it was signalled is not asked: it may do the work of a trap.
 func (t *Tree) ask() *asking {
 	a := &asking{members: t.others(), asked: map[identity]int{}, wait: askAgain}
 	a.traps = slices.ContainsFunc(a.members, func(p process) bool { return termOf(p.pid).caught })
@@ -72,11 +72,11 @@ func (t *Tree) again(a *asking) *asking {
 	return a
 }
 
-// missed returns the members that were not signalled. Last is the pid given out last before they were found. Where none of those asked has a
-// handler, or holds SIGTERM back to read it as a file, no trap has work to do. Then this is everything that was not asked: bash holds
-// SIGTERM back for a moment while it forks. Otherwise it is what existed before: members that have left a group before the whole of it was
-// signalled, those that were forked before the first signal, and of those forked between the first and the last one the ones whose parent is
-// dead: it had no signal yet.
+// missed returns the members that were not signalled. Last is the pid given out last once they were found. Where none of those asked
+// has a handler, or holds SIGTERM back to read it as a file, no trap has work to do. Then this is everything that was not asked: bash
+// holds SIGTERM back for a moment while it forks. Otherwise it is what existed before: members that have left a group before the whole
+// of it was signalled, those that were forked before the first signal, and of those forked between the first and the last one the ones
+// whose parent is dead: it had no signal yet.
 func (a *asking) missed(found []process, last int, blocks func(process) bool) (missed []process) {
 	lives, strict := map[int]bool{}, a.traps
 	for _, p := range found {

@@ -2,8 +2,8 @@
 // command and the direct spawner inside the host.
 //
 // A leader's exit is learnt with WNOWAIT, and the leader is reaped only when nothing of its tree is left: its zombie pins
-// pid, process group and session until then. Every other signal goes through a pidfd: that of a process which was compared with the one that
-// the walk saw, or that of a group in which such a process still is. So no signal can hit a stranger.
+// pid, process group and session until then. Every other signal goes through a pidfd: that of a process which was compared with the
+// one that the walk saw, or that of a group in which such a process still is. So no signal can hit a stranger.
 //
 // An orphan must be matched to its tree. A daemon that called setsid and whose parent died shares neither parent, group nor
 // session with its leader, and its environment may have been cleared. It does keep its resource limits. So a warden gives every

@@ -142,8 +142,8 @@ func (f *Forest) Leaders(thread int) int {
 	return 0
 }
 
-// Leave reports whether a thread that has started leaders can end: their trees have ended, and it will start no more. Where the trees cannot be
-// told apart by thread, none can end.
+// Leave reports whether a thread that has started leaders can end: their trees have ended, and it will start no more. Where the trees
+// cannot be told apart by thread, none can end.
 func (f *Forest) Leave(thread int) bool {
 	f.mu.Lock()
 	b := f.broods[thread]

@@ -5,21 +5,21 @@
 // greeting. A program that merely happens to have that name stops with an explanation.
 //
 // The warden gets the host's environment, with GOMAXPROCS=2, and "/" as its directory. It never takes an argument, a variable or a
-// directory from a command. It is the subreaper of all trees, and starts all leaders on threads that do not end before them, so that they die
-// with it. One of these threads at a time reads the requests of the host, on descriptor 3, and sees leaders exit. It waits for both
-// with an epoll of its own: with Go's poller, another thread would wait and then wake this one. End-of-file on the socket means that
-// the host is gone, and the warden ends everything. Descriptor 4 is a pidfd of the host. It reports the host's death even if a
-// forked copy of the host holds the socket open.
+// directory from a command. It is the subreaper of all trees, and starts all leaders on threads that do not end before them, so that
+// they die with it. One of these threads at a time reads the requests of the host, on descriptor 3, and sees leaders exit. It waits
+// for both with an epoll of its own: with Go's poller, another thread would wait and then wake this one. End-of-file on the socket
+// means that the host is gone, and the warden ends everything. Descriptor 4 is a pidfd of the host. It reports the host's death even
+// if a forked copy of the host holds the socket open.
 //
-// A warden to which nothing has happened for a quarter of a second gives back the memory of its program's files and of Go's heap, if that is
-// much, and ends threads that have no leaders left. What it needs of the files again comes back from the page cache.
+// A warden to which nothing has happened for a quarter of a second gives back the memory of its program's files and of Go's heap, if
+// that is much, and ends threads that have no leaders left. What it needs of the files again comes back from the page cache.
 //
 // # The rule about imports
 //
-// This package and its imports import as little as they can: never net, fmt, path/filepath, encoding/json or crypto. Go initialises packages
-// in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
-// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate this. Each
-// further import can delay this package, and then more packages of the host run in the warden.
+// This package and its imports import as little as they can: never net, fmt, path/filepath, encoding/json or crypto. Go initialises
+// packages in the order of their paths, each as soon as all its imports are ready. So in every warden this package's imports are
+// initialised before it, and so is every package of the host that is ready earlier. Such packages must tolerate this. Each further
+// import can delay this package, and then more packages of the host run in the warden.
 //
 // # What you must not assume
 //
