@@ -158,10 +158,20 @@ func (p *Process) on() *Session {
 }
 
 // Call is the name of the call that started the process; its events carry it.
-func (p *Process) Call() messages.CallID { return p.call }
+func (p *Process) Call() messages.CallID {
+	if p == nil {
+		return ""
+	}
+	return p.call
+}
 
 // PID is the kernel's pid of the leader, zero if the spawner has none. After the leader's exit another process may get it.
-func (p *Process) PID() int { return p.pid }
+func (p *Process) PID() int {
+	if p == nil {
+		return 0
+	}
+	return p.pid
+}
 
 // Info describes the process, as long as the session remembers it.
 func (p *Process) Info(ctx context.Context) (messages.ProcessInfo, error) {

@@ -66,7 +66,7 @@ func TestNilHandlesAreErrors(t *testing.T) {
 	for _, err := range p.Follow(ctx, 0) {
 		wantError(t, err, messages.ErrInvalidRequest, "there is none")
 	}
-	if _, exited := p.Status(); exited || p.ID() != 0 {
-		t.Error("a nil process has an id or has exited")
+	if _, exited := p.Status(); exited || p.ID() != 0 || p.PID() != 0 || p.Call() != "" {
+		t.Error("a nil process has a name or has exited")
 	}
 }
