@@ -145,11 +145,14 @@ func (s *search) shellScript(text string, c place, params []string) {
 	}
 	c.scope = newScope(c.scope, params)
 	s.script(text, c)
-	for _, f := range c.scope.functions { // that nothing here calls, at least by name
-		if !c.scope.called[f] && s.left >= 0 {
-			c.scope.called[f] = true
-			c.scope.params = nil
-			s.statement(f.Body, c)
+	for found := true; found && s.spend(len(c.scope.functions), c.level); { // those that nothing here calls, at least by name, and those that they define
+		found = false
+		for _, name := range slices.Sorted(maps.Keys(c.scope.functions)) { // so that equal scripts get equal answers
+			f := c.scope.functions[name]
+			if !c.scope.called[f] && s.left >= 0 {
+				found, c.scope.called[f], c.scope.params = true, true, nil
+				s.statement(f.Body, c)
+			}
 		}
 	}
 }

@@ -200,3 +200,12 @@ func TestBeyondTheBounds(t *testing.T) {
 		t.Error("a search without end is not given up")
 	}
 }
+
+func TestFunctionsThatNothingCallsAreSearchedInOneOrder(t *testing.T) {
+	for range 50 { // a map has another order each time
+		found := Search([]string{"sh", "-c", `a() { eval "$x"; }; b() { $y; }; c() { PS4=$z; }; d() { e() { f() { rm -rf x; }; }; }`})
+		if found.Unreadable != hiddenText || !found.Dangerous {
+			t.Fatalf("unreadable: %q, dangerous: %v", found.Unreadable, found.Dangerous)
+		}
+	}
+}
