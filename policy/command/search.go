@@ -145,7 +145,8 @@ func (s *search) shellScript(text string, c place, params []string) {
 	}
 	c.scope = newScope(c.scope, params)
 	s.script(text, c)
-	for found := true; found && s.spend(len(c.scope.functions), c.level); { // those that nothing here calls, at least by name, and those that they define
+	for found := true; found && s.spend(len(c.scope.functions), c.level); {
+		// Those that nothing here calls, at least by name, and those that they define.
 		found = false
 		for _, name := range slices.Sorted(maps.Keys(c.scope.functions)) { // so that equal scripts get equal answers
 			f := c.scope.functions[name]
