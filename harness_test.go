@@ -35,7 +35,7 @@ const tag = "EXECBUS_DOOR_TESTS"
 const noHome = "/does/not/exist"
 
 // othersIdle allows for goroutines without a task: those of other runtimes of this program may come at any time.
-var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/kernel.workers.run")
+var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/internal/system.workers.run")
 
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{tag: strconv.Itoa(os.Getpid()), "HOME": noHome} {

@@ -18,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/execbus/execbus/actors"
-	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
@@ -96,9 +95,9 @@ func badOption(field string, value any, advice string) error {
 
 // Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
 type Runtime struct {
-	system *kernel.System
+	system *actors.System
 	around actors.Surroundings
-	actor  *kernel.PID
+	actor  *actors.PID
 
 	patience      patience // for the host's code
 	logs, metrics *outlet
@@ -153,7 +152,7 @@ func (r *Runtime) start(options Options) error {
 	for _, err := range r.ruleErrors {
 		r.around.Logger.Warn("a rule file was not read", "reason", err.Error())
 	}
-	r.system = kernel.NewSystem(r.around.Logger, kernel.Options{})
+	r.system = actors.NewSystem(r.around.Logger)
 	if r.actor, err = actors.StartRuntime(r.system, r.around); err != nil {
 		return errors.Join(err, closeSpawner(r.around.Spawner))
 	}
@@ -232,7 +231,7 @@ type Dropped struct {
 // Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; all ends of a
 // session are counted when its Close returns. After Shutdown it returns an error, and still the counts of the bus and of Dropped.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
-	counted, err := kernel.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
+	counted, err := actors.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
 	return Stats{
 		Sessions: counted.Sessions, Processes: counted.Processes, Started: counted.Started, Ended: counted.Ended,
 		Records: counted.Records, Hanging: counted.Hanging, Bus: r.around.Bus.Stats(),
@@ -275,7 +274,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		}
 	}
 	ctx := context.Background() // it is answered at once
-	s.supervisor, err = kernel.Ask[*kernel.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
+	s.supervisor, err = actors.Ask[*actors.PID](ctx, r.system, r.actor, actors.OpenSession{Config: config})
 	if err != nil {
 		return nil, plain(ctx, err, r.actor, errShutDown)
 	}
@@ -286,7 +285,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 // ends first, the shutdown goes on, the error says what is left, and Shutdown may be called again. Further calls after the
 // shutdown do nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
-	_, err := kernel.Ask[actors.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
+	_, err := actors.Ask[actors.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {
 		return unfinished(ctx, r.left(ctx))
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/execbus/execbus/actors"
-	"github.com/execbus/execbus/actors/kernel"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
@@ -23,7 +22,7 @@ import (
 type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
-	supervisor *kernel.PID
+	supervisor *actors.PID
 	// over says that no further event will come. It is an atomic because callers read it without sending a message.
 	over atomic.Bool
 }
@@ -89,7 +88,7 @@ func cancelled(ctx context.Context) error {
 }
 
 // plain turns the error of a context into ours, says why a call was cancelled, and replaces an actor's own "closed" by over.
-func plain(ctx context.Context, err error, asked *kernel.PID, over error) error {
+func plain(ctx context.Context, err error, asked *actors.PID, over error) error {
 	if err == nil {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -22,9 +22,9 @@ const (
 // supervisor brings consults and takes verdicts.
 type approval struct {
 	*surroundings
-	ctx        *kernel.Context
-	supervisor *kernel.PID
-	keeper     *kernel.PID // of the rules
+	ctx        *system.Context
+	supervisor *system.PID
+	keeper     *system.PID // of the rules
 	approver   Approver
 	turn       chan struct{}         // holds a token while the approver is called, perhaps by an earlier approval actor
 	deadline   time.Duration         // a question's; zero for none
@@ -36,26 +36,26 @@ type approval struct {
 	last    int         // number of the newest question
 	grants  grants
 	calling approverCall
-	look    *kernel.Timer // for listeners
+	look    *system.Timer // for listeners
 }
 
-func (a *approval) receive(ctx *kernel.Context) {
+func (a *approval) receive(ctx *system.Context) {
 	a.ctx = ctx
 	a.handle(ctx.Message())
 }
 
 func (a *approval) handle(message any) {
 	switch m := message.(type) {
-	case kernel.Started:
+	case system.Started:
 		a.ctx.Watch(a.keeper)
-	case kernel.Stopping:
+	case system.Stopping:
 		a.leave()
-	case kernel.Crashing:
+	case system.Crashing:
 		a.leave()
 		if c, lost := m.Message.(consult); lost {
 			c.Discard()
 		}
-	case kernel.Terminated:
+	case system.Terminated:
 		a.keeperGone()
 	case consult:
 		a.consulted(m)
@@ -98,7 +98,7 @@ func (a *approval) internal(message any) {
 		a.next()
 	case amended:
 		a.amended(m)
-	case kernel.Unanswered:
+	case system.Unanswered:
 		if lost, ok := m.Message.(amend); ok {
 			a.amended(amended{amend: lost, newRules: a.rules, err: m.Err})
 		}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -228,8 +228,8 @@ func (s *asker) killApproval() {
 }
 
 // actors are those of this session whose name contains part.
-func (s *asker) actors(part string) []*kernel.PID {
-	return slices.DeleteFunc(s.host.actors(part), func(pid *kernel.PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
+func (s *asker) actors(part string) []*system.PID {
+	return slices.DeleteFunc(s.host.actors(part), func(pid *system.PID) bool { return !strings.HasPrefix(pid.Id, s.supervisor.Id+"/") })
 }
 
 // approvesWithRule approves commands with a rule that cannot be made. Each runs nevertheless, with a warning.

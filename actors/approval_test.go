@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -282,7 +282,7 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
 		for range count {
-			s := must[*kernel.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			s := must[*system.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
 			must[Done](h, s, CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -18,7 +18,7 @@ type Approver func(context.Context, messages.Question) (messages.Decision, error
 type approverCall struct {
 	question messages.QuestionID // empty: none is under way
 	leave    context.CancelFunc
-	overdue  *kernel.Timer // runs once the answer is not wanted any more
+	overdue  *system.Timer // runs once the answer is not wanted any more
 	hangs    bool          // it did not return in time after that
 }
 
@@ -31,7 +31,7 @@ func (a *approval) callApprover(q *question) {
 		return
 	}
 	q.called = true
-	self, system, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
+	self, sys, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
 	turn, patience := a.turn, a.patience.Approver
 	wanted, leave := context.WithCancel(context.Background())
 	a.calling = approverCall{question: q.ID, leave: leave}
@@ -43,7 +43,7 @@ func (a *approval) callApprover(q *question) {
 				said.failed = fmt.Sprintf("it panicked: %v", reason)
 			}
 			leave()
-			system.Send(self, said)
+			sys.Send(self, said)
 		}()
 		if !takeTurn(wanted, turn, patience) {
 			said.failed = errApproverHangs

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -26,11 +26,11 @@ type bubble struct {
 	machine *fiction
 	opened  int        // sessions
 	mu      sync.Mutex // actors meet faults concurrently, and the test changes them
-	faults  func(self *kernel.PID, message any)
+	faults  func(self *system.PID, message any)
 }
 
 // fault lets faults happen ahead of messages; nil ends that.
-func (b *bubble) fault(faults func(self *kernel.PID, message any)) {
+func (b *bubble) fault(faults func(self *system.PID, message any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faults = faults
@@ -59,14 +59,14 @@ func inBubble(t *testing.T, o bubbleOptions, test func(t *testing.T, b *bubble))
 func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	t.Helper()
 	b := &bubble{machine: newFiction()}
-	seen := &witness{living: map[string]*kernel.PID{}}
+	seen := &witness{living: map[string]*system.PID{}}
 	if o.plan == nil {
 		o.plan = imaginedPlan
 	}
 	if o.max == 0 {
 		o.max = 4096
 	}
-	system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{Before: func(self *kernel.PID, message any) {
+	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: func(self *system.PID, message any) {
 		seen.before(self, message)
 		b.mu.Lock()
 		faults := b.faults
@@ -75,9 +75,9 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 			faults(self, message)
 		}
 	}})
-	b.host = &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
+	b.host = &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 	var err error
-	b.runtime, err = StartRuntime(system, Surroundings{Bus: b.bus, Spawner: b.machine, Logger: slog.New(slog.DiscardHandler),
+	b.runtime, err = StartRuntime(sys, Surroundings{Bus: b.bus, Spawner: b.machine, Logger: slog.New(slog.DiscardHandler),
 		MaxProcesses: o.max, Plan: outside(t, o.plan), Patience: soon, RecordBytes: o.records})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func (b *bubble) open(change func(*SessionConfig)) *talk {
 			s.events.Receive(event)
 		}
 	}()
-	s.supervisor = must[*kernel.PID](b.host, b.runtime, OpenSession{config})
+	s.supervisor = must[*system.PID](b.host, b.runtime, OpenSession{config})
 	return s
 }
 
@@ -155,7 +155,7 @@ func does(words ...string) StartCommand {
 }
 
 // only is the one living actor whose name contains part.
-func (b *bubble) only(part string) *kernel.PID {
+func (b *bubble) only(part string) *system.PID {
 	b.t.Helper()
 	synctest.Wait()
 	found := b.actors(part)
@@ -166,7 +166,7 @@ func (b *bubble) only(part string) *kernel.PID {
 }
 
 // crash crashes an actor at its next message.
-func (b *bubble) crash(pid *kernel.PID) { b.system.Send(pid, deliberate{}) }
+func (b *bubble) crash(pid *system.PID) { b.system.Send(pid, deliberate{}) }
 
 // answerIs is a call's answer, which must be here.
 func answerIs(t testing.TB, w waiting) (any, error) {
@@ -183,18 +183,18 @@ func answerIs(t testing.TB, w waiting) (any, error) {
 // stop is a gate in front of one message of one actor.
 type stop struct {
 	mu     sync.Mutex
-	at     func(self *kernel.PID, message any) bool // nil: nothing stops
+	at     func(self *system.PID, message any) bool // nil: nothing stops
 	there  chan struct{}                            // an actor has come to the gate
 	goes   chan struct{}                            // closed: it may go on
 	passed bool
 }
 
-func newStop(at func(self *kernel.PID, message any) bool) *stop {
+func newStop(at func(self *system.PID, message any) bool) *stop {
 	return &stop{at: at, there: make(chan struct{}), goes: make(chan struct{})}
 }
 
 // before holds the first actor that comes to the gate.
-func (s *stop) before(self *kernel.PID, message any) {
+func (s *stop) before(self *system.PID, message any) {
 	s.mu.Lock()
 	holds := !s.passed && s.at(self, message)
 	s.passed = s.passed || holds
@@ -206,7 +206,7 @@ func (s *stop) before(self *kernel.PID, message any) {
 }
 
 // isA is a place for a stop.
-func isA[T any](_ *kernel.PID, message any) bool {
+func isA[T any](_ *system.PID, message any) bool {
 	_, is := message.(T)
 	return is
 }

@@ -3,7 +3,7 @@ package actors
 import (
 	"slices"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -18,9 +18,9 @@ type calls struct {
 
 // openCall is a call that another actor answers.
 type openCall struct {
-	asker *kernel.PID // nil: no caller waits for the answer
+	asker *system.PID // nil: no caller waits for the answer
 	entry *entry      // the process it concerns; nil if that is another actor
-	home  *kernel.PID // the wait actor that answers it; nil if none does
+	home  *system.PID // the wait actor that answers it; nil if none does
 	ender bool        // it waits here for the end of the process
 }
 

@@ -3,7 +3,7 @@ package actors
 import (
 	"testing"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/tests/probe"
 )
 
@@ -11,22 +11,22 @@ import (
 func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	type reply struct{}
-	for name, answers := range map[string]func(ctx *kernel.Context, to caller, supervisor *kernel.PID){
-		"a process": func(ctx *kernel.Context, to caller, supervisor *kernel.PID) {
+	for name, answers := range map[string]func(ctx *system.Context, to caller, supervisor *system.PID){
+		"a process": func(ctx *system.Context, to caller, supervisor *system.PID) {
 			(&process{ctx: ctx, supervisor: supervisor}).reply(to, reply{})
 		},
-		"a wait": func(ctx *kernel.Context, to caller, supervisor *kernel.PID) {
+		"a wait": func(ctx *system.Context, to caller, supervisor *system.PID) {
 			(&wait{caller: to, supervisor: supervisor}).answer(ctx, reply{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := probe.New(t)
-			both, err := h.system.Spawn("both", func(ctx *kernel.Context) { seen.Receive(ctx.Message()) })
+			both, err := h.system.Spawn("both", func(ctx *system.Context) { seen.Receive(ctx.Message()) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := h.system.Spawn("replies", func(ctx *kernel.Context) {
-				if _, is := ctx.Message().(kernel.Started); is {
+			if _, err := h.system.Spawn("replies", func(ctx *system.Context) {
+				if _, is := ctx.Message().(system.Started); is {
 					answers(ctx, caller{1, both}, both)
 				}
 			}); err != nil {

@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -16,7 +16,7 @@ const slotPatience = 250 * time.Millisecond
 type waitingStarts struct {
 	order list.List // of *applicant
 	byID  map[applicantID]*applicant
-	timer *kernel.Timer // for the first in order, or for an earlier first that has left; nil if none waits
+	timer *system.Timer // for the first in order, or for an earlier first that has left; nil if none waits
 }
 
 type applicantID struct {
@@ -27,7 +27,7 @@ type applicantID struct {
 // applicant is a process that waits for a slot of the runtime.
 type applicant struct {
 	applicantID
-	pid     *kernel.PID
+	pid     *system.PID
 	due     time.Time // when it is refused
 	element *list.Element
 }
@@ -64,7 +64,7 @@ func (r *runtime) watchWaiting() {
 	}
 }
 
-func (r *runtime) grant(session *kernel.PID, id messages.ProcessID) {
+func (r *runtime) grant(session *system.PID, id messages.ProcessID) {
 	r.slots[session.Id]++
 	r.stats.Processes++
 	r.stats.Started++

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -44,7 +44,7 @@ type chaos struct {
 }
 
 // crashes crashes actors at random, each kind as often as its messages are few, and sometimes the parent, too.
-func (c *chaos) crashes(self *kernel.PID, message any) {
+func (c *chaos) crashes(self *system.PID, message any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	odds := 2000 // of a supervisor
@@ -65,13 +65,13 @@ func (c *chaos) crashes(self *kernel.PID, message any) {
 	}
 	c.crashed++
 	if cut := strings.LastIndex(self.Id, "/"); c.ofActors.IntN(4) == 0 && strings.Contains(self.Id[:cut], "/session$") {
-		c.system.Send(&kernel.PID{Address: self.Address, Id: self.Id[:cut]}, deliberate{})
+		c.system.Send(&system.PID{Address: self.Address, Id: self.Id[:cut]}, deliberate{})
 	}
 	panic(fmt.Sprintf("deliberate, at %T", message))
 }
 
 // kindOf is the kind of an actor, without its number.
-func kindOf(pid *kernel.PID) string {
+func kindOf(pid *system.PID) string {
 	name, _, _ := strings.Cut(pid.Id[strings.LastIndex(pid.Id, "/")+1:], "$")
 	return name
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -64,11 +64,11 @@ const dying = time.Second
 // withPuppets runs a test beside a runtime that has a patience of End, and more of everything else.
 func withPuppets(t *testing.T, s *puppets, end time.Duration, test func(*testing.T, *talk)) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := &witness{living: map[string]*kernel.PID{}}
-		system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{Before: seen.before})
-		h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
+		seen := &witness{living: map[string]*system.PID{}}
+		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
+		h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 		var err error
-		if h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: s, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 9,
+		if h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: s, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 9,
 			Patience: Patience{End: end, Child: time.Hour, Spawn: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func withPuppets(t *testing.T, s *puppets, end time.Duration, test func(*testing
 			if _, err := ask[Done](h, h.runtime, CloseRuntime{}); err != nil {
 				t.Error(err)
 			}
-			if err := system.Shutdown(context.Background()); err != nil {
+			if err := sys.Shutdown(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 )
 
 // clock counts down the time that one call waits. It can be held, for more than one reason at once. The zero value has run
@@ -15,13 +15,13 @@ type clock struct {
 	begun   bool // it runs, or will when nothing holds it
 	stopped bool
 	since   time.Time     // when it began to run, while it runs
-	timer   *kernel.Timer // nil while it does not run
+	timer   *system.Timer // nil while it does not run
 	held    time.Duration // how long it was held in all
 	heldAt  time.Time
 }
 
 // run begins the clock. It runs at once, unless it is held or has no end.
-func (k *clock) run(ctx *kernel.Context, call callID) {
+func (k *clock) run(ctx *system.Context, call callID) {
 	k.begun = true
 	if k.timer == nil && k.holds == 0 && !k.endless && !k.stopped {
 		k.since = time.Now()
@@ -43,7 +43,7 @@ func (k *clock) hold() {
 }
 
 // release removes one reason. It does not start a clock that has not begun, such as that of a write before its turn.
-func (k *clock) release(ctx *kernel.Context, call callID) {
+func (k *clock) release(ctx *system.Context, call callID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)
 		if k.begun {
@@ -62,7 +62,7 @@ func (k *clock) stop() {
 func (k *clock) ran() { k.timer, k.left = nil, 0 }
 
 // prolong gives a clock another span of time, which cannot be held.
-func (k *clock) prolong(ctx *kernel.Context, call callID, d time.Duration) {
+func (k *clock) prolong(ctx *system.Context, call callID, d time.Duration) {
 	k.timer.Cancel()
 	k.held = k.pausedFor()
 	k.left, k.holds = d, 0

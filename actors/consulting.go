@@ -5,19 +5,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
 // consultation is a supervisor's part of asking a person.
 type consultation struct {
-	actor  *kernel.PID // that asks; nil when two have crashed
+	actor  *system.PID // that asks; nil when two have crashed
 	starts int
 	turn   chan struct{} // holds a token while the approver is called, whichever actor has called it
-	keeper *kernel.PID   // of the rules
+	keeper *system.PID   // of the rules
 	rules  newRules      // the newest
 	line   []*entry      // commands without a plan, and those that ask behind one, in the order of their calls
-	timer  *kernel.Timer // for the first of the line; nil if nobody waits behind it
+	timer  *system.Timer // for the first of the line; nil if nobody waits behind it
 }
 
 // maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without the
@@ -37,7 +37,7 @@ func (v *supervisor) startApproval() {
 
 // approvalCrashed goes on with another actor, or without one. Commands that wait for an answer are refused; without an
 // actor, so are commands that would need a question. The crashed actor has sent the answers that it could.
-func (v *supervisor) approvalCrashed(m kernel.Crashed) {
+func (v *supervisor) approvalCrashed(m system.Crashed) {
 	v.asking.actor = nil
 	text := fmt.Sprintf("the approval service has crashed (%v): the commands that waited for an answer were rejected", m.Reason)
 	if v.asking.starts < maxApprovals {

@@ -107,7 +107,7 @@
 // # Rules for this code
 //
 // Nothing blocks in a Receive: blocking work runs in a goroutine started with Context.Go or Detach and comes back as a
-// message. Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. Package kernel
+// message. Timers are messages. Actor state is touched in Receive only, so there is no lock and no atomic. Package system
 // hides the library that runs the actors.
 //
 // Files depend on each other in layers, from the actors down to their parts. The upward dependencies have one reason

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
 // entry is a supervisor's knowledge of a process that has not ended.
 type entry struct {
-	actor *kernel.PID
+	actor *system.PID
 	info  messages.ProcessInfo
 	used  uint64 // a counter: higher is more recent
 	open  int    // calls that concern it
@@ -43,7 +43,7 @@ type entry struct {
 	takeover   *takeover // its actor has crashed
 }
 
-func newEntry(id messages.ProcessID, o *order, actor *kernel.PID) *entry {
+func newEntry(id messages.ProcessID, o *order, actor *system.PID) *entry {
 	now := time.Now()
 	return &entry{actor: actor, came: now, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -25,7 +25,7 @@ type grants struct {
 type grant struct {
 	messages.Grant
 	key    string
-	expiry *kernel.Timer
+	expiry *system.Timer
 }
 
 // has returns a function that reports whether the command with a key was approved. It may be called in any goroutine.
@@ -46,7 +46,7 @@ func (g *grants) has() func(key string) bool {
 func (g *grants) changed() { g.changes, g.known = g.changes+1, nil }
 
 // add remembers the command of a question.
-func (g *grants) add(ctx *kernel.Context, q *question, expires time.Duration) {
+func (g *grants) add(ctx *system.Context, q *question, expires time.Duration) {
 	key := q.first().plan.CacheKey
 	if key == "" {
 		return

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -48,7 +48,7 @@ func TestAGrantExpires(t *testing.T) {
 
 func TestTheOldestGrantIsForgotten(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	pid, err := h.system.Spawn("grants", func(ctx *kernel.Context) {
+	pid, err := h.system.Spawn("grants", func(ctx *system.Context) {
 		if _, ok := ctx.Message().(string); !ok {
 			return
 		}

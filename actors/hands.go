@@ -63,14 +63,14 @@ func (h *hands) next(p *process) {
 	h.busy = true
 	j, child, number := h.jobs[0], h.child, p.attempt.number
 	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
-	system, self := p.ctx.System(), p.ctx.Self()
+	sys, self := p.ctx.System(), p.ctx.Self()
 	p.ctx.Detach(func(context.Context) any {
 		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "the spawner of the process failed", Hint: "a method of its ptyio.Child ended its goroutine"}}
 		defer func() {
 			if reason := recover(); reason != nil {
 				done.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("the spawner of the process has crashed: %v", reason)}
 			}
-			system.Send(self, done)
+			sys.Send(self, done)
 		}()
 		done.err = j.do(child)
 		return nil

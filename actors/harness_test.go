@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -61,8 +61,8 @@ func (s *seam) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, err
 type host struct {
 	*witness
 	t       testing.TB
-	system  *kernel.System
-	runtime *kernel.PID
+	system  *system.System
+	runtime *system.PID
 	bus     *bus.Bus
 	seam    *seam
 	dir     string
@@ -83,7 +83,7 @@ type hostOptions struct {
 }
 
 // othersIdle allows for goroutines without a task: those of other hosts of the same test may come at any time.
-var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/kernel.workers.run")
+var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/internal/system.workers.run")
 
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
 // descriptors.
@@ -96,11 +96,11 @@ func newHost(t testing.TB, o hostOptions) *host {
 	if o.max == 0 {
 		o.max = 4096
 	}
-	seen := &witness{living: map[string]*kernel.PID{}}
-	system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{Before: seen.before})
-	h := &host{t: t, system: system, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
+	seen := &witness{living: map[string]*system.PID{}}
+	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
+	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
-	h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
+	h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
 		MaxProcesses: o.max, Plan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Aftermath: o.aftermath})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func (h *host) shutdown() {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := kernel.Ask[Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := system.Ask[Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		h.t.Errorf("close the runtime: %v", err)
 	}
 	if err := h.system.Shutdown(ctx); err != nil {
@@ -229,10 +229,10 @@ func follow(t testing.TB, b *bus.Bus, session messages.SessionID, receive func(a
 }
 
 // ask asks and waits, for as long as anything may take.
-func ask[T any](h *host, to *kernel.PID, message any) (T, error) {
+func ask[T any](h *host, to *system.PID, message any) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	reply, err := kernel.Ask[T](ctx, h.system, to, message)
+	reply, err := system.Ask[T](ctx, h.system, to, message)
 	if errors.Is(err, context.DeadlineExceeded) {
 		h.t.Errorf("%T was not answered: %+v", message, message)
 	}
@@ -240,7 +240,7 @@ func ask[T any](h *host, to *kernel.PID, message any) (T, error) {
 }
 
 // must makes a request that must succeed.
-func must[T any](h *host, to *kernel.PID, message any) T {
+func must[T any](h *host, to *system.PID, message any) T {
 	h.t.Helper()
 	reply, err := ask[T](h, to, message)
 	if err != nil {
@@ -272,11 +272,11 @@ func wantError(t testing.TB, what string, err error, target error) *messages.Err
 }
 
 // newActor calls a function that starts a process, and finds the process's actor.
-func (h *host) newActor(start func()) *kernel.PID {
+func (h *host) newActor(start func()) *system.PID {
 	h.t.Helper()
 	before := h.actors("/process$")
 	start()
-	var found *kernel.PID
+	var found *system.PID
 	awaitThat(h.t, "a process has an actor", func() bool {
 		for _, pid := range h.actors("/process$") {
 			if !slices.ContainsFunc(before, pid.Equal) {

@@ -202,10 +202,10 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	w.sent, w.number = true, p.input.last
 	p.input.sent = append(p.input.sent, w)
 	c.clock.run(p.ctx, c.call)
-	self, system, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
+	self, sys, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
 	prompt := p.attempt.hands.prompt
 	p.attempt.hands.do(p, job{write: number, do: func(child ptyio.Child) error {
-		progress := do(child, func(taken int, err error) { system.Send(self, wrote{number, taken, err}) })
+		progress := do(child, func(taken int, err error) { sys.Send(self, wrote{number, taken, err}) })
 		if prompt {
 			w.progress = progress
 		}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -78,7 +78,7 @@ var stages = []struct {
 }
 
 // eachCrash crashes actors with a process in each state, while calls wait for it, and checks that their obligations are met.
-func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *kernel.PID)) {
+func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *system.PID)) {
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {
 			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
@@ -116,17 +116,17 @@ func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *kernel.PID)
 }
 
 func TestAProcessActorCrashesInEachState(t *testing.T) {
-	eachCrash(t, func(b *bubble, _ *talk, process *kernel.PID) { b.crash(process) })
+	eachCrash(t, func(b *bubble, _ *talk, process *system.PID) { b.crash(process) })
 }
 
 func TestASupervisorCrashesWithAProcessInEachState(t *testing.T) {
-	eachCrash(t, func(b *bubble, s *talk, _ *kernel.PID) { b.crash(s.supervisor) })
+	eachCrash(t, func(b *bubble, s *talk, _ *system.PID) { b.crash(s.supervisor) })
 }
 
 func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
-	eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
+	eachCrash(t, func(b *bubble, s *talk, process *system.PID) {
 		// The supervisor crashes while the report of the other crash is in its mailbox.
-		hold := newStop(func(self *kernel.PID, message any) bool {
+		hold := newStop(func(self *system.PID, message any) bool {
 			_, list := message.(ListProcesses)
 			return list
 		})
@@ -143,8 +143,8 @@ func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
 func TestASupervisorCrashesAtTheNewsOfACrash(t *testing.T) {
 	for _, at := range []string{"lastWords", "Crashed"} {
 		t.Run(at, func(t *testing.T) {
-			eachCrash(t, func(b *bubble, s *talk, process *kernel.PID) {
-				b.fault(func(self *kernel.PID, message any) {
+			eachCrash(t, func(b *bubble, s *talk, process *system.PID) {
+				b.fault(func(self *system.PID, message any) {
 					if self.Equal(s.supervisor) && strings.HasSuffix(fmt.Sprintf("%T", message), "."+at) {
 						panic("deliberate")
 					}
@@ -157,7 +157,7 @@ func TestASupervisorCrashesAtTheNewsOfACrash(t *testing.T) {
 
 func TestAnApprovalActorAndAProcessActorCrash(t *testing.T) {
 	for _, first := range []string{"/process$", "/approval$"} {
-		eachCrash(t, func(b *bubble, _ *talk, _ *kernel.PID) {
+		eachCrash(t, func(b *bubble, _ *talk, _ *system.PID) {
 			second := map[string]string{"/process$": "/approval$", "/approval$": "/process$"}[first]
 			one, other := b.only(first), b.only(second)
 			b.crash(one)
@@ -168,17 +168,17 @@ func TestAnApprovalActorAndAProcessActorCrash(t *testing.T) {
 
 // Requests in the mailbox of a process are answered, too, if its session crashes.
 func TestARequestInAMailboxIsAnswered(t *testing.T) {
-	for name, crash := range map[string]func(b *bubble, s *talk, process *kernel.PID){
-		"the session crashes": func(b *bubble, s *talk, _ *kernel.PID) { b.crash(s.supervisor) },
-		"the process crashes": func(b *bubble, _ *talk, process *kernel.PID) { b.crash(process) },
-		"the runtime crashes": func(b *bubble, _ *talk, _ *kernel.PID) { b.crash(b.runtime) },
+	for name, crash := range map[string]func(b *bubble, s *talk, process *system.PID){
+		"the session crashes": func(b *bubble, s *talk, _ *system.PID) { b.crash(s.supervisor) },
+		"the process crashes": func(b *bubble, _ *talk, process *system.PID) { b.crash(process) },
+		"the runtime crashes": func(b *bubble, _ *talk, _ *system.PID) { b.crash(b.runtime) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 				s := b.open(nil)
 				id := s.exec(does("prompt", "wait")).Process
 				process := b.only("/process$")
-				hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
+				hold := newStop(func(self *system.PID, message any) bool { return self.Equal(process) })
 				b.fault(hold.before)
 				first := s.call(messages.Poll{Process: id, NoTimeout: true})
 				<-hold.there
@@ -240,7 +240,7 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 		process := b.only("/process$")
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		synctest.Wait()
-		hold := newStop(func(self *kernel.PID, message any) bool { return self.Equal(process) })
+		hold := newStop(func(self *system.PID, message any) bool { return self.Equal(process) })
 		b.fault(hold.before)
 		b.system.Send(s.supervisor, lastWords{id: id, output: newOutput(), will: will{bus: b.bus, origin: messages.Origin{Session: s.id, Process: id}}})
 		b.machine.all()[0].kill()
@@ -248,7 +248,7 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 		if ends := s.endsOf(id); len(ends) > 0 {
 			t.Errorf("closed: %+v", ends)
 		}
-		b.fault(func(self *kernel.PID, _ any) {
+		b.fault(func(self *system.PID, _ any) {
 			if self.Equal(process) {
 				panic("deliberate")
 			}
@@ -264,12 +264,12 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 func TestASupervisorCrashesAtAQuestion(t *testing.T) {
 	for _, at := range []struct {
 		name string
-		at   func(self *kernel.PID, message any) bool
+		at   func(self *system.PID, message any) bool
 	}{
-		{"that it passes on", func(self *kernel.PID, message any) bool {
+		{"that it passes on", func(self *system.PID, message any) bool {
 			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "session$") && isA[consult](self, message)
 		}},
-		{"and with it the actor that asks", func(self *kernel.PID, message any) bool {
+		{"and with it the actor that asks", func(self *system.PID, message any) bool {
 			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "approval$") && isA[consult](self, message)
 		}},
 	} {
@@ -277,7 +277,7 @@ func TestASupervisorCrashesAtAQuestion(t *testing.T) {
 			inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 				s := &asker{talk: b.open(nil)}
 				s.listen()
-				b.fault(func(self *kernel.PID, message any) {
+				b.fault(func(self *system.PID, message any) {
 					if at.at(self, message) {
 						b.crash(s.supervisor)
 						panic("deliberate")

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/actors"
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -117,15 +117,15 @@ func (r atlas) TrustedDirs(context.Context) ([]string, error) { return []string{
 // visitor is a session on such a machine, with the host's end of it.
 type visitor struct {
 	t      *testing.T
-	system *kernel.System
-	pid    *kernel.PID
+	system *system.System
+	pid    *system.PID
 	events *probe.Probe
 }
 
 func visit(t *testing.T, m *elsewhere, plan func(policy.Request, policy.Snapshot) policy.Plan) *visitor {
 	t.Helper()
 	discard := slog.New(slog.DiscardHandler)
-	v := &visitor{t: t, system: kernel.NewSystem(discard, kernel.Options{}), events: probe.New(t)}
+	v := &visitor{t: t, system: system.NewSystem(discard, system.Options{}), events: probe.New(t)}
 	b := bus.New(bus.Options{})
 	runtime, err := actors.StartRuntime(v.system, actors.Surroundings{Bus: b, Spawner: m, Logger: discard, MaxProcesses: 100, Plan: plan})
 	if err != nil {
@@ -147,7 +147,7 @@ func visit(t *testing.T, m *elsewhere, plan func(policy.Request, policy.Snapshot
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.pid = request[*kernel.PID](v, runtime, actors.OpenSession{Config: actors.SessionConfig{Session: "visit", Dir: "/", Base: base,
+	v.pid = request[*system.PID](v, runtime, actors.OpenSession{Config: actors.SessionConfig{Session: "visit", Dir: "/", Base: base,
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
 		Sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}})
 	t.Cleanup(func() {
@@ -162,11 +162,11 @@ func visit(t *testing.T, m *elsewhere, plan func(policy.Request, policy.Snapshot
 
 const long = 20 * time.Second
 
-func request[T any](v *visitor, to *kernel.PID, message any) T {
+func request[T any](v *visitor, to *system.PID, message any) T {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
-	reply, err := kernel.Ask[T](ctx, v.system, to, message)
+	reply, err := system.Ask[T](ctx, v.system, to, message)
 	if err != nil {
 		v.t.Fatalf("%T: %v", message, err)
 	}

@@ -3,7 +3,7 @@ package actors
 import (
 	"bytes"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -26,7 +26,7 @@ type output struct {
 
 // heldBack is the beginning of a character that waits for its end, with the credit of the batch it came in.
 type heldBack struct {
-	timer  *kernel.Timer
+	timer  *system.Timer
 	credit *bus.Credit
 }
 

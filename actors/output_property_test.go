@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -17,10 +17,10 @@ import (
 // theatre is a process that only has output, and is fed by a test: a function that it gets runs in its actor.
 func theatre(t *testing.T) (in func(func(p *process))) {
 	t.Helper()
-	system := kernel.NewSystem(discarding, kernel.Options{})
-	t.Cleanup(func() { _ = system.Shutdown(context.Background()) })
+	sys := system.NewSystem(discarding, system.Options{})
+	t.Cleanup(func() { _ = sys.Shutdown(context.Background()) })
 	p := &process{surroundings: &surroundings{bus: bus.New(bus.Options{})}, output: newOutput()}
-	pid, err := system.Spawn("stage", func(ctx *kernel.Context) {
+	pid, err := sys.Spawn("stage", func(ctx *system.Context) {
 		if do, is := ctx.Message().(func(*process)); is {
 			p.ctx = ctx
 			do(p)
@@ -31,7 +31,7 @@ func theatre(t *testing.T) (in func(func(p *process))) {
 		t.Fatal(err)
 	}
 	return func(do func(p *process)) {
-		if _, err := kernel.Ask[Done](t.Context(), system, pid, do); err != nil {
+		if _, err := system.Ask[Done](t.Context(), sys, pid, do); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -203,8 +203,8 @@ func TestAReaderIsToldThatTheOutputHasEndedWhileTheLeaderLives(t *testing.T) {
 func TestAJobBehindOneThatEndsItsProcessIsNotBegun(t *testing.T) {
 	var crashed bool
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		b.fault(func(_ *kernel.PID, message any) {
-			if _, is := message.(kernel.Crashed); is {
+		b.fault(func(_ *system.PID, message any) {
+			if _, is := message.(system.Crashed); is {
 				crashed = true
 			}
 		})
@@ -231,7 +231,7 @@ func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
 				return messages.Decision{}, ctx.Err()
 			}
 		})
-		gate := newStop(func(self *kernel.PID, message any) bool {
+		gate := newStop(func(self *system.PID, message any) bool {
 			return isA[withdraw](self, message) && strings.Contains(self.Id, "approval")
 		})
 		b.fault(gate.before)

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -76,9 +76,9 @@ func (s *planning) receive(p *process, message any) bool {
 func (p *process) lookFailed(message any) bool {
 	e := &messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver ended its goroutine"}
 	switch m := message.(type) {
-	case kernel.WorkPanicked:
+	case system.WorkPanicked:
 		e.Detail = fmt.Sprintf("the spawner's resolver panicked: %v", m.Reason)
-	case kernel.WorkLeft:
+	case system.WorkLeft:
 	default:
 		return false
 	}

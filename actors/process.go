@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -12,9 +12,9 @@ import (
 // process is the actor of one command. It owns the child, its output and the calls that wait for it.
 type process struct {
 	*surroundings
-	ctx        *kernel.Context
+	ctx        *system.Context
 	id         messages.ProcessID
-	supervisor *kernel.PID
+	supervisor *system.PID
 	order      order
 	settings   *settings
 	began      time.Time
@@ -88,7 +88,7 @@ func (p *process) progress() progress {
 	return info
 }
 
-func (p *process) receive(ctx *kernel.Context) {
+func (p *process) receive(ctx *system.Context) {
 	p.ctx = ctx
 	p.handle(ctx.Message())
 }
@@ -96,10 +96,10 @@ func (p *process) receive(ctx *kernel.Context) {
 // handle handles the messages that all states treat alike, and leaves the rest to the state.
 func (p *process) handle(message any) {
 	switch m := message.(type) {
-	case kernel.Started, kernel.Terminated:
-	case kernel.Stopping:
+	case system.Started, system.Terminated:
+	case system.Stopping:
 		p.leave()
-	case kernel.Crashing:
+	case system.Crashing:
 		p.leaveWords(m.Message)
 	case begin:
 		p.begin(m.caller)
@@ -138,7 +138,7 @@ func (p *process) internal(message any) {
 	if p.state != nil && p.state.receive(p, message) {
 		return
 	}
-	if owner, owns := message.(kernel.Discarder); owns {
+	if owner, owns := message.(system.Discarder); owns {
 		owner.Discard()
 	}
 }

@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -19,7 +19,7 @@ type callID uint64
 // caller is where the answer of a call goes.
 type caller struct {
 	call  callID
-	asker *kernel.PID // nil: no caller waits for it
+	asker *system.PID // nil: no caller waits for it
 }
 
 // From a supervisor to a process.
@@ -90,7 +90,7 @@ type (
 		will   will
 		exited time.Time // when the leader exited; zero if it never ran
 	}
-	// lastWords are left by a process whose actor crashes. The kernel's Crashed follows.
+	// lastWords are left by a process whose actor crashes. system.Crashed follows.
 	lastWords struct {
 		id     messages.ProcessID
 		output output
@@ -238,7 +238,7 @@ type (
 	// appended is the result of appending to the file.
 	appended struct {
 		amend
-		asker *kernel.PID
+		asker *system.PID
 		err   error
 	}
 	// newRules are the rules that hold from now on. Versions only grow, because snapshots may arrive by more than one

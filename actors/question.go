@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -24,7 +24,7 @@ type question struct {
 	called   bool      // the approver was asked
 	closed   bool      // it is decided, and the amendment is being made
 	verdict  verdict
-	due      *kernel.Timer
+	due      *system.Timer
 	failed   string // why the approver will not answer
 }
 

@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -18,7 +18,7 @@ const (
 type records struct {
 	all    []*record
 	bytes  int64
-	expiry *kernel.Timer
+	expiry *system.Timer
 }
 
 // record is an ended process. Its id stays reserved.

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -144,14 +144,14 @@ func (refusing) Close() error { return nil }
 
 func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		system := kernel.NewSystem(slog.New(slog.DiscardHandler), kernel.Options{})
-		h := &host{t: t, system: system, bus: bus.New(bus.Options{})}
+		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{})
+		h := &host{t: t, system: sys, bus: bus.New(bus.Options{})}
 		var err error
-		h.runtime, err = StartRuntime(system, Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
+		h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		supervisor := must[*kernel.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
+		supervisor := must[*system.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
 			for _, info := range must[messages.Processes](h, supervisor, ListProcesses{Records: true}) {
@@ -192,7 +192,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 			t.Errorf("the timer was not set again: %s", got)
 		}
 		must[Done](h, h.runtime, CloseRuntime{})
-		if err := system.Shutdown(context.Background()); err != nil {
+		if err := sys.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

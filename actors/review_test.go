@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -172,15 +172,15 @@ func TestAnApprovalAnswersThoughNobodyListens(t *testing.T) {
 
 // A question that waits for the plans of others can be withdrawn, and those behind it go on.
 func TestAQuestionThatWaitsItsTurnIsWithdrawn(t *testing.T) {
-	for name, end := range map[string]func(s *asker, b *bubble, actor *kernel.PID, call waiting){
-		"cancel":    func(_ *asker, _ *bubble, _ *kernel.PID, call waiting) { call.cancel() },
-		"terminate": func(s *asker, _ *bubble, _ *kernel.PID, _ waiting) { s.terminate(s.list()[1].Process) },
-		"crash":     func(_ *asker, b *bubble, actor *kernel.PID, _ waiting) { b.system.Send(actor, deliberate{}) },
-		"approval crash": func(_ *asker, b *bubble, _ *kernel.PID, _ waiting) {
+	for name, end := range map[string]func(s *asker, b *bubble, actor *system.PID, call waiting){
+		"cancel":    func(_ *asker, _ *bubble, _ *system.PID, call waiting) { call.cancel() },
+		"terminate": func(s *asker, _ *bubble, _ *system.PID, _ waiting) { s.terminate(s.list()[1].Process) },
+		"crash":     func(_ *asker, b *bubble, actor *system.PID, _ waiting) { b.system.Send(actor, deliberate{}) },
+		"approval crash": func(_ *asker, b *bubble, _ *system.PID, _ waiting) {
 			b.system.Send(b.only("/approval$"), deliberate{})
 		},
-		"session crash": func(s *asker, b *bubble, _ *kernel.PID, _ waiting) { b.system.Send(s.supervisor, deliberate{}) },
-		"close": func(s *asker, b *bubble, _ *kernel.PID, _ waiting) {
+		"session crash": func(s *asker, b *bubble, _ *system.PID, _ waiting) { b.system.Send(s.supervisor, deliberate{}) },
+		"close": func(s *asker, b *bubble, _ *system.PID, _ waiting) {
 			must[Done](b.host, s.supervisor, CloseSession{})
 		},
 	} {

@@ -4,22 +4,22 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
 type rulesKeeper struct {
-	ctx     *kernel.Context
-	runtime *kernel.PID
+	ctx     *system.Context
+	runtime *system.PID
 	newest  newRules
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
 var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
 
-func (k *rulesKeeper) receive(ctx *kernel.Context) {
+func (k *rulesKeeper) receive(ctx *system.Context) {
 	k.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case amend:

@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -19,7 +19,7 @@ type run struct {
 	omitted        int64
 	timedOut       bool
 	cancelled      bool
-	clock          *kernel.Timer // of the timeout
+	clock          *system.Timer // of the timeout
 }
 
 func newRun(m *messages.RunCommand) *run {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
-// OpenSession asks the runtime actor for a session. It is answered with the *kernel.PID of its supervisor.
+// OpenSession asks the runtime actor for a session. It is answered with the *system.PID of its supervisor.
 type OpenSession struct{ Config SessionConfig }
 
 // CloseRuntime asks the runtime actor to close all sessions and then itself. It is answered with Done.
@@ -29,35 +29,35 @@ type Stats struct {
 
 // runtime is the actor that owns the sessions and enforces the bounds of all of them together.
 type runtime struct {
-	ctx      *kernel.Context
+	ctx      *system.Context
 	around   Surroundings
-	sessions map[string]*kernel.PID // by the actor's name
+	sessions map[string]*system.PID // by the actor's name
 	slots    map[string]int         // taken, by session
 	records  map[string]int64       // bytes remembered, by session
 	stats    Stats
 	waiting  waitingStarts
-	keeper   *kernel.PID   // of the rules
+	keeper   *system.PID   // of the rules
 	rules    newRules      // the newest, for sessions to come
-	closing  []*kernel.PID // callers that wait for the end; not nil: no session is opened
+	closing  []*system.PID // callers that wait for the end; not nil: no session is opened
 }
 
 // StartRuntime starts the runtime actor in a system.
-func StartRuntime(system *kernel.System, around Surroundings) (*kernel.PID, error) {
-	r := &runtime{around: around.withDefaults(), sessions: map[string]*kernel.PID{}, slots: map[string]int{}, records: map[string]int64{},
+func StartRuntime(sys *system.System, around Surroundings) (*system.PID, error) {
+	r := &runtime{around: around.withDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{},
 		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: newRules{rules: around.Rules}}
-	return system.Spawn("runtime", r.receive)
+	return sys.Spawn("runtime", r.receive)
 }
 
-func (r *runtime) receive(ctx *kernel.Context) {
+func (r *runtime) receive(ctx *system.Context) {
 	r.ctx = ctx
 	switch m := ctx.Message().(type) {
-	case kernel.Started:
+	case system.Started:
 		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
 		r.keeper = ctx.Spawn("rules", keeper.receive)
-	case kernel.Stopping, kernel.Crashing:
+	case system.Stopping, system.Crashing:
 		r.answerClosing(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
-	case kernel.Crashed:
-	case kernel.Terminated:
+	case system.Crashed:
+	case system.Terminated:
 		r.terminated(m.PID.Id)
 	case OpenSession:
 		r.open(m)

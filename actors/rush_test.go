@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -19,7 +19,7 @@ type rush struct {
 	dice    *rand.Rand
 	most    int // processes of all sessions
 	session *supervisor
-	pid     *kernel.PID
+	pid     *system.PID
 	line    *stand // between the session and the runtime's actor
 	others  *stand // another session
 	given   int    // that the other session has given back
@@ -42,19 +42,19 @@ type runner struct {
 
 // stand is an actor that keeps what it gets, and does what the test says.
 type stand struct {
-	pid *kernel.PID
+	pid *system.PID
 	got []any
 }
 
-func (s *stand) receive(ctx *kernel.Context) {
+func (s *stand) receive(ctx *system.Context) {
 	switch m := ctx.Message().(type) {
-	case kernel.Started:
+	case system.Started:
 		s.pid = ctx.Self()
-	case func(*kernel.Context):
+	case func(*system.Context):
 		m(ctx)
 	case retire:
 		ctx.Stop(s.pid)
-	case kernel.Stopping:
+	case system.Stopping:
 	default:
 		s.got = append(s.got, m)
 	}
@@ -77,10 +77,10 @@ func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
 	config := SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
 	around := Surroundings{Bus: b.bus, Logger: discarding, Aftermath: 100 * time.Millisecond}
 	r.session = newSupervisor(config, around.of("rush", r.line.pid), nil, newRules{})
-	r.pid = r.spawn("session", func(ctx *kernel.Context) {
+	r.pid = r.spawn("session", func(ctx *system.Context) {
 		r.session.ctx = ctx
 		switch m := ctx.Message().(type) {
-		case kernel.Started:
+		case system.Started:
 		case func():
 			m()
 		default:
@@ -90,7 +90,7 @@ func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
 	return r
 }
 
-func (r *rush) spawn(name string, receive kernel.Receive) *kernel.PID {
+func (r *rush) spawn(name string, receive system.Receive) *system.PID {
 	pid, err := r.system.Spawn(name, receive)
 	if err != nil {
 		r.t.Fatal(err)
@@ -233,7 +233,7 @@ func (r *rush) back() bool {
 }
 
 func (r *rush) request(from *stand, m any) {
-	r.system.Send(from.pid, func(ctx *kernel.Context) { ctx.Request(r.runtime, m) })
+	r.system.Send(from.pid, func(ctx *system.Context) { ctx.Request(r.runtime, m) })
 }
 
 // taken is how many processes the other session has.

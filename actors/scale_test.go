@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
@@ -15,7 +15,7 @@ import (
 func (b *bubble) bare(n int) *talk {
 	b.t.Helper()
 	id := messages.SessionID(fmt.Sprint("bare-", n))
-	return &talk{host: b.host, id: id, supervisor: must[*kernel.PID](b.host, b.runtime, OpenSession{SessionConfig{Session: id, Dir: "/",
+	return &talk{host: b.host, id: id, supervisor: must[*system.PID](b.host, b.runtime, OpenSession{SessionConfig{Session: id, Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
 		Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever}}})}
 }
@@ -105,13 +105,13 @@ func TestTenThousandWaits(t *testing.T) {
 // The list of waiting starts is served in linear time: twenty times as many take some twenty times as long, not four hundred
 // times. The limit lies far from both, and a machine that is busy with something else gets more tries.
 func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
-	system := kernel.NewSystem(discarding, kernel.Options{})
+	sys := system.NewSystem(discarding, system.Options{})
 	took := func(n int) time.Duration {
-		runtime, err := StartRuntime(system, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
+		runtime, err := StartRuntime(sys, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return applyMany(t, system, runtime, n)
+		return applyMany(t, sys, runtime, n)
 	}
 	few, many := time.Hour, time.Hour
 	for tries := 0; tries < 5 || tries < 40 && many > 150*few; tries++ {
@@ -121,20 +121,20 @@ func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
 	if many > 150*few {
 		t.Errorf("1,500 took %v, 30,000 %v", few, many)
 	}
-	if err := system.Shutdown(t.Context()); err != nil {
+	if err := sys.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 // applyMany applies for slots, takes every second one back, the last first, and gives slots back until all are served or refused.
-func applyMany(t *testing.T, system *kernel.System, runtime *kernel.PID, n int) time.Duration {
+func applyMany(t *testing.T, sys *system.System, runtime *system.PID, n int) time.Duration {
 	t.Helper()
 	served := make(chan struct{})
 	answers := 0
 	began := time.Now()
-	_, err := system.Spawn("applicants", func(ctx *kernel.Context) {
+	_, err := sys.Spawn("applicants", func(ctx *system.Context) {
 		switch ctx.Message().(type) {
-		case kernel.Started:
+		case system.Started:
 			for i := range n {
 				ctx.Request(runtime, takeSlot{messages.ProcessID(i)})
 			}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -13,8 +13,8 @@ import (
 // spawning is one call of a spawner. The spawner may be a host's own and fail in any way, so the call runs in a
 // goroutine that nothing waits for. Our own spawners always return, and their goroutines are reused.
 type spawning struct {
-	system  *kernel.System
-	runtime *kernel.PID
+	system  *system.System
+	runtime *system.PID
 	callOff context.CancelFunc
 	// fate has room for one: the goroutine that has returned or the actor that stops waiting, whichever comes first, fills it.
 	fate chan struct{}
@@ -85,7 +85,7 @@ var (
 
 // relay passes a child's events to the process's actor, and those about its life to the supervisor, too, because the
 // process's actor may crash. It is called by several goroutines of the spawner.
-func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
+func relay(sys *system.System, process, supervisor *system.PID, id messages.ProcessID, number int, born chan struct{}) func(ptyio.Event) {
 	told := make(chan struct{}) // closed when the birth has been reported: later events must not overtake it
 	return func(e ptyio.Event) {
 		if spawned, is := e.(ptyio.Spawned); is {
@@ -96,7 +96,7 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 					e = spawned
 				}
 				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
-				system.SendBoth(supervisor, process, event)
+				sys.SendBoth(supervisor, process, event)
 				close(told)
 			default:
 				<-told
@@ -106,9 +106,9 @@ func relay(system *kernel.System, process, supervisor *kernel.PID, id messages.P
 		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
 		switch e.(type) {
 		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
-			system.SendBoth(supervisor, process, event)
+			sys.SendBoth(supervisor, process, event)
 		default:
-			system.Send(process, event)
+			sys.Send(process, event)
 		}
 	}
 }

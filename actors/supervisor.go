@@ -3,7 +3,7 @@ package actors
 import (
 	"fmt"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -14,7 +14,7 @@ type CloseSession struct{ By messages.TerminatedBy }
 // limits, and remembers the processes that have ended.
 type supervisor struct {
 	*surroundings
-	ctx      *kernel.Context
+	ctx      *system.Context
 	config   SessionConfig
 	settings *settings
 	paused   int // PauseYields not yet resumed
@@ -30,14 +30,14 @@ type supervisor struct {
 	closing bool // nothing new is started, and the session ends with its last process
 }
 
-func newSupervisor(config SessionConfig, around *surroundings, keeper *kernel.PID, rules newRules) *supervisor {
+func newSupervisor(config SessionConfig, around *surroundings, keeper *system.PID, rules newRules) *supervisor {
 	settings := config.settings()
 	settings.rules = rules.rules
 	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
 		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 
-func (v *supervisor) receive(ctx *kernel.Context) {
+func (v *supervisor) receive(ctx *system.Context) {
 	v.ctx = ctx
 	v.handle(ctx.Message())
 }
@@ -50,16 +50,16 @@ func (v *supervisor) handle(message any) {
 		}
 	}
 	switch m := message.(type) {
-	case kernel.Started:
+	case system.Started:
 		v.startApproval()
 		v.enclose(v.settings)
-	case kernel.Stopping:
+	case system.Stopping:
 		v.leave(nil)
-	case kernel.Crashing:
+	case system.Crashing:
 		v.leave(m.Message)
-	case kernel.Crashed:
+	case system.Crashed:
 		v.crashed(m)
-	case kernel.Terminated, kernel.WorkPanicked, kernel.WorkLeft: // of a lookup, whose result says so
+	case system.Terminated, system.WorkPanicked, system.WorkLeft: // of a lookup, whose result says so
 	case messages.ExecCommand:
 		v.exec(order{ExecCommand: m})
 	case StartCommand:

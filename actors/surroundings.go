@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -77,7 +77,7 @@ func (s Surroundings) withDefaults() Surroundings {
 // surroundings are the same for the processes of one session.
 type surroundings struct {
 	session   messages.SessionID
-	runtime   *kernel.PID
+	runtime   *system.PID
 	bus       *bus.Bus
 	spawner   ptyio.Spawner
 	logger    *slog.Logger
@@ -90,7 +90,7 @@ type surroundings struct {
 	asked     chan struct{}
 }
 
-func (s Surroundings) of(session messages.SessionID, runtime *kernel.PID) *surroundings {
+func (s Surroundings) of(session messages.SessionID, runtime *system.PID) *surroundings {
 	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
 		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, protected: s.Protected, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }

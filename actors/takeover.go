@@ -3,7 +3,7 @@ package actors
 import (
 	"fmt"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -28,7 +28,7 @@ func (v *supervisor) lastWords(m lastWords) {
 
 // crashed takes over a process whose actor is gone: it answers the open calls and ends the tree. Other processes are
 // not affected.
-func (v *supervisor) crashed(m kernel.Crashed) {
+func (v *supervisor) crashed(m system.Crashed) {
 	if v.asking.actor != nil && v.asking.actor.Equal(m.PID) {
 		v.approvalCrashed(m)
 		return

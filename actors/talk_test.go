@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -16,7 +16,7 @@ import (
 // talk is a session with a probe that gets its events.
 type talk struct {
 	*host
-	supervisor *kernel.PID
+	supervisor *system.PID
 	id         messages.SessionID
 	events     *probe.Probe
 }
@@ -32,14 +32,14 @@ func (h *host) open(change func(*SessionConfig)) *talk {
 	}
 	s := &talk{host: h, id: config.Session, events: probe.New(h.t)}
 	follow(h.t, h.bus, s.id, s.events.Receive)
-	s.supervisor = must[*kernel.PID](h, h.runtime, OpenSession{config})
+	s.supervisor = must[*system.PID](h, h.runtime, OpenSession{config})
 	return s
 }
 
 // waiting is a call under way.
 type waiting struct {
 	*talk
-	*kernel.Call
+	*system.Call
 }
 
 // call sends a request and returns at once. Requests of one goroutine arrive in order.

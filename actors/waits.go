@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -35,15 +35,15 @@ const maxWaited = 4096
 type wait struct {
 	messages.AwaitExit
 	caller
-	supervisor *kernel.PID
+	supervisor *system.PID
 	exits      messages.Exits
 	open       int
 	over       bool
 }
 
-func (w *wait) receive(ctx *kernel.Context) {
+func (w *wait) receive(ctx *system.Context) {
 	switch m := ctx.Message().(type) {
-	case kernel.Started:
+	case system.Started:
 		for _, id := range w.Processes {
 			w.open++
 			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
@@ -63,13 +63,13 @@ func (w *wait) receive(ctx *kernel.Context) {
 		w.answer(ctx, w.exits)
 	case cancelCall:
 		w.answer(ctx, cancelledError(0))
-	case kernel.Unanswered, kernel.Stopping:
+	case system.Unanswered, system.Stopping:
 		w.answer(ctx, &messages.Error{Code: messages.ErrClosed, Op: "wait", Detail: "the session has ended; open another one"})
 	}
 }
 
 // answer cancels the waits that are still open, ends the call, and ends the actor.
-func (w *wait) answer(ctx *kernel.Context, reply any) {
+func (w *wait) answer(ctx *system.Context, reply any) {
 	if w.over {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/execbus/execbus/actors/kernel"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -16,11 +16,11 @@ type deliberate struct{}
 // witness knows the living actors of a system, and crashes them on demand.
 type witness struct {
 	mu     sync.Mutex // actors run beside each other, and the test beside them
-	living map[string]*kernel.PID
+	living map[string]*system.PID
 }
 
-// before is for kernel.Options.
-func (w *witness) before(self *kernel.PID, message any) {
+// before is for system.Options.
+func (w *witness) before(self *system.PID, message any) {
 	switch m := message.(type) {
 	case deliberate:
 		panic("deliberate")
@@ -28,22 +28,22 @@ func (w *witness) before(self *kernel.PID, message any) {
 		if resize, ok := m.message.(messages.Resize); ok && resize.Size == deadly {
 			panic("deadly")
 		}
-	case kernel.Started:
+	case system.Started:
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.living[self.Id] = self
-	case kernel.Terminated: // a parent is told of each child, unless it is ending itself: then its own parent is
+	case system.Terminated: // a parent is told of each child, unless it is ending itself: then its own parent is
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		maps.DeleteFunc(w.living, func(name string, _ *kernel.PID) bool {
+		maps.DeleteFunc(w.living, func(name string, _ *system.PID) bool {
 			return name == m.PID.Id || strings.HasPrefix(name, m.PID.Id+"/")
 		})
 	}
 }
 
 // actors are those whose name contains part.
-func (w *witness) actors(part string) []*kernel.PID {
+func (w *witness) actors(part string) []*system.PID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Values(w.living)), func(pid *kernel.PID) bool { return !strings.Contains(pid.Id, part) })
+	return slices.DeleteFunc(slices.Collect(maps.Values(w.living)), func(pid *system.PID) bool { return !strings.Contains(pid.Id, part) })
 }

@@ -25,12 +25,12 @@ type dependency struct {
 var dependencies = map[string]dependency{
 	"github.com/asynkron/protoactor-go": {
 		reason: "the actors: mailboxes and supervision",
-		rooms:  []string{"actors/kernel"},
+		rooms:  []string{"actors/internal/system"},
 		hidden: true,
 	},
 	"github.com/orcaman/concurrent-map": {
 		reason: "protoactor's table of actors, which is made small",
-		rooms:  []string{"actors/kernel"},
+		rooms:  []string{"actors/internal/system"},
 		hidden: true,
 	},
 	"github.com/modelcontextprotocol/go-sdk": {
@@ -264,12 +264,12 @@ func TestTheActorLibraryIsHiddenFromTestsToo(t *testing.T) {
 		return checkForeignImports(files), err
 	}
 	finds(t, check, map[string]string{
-		"bad.go":                     library,
-		"actors/bad.go":              library,
-		"actors/bad_test.go":         library,
-		"tests/soak/bad.go":          library,
-		"actors/kernel/good.go":      library,
-		"actors/kernel/good_test.go": library,
-	}, "bad.go imports github.com/asynkron/protoactor-go/actor, which only [\"actors/kernel\"] may", "actors/bad.go imports",
+		"bad.go":                              library,
+		"actors/bad.go":                       library,
+		"actors/bad_test.go":                  library,
+		"tests/soak/bad.go":                   library,
+		"actors/internal/system/good.go":      library,
+		"actors/internal/system/good_test.go": library,
+	}, "bad.go imports github.com/asynkron/protoactor-go/actor, which only [\"actors/internal/system\"] may", "actors/bad.go imports",
 		"actors/bad_test.go imports", "tests/soak/bad.go imports")
 }

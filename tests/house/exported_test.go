@@ -11,7 +11,7 @@ import (
 )
 
 // behind are packages whose types an embedder must not see outside of actors/.
-var behind = []string{"actor", "actors", "kernel"}
+var behind = []string{"actor", "actors", "system"}
 
 // checkExported checks what our packages export: no variables, which anyone could change; no contexts in fields of types,
 // because a context is an argument; no actors.
@@ -95,11 +95,11 @@ func TestWhatIsExportedIsForEmbedders(t *testing.T) { passes(t, checkExported) }
 func TestWhatIsExportedByMistakeIsFound(t *testing.T) {
 	finds(t, checkExported, map[string]string{
 		"a/a.go": "package a\nvar Size = 1\nvar small = 2\nconst Big = 3\n" +
-			"type Job struct { Ctx context.Context; id *kernel.PID }\ntype Public struct { ID *kernel.PID }\ntype private struct { ctx context.Context }\n" +
+			"type Job struct { Ctx context.Context; id *system.PID }\ntype Public struct { ID *system.PID }\ntype private struct { ctx context.Context }\n" +
 			"func Find(pid *actor.PID) {}\nfunc find(pid *actor.PID) {}\n",
-		"actors/a.go":         "package actors\nfunc Find(pid *kernel.PID) {}\ntype Public struct { ID *kernel.PID }\n",
+		"actors/a.go":         "package actors\nfunc Find(pid *system.PID) {}\ntype Public struct { ID *system.PID }\n",
 		"a/internal/b/b.go":   "package b\nvar Size = 1\n",
 		"a/a_test.go":         "package a\nvar Size = 1\n",
 		"tests/soak/state.go": "package soak\ntype Step struct { Ctx context.Context }\n",
-	}, "a/a.go:2:5: anyone", "a/a.go:5:19: a context", "a/a.go:6:26: kernel.PID", "a/a.go:8:16: actor.PID")
+	}, "a/a.go:2:5: anyone", "a/a.go:5:19: a context", "a/a.go:6:26: system.PID", "a/a.go:8:16: actor.PID")
 }

@@ -1,7 +1,7 @@
 // Package probe helps tests of actors to say which messages they expect.
 //
 //	p := probe.New(t)
-//	pid, err := system.Spawn("probe", func(ctx *kernel.Context) { p.Receive(ctx.Message()) })
+//	pid, err := system.Spawn("probe", func(ctx *system.Context) { p.Receive(ctx.Message()) })
 //	// ... let somebody send to pid ...
 //	result := probe.Expect(p, 5*time.Second, func(r *messages.Result) bool { return r.Running })
 //	probe.ExpectInOrder(p, 5*time.Second, probe.A[messages.ExecExited](nil), probe.A[messages.ExecEnded](nil))

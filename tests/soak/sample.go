@@ -97,7 +97,7 @@ func keptGoroutines() (kept int) {
 	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a write to a buffer does not fail
 	count := 0
 	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Sscanf(line, "%d @ ", &count); err != nil && strings.Contains(line, "/actors/kernel.workers.run+") {
+		if _, err := fmt.Sscanf(line, "%d @ ", &count); err != nil && strings.Contains(line, "/actors/internal/system.workers.run+") {
 			kept += count // the innermost frame says that it runs nothing
 		} else if err == nil {
 			continue

@@ -1,0 +1,106 @@
+package system
+
+import "context"
+
+// WorkLeft is delivered instead of the result of work that ended its goroutine (runtime.Goexit).
+type WorkLeft struct{}
+
+// WorkPanicked is delivered instead of the result of work that was started with Detach and panicked.
+type WorkPanicked struct {
+	Reason any // the value passed to panic
+}
+
+// worked is the end of work that was started with Go. The owner counts such ends; once the owner is closed, root does.
+type worked struct {
+	system *System
+	owner  *PID
+	result any // nil for none
+}
+
+// workCrashed is the result of work that panicked.
+type workCrashed struct{ reason any }
+
+// Discard informs root of work that ended after its owner.
+func (w worked) Discard() {
+	defer w.system.Send(w.system.root, workEnded{w.owner.Id})
+	if owner, owns := w.result.(Discarder); owns {
+		owner.Discard()
+	}
+}
+
+// Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor.
+// Its context ends with the actor or by EndWork; a result that owns something should be a Discarder, because it may
+// come after the actor's end. A panic in work crashes the actor. The goroutine is reused: work must not leave it locked
+// to a thread.
+func (c *Context) Go(work func(context.Context) any) {
+	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
+	c.working++
+	do := func() {
+		end.result = WorkLeft{}
+		defer func() {
+			if reason := recover(); reason != nil {
+				end.result = workCrashed{reason}
+				defer end.system.logPanic("actor crashed", end.owner, "work", reason)
+			}
+			end.system.Send(end.owner, end)
+		}()
+		end.result = work(ctx)
+	}
+	if !c.worker.takesWork(do) {
+		c.sys.pool.begin(task{work: do})
+	}
+}
+
+// ended takes the result of work.
+func (c *Context) ended(work worked) {
+	c.working--
+	switch result := work.result.(type) {
+	case nil:
+	case workCrashed:
+		c.crash(result.reason)
+	default:
+		c.deliver(result, nil)
+	}
+}
+
+// leaveWork makes root wait for the work that is still under way.
+func (c *Context) leaveWork() {
+	if c.working > 0 {
+		c.Send(c.sys.root, workLeft{c.Self().Id, c.working})
+		c.working = 0
+	}
+}
+
+// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, its goroutine is not
+// reused, and a panic is delivered as WorkPanicked. Code that does not return when its context ends costs a goroutine.
+func (c *Context) Detach(work func(context.Context) any) {
+	self, ctx, sys := c.Self(), c.workContext(), c.sys
+	go func() {
+		var result any = WorkLeft{}
+		defer func() {
+			if reason := recover(); reason != nil {
+				result = WorkPanicked{reason}
+				defer sys.logPanic("detached work panicked", self, "work", reason)
+			}
+			if result != nil {
+				sys.Send(self, result)
+			}
+		}()
+		result = work(ctx)
+	}()
+}
+
+// EndWork ends the context of all work that is under way. Work that begins later gets another.
+func (c *Context) EndWork() {
+	if c.work != nil {
+		c.endWork()
+		c.work = nil
+	}
+}
+
+func (c *Context) workContext() context.Context {
+	if c.work == nil {
+		c.work, c.endWork = context.WithCancel(context.Background())
+	}
+	return c.work
+}

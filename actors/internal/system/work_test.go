@@ -1,0 +1,219 @@
+package system
+
+import (
+	"context"
+	goruntime "runtime"
+	"testing"
+	"time"
+)
+
+// owned is a result of work that owns something.
+type owned struct{ discarded chan string }
+
+func (o owned) Discard() {
+	o.discarded <- "discarded"
+	panic("must not harm the sender")
+}
+
+func TestWorkEndsWithItsActorAndItsLateResultIsDiscarded(t *testing.T) {
+	s := newTestSystem(t)
+	started, discarded, got := make(chan struct{}), make(chan string, 1), make(chan any, 1)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			ctx.Go(func(context.Context) any { return "result" })
+			ctx.Go(func(ctx context.Context) any {
+				close(started)
+				<-ctx.Done()
+				return owned{discarded}
+			})
+		case string:
+			got <- m
+		case owned:
+			t.Error("delivered to an ended actor")
+		}
+	})
+	mustReceive(t, got)
+	<-started
+	mustEnd(t, s, pid)
+	mustReceive(t, discarded)
+}
+
+func TestEndedWorkDoesNotEndWhatBeginsLater(t *testing.T) {
+	s := newTestSystem(t)
+	first, later := make(chan error, 1), make(chan error, 1)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		if ctx.Message() == "go" {
+			ctx.EndWork() // there is none
+			ctx.Go(func(ctx context.Context) any {
+				<-ctx.Done()
+				first <- ctx.Err()
+				return nil
+			})
+			ctx.EndWork()
+			ctx.Go(func(ctx context.Context) any {
+				later <- ctx.Err()
+				return nil
+			})
+			ctx.Respond(done{})
+		}
+	})
+	if _, err := Ask[done](t.Context(), s, pid, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err == nil {
+		t.Error("the work was not ended")
+	}
+	if err := <-later; err != nil {
+		t.Errorf("later work: %v", err)
+	}
+}
+
+func TestGoroutinesSendThroughTheSystem(t *testing.T) {
+	s := newTestSystem(t)
+	got := make(chan any, 1)
+	mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			self, system := ctx.Self(), ctx.System()
+			ctx.Go(func(context.Context) any {
+				system.Send(self, "sent")
+				return nil
+			})
+		case string:
+			got <- m
+		}
+	})
+	if m := mustReceive(t, got); m != "sent" {
+		t.Errorf("got %v", m)
+	}
+}
+
+func TestWorkThatLeavesItsGoroutineIsReported(t *testing.T) {
+	s := newTestSystem(t)
+	got := make(chan any, 4)
+	leave := func(context.Context) any {
+		goruntime.Goexit()
+		return nil
+	}
+	mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			ctx.Go(leave)
+			ctx.Detach(leave)
+		default:
+			got <- m
+		}
+	})
+	for range 2 {
+		if m := mustReceive(t, got); m != (WorkLeft{}) {
+			t.Errorf("got %#v", m)
+		}
+	}
+}
+
+func TestAPanicOfDetachedWorkIsAMessage(t *testing.T) {
+	s := newTestSystem(t)
+	got := make(chan any, 2)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			ctx.Detach(func(context.Context) any { panic("host") })
+			ctx.Detach(func(context.Context) any { return 7 })
+		case WorkPanicked:
+			got <- m.Reason
+		case int:
+			got <- m
+		case string:
+			ctx.Respond("alive")
+		}
+	})
+	if one, other := mustReceive(t, got), mustReceive(t, got); (one != "host" || other != 7) && (one != 7 || other != "host") {
+		t.Errorf("got %v and %v", one, other)
+	}
+	if reply, err := Ask[string](t.Context(), s, pid, "?"); reply != "alive" || err != nil {
+		t.Errorf("the actor answers %q, %v", reply, err)
+	}
+}
+
+func TestDetachedWorkEndsWithItsActorAndItsLateResultIsDiscarded(t *testing.T) {
+	s := newTestSystem(t)
+	started, discarded := make(chan struct{}), make(chan string, 1)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		if _, ok := ctx.Message().(Started); ok {
+			ctx.Detach(func(ctx context.Context) any {
+				close(started)
+				<-ctx.Done()
+				return owned{discarded}
+			})
+		}
+	})
+	mustReceive(t, started)
+	mustEnd(t, s, pid)
+	mustReceive(t, discarded)
+}
+
+func TestNobodyWaitsForDetachedWorkThatNeverReturns(t *testing.T) {
+	s := newTestSystem(t)
+	never, gone, worked := make(chan struct{}), make(chan struct{}), make(chan any, 1)
+	const many = 2 * maxKept
+	mustSpawn(t, s, func(ctx *Context) {
+		switch m := ctx.Message().(type) {
+		case Started:
+			for range many {
+				ctx.Detach(func(context.Context) any {
+					<-never
+					gone <- struct{}{}
+					return nil
+				})
+			}
+			ctx.Go(func(context.Context) any { return "others still work" })
+		case string:
+			worked <- m
+		}
+	})
+	mustReceive(t, worked)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	close(never)
+	for range many {
+		mustReceive(t, gone)
+	}
+}
+
+// A goroutine that a host has left locked to a thread must not be given to others.
+func TestDetachedWorkTakesNoKeptGoroutine(t *testing.T) {
+	s := newTestSystem(t)
+	names, release := make(chan string, maxKept), make(chan struct{})
+	detached := make(chan string)
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch ctx.Message() {
+		case "detach":
+			ctx.Detach(func(context.Context) any {
+				detached <- goroutineName()
+				return nil
+			})
+		case "work":
+			ctx.Go(func(context.Context) any {
+				names <- goroutineName()
+				<-release // so that no goroutine works twice
+				return nil
+			})
+		}
+	})
+	s.Send(pid, "detach")
+	name := mustReceive(t, detached)
+	if _, err := s.Spawn("another", echo); err != nil { // meanwhile the goroutine would become one that waits
+		t.Fatal(err)
+	}
+	for range maxKept {
+		s.Send(pid, "work")
+		if mustReceive(t, names) == name {
+			t.Errorf("%s is used again", name)
+		}
+	}
+	close(release)
+}
