@@ -15,7 +15,7 @@ func (c *child) discard() {
 	c.dead = true
 	close(c.spawned)
 	for _, s := range c.streams {
-		s.discard()
+		_ = s.file.Close()
 	}
 	if c.input != nil {
 		c.input.close()
@@ -25,29 +25,22 @@ func (c *child) discard() {
 // wake makes the readers look at the child again.
 func (c *child) wake() {
 	for _, s := range c.streams {
-		if s.file != nil {
-			_ = s.file.SetReadDeadline(past)
-		}
+		_ = s.file.SetReadDeadline(past)
 	}
 }
 
 // onBorn is called by the starter or by Spawn. The goroutine in which the starter calls Taken can be late; the child's files are
 // closed before anyone hears of the child all the same. Otherwise a pipe whose reader has closed it would take input for a moment.
-func (c *child) onBorn(leader Leader, over bool) {
+func (c *child) onBorn(leader Leader) {
 	c.born.Do(func() {
 		c.taken()
 		c.leader = leader
-		for _, s := range c.streams {
-			s.open(over)
-		}
-		if c.launch.TTY {
-			c.terminal = terminalOf(c.streams[0])
-			c.input.file = c.terminal
-		}
 		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})
 		c.clock()
 		close(c.spawned)
-		c.read()
+		for _, s := range c.streams {
+			go s.run()
+		}
 	})
 }
 

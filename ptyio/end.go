@@ -57,14 +57,6 @@ func (e *end) enter() {
 	_ = e.file.SetWriteDeadline(e.writing)
 }
 
-// terminalOf returns the terminal of a stream after its open. It is closed if the stream had ended.
-func terminalOf(s *stream) *end {
-	if e, is := s.file.(*end); is {
-		return e
-	}
-	return &end{closed: true}
-}
-
 // SyscallConn returns the end itself.
 func (e *end) SyscallConn() (syscall.RawConn, error) { return e, nil }
 

@@ -33,8 +33,7 @@ func readsOn(terminal *end) (batches chan seen, end func()) {
 				close(over)
 			}
 		}}}
-	s := newStream(c, messages.StreamPTY, Credits)
-	s.file = terminal
+	s := newStream(c, messages.StreamPTY, terminal, Credits)
 	c.streams = []*stream{s}
 	c.undrained.Store(2)
 	c.opened.Store(1)

@@ -49,12 +49,12 @@ func (c *child) openTerminal() ([]*os.File, error) {
 	if err != nil {
 		return nil, openError("terminal", err)
 	}
-	c.input = &input{terminal: true}
+	c.terminal = newEnd(master)
+	c.input = &input{file: c.terminal, terminal: true}
 	if c.launch.Unattended {
 		c.responder = &responder{input: c.input}
 	}
-	c.streams = []*stream{newStream(c, messages.StreamPTY, Credits)}
-	c.streams[0].fd = master
+	c.streams = []*stream{newStream(c, messages.StreamPTY, c.terminal, Credits)}
 	return []*os.File{slave}, nil
 }
 
@@ -86,9 +86,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 		if err != nil {
 			return theirs, openError(string(name), err)
 		}
-		s := newStream(c, name, Credits/len(names))
-		s.fd = read
-		c.streams = append(c.streams, s)
+		c.streams = append(c.streams, newStream(c, name, newEnd(read), Credits/len(names)))
 		theirs = append(theirs, write)
 	}
 	return theirs, nil

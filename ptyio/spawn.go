@@ -42,10 +42,9 @@ type Start struct {
 	Reached func(messages.Limit)
 	// A starter may call Taken and Born; otherwise Spawn acts as if it had when Start has returned. Taken is called inside of
 	// Start, when the files are not needed any more; Born means that as well. Born is called when the leader has started, before
-	// Exited and from any goroutine; Start must then return this leader. The leader is over if it has exited; Exited then follows
-	// at once.
+	// Exited and from any goroutine; Start must then return this leader.
 	Taken func()
-	Born  func(leader Leader, over bool)
+	Born  func(leader Leader)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. A
@@ -82,7 +81,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 		if leader, failed := starter.Start(ctx, start); failed != nil {
 			err = startError(launch, start.Program, failed)
 		} else {
-			c.onBorn(leader, false)
+			c.onBorn(leader)
 		}
 	}
 	if err != nil {

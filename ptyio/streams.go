@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 )
 
@@ -18,7 +16,7 @@ import (
 type child struct {
 	launch   Launch
 	leader   Leader
-	terminal *end // nil on pipes; closed if it had ended at the birth
+	terminal *end // nil on pipes
 	input    *input
 	streams  []*stream
 	// responder answers what the child asks its terminal; nil if somebody else does.
@@ -45,8 +43,7 @@ type child struct {
 type stream struct {
 	child   *child
 	name    messages.Stream
-	fd      int           // the descriptor before open
-	file    conn          // nil before open, and if the stream had ended by then
+	file    conn
 	credits chan struct{} // one token for each batch that may still be handed out
 	turns   []*turn       // turns of batches that were handed out; some have been given back
 	pace    pace
@@ -82,41 +79,12 @@ var buffers = sync.Pool{New: func() any { return new([MaxBatch]byte) }}
 // past is a deadline that wakes a reader at once, so that it looks at its child again.
 var past = time.Unix(1, 0)
 
-func newStream(c *child, name messages.Stream, credits int) *stream {
-	s := &stream{child: c, name: name, credits: make(chan struct{}, credits)}
+func newStream(c *child, name messages.Stream, file conn, credits int) *stream {
+	s := &stream{child: c, name: name, file: file, credits: make(chan struct{}, credits)}
 	for range credits {
 		s.credits <- struct{}{}
 	}
 	return s
-}
-
-// open registers the descriptor with Go's poller, unless the stream has ended: many commands are over when their birth is
-// reported, and then neither the poller nor a goroutine is needed. What it reads is delivered later.
-func (s *stream) open(over bool) {
-	s.looking = true
-	s.try(uintptr(s.fd))
-	switch {
-	case s.n > 0:
-		<-s.credits
-	case s.err == nil, over && s.err == syscall.EIO:
-		_ = unix.Close(s.fd)
-		return
-	}
-	s.file = newEnd(s.fd)
-}
-
-// discard closes a stream that was not opened.
-func (s *stream) discard() { _ = unix.Close(s.fd) }
-
-// read starts the readers.
-func (c *child) read() {
-	for _, s := range c.streams {
-		if s.file == nil {
-			s.close()
-		} else {
-			go s.run()
-		}
-	}
 }
 
 // run reads until the output ends, the tree is gone, or nobody wants the output any more.
@@ -125,9 +93,6 @@ func (s *stream) run() {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return
-	}
-	if s.n > 0 { // from open
-		s.deliver()
 	}
 	try := s.try
 	for s.takeCredit() && s.advance() {
@@ -305,9 +270,7 @@ func (s *stream) close() {
 	if c.launch.TTY {
 		c.input.close()
 	}
-	if s.file != nil {
-		_ = s.file.Close()
-	}
+	_ = s.file.Close()
 	if c.opened.Add(-1) > 0 {
 		return
 	}

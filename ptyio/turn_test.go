@@ -72,8 +72,7 @@ func flooding(t *testing.T) (write *os.File, batches <-chan Output, abandon func
 				close(end)
 			}
 		}}}
-	s := newStream(c, messages.StreamStdout, Credits)
-	s.file = read
+	s := newStream(c, messages.StreamStdout, read, Credits)
 	s.pace = pace{began: time.Now().Add(time.Hour), bytes: floodBytes}
 	c.streams = []*stream{s}
 	c.undrained.Store(2)
@@ -130,7 +129,7 @@ func TestAStreamHoldsNoBufferOnceItsBatchIsHandedOut(t *testing.T) {
 				c.launch.Limits.OutputBytes = 1
 				c.allowed(1)
 			}
-			s := newStream(c, messages.StreamStdout, 1)
+			s := newStream(c, messages.StreamStdout, read, 1)
 			<-s.credits
 			_, _ = write.WriteString("x")
 			if s.try(read.Fd()); s.n != 1 || s.buffer == nil {

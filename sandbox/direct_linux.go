@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,17 +22,7 @@ const closeGrace = 500 * time.Millisecond
 // direct forks from the host.
 type direct struct {
 	forest *tree.Forest
-	starts atomic.Int32
-	brief  atomic.Bool // the last leader that has exited, or outlived its wait, was over within briefWait
 }
-
-// exitWait is how long a start that is alone waits for the leader's exit. So neither a goroutine nor the poller waits for the exit of a
-// short command: on a machine with two processors, their work would hold the command up.
-const exitWait = 250 * time.Microsecond
-
-// briefWait replaces exitWait if the last leader lived no longer than this. /bin/true takes 0.15 ms on a fast machine, and 0.6 ms
-// where page faults are slow.
-const briefWait = time.Millisecond
 
 func newDirect() (ptyio.Spawner, error) {
 	if cannotExecute() == "" {
@@ -53,8 +42,6 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return c
 
 // Start implements ptyio.Starter.
 func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
-	d.starts.Add(1)
-	defer d.starts.Add(-1)
 	bounds, err := bind(&start)
 	if err != nil {
 		return nil, err
@@ -94,38 +81,17 @@ func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 		return nil, err
 	}
 	start.Taken() // the output of a terminal does not end while we hold it open
-	l := directLeader{leader, enforcedFor(e, start.Limits)}
-	if d.starts.Load() == 1 && d.over(leader) {
-		start.Born(l, true)
-		leader.Exit()
-	} else {
-		go leader.Watch()
-	}
-	return l, nil
-}
-
-// over waits a little for the leader's exit, and reports whether it has come.
-func (d *direct) over(leader *tree.Tree) bool {
-	wait := exitWait
-	if d.brief.Load() {
-		wait = briefWait
-	}
-	over := leader.Soon(wait)
-	if !over {
-		d.brief.Store(false)
-	}
-	return over
+	go leader.Watch()
+	return directLeader{leader, enforcedFor(e, start.Limits)}, nil
 }
 
 func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
 	var exited sync.Once
-	var began time.Time // set before the leader is watched
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
 		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
 		Exited: func(status tree.Status) {
-			d.brief.Store(time.Since(began) <= briefWait)
 			exited.Do(func() { start.Exited(exitStatus(status), nil) })
 		},
 		Left: start.Background,
@@ -140,11 +106,7 @@ func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 	if step, ok := errors.AsType[*birth.Error](err); ok {
 		return nil, stepError(step.Step, step.Errno)
 	}
-	if err != nil {
-		return nil, err
-	}
-	began = time.Now()
-	return t, nil
+	return t, err
 }
 
 func descriptors(files []*os.File) (fds []int) {

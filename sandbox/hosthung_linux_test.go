@@ -41,7 +41,7 @@ func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
 // expect adds a start whose leader must not report anything.
 func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
 	l := &wardenLeader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
-		Born:      func(ptyio.Leader, bool) {},
+		Born:      func(ptyio.Leader) {},
 		Exited:    func(status messages.ExitStatus, _ error) { t.Errorf("start %d: exited, %v", id, status) },
 		TreeEnded: func(messages.TreeReport) { t.Errorf("start %d: ended", id) },
 	}}
@@ -159,13 +159,13 @@ func TestOneReplyMayTellTheWholeLifeOfATree(t *testing.T) {
 	p, l := killedNewborn(t, 0)
 	var told []string
 	l.spec = ptyio.Start{
-		Born:       func(_ ptyio.Leader, exited bool) { told = append(told, fmt.Sprint("born, exited ", exited)) },
+		Born:       func(ptyio.Leader) { told = append(told, "born") },
 		Exited:     func(messages.ExitStatus, error) { told = append(told, "exited") },
 		Background: func(count int) { told = append(told, fmt.Sprint("left ", count)) },
 		TreeEnded:  func(messages.TreeReport) { told = append(told, "ended") },
 	}
 	p.dispatch(wire.Reply{ID: 1, Started: &wire.Started{PID: 7}, Exited: &tree.Status{}, Left: 2, Ended: &tree.Report{}})
-	if want := []string{"born, exited true", "exited", "left 2", "ended"}; !slices.Equal(told, want) || len(l.reply) != 1 {
+	if want := []string{"born", "exited", "left 2", "ended"}; !slices.Equal(told, want) || len(l.reply) != 1 {
 		t.Errorf("%v, %d answers", told, len(l.reply))
 	}
 }

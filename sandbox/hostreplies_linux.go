@@ -72,7 +72,7 @@ func (p *wardenProcess) dispatch(reply wire.Reply) {
 				p.options.notice("the protected names that are missing in " + dir + " may become free while a command runs: another program holds a lock on that directory")
 			}
 			if !p.out.Holds(l.id) { // otherwise the caller of Start reports the birth when the files are no longer in use
-				l.spec.Born(l, exited)
+				l.spec.Born(l)
 			}
 			l.reply <- nil
 		}

@@ -108,9 +108,10 @@ func (n *Newborn) call(s *slab) (pid, errno uintptr) {
 // Plain reports whether syscall.ForkExec started the process, without the steps that it leaves out.
 func (n *Newborn) Plain() bool { return n.slab == nil && n.second == nil }
 
-// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow.
+// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow. The kernel does not
+// clear the word of a newborn that dumps core before Linux 5.17.
 func (n *Newborn) Prompt(most time.Duration) (over bool) {
-	return n.Plain() || n.await(time.Now().Add(most))
+	return n.Plain() || n.await(time.Now().Add(most)) || n.died()
 }
 
 // Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while

@@ -27,17 +27,6 @@ func (t *Tree) Watch() {
 // PIDFD is ready when the leader has exited. It is open until Executed has failed or Watch or Exit was called.
 func (t *Tree) PIDFD() int { return t.fd }
 
-// Soon waits on this thread until PIDFD is ready, but at most this long, and reports whether it is.
-func (t *Tree) Soon(most time.Duration) bool {
-	for until := time.Now().Add(most); ; {
-		left := unix.NsecToTimespec(int64(max(time.Until(until), 0)))
-		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, &left, nil)
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
-}
-
 // Exit does the same as Watch for a leader whose PIDFD is ready, and returns soon. The tree must not be isolated.
 func (t *Tree) Exit() {
 	status, _ := exited(t.fd)

@@ -79,8 +79,7 @@ type warden struct {
 	rested   bool       // since the last event
 	drops    int        // how often it has given back files without finding few at the next look
 	yielded  time.Time  // to the scheduler of Go
-	newborns []*newborn // those whose starts have not been answered
-	brief    bool       // the last leader that has exited, or outlived its wait, was over within briefWait
+	newborns []*newborn // those whose births take long
 	closings []closing
 	leaders  map[int32]*newborn // by the pidfd that the poll watches
 

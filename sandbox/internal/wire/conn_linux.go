@@ -40,8 +40,7 @@ type Conn struct {
 	// sending keeps a message with its descriptors, and the stream in order. A message to a goroutine would only move the wait
 	// for the socket there, and need a second queue with a second bound.
 	sending sync.Mutex
-	out     []byte // messages that Later has left for the next Send; its room is reused
-	left    int    // how many messages out holds
+	out     []byte // the room of the last message, for the next one
 
 	reader  *bufio.Reader
 	in      []byte
@@ -86,49 +85,21 @@ func NewThreadConn(fd int, await func() error) (*Conn, error) {
 	return c, nil
 }
 
-// maxLater bounds the messages that wait for the next one.
-const maxLater = 4
-
-// Send writes the messages that wait, and then this one. The caller keeps the files. An error other than ErrBroken concerns only
-// these messages.
+// Send writes a message. The caller keeps the files. An error other than ErrBroken concerns only this message.
 func (c *Conn) Send(message Message, files ...*os.File) error {
 	return Hold(files, func(fds []int) error {
 		c.sending.Lock()
 		defer c.sending.Unlock()
-		if err := c.encode(message); err != nil {
+		text, err := encode(c.out, message)
+		if err != nil {
 			return err
 		}
-		return c.flush(fds)
+		c.out = nil
+		if cap(text) <= keptBuffer {
+			c.out = text[:0]
+		}
+		return c.write(text, fds)
 	})
-}
-
-// Later keeps a message and writes it together with the next one. It is for callers that know that another one comes soon.
-func (c *Conn) Later(message Message) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	err := c.encode(message)
-	if err != nil || c.left < maxLater {
-		return err
-	}
-	return c.flush(nil)
-}
-
-// Flush writes the messages that wait, if there are any.
-func (c *Conn) Flush() error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if c.left == 0 {
-		return nil
-	}
-	return c.flush(nil)
-}
-
-func (c *Conn) encode(message Message) error {
-	text, err := encode(c.out, message)
-	if err == nil {
-		c.out, c.left = text, c.left+1
-	}
-	return err
 }
 
 // encode appends a message and its length.
@@ -142,15 +113,6 @@ func encode(text []byte, message Message) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint32(coder.bytes[before:], uint32(size))
 	return coder.bytes, nil
-}
-
-func (c *Conn) flush(fds []int) error {
-	text := c.out
-	c.out, c.left = nil, 0
-	if cap(text) <= keptBuffer {
-		c.out = text[:0]
-	}
-	return c.write(text, fds)
 }
 
 // sendEncoded writes what encode made.

@@ -159,47 +159,6 @@ func TestAClosedFileFailsOneMessageOnly(t *testing.T) {
 	}
 }
 
-func TestMessagesThatWaitComeBeforeTheNext(t *testing.T) {
-	a, b := pair(t, 0)
-	next := uint64(0)
-	expect := func(count int) {
-		t.Helper()
-		for range count {
-			var reply Reply
-			if err := b.Receive(&reply); err != nil || reply.ID != next {
-				t.Fatalf("reply %d, %v, instead of %d", reply.ID, err, next)
-			}
-			next++
-		}
-		_ = b.raw.Control(func(fd uintptr) {
-			if b.Pending() || ready(int(fd), unix.POLLIN, 20*time.Millisecond) {
-				t.Fatalf("more than %d replies", count)
-			}
-		})
-	}
-	send := func(say func(Message) error, id uint64) {
-		t.Helper()
-		if err := say(&Reply{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sendNow := func(m Message) error { return a.Send(m) }
-	send(a.Later, 0)
-	send(a.Later, 1)
-	expect(0)
-	send(sendNow, 2)
-	expect(3)
-	for id := range uint64(maxLater) {
-		send(a.Later, 3+id)
-	}
-	expect(maxLater)
-	send(a.Later, next)
-	if err := errors.Join(a.Flush(), a.Flush()); err != nil {
-		t.Fatal(err)
-	}
-	expect(1)
-}
-
 func TestAReceiverThatDoesNotReadBreaksAnImpatientConnection(t *testing.T) {
 	a, _ := pair(t, 20*time.Millisecond)
 	err := a.Send(&Request{Start: &Start{Argv: []string{strings.Repeat("x", 8<<20)}}})
