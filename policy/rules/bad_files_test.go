@@ -99,7 +99,6 @@ var attacks = map[string]string{
 	"a while":                 "while True:\n  pass\n",
 	"load":                    `load("x.rules", "x")`,
 	"sorted with key":         "def f(x):\n  return x\nx = sorted(range(10), key=f)\n",
-	"getattr":                 `x = getattr("a", "elems")()`,
 	"elems":                   `x = list(("x" * 100000).elems())`,
 	"split":                   `x = [(("," * 100000).split(",")) for i in range(1000)]`,
 	"a big split":             "s = '" + strings.Repeat(",", 250_000) + "'\ns = s * 10\nx = s.split(',')\nx = s.split(',')\n",

@@ -9,7 +9,7 @@
 // arguments; for any other work they call [File.Charge].
 //
 // The language is Starlark with f-strings of names, as in f"{tool}-lint", without load, while and recursion. Built-in
-// functions are only those whose cost is known.
+// functions take no functions, whose work nobody would count.
 //
 // You must not assume that a file which is within the bounds stays so in another version: the cost of an operation may
 // change.

@@ -11,7 +11,6 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// Bounds of one file. A file that needs more is an error.
 const (
 	MaxSource = 256 << 10 // bytes
 	maxSteps  = 500_000   // of the Starlark machine
@@ -23,24 +22,20 @@ type File struct {
 	work *work
 }
 
-// New makes a file that is not evaluated yet. The name is the one that its places and stacks show.
-func New(name string) *File {
-	return &File{name: name, work: &work{left: maxWork, own: map[string]bool{}}}
-}
+func New(name string) *File { return &File{name: name, work: &work{left: maxWork}} }
 
-// Place is a line and column of a file, from 1; the zero value is none.
+// Place is a position in the file. Both numbers count from 1; columns count characters.
 type Place struct{ Line, Column int32 }
 
-// Error describes a fault in a file, and its place.
+// Error is what is wrong with a file.
 type Error struct {
-	At   Place
+	At   Place // zero if it concerns the whole file
 	Text string
 }
 
-// Error implements error.
 func (e *Error) Error() string { return e.Text }
 
-// Run evaluates the source; functions are those that it may call besides Starlark's own. An error is an *Error.
+// Run evaluates the source, which may call the functions. It must be called once. Its errors are of type *Error.
 func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	if len(source) > MaxSource {
 		return &Error{Text: fmt.Sprintf("the file has more than %d bytes; split it", MaxSource)}
@@ -54,15 +49,11 @@ func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	if err != nil {
 		return f.placed(err)
 	}
-	rewriter := rewriter{formats: formats, functions: map[Place]int{}}
-	if err := rewriter.file(tree); err != nil {
+	f.work.functions, err = rewrite(tree, formats)
+	if err != nil {
 		return f.placed(err)
 	}
 	known := maps.Clone(functions)
-	for name := range functions {
-		f.work.own[name] = true
-	}
-	f.work.functions = rewriter.functions
 	f.work.addTo(known)
 	program, err := starlark.FileProgram(tree, known.Has)
 	if err != nil {
@@ -76,13 +67,16 @@ func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	return nil
 }
 
-// Charge counts work that a function does for the file, roughly in bytes; an error ends the evaluation.
+// Charge counts work that a function does, in bytes that it reads or keeps. The function should return the error.
 func (f *File) Charge(cost int) error { return f.work.charge(cost) }
 
-// Here is the place of the innermost call that the file itself makes.
-func (f *File) Here(thread *starlark.Thread) Place {
-	for i := range thread.CallStackDepth() {
-		if at := thread.CallFrame(i).Pos; at.Filename() == f.name {
+// Here is the place in the file whose call the thread is in.
+func (f *File) Here(thread *starlark.Thread) Place { return f.first(thread.CallStack()) }
+
+// first is the innermost place of the stack that lies in the file.
+func (f *File) first(stack starlark.CallStack) Place {
+	for i := range stack {
+		if at := stack.At(i).Pos; at.Filename() == f.name {
 			return Place{at.Line, at.Col}
 		}
 	}
@@ -92,21 +86,13 @@ func (f *File) Here(thread *starlark.Thread) Place {
 // placed finds the place in the file, for an error from any part of Starlark. Errors of our functions about their
 // arguments begin with "invalid" and get no prefix.
 func (f *File) placed(err error) *Error {
-	if e, ok := errors.AsType[syntax.Error](err); ok {
-		return &Error{Place{e.Pos.Line, e.Pos.Col}, "starlark error: " + e.Msg}
-	}
-	if list, ok := errors.AsType[resolve.ErrorList](err); ok && len(list) > 0 {
-		return &Error{Place{list[0].Pos.Line, list[0].Pos.Col}, "starlark error: " + list[0].Msg}
-	}
 	found := &Error{Text: err.Error()}
-	if e, ok := errors.AsType[*starlark.EvalError](err); ok {
-		found.Text = e.Msg
-		for i := range e.CallStack {
-			if pos := e.CallStack.At(i).Pos; pos.Filename() == f.name {
-				found.At = Place{pos.Line, pos.Col}
-				break
-			}
-		}
+	if e, ok := errors.AsType[syntax.Error](err); ok {
+		found = &Error{Place{e.Pos.Line, e.Pos.Col}, e.Msg}
+	} else if list, ok := errors.AsType[resolve.ErrorList](err); ok && len(list) > 0 {
+		found = &Error{Place{list[0].Pos.Line, list[0].Pos.Col}, list[0].Msg}
+	} else if e, ok := errors.AsType[*starlark.EvalError](err); ok {
+		found = &Error{f.first(e.CallStack), e.Msg}
 	}
 	if !strings.HasPrefix(found.Text, "invalid ") {
 		found.Text = "starlark error: " + found.Text
