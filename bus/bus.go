@@ -25,7 +25,6 @@ type Bus struct {
 	// change is held while directory is replaced. A message would not do: a subscription must be in the directory when
 	// Subscribe returns, and out of it when Close returns.
 	change sync.Mutex
-	crier  crier
 
 	published atomic.Uint64
 	dropped   atomic.Uint64
@@ -34,7 +33,7 @@ type Bus struct {
 // New makes a bus.
 func New(options Options) *Bus {
 	b := &Bus{options: options}
-	b.directory.Store(&directory{})
+	b.directory.Store(&directory{sessions: map[messages.SessionID][]*Subscription{}})
 	return b
 }
 
@@ -48,8 +47,6 @@ type publication struct {
 	size   int     // the capacity of output's bytes, the weight of other events
 	credit *Credit // of output; may be nil
 
-	woken   int             // readers
-	late    []*Subscription // whose readers the crier has to wake
 	dropped int             // events that were lost to make room for this one
 	overrun []*Subscription // subscriptions that ended because of it
 }
@@ -92,9 +89,6 @@ func (b *Bus) publish(p *publication) {
 	for _, list := range d.candidates(p.from.Session) {
 		p.deliver(list)
 	}
-	if p.late != nil {
-		b.crier.leave(p.late)
-	}
 	if p.dropped > 0 {
 		b.dropped.Add(uint64(p.dropped))
 	}
@@ -103,19 +97,18 @@ func (b *Bus) publish(p *publication) {
 	}
 }
 
-func (p *publication) deliver(list []route) {
-	for i := range list {
-		r := &list[i]
-		if r.skips(p) || !r.sub.filter.matches(p.kind, &p.from) {
+func (p *publication) deliver(list []*Subscription) {
+	for _, s := range list {
+		if !s.filter.matches(p.kind, &p.from) {
 			continue
 		}
 		if p.event == nil {
 			p.event = p.delta
 		}
-		lost, fits := r.sub.offer(p)
+		lost, fits := s.offer(p)
 		p.dropped += lost
 		if !fits {
-			p.overrun = append(p.overrun, r.sub)
+			p.overrun = append(p.overrun, s)
 		}
 	}
 }
@@ -178,9 +171,8 @@ func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 		return false
 	}
 	for _, list := range d.candidates(from.Session) {
-		for _, r := range list {
-			f := &r.sub.filter
-			if slices.Contains(f.Kinds, kind) && f.matches(kind, &from) && !r.sub.ended.Load() {
+		for _, s := range list {
+			if slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
 				return true
 			}
 		}
@@ -197,14 +189,12 @@ func (b *Bus) Close() {
 	if d == nil {
 		return
 	}
-	for _, r := range d.everywhere {
-		r.sub.finish(errBusClosed)
+	for _, s := range d.everywhere {
+		s.finish(errBusClosed)
 	}
-	for _, sessions := range d.shelves {
-		for _, list := range sessions {
-			for _, r := range list {
-				r.sub.finish(errBusClosed)
-			}
+	for _, list := range d.sessions {
+		for _, s := range list {
+			s.finish(errBusClosed)
 		}
 	}
 }
@@ -217,10 +207,10 @@ func (b *Bus) CloseSession(session messages.SessionID) {
 		return
 	}
 	var ended []*Subscription
-	for _, r := range d.of(session) {
-		if !slices.ContainsFunc(r.sub.filter.Sessions, func(other messages.SessionID) bool { return other != session && other != "" }) {
-			r.sub.finish(errSessionClosed)
-			ended = append(ended, r.sub)
+	for _, s := range d.sessions[session] {
+		if !slices.ContainsFunc(s.filter.Sessions, func(other messages.SessionID) bool { return other != session && other != "" }) {
+			s.finish(errSessionClosed)
+			ended = append(ended, s)
 		}
 	}
 	b.remove(ended...)

@@ -30,7 +30,7 @@ func TestPublishingFindsSubscribersBySession(t *testing.T) {
 	met := func(session messages.SessionID) (subs []*Subscription) {
 		for _, list := range b.directory.Load().candidates(session) {
 			for _, r := range list {
-				subs = append(subs, r.sub)
+				subs = append(subs, r)
 			}
 		}
 		return subs
@@ -110,13 +110,11 @@ func (m *directoryMachine) check(t *rapid.T) {
 		t.Fatalf("%d are open, want %d", d.open, len(m.subs))
 	}
 	listed := len(d.everywhere)
-	for _, sessions := range d.shelves {
-		for session, list := range sessions {
-			if len(list) == 0 {
-				t.Fatalf("session %q has nobody and stands on a shelf", session)
-			}
-			listed += len(list)
+	for session, list := range d.sessions {
+		if len(list) == 0 {
+			t.Fatalf("session %q has nobody and is listed", session)
 		}
+		listed += len(list)
 	}
 	want := 0
 	for _, s := range m.subs {
@@ -152,7 +150,7 @@ func TestChangesLeaveOlderDirectoriesAlone(t *testing.T) {
 	}
 	d := b.directory.Load()
 	before := d.candidates("s")
-	was := [2][]route{slices.Clone(before[0]), slices.Clone(before[1])}
+	was := [2][]*Subscription{slices.Clone(before[0]), slices.Clone(before[1])}
 	for _, s := range subs[2:] {
 		s.Close()
 		subscribe(t, b, s.filter, SubscribeOptions{})

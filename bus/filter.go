@@ -44,24 +44,3 @@ func (f *Filter) matches(kind messages.EventKind, from *messages.Origin) bool {
 func selects[T comparable](wanted []T, v T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, v)
 }
-
-// route is a subscription in a list of the directory. It carries the values for the two tests that rule out most
-// subscriptions of a session, so a publish that passes thousands of uninterested ones reads only one array.
-type route struct {
-	sub      *Subscription
-	process  messages.ProcessID // the only process wanted; 0 if there is not exactly one
-	noOutput bool
-}
-
-func newRoute(s *Subscription) route {
-	r := route{sub: s, noOutput: !selects(s.filter.Kinds, messages.KindOutputDelta)}
-	if len(s.filter.Processes) == 1 {
-		r.process = s.filter.Processes[0]
-	}
-	return r
-}
-
-// skips is the part of the test that does not read the subscription. It is small enough to be inlined into publish.
-func (r *route) skips(p *publication) bool {
-	return r.process != 0 && r.process != p.from.Process || r.noOutput && p.output
-}

@@ -82,7 +82,6 @@ type Subscription struct {
 	queue    queue
 	handling *Credit // held for the event that was returned last
 	waiting  int     // readers in Next that have found nothing
-	late     bool    // the crier will wake one of them
 	err      error   // why no more events come in; nil while open
 
 	ended atomic.Bool   // err is set; read without the lock
@@ -123,28 +122,12 @@ func (s *Subscription) offer(p *publication) (dropped int, fits bool) {
 		dropAll(held)
 		return dropped, false
 	}
-	wake := s.waiting > 0 && !s.late
-	if wake && p.woken >= prompt && !s.queue.lossless {
-		wake, s.late = false, true
-		p.late = append(p.late, s)
-	}
+	wake := s.waiting > 0
 	s.mu.Unlock()
 	if wake {
-		p.woken++
 		s.signal()
 	}
 	return dropped, true
-}
-
-// wakeLate is the crier's wake-up.
-func (s *Subscription) wakeLate() {
-	s.mu.Lock()
-	s.late = false
-	wake := s.another()
-	s.mu.Unlock()
-	if wake {
-		s.signal()
-	}
 }
 
 func (s *Subscription) signal() {
