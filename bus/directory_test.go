@@ -29,9 +29,7 @@ func TestPublishingFindsSubscribersBySession(t *testing.T) {
 	own, all := named("s", ""), named()
 	met := func(session messages.SessionID) (subs []*Subscription) {
 		for _, list := range b.directory.Load().candidates(session) {
-			for _, r := range list {
-				subs = append(subs, r)
-			}
+			subs = append(subs, list...)
 		}
 		return subs
 	}
