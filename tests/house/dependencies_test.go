@@ -49,6 +49,10 @@ var dependencies = map[string]dependency{
 		reason: "websockets for the exec-server protocol: frames, pings, limits",
 		rooms:  []string{"execserver", "examples"},
 	},
+	"github.com/segmentio/encoding": {
+		reason: "reads JSON by tokens: bounds, names that occur twice; package json only",
+		rooms:  []string{"execserver"},
+	},
 	"github.com/google/uuid": {reason: "session ids"},
 	"go.starlark.net": {
 		reason: "the language of rule files",

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -41,7 +42,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 		`{"id":1,"method":"m"`: "ends too early", `{"id":1,"method":"m}`: "ends too early", `{"id":1,,}`: "not JSON at byte 8",
 		`{"id":1 "method":"m"}`: "not JSON", `{"method":"m","params":tru}`: "not JSON", `{"method":"m","params":+1}`: "not JSON",
 		`{"method":"m","params":01}`: "not JSON", `{'method':1}`: "not JSON", `{"method":"m",}`: "not JSON", `{"method":"m","params":[1,]}`: "not JSON",
-		`{"method":"m"}{"method":"m"}`: "behind the JSON object", `{"method":"m","params":"` + "\x01" + `"}`: "not JSON",
+		`{"method":"m"}{"method":"m"}`: "not JSON at byte 14", `{"method":"m","params":"` + "\x01" + `"}`: "not JSON",
 		`{"method":"m","params":"\x"}`: "not JSON", `{"method":"m","params":"` + "\xff" + `"}`: "not UTF-8",
 		`{"method":"m","method":"n"}`:                      "occurs twice",
 		`{"method":"m","params":{"a":{"b":1,"\u0062":2}}}`: "occurs twice",
@@ -112,5 +113,37 @@ func TestEveryByteOfAStringIsLookedAt(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Pieces are put into objects, or bytes taken out of them, at random. What is left counts as JSON as in encoding/json.
+func TestBrokenTextsAreToldFromJSON(t *testing.T) {
+	pieces := strings.Split(`" \ { } [ ] , : 1 0 - . e true null \u00e9 \ud800 é abcdefgh "k": "k":1 ,"a":2 [{},"x","x"] `+"\x7f \x01 \xff \xc3 \n \u2028", " ")
+	random := rand.New(rand.NewSource(1))
+	accepted := 0
+	for range 50_000 {
+		text := `{"id":1,"method":"m","params":{"a":[1,-2.5e3,"x\u0041é",null,true]}, "k" : [{"x":1},"k","k"]}`
+		if random.Intn(3) == 0 {
+			text = "{}"
+		}
+		for range 1 + random.Intn(5) {
+			at := random.Intn(len(text) + 1)
+			if at < len(text) && random.Intn(3) == 0 {
+				text = text[:at] + text[at+1:]
+			} else {
+				text = text[:at] + pieces[random.Intn(len(pieces))] + text[at:]
+			}
+		}
+		_, err := members([]byte(text))
+		want := json.Valid([]byte(text)) && utf8.ValidString(text) && strings.HasPrefix(strings.TrimSpace(text), "{")
+		if (err == nil) != want && !(want && strings.Contains(err.Error(), "occurs twice")) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err == nil {
+			accepted++
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("only %d texts were JSON", accepted)
 	}
 }

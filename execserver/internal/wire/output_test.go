@@ -42,24 +42,3 @@ func TestRawOutputIsReadAsItIsWritten(t *testing.T) {
 		}
 	}
 }
-
-// If DecodeOutput accepts a text, DecodeParams accepts it, too, with the same result.
-func FuzzDecodeOutput(f *testing.F) {
-	const good = `{"processId":"1","seq":1,"stream":"stdout","chunk":"eA=="}`
-	for _, text := range []string{good, `{}`, `[]`, `{"processId":1}`, `{"seq":-1}`, `{"seq":1.0}`, `{"chunk":"e\u0041=="}`, `{"chunk":7}`, `{"stream":null}`, `{"a":` + good + `}`} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := DecodeOutput(text)
-		if err != nil {
-			return
-		}
-		var want OutputParams
-		if err := DecodeParams(text, &want); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if got.ProcessID != want.ProcessID || got.Seq != want.Seq || got.Stream != want.Stream || string(got.Chunk) != string(want.Chunk) {
-			t.Errorf("%s: %+v, not %+v", text, got, want)
-		}
-	})
-}
