@@ -24,12 +24,7 @@ type direct struct {
 	forest *tree.Forest
 }
 
-func newDirect() (ptyio.Spawner, error) {
-	if cannotExecute() == "" {
-		birth.ExecuteAgain()
-	}
-	return newForking(), nil
-}
+func newDirect() (ptyio.Spawner, error) { return newForking(), nil }
 
 func newForking() *direct { return &direct{forest: tree.NewForest()} }
 

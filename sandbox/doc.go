@@ -194,10 +194,8 @@
 // kind of filter. Such a thread is never in a Landlock domain, because a process in the same one could reach it. The
 // direct spawner keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
 //
-// Some kernels do not let a newborn share our memory, as under user-mode emulators. There nothing is isolated. A confined
-// newborn executes the warden's program (or, under the direct spawner, this one) once more, which takes the restrictions
-// upon itself before it executes the command's program: see internal/birth. A host that must not be executed again cannot
-// confine there, and the start fails.
+// Some kernels do not let a child share our memory before it executes, as under user-mode emulators. There nothing is isolated or
+// confined, and no limits are set: such a start is refused. Commands run there only with no sandbox (danger-full-access) and no limits.
 //
 // An isolated command is not the warden's child. The warden forks without executing anything. That copy becomes process 1
 // of new namespaces, makes the mounts, bears the command, gives its memory back, and reaps. It runs no Go: see

@@ -114,7 +114,18 @@ func unconfinable() *messages.Missing {
 	if errno := confine.Filters(); errno != 0 {
 		return failedStep("restriction of system calls", "seccomp", "seccomp", errno)
 	}
-	return nil
+	return unborn()
+}
+
+// unborn says why no command can take restrictions upon itself before it executes its program; nil if it can.
+func unborn() *messages.Missing {
+	failed, is := errors.AsType[*birth.Error](birth.Refused())
+	if !is {
+		return nil
+	}
+	return &messages.Missing{What: "restrictions before a program is executed", Step: "clone", Errno: int(failed.Errno),
+		Why: "the kernel lets no child share its parent's memory, as under a user-mode emulator (clone: " + failed.Errno.Error() + "); " +
+			"commands run here with --sandbox danger-full-access"}
 }
 
 func failedStep(what, mechanism, step string, errno unix.Errno) *messages.Missing {

@@ -15,7 +15,6 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
-	"github.com/execbus/execbus/sandbox/internal/leasetest"
 	"github.com/execbus/execbus/sandbox/internal/refusetest"
 )
 
@@ -50,38 +49,56 @@ func emulated(t *testing.T) bool {
 	return false
 }
 
-func TestConfinedWhereTheCloneIsRefused(t *testing.T) {
-	if !emulated(t) {
-		return
-	}
-	t.Run("writes", TestAConfinedCommandWritesItsRootsOnly)
-	t.Run("read only", TestNothingIsWrittenUnderReadOnly)
-	t.Run("rights", TestAConfinedCommandHasNoRights)
-	t.Run("network", TestNetworkIsOffUnlessThePolicySaysOtherwise)
-}
-
-func TestNothingIsLeftWhereTheCloneIsRefused(t *testing.T) {
+func TestNothingIsConfinedWhereTheCloneIsRefused(t *testing.T) {
 	if !emulated(t) {
 		return
 	}
 	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		e := enclose(t, spawner, workspace(t.TempDir()))
+		e, err := spawner.Enclose(t.Context(), workspace(t.TempDir()))
+		l := launch(tty, "true")
+		if err == nil {
+			defer e.Release()
+			l.Sandbox, l.Events = e, func(e ptyio.Event) { t.Errorf("event %T", e) }
+			_, err = spawner.Spawn(t.Context(), l)
+		}
+		failed, is := errors.AsType[*messages.Error](err)
+		if !is || failed.Code != messages.ErrUnsupported || failed.Enforceable != messages.AssuranceNone ||
+			!strings.Contains(failed.Detail, "--sandbox danger-full-access") {
+			t.Error(err)
+		}
+	})
+	probed := sandbox.Probe()
+	if probed.Level != messages.AssuranceNone {
+		t.Errorf("%+v", probed)
+	}
+	for _, m := range probed.Mechanisms[:2] {
+		if m.Works || !strings.Contains(m.Why, "clone") || !strings.Contains(m.Why, "--sandbox danger-full-access") {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestACommandWithoutASandboxRunsWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
 		count := func() string { return counted(t, "/proc/self/fd") + " and " + below(t) }
 		const script = `cd /proc/$$/fd && echo *; grep ^Sig[BI] /proc/self/status`
-		first := said(t, spawner, e, tty, script)
+		first := said(t, spawner, nil, tty, script)
 		none := strings.Repeat("0", 16)
 		if !strings.Contains(first, "SigBlk:\t"+none+"\nSigIgn:\t"+none) {
 			t.Error(first)
 		}
 		before := count()
 		eventually(t, "nothing comes and goes by itself", func() bool {
-			said(t, spawner, e, tty, script)
+			said(t, spawner, nil, tty, script)
 			last := before
 			before = count()
 			return before == last
 		})
 		for range 10 {
-			if again := said(t, spawner, e, tty, script); again != first {
+			if again := said(t, spawner, nil, tty, script); again != first {
 				t.Errorf("%q instead of %q", again, first)
 			}
 		}
@@ -114,50 +131,6 @@ func below(t *testing.T) (all string) {
 		}
 	}
 	return all
-}
-
-func TestAFailingStepIsNamedWhereTheCloneIsRefused(t *testing.T) {
-	if !emulated(t) {
-		return
-	}
-	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
-		e := enclose(t, spawner, workspace(t.TempDir()))
-		program := filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(program, []byte("#!/nowhere/interpreter\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		l := launch(tty, program)
-		l.Sandbox, l.Events = e, newRecorder().receive
-		_, err := spawner.Spawn(t.Context(), l)
-		// Only an ENOENT of execve gets this text.
-		if err == nil || !strings.Contains(err.Error(), "its interpreter does not exist") {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-func TestAConfinedBirthThatHangsIsGivenUpWhereTheCloneIsRefused(t *testing.T) {
-	if !emulated(t) {
-		return
-	}
-	lost := make(chan sandbox.WardenLost, 100)
-	const tend = 6 * soon // a second execution of this test binary takes long on a busy machine
-	spawner := newSpawner(t, sandbox.Impatient(sandbox.Options{Lost: func(l sandbox.WardenLost) { lost <- l }}, tend, patience, 40*soon))
-	e := enclose(t, spawner, workspace(t.TempDir()))
-	interpreter, _ := leasetest.Leased(t, "/bin/sh")
-	l := launch(false, write(t, 0o755, "#!"+interpreter+"\nexit 0\n"))
-	l.Sandbox, l.Events = e, func(e ptyio.Event) { t.Errorf("event %T", e) }
-	failed := make(chan error, 1)
-	go func() { _, err := spawner.Spawn(t.Context(), l); failed <- err }()
-	if got := said(t, spawner, e, false, "echo beside"); got != "beside" {
-		t.Error(got)
-	}
-	if failure, ok := errors.AsType[*messages.Error](receive(t, "the start", failed)); !ok || failure.Code != messages.ErrSpawnFailed {
-		t.Errorf("%v", failure)
-	}
-	if len(lost) > 0 {
-		t.Errorf("the warden was given up: %+v", <-lost)
-	}
 }
 
 func TestNothingIsIsolatedWhereTheCloneIsRefused(t *testing.T) {

@@ -48,6 +48,9 @@ func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
 	if why := (&enclosure{found: &places.Found{}}).unisolatable(); why != nil {
 		m.Why, m.Change = why.Why, namespacesAdvice()
+		if born := unborn(); born != nil {
+			m.Why, m.Change = born.Why, "use a machine of this architecture"
+		}
 		return m
 	}
 	m.Works = true
@@ -57,7 +60,10 @@ func probeNamespaces() Mechanism {
 func probeLandlock() Mechanism {
 	m := Mechanism{Name: "landlock", Enforces: "which files can be written, signals to other processes"}
 	kernel := confine.Kernel()
+	born := unborn()
 	switch {
+	case born != nil:
+		m.Why, m.Change = born.Why, "use a machine of this architecture"
 	case kernel.ABI == 0:
 		m.Why, m.Change = "the kernel refuses it: "+kernel.Errno.Error(), "use Linux 5.13 or newer with landlock among its security modules (lsm=landlock,…)"
 	case kernel.ABI < signals || kernel.SignalsUnsound:

@@ -41,20 +41,6 @@
 // # Elsewhere
 //
 // On other systems and architectures, and where the kernel refuses such a clone (user-mode emulators do), a launch whose
-// steps all have a plain form goes through syscall.ForkExec. Any other launch is made by a second execution if ExecuteAgain
-// has allowed it; otherwise it fails at its first step without a plain form. A family always fails.
-//
-// # The second execution
-//
-// syscall.ForkExec executes this program again, under the name Again. This package imports next to nothing, so its init takes
-// over before main and nearly all other packages. It reads the list of steps from a sealed memfd, laid out as for the clone, and
-// makes them one by one on the main thread; the last executes the newborn's program. It shares the current step and its errno
-// with its parent in memory, and the end of a pipe tells the parent of the execution or the death. Nothing of the command is in
-// the arguments, the environment or the directory of that process.
-//
-// Descriptors that a step uses keep their numbers, and are close-on-exec again before the first step. Of the others it gets only
-// those that any execution would get. It inherits the state of the thread that begins it, such as a filter.
-//
-// An executable that grants privileges (set-uid, file capabilities) accepts no such list from anybody. A second execution takes
-// as long as this program takes to start: a few milliseconds.
+// steps all have a plain form goes through syscall.ForkExec. Any other launch fails at its first step without a plain form, and a
+// family always fails: see Refused.
 package birth

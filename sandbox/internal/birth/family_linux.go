@@ -85,7 +85,7 @@ func BeginFamily(f Family) (*Newborn, error) {
 func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	r := &relatives{}
 	ack, record := NewMemory(0), NewMemory(0, 0)
-	r.names.between = slices.Concat(f.Join, []Step{fork("clone "+flags(f.Namespaces|unix.CLONE_NEWPID), unix.CLONE_PARENT|unix.CLONE_VM|
+	r.names.between = slices.Concat(f.Join, []Step{fork("clone"+flags(f.Namespaces|unix.CLONE_NEWPID), unix.CLONE_PARENT|unix.CLONE_VM|
 		unix.CLONE_PIDFD|unix.CLONE_NEWPID|f.Namespaces, born.At(wordSize), nil).Keep(born, 0), exit})
 	n.steps = complete(f.Command)
 	r.names.command = n.steps.steps
@@ -100,8 +100,7 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSlab(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize),
-		uint64(uintptr(unsafe.Pointer(unsafe.SliceData(room)))))
+	s := newSlab(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize))
 	r.room, n.slab, n.family = room, s, r
 	r.between, r.first, r.command = s.header(), s.another(), s.another()
 	alive := s.address(int(unsafe.Offsetof(header{}.alive)))
@@ -171,7 +170,7 @@ func (s Step) to(at *slab, child *header) Step {
 	return s
 }
 
-// flags names namespaces in the customary order.
+// flags names new namespaces in the customary order, to follow the name of a clone.
 func flags(namespaces uintptr) (names string) {
 	for _, ns := range []struct {
 		flag uintptr
@@ -179,10 +178,13 @@ func flags(namespaces uintptr) (names string) {
 	}{{unix.CLONE_NEWUSER, "user"}, {unix.CLONE_NEWNS, "mount"}, {unix.CLONE_NEWPID, "pid"}, {unix.CLONE_NEWIPC, "ipc"},
 		{unix.CLONE_NEWUTS, "uts"}, {unix.CLONE_NEWNET, "net"}} {
 		if namespaces&ns.flag != 0 {
-			names += ns.name + " "
+			names += " " + ns.name
 		}
 	}
-	return names + "namespaces"
+	if names != "" {
+		names += " namespaces"
+	}
+	return names
 }
 
 // tail returns the first process's steps after it has borne the command. It waits for our acknowledgement, because from then on
@@ -266,10 +268,6 @@ func (n *Newborn) familyOutcome() error {
 // Release lets the first process of a family go on to reap, and gives back the memory of the birth. Only Kill and Reap may
 // follow.
 func (n *Newborn) Release() {
-	if n.second != nil {
-		n.second.release()
-		n.second = nil
-	}
 	if n.family == nil {
 		if n.slab != nil && n.slab.block != nil {
 			blocks.Put(n.slab.block)

@@ -13,11 +13,10 @@ import (
 
 // Newborn is a process that has been born and may not have executed its program yet.
 type Newborn struct {
-	PID    int
-	PIDFD  int // close-on-exec; the caller's
-	steps  made
-	slab   *slab   // nil after syscall.ForkExec
-	second *second // of a second execution; Release clears it
+	PID   int
+	PIDFD int // close-on-exec; the caller's
+	steps made
+	slab  *slab // nil after syscall.ForkExec
 	// family is set if this is the first process of a family. Release clears it.
 	family *relatives
 	pin    runtime.Pinner
@@ -64,11 +63,7 @@ func Begin(steps []Step, secret Secret) (*Newborn, error) {
 		return nil, &Error{Step: "clone", Errno: unix.Errno(errno)}
 	}
 	var err error
-	if mayExecuteAgain.Load() && !simple(steps) {
-		err = n.executeAgain(steps)
-	} else {
-		unblocked(func() { n.PID, n.PIDFD, err = forkExec(steps) })
-	}
+	unblocked(func() { n.PID, n.PIDFD, err = forkExec(steps) })
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +101,7 @@ func (n *Newborn) call(s *slab) (pid, errno uintptr) {
 }
 
 // Plain reports whether syscall.ForkExec started the process, without the steps that it leaves out.
-func (n *Newborn) Plain() bool { return n.slab == nil && n.second == nil }
+func (n *Newborn) Plain() bool { return n.slab == nil }
 
 // Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow. The kernel does not
 // clear the word of a newborn that dumps core before Linux 5.17.
@@ -117,13 +112,13 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 // Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while
 // another goroutine waits, but not after Release. Of what was not born by a plain clone it knows nothing.
 func (n *Newborn) Over() bool {
-	return n.slab != nil && n.second == nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
+	return n.slab != nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
 }
 
 // Apart reports whether the newborn needs no descriptor of this process any more. It waits for nothing, and may be called while
 // another goroutine waits, but not after Release.
 func (n *Newborn) Apart() bool {
-	if n.slab == nil || n.second != nil || n.family != nil || n.steps.apart < 0 {
+	if n.slab == nil || n.family != nil || n.steps.apart < 0 {
 		return true
 	}
 	return n.slab.now() > n.steps.apart || n.Over()
@@ -150,9 +145,6 @@ func (n *Newborn) Step() string {
 	if n.Plain() {
 		return ""
 	}
-	if n.second != nil {
-		return n.second.title(n.steps)
-	}
 	if n.family != nil {
 		names, at := n.familyStep()
 		return names[at].title()
@@ -174,9 +166,6 @@ func (n *Newborn) Reap() { bury(n.PID) }
 // await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: giving
 // that up and getting another costs more than a tenth of the whole birth.
 func (n *Newborn) await(until time.Time) (cleared bool) {
-	if n.second != nil {
-		return n.second.await(until)
-	}
 	const wait = 0 // FUTEX_WAIT; the kernel does not wake private ones
 	alive := (*uint32)(unsafe.Pointer(&n.slab.header().alive))
 	for atomic.LoadUint32(alive) != 0 {
@@ -207,9 +196,6 @@ func earlier(a, b time.Time) time.Time {
 func (n *Newborn) outcome() error {
 	if n.family != nil {
 		return n.familyOutcome()
-	}
-	if n.second != nil {
-		return n.second.outcome(n)
 	}
 	errno := unix.Errno(load(&n.slab.header().errno))
 	if errno == 0 && waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG) != unix.ECHILD {

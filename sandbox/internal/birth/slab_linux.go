@@ -80,8 +80,7 @@ const (
 // arguments. It holds no Go pointers.
 type slab struct {
 	words []uint64
-	free  int    // in bytes
-	base  uint64 // where the words are when the steps are made
+	free  int // in bytes
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
 	first uint64 // the address of the first step that resets no signal
@@ -181,7 +180,9 @@ func (s *slab) take(size int) (at uint64, room []byte) {
 	return at, room
 }
 
-func (s *slab) address(offset int) uint64 { return s.base + uint64(offset) }
+func (s *slab) address(offset int) uint64 {
+	return uint64(uintptr(unsafe.Pointer(&s.words[0]))) + uint64(offset)
+}
 
 func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
 
@@ -230,7 +231,7 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 // does that for handled signals.
 func lay(m made, signals []uint64, clone3 bool) *slab {
 	words, from := lend(slabSize(m, signals) / wordSize)
-	s := newSlab(words, uint64(uintptr(unsafe.Pointer(&words[0]))))
+	s := newSlab(words)
 	s.block = from
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
@@ -263,8 +264,8 @@ func (s *slab) putCloneArgs(h *header) {
 	h.birth, h.flags, h.stack, h.fifth = unix.SYS_CLONE3, at, uint64(cloneArgsSize), 0
 }
 
-func newSlab(words []uint64, base uint64) *slab {
-	s := &slab{words: words, base: base, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
+func newSlab(words []uint64) *slab {
+	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
 	h.block, h.alive, h.birth = ^uint64(0), 1, unix.SYS_CLONE
 	h.stack, h.fifth = (s.address(int(unsafe.Offsetof(h.room)))+stackSize)&^15, s.address(int(unsafe.Offsetof(h.alive)))

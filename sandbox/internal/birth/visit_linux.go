@@ -2,6 +2,7 @@ package birth
 
 import (
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,7 @@ func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) 
 	defer syscall.ForkLock.Unlock()
 	pid, errno := bear(h)
 	if errno != 0 {
-		return nil, &Error{Step: "clone " + flags(namespaces), Errno: unix.Errno(errno)}
+		return nil, &Error{Step: "clone" + flags(namespaces), Errno: unix.Errno(errno)}
 	}
 	bury(int(pid))
 	at := s.now()
@@ -28,3 +29,10 @@ func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) 
 	place := s.known[results] / wordSize
 	return slices.Clone(s.words[place : place+len(results.words)]), nil
 }
+
+// Refused says why the kernel refuses the clone without which only a plain launch is made; nil if it does not. It is tried once.
+var Refused = sync.OnceValue(func() error {
+	none := NewMemory(0)
+	_, err := Visit(0, []Step{Call("pid", unix.SYS_GETPID).Keep(none, 0)}, none)
+	return err
+})

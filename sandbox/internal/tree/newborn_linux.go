@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // Newborn is a child between its birth and the execution of its program.
@@ -34,7 +32,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 			continue
 		}
 		theirs, err := layout(pid)
-		if err != nil || theirs != ours && !isAgain(pid) {
+		if err != nil || theirs != ours {
 			continue
 		}
 		if p, err := readProcess(pid); err == nil && !p.dead() && p.state != 'R' {
@@ -42,14 +40,6 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 		}
 	}
 	return Newborn{}, false
-}
-
-// isAgain reports whether a process makes the steps of a newborn after a second execution. A command can take that name. It is
-// then killed if it waits while a start hangs.
-func isAgain(pid int) bool {
-	var room [64]byte
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/cmdline", room[:])
-	return err == nil && bytes.HasPrefix(text, []byte(birth.Again+"\x00"))
 }
 
 // isFirst reports whether a process is process 1 of a pid namespace below ours.

@@ -5,14 +5,12 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
 // checkGreeting says why this process is not a warden: unless the socket was made by our parent, which has put the greeting into it,
 // this program only has the name of one. A privileged executable must not be a warden: its caller could use the privileges.
 func checkGreeting() error {
-	if birth.Privileged() {
+	if privileged() {
 		return errors.New("this executable gives rights")
 	}
 	peer, err := unix.GetsockoptUcred(socketFD, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -28,4 +26,19 @@ func checkGreeting() error {
 		return errors.New("our parent has not greeted us on descriptor 3")
 	}
 	return nil
+}
+
+// privileged reports whether this process has privileges from its executable.
+func privileged() bool {
+	const secure = 23 // AT_SECURE
+	vector, err := unix.Auxv()
+	if err != nil {
+		return true
+	}
+	for _, entry := range vector {
+		if entry[0] == secure {
+			return entry[1] != 0
+		}
+	}
+	return os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid()
 }

@@ -112,7 +112,6 @@ type start struct {
 func run() error {
 	host := takeHost()
 	closeInherited()
-	birth.ExecuteAgain()
 	if tree.Foreign() {
 		return errors.New("/proc is missing, or belongs to another pid namespace")
 	}
