@@ -34,9 +34,6 @@ const tag = "EXECBUS_DOOR_TESTS"
 // noHome has no start files for login shells. A user's own can be slow, say something, and get in one another's way.
 const noHome = "/does/not/exist"
 
-// othersIdle allows for goroutines without a task: those of other runtimes of this program may come at any time.
-var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/internal/system.workers.run")
-
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{tag: strconv.Itoa(os.Getpid()), "HOME": noHome} {
 		if err := os.Setenv(name, value); err != nil {

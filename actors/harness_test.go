@@ -82,9 +82,6 @@ type hostOptions struct {
 	aftermath time.Duration
 }
 
-// othersIdle allows for goroutines without a task: those of other hosts of the same test may come at any time.
-var othersIdle = goleak.IgnoreTopFunction("github.com/execbus/execbus/actors/internal/system.workers.run")
-
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
 // descriptors.
 func newHost(t testing.TB, o hostOptions) *host {
@@ -107,7 +104,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	}
 	t.Cleanup(func() {
 		h.shutdown()
-		goleak.VerifyNone(t, running, othersIdle)
+		goleak.VerifyNone(t, running)
 		awaitThat(t, "all descriptors are closed", func() bool { return openFiles(t) <= before })
 	})
 	return h

@@ -11,7 +11,7 @@ import (
 )
 
 // spawning is one call of a spawner. The spawner may be a host's own and fail in any way, so the call runs in a
-// goroutine that nothing waits for. Our own spawners always return, and their goroutines are reused.
+// goroutine that nothing waits for. Our own spawners always return.
 type spawning struct {
 	system  *system.System
 	runtime *system.PID
@@ -96,7 +96,8 @@ func relay(sys *system.System, process, supervisor *system.PID, id messages.Proc
 					e = spawned
 				}
 				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
-				sys.SendBoth(supervisor, process, event)
+				sys.Send(supervisor, event)
+				sys.Send(process, event)
 				close(told)
 			default:
 				<-told
@@ -106,10 +107,9 @@ func relay(sys *system.System, process, supervisor *system.PID, id messages.Proc
 		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
 		switch e.(type) {
 		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
-			sys.SendBoth(supervisor, process, event)
-		default:
-			sys.Send(process, event)
+			sys.Send(supervisor, event)
 		}
+		sys.Send(process, event)
 	}
 }
 

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -82,29 +78,12 @@ func (w *watcher) measure(at time.Duration) (sample, census) {
 	s := sample{at: at}
 	page := int64(os.Getpagesize())
 	s.values = [quantities]int64{
-		descriptors: c.descriptors, wardenDescriptors: c.wardenFDs, goroutines: int64(runtime.NumGoroutine() - keptGoroutines()),
+		descriptors: c.descriptors, wardenDescriptors: c.wardenFDs, goroutines: int64(runtime.NumGoroutine()),
 		zombies: int64(len(c.zombies)), descendants: int64(len(c.descendants)), ptys: c.ptys,
 		heap: int64(memory.HeapAlloc), threads: int64(c.host.threads), wardenThreads: int64(c.warden.threads),
 		rss: c.host.pages * page, wardenRSS: c.warden.pages * page, systemPTYs: c.systemPTYs,
 	}
 	return s, c
-}
-
-// keptGoroutines returns how many goroutines wait for work in the pool of the actors. They are kept for reuse, up to a
-// bound, and their number depends on how much happened at once.
-func keptGoroutines() (kept int) {
-	var text bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a write to a buffer does not fail
-	count := 0
-	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Sscanf(line, "%d @ ", &count); err != nil && strings.Contains(line, "/actors/internal/system.workers.run+") {
-			kept += count // the innermost frame says that it runs nothing
-		} else if err == nil {
-			continue
-		}
-		count = 0
-	}
-	return kept
 }
 
 // maxSamples bounds a series, so that watching itself does not make a long run grow.

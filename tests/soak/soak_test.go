@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -243,38 +242,6 @@ func TestAStartMayBeRefusedAfterItsAnswerOnlyIfThatSaysSo(t *testing.T) {
 			t.Errorf("%v, not started: %t: %q", test.err, test.unstarted, problem)
 		}
 	}
-}
-
-func TestGoroutinesThatActorsKeepForReuseAreTold(t *testing.T) {
-	const others = 3
-	over := make(chan struct{})
-	defer close(over)
-	for range others {
-		go func() { <-over }()
-	}
-	if kept := keptGoroutines(); kept != 0 {
-		t.Fatalf("%d, and there are no actors", kept)
-	}
-	host, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := host.OpenSession(execbus.SessionOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	await := func(what string, condition func() bool) {
-		t.Helper()
-		for late := time.Now().Add(endWait); !condition(); time.Sleep(time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("never happened: %s; kept: %d", what, keptGoroutines())
-			}
-		}
-	}
-	await("the actors are idle and keep their goroutines", func() bool { return keptGoroutines() > 0 })
-	if err := host.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	await("none is kept without actors", func() bool { return keptGoroutines() == 0 })
 }
 
 func TestSeriesStayBounded(t *testing.T) {

@@ -89,12 +89,8 @@ func (c *Call) Close() { c.system.lib.ProcessRegistry.Remove(c.pid) }
 type callProcess struct{ reply chan<- any }
 
 func (p callProcess) SendUserMessage(_ *PID, message any) {
-	message, by := opened(message)
 	select {
 	case p.reply <- actor.UnwrapEnvelopeMessage(message):
-		if by != nil {
-			by.answered = true
-		}
 	default:
 	}
 }

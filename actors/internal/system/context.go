@@ -50,9 +50,7 @@ type Context struct {
 	timers   []*Timer        // that have not fired
 	work     context.Context // of the goroutines started with Go; nil if there is none
 	endWork  context.CancelFunc
-	working  int     // how many of these goroutines have not returned
-	worker   *worker // that runs the actor at the moment
-	parcel   parcel  // of the message that is being sent
+	working  int // how many of these goroutines have not returned
 }
 
 // Self is the actor.
@@ -76,35 +74,22 @@ func (c *Context) Respond(reply any) {
 }
 
 // Send sends a message that asks for no reply.
-func (c *Context) Send(to *PID, message any) {
-	c.lib.Send(to, c.packed(message))
-	c.parcel = parcel{} // which must not keep the message
-}
+func (c *Context) Send(to *PID, message any) { c.lib.Send(to, message) }
 
 // Request sends a message whose reply, or Unanswered, will come as a message to this actor.
-func (c *Context) Request(to *PID, message any) {
-	c.lib.Request(to, c.packed(message))
-	c.parcel = parcel{}
-}
+func (c *Context) Request(to *PID, message any) { c.lib.Request(to, message) }
 
 // Forward sends a message whose reply goes to the sender of the message being handled.
 func (c *Context) Forward(to *PID, message any) { c.SendFor(c.sender, to, message) }
 
 // SendFor sends a message whose reply goes to asker.
 func (c *Context) SendFor(asker, to *PID, message any) {
-	c.lib.RequestWithCustomSender(to, c.packed(message), asker)
-	c.parcel = parcel{}
-}
-
-// packed puts a message into the parcel, from which the library's processes take it before they return.
-func (c *Context) packed(message any) *parcel {
-	c.parcel = parcel{message, c.worker}
-	return &c.parcel
+	c.lib.RequestWithCustomSender(to, message, asker)
 }
 
 // Spawn starts a child; its name is its parent's, prefix and a unique number. The parent gets Crashed and Terminated.
 func (c *Context) Spawn(prefix string, receive Receive) *PID {
-	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before, c.worker), prefix)
+	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before), prefix)
 }
 
 // Watch asks for Terminated when pid ends. If the actor has ended, or is still stopping its children, Terminated comes

@@ -26,7 +26,6 @@ func (s *System) deadLetter(event any) {
 	if !ok {
 		return
 	}
-	letter.Message, _ = opened(letter.Message)
 	if watch, ok := letter.Message.(*actor.Watch); ok {
 		s.Send(watch.Watcher, Terminated{letter.PID})
 		return

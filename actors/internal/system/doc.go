@@ -45,15 +45,13 @@
 //
 // # Goroutines
 //
-// An idle actor has no goroutine. A goroutine of the system runs an actor that has messages, and after it, a few messages at
-// a time in turn, the idle actors that it sends to. Work that it starts with Go follows when they are done, or begins elsewhere
-// soon. So a request that passes through several actors wakes one goroutine. A caller that gets its answer runs before what the
-// actors still do. The price: an actor that blocks in its Receive holds up others.
+// An idle actor has no goroutine. The library's dispatcher starts one for an actor that gets a message, and it ends when the
+// actor has no more. Work started with Go or Detach has a goroutine of its own.
 //
 // # Bounds
 //
-// A mailbox has none: its senders must be bounded in another way. A system keeps at most 64 goroutines that wait for
-// work. A goroutine has at most 8 actors in its line; others get a goroutine of their own.
+// A mailbox has none: its senders must be bounded in another way. It keeps the room for the most messages that it has held, at
+// 16 bytes each, as long as its actor lives.
 //
 // # What you must not assume
 //

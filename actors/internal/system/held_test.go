@@ -20,21 +20,6 @@ func freed[T any](t *testing.T, value weak.Pointer[T], what string) {
 	}
 }
 
-// One goroutine does a task after the other, and waits for the next.
-func TestAnIdleGoroutineHoldsOnToNoTask(t *testing.T) {
-	s := newTestSystem(t)
-	for range 3 {
-		used, done := new(large), make(chan bool)
-		s.pool.begin(task{work: func() { used[0] = 1; close(done) }})
-		<-done
-		freed(t, weak.Make(used), "what work has used")
-
-		actor := newMailbox(&Context{sys: s}, nil)
-		s.pool.begin(task{line: []*mailbox{actor}})
-		freed(t, weak.Make(actor), "an actor that had a turn")
-	}
-}
-
 // Actors that live do not hold on to the messages that they have sent and got.
 func TestAnIdleActorHoldsOnToNoMessage(t *testing.T) {
 	s := newTestSystem(t)

@@ -18,8 +18,8 @@ const (
 )
 
 // newActorSystem makes the library's system piece by piece. Its own function makes a table of actors with 1,024 times
-// 32 maps: that is 67,000 allocations, most of the time that a runtime takes to start, and 12 MiB after some ten
-// thousand names. The library has no option for it.
+// 32 maps: that is 67,000 allocations, 4 ms and 2.9 MB at each start, and 12 MiB after some ten thousand names. The library
+// has no option for it.
 func newActorSystem(logger *slog.Logger) *actor.ActorSystem {
 	configure := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger })
 	s := &actor.ActorSystem{Config: actor.Configure(configure), Extensions: extensions.NewExtensions()}

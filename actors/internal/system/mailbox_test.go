@@ -100,7 +100,7 @@ func TestAFailureThatEscapesIsACrash(t *testing.T) {
 	mustSpawn(t, s, func(ctx *Context) {
 		switch m := ctx.Message().(type) {
 		case Started:
-			ctx.Spawn("child", func(ctx *Context) { door{c: ctx}.EscalateFailure("escaped", nil) })
+			ctx.Spawn("child", func(ctx *Context) { invoker{c: ctx}.EscalateFailure("escaped", nil) })
 		case Crashed:
 			crashed <- m.Reason
 		}

@@ -50,9 +50,6 @@ func (r *root) receive(ctx *Context) {
 		if r.work[m.owner]--; r.work[m.owner] == 0 {
 			delete(r.work, m.owner)
 		}
-	case Stopping:
-		close(ctx.sys.pool.quit)
-		return
 	case Terminated:
 		delete(r.children, m.PID.Id)
 	}

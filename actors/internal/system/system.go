@@ -23,27 +23,25 @@ type Options struct {
 	Before func(self *PID, message any)
 }
 
-// System is a set of actors. Its methods are safe for concurrent use. All but Send and SendBoth block, so they must not be used
-// inside of an actor, which has its Context instead.
+// System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used inside
+// of an actor, which has its Context instead.
 type System struct {
 	lib    *actor.ActorSystem
 	logger *slog.Logger
 	root   *PID // the parent of all top-level actors
-	pool   workers
 	before func(self *PID, message any)
 }
 
-// NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped. Goroutines
-// wait for the system's work until Shutdown.
+// NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped.
 func NewSystem(logger *slog.Logger, options Options) *System {
-	s := &System{logger: guard(logger), pool: newWorkers(), before: options.Before}
+	s := &System{logger: guard(logger), before: options.Before}
 	s.lib = newActorSystem(s.logger)
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for
 	// a second to throttle that, and answer senders with a reply that does not name the actor that has ended.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}}
-	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil, nil), "root")
+	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil), "root")
 	return s
 }
 
@@ -55,16 +53,6 @@ func (s *System) Spawn(prefix string, receive Receive) (*PID, error) {
 
 // Send sends a message that asks for no reply. It never blocks.
 func (s *System) Send(to *PID, message any) { s.lib.Root.Send(to, message) }
-
-// SendBoth is Send to one actor and then to another. If both are idle, one goroutine runs them.
-func (s *System) SendBoth(one, other *PID, message any) {
-	gathered := &worker{}
-	s.lib.Root.Send(one, &parcel{message, gathered})
-	s.lib.Root.Send(other, &parcel{message, gathered})
-	if len(gathered.line) > 0 {
-		s.pool.begin(task{line: gathered.line})
-	}
-}
 
 // Shutdown refuses new actors, stops all there are, and waits until they and the work they started with Go have ended.
 // It does not wait for work started with Detach. If ctx ends first, the error names the actors and work that are left;
@@ -86,9 +74,9 @@ func (s *System) Shutdown(ctx context.Context) error {
 	}
 }
 
-// props is how the library starts an actor of ours, whose parent is run by a worker.
-func (s *System) props(receive Receive, before func(*PID, any), parent *worker) *actor.Props {
+// props is how the library starts an actor of ours.
+func (s *System) props(receive Receive, before func(*PID, any)) *actor.Props {
 	c := &Context{sys: s, receive: receive, before: before}
 	return actor.PropsFromProducer(func() actor.Actor { return adapted{c} },
-		actor.WithMailbox(func() actor.Mailbox { return newMailbox(c, parent) }))
+		actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }))
 }

@@ -30,12 +30,11 @@ func (w worked) Discard() {
 
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor.
 // Its context ends with the actor or by EndWork; a result that owns something should be a Discarder, because it may
-// come after the actor's end. A panic in work crashes the actor. The goroutine is reused: work must not leave it locked
-// to a thread.
+// come after the actor's end. A panic in work crashes the actor.
 func (c *Context) Go(work func(context.Context) any) {
 	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
 	c.working++
-	do := func() {
+	go func() {
 		end.result = WorkLeft{}
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -45,10 +44,7 @@ func (c *Context) Go(work func(context.Context) any) {
 			end.system.Send(end.owner, end)
 		}()
 		end.result = work(ctx)
-	}
-	if !c.worker.takesWork(do) {
-		c.sys.pool.begin(task{work: do})
-	}
+	}()
 }
 
 // ended takes the result of work.
@@ -71,8 +67,8 @@ func (c *Context) leaveWork() {
 	}
 }
 
-// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, its goroutine is not
-// reused, and a panic is delivered as WorkPanicked. Code that does not return when its context ends costs a goroutine.
+// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, and a panic is delivered as
+// WorkPanicked. Code that does not return when its context ends costs a goroutine.
 func (c *Context) Detach(work func(context.Context) any) {
 	self, ctx, sys := c.Self(), c.workContext(), c.sys
 	go func() {

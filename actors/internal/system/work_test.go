@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"log/slog"
 	goruntime "runtime"
 	"testing"
 	"time"
@@ -153,10 +154,28 @@ func TestDetachedWorkEndsWithItsActorAndItsLateResultIsDiscarded(t *testing.T) {
 	mustReceive(t, discarded)
 }
 
+func TestAShutDownSystemKeepsNoGoroutines(t *testing.T) {
+	before := goruntime.NumGoroutine()
+	s := NewSystem(slog.New(slog.DiscardHandler), Options{})
+	for range 10 {
+		if _, err := s.Spawn("idle", func(*Context) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; goruntime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, and %d before", goruntime.NumGoroutine(), before)
+		}
+	}
+}
+
 func TestNobodyWaitsForDetachedWorkThatNeverReturns(t *testing.T) {
 	s := newTestSystem(t)
 	never, gone, worked := make(chan struct{}), make(chan struct{}), make(chan any, 1)
-	const many = 2 * maxKept
+	const many = 128
 	mustSpawn(t, s, func(ctx *Context) {
 		switch m := ctx.Message().(type) {
 		case Started:
@@ -182,38 +201,4 @@ func TestNobodyWaitsForDetachedWorkThatNeverReturns(t *testing.T) {
 	for range many {
 		mustReceive(t, gone)
 	}
-}
-
-// A goroutine that a host has left locked to a thread must not be given to others.
-func TestDetachedWorkTakesNoKeptGoroutine(t *testing.T) {
-	s := newTestSystem(t)
-	names, release := make(chan string, maxKept), make(chan struct{})
-	detached := make(chan string)
-	pid := mustSpawn(t, s, func(ctx *Context) {
-		switch ctx.Message() {
-		case "detach":
-			ctx.Detach(func(context.Context) any {
-				detached <- goroutineName()
-				return nil
-			})
-		case "work":
-			ctx.Go(func(context.Context) any {
-				names <- goroutineName()
-				<-release // so that no goroutine works twice
-				return nil
-			})
-		}
-	})
-	s.Send(pid, "detach")
-	name := mustReceive(t, detached)
-	if _, err := s.Spawn("another", echo); err != nil { // meanwhile the goroutine would become one that waits
-		t.Fatal(err)
-	}
-	for range maxKept {
-		s.Send(pid, "work")
-		if mustReceive(t, names) == name {
-			t.Errorf("%s is used again", name)
-		}
-	}
-	close(release)
 }
