@@ -24,7 +24,7 @@ func (f ApproverFunc) Approve(ctx context.Context, question messages.Question) (
 	return f(ctx, question)
 }
 
-// Questions lists the questions that wait for an answer. The first is put to the user now; the others wait behind it.
+// Questions lists the questions without an answer. The first is being asked; the others are asked after it, in this order.
 func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
 	return begin[messages.Questions](ctx, s, actors.ListQuestions{})
 }

@@ -52,8 +52,8 @@
 //
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
 // process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has the output since the last one. Output
-// does not end a wait early; the leader's exit does, without waiting for background children: the answer says how many there
-// are and whether they are being ended. If the leader exits as the yield time ends, the call waits up to 1 s more for output
+// does not end a wait early. The exit of the leader does, even if background children live on: the answer says how many there
+// are, and whether they are being ended. If the leader exits as the yield time ends, the call waits up to 1 s more for output
 // that is still coming, as it may from another machine.
 //
 //	Exec               250 ms to 30 s, 10 s by default
@@ -64,10 +64,10 @@
 // nearest one; a negative number is refused by name.
 //
 // Each call has its own clock, and the first call to answer takes the output that there is. Input ends a poll that waits. Writes
-// that wait for output take turns: the bytes of one go out, and its clock starts, when the waiting write before it has its
-// answer; other input keeps its place behind it. ^C, ^\ and ^Z, each written alone, wait for nothing. If the process does not take
-// all bytes of a write, the write still answers at its yield and says how many were taken. The rest is offered until its patience
-// is over, and a later answer says what became of it. [Session.Signal], [Session.Resize], [Session.Terminate] and
+// that wait for output run one after the other: a write sends its bytes and starts its clock when the write before it has been
+// answered. Other input to the process keeps the order in which it came. ^C, ^\ and ^Z, each written alone, wait for nothing. If the
+// process does not take all bytes of a write, the write still answers at its yield and says how many were taken. The session goes
+// on offering the rest for WriteStdin.Patience, and a later answer says how many bytes were taken in the end. [Session.Signal], [Session.Resize], [Session.Terminate] and
 // [Session.Read] never queue. [Session.PauseYields] stops the clocks of a session, for example while a person is asked something.
 //
 // [Session.Wait] waits for the exit of one process or of several, and [Session.Read] reads output from a position that the reader
@@ -106,7 +106,7 @@
 // about commands that are known to be dangerous, such as a forced rm.
 //
 // A question goes to SessionOptions.Approver, and to every subscriber that names messages.KindApprovalRequested and answers
-// with [Session.Decide]; the first answer counts. If there is neither, or the last of them goes, the command is rejected at once.
+// with [Session.Decide]; the first answer counts. If nobody can answer, or the last one who could has left, the command is rejected at once.
 // A session puts one question at a time; [Session.Questions] lists those that are open. The clocks of yields and of a run's
 // timeout stop while a question is open. A question waits forever unless SessionOptions.ApprovalDeadline is set.
 //
@@ -122,14 +122,14 @@
 // A rejected command was never started: its call gets an error that matches messages.ErrRejected or ErrAborted. If the sandbox
 // stops a command during the call that asked for it, the command may run again without one, where the plan or a person allows
 // that. The answer then has the output of the last attempt; the events and the transcript have the output of all attempts.
-// It gets the input of [Session.RunStreams] or [Process.Repeatable] again, up to 1 MiB; after other input there is no second attempt, and
-// messages.Denial.NoRetry says so.
+// The second attempt reads the input of [Session.RunStreams] or [Process.Repeatable] again, up to 1 MiB. After other input there is no
+// second attempt, and messages.Denial.NoRetry says so.
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
 //
-// # Turns
+// # Owners
 //
-// A command may have an Owner: a label for a turn, a subagent, or anything else that asks for commands and may be stopped.
+// A command may have an Owner: a label for a subagent, a model's turn, or anything else that asks for commands and may be stopped.
 // [Session.EndOwner] cancels its waiting calls, withdraws its questions and ends its commands. If a person answers a question
 // with abort, the owner's other open questions are rejected, too, and its waiting calls are cancelled; its running commands go
 // on until the host ends them.
@@ -156,8 +156,8 @@
 // for 250 ms, in case a process is just ending, and is then refused.
 // [SessionOptions] and [Options] set other limits.
 //
-// While the background children of an ended command are being ended, one later command of the session waits for them, for at
-// most 1 s, so that it does not find them alive.
+// A command that starts while the background children of an ended one are still being ended waits for their end, for at most 1 s. Only
+// one command of the session waits.
 //
 // Of the output that no answer has taken yet the first and the last 512 KiB are kept, and dropped bytes are counted; of
 // all output the first 512 KiB and the last 1 MiB can be read again. A reader that comes too late gets an error or, with SkipLost,
@@ -222,9 +222,9 @@
 // # Contexts
 //
 // When its context ends, a call is cancelled, whatever it waits for. Nothing else changes: the process lives on and no output is
-// lost. The call returns its result if that was decided already, and otherwise an error that matches messages.ErrCancelled.
+// lost. The call returns its result if that was already decided, and otherwise an error that matches messages.ErrCancelled.
 // The Subject of the error is the process, so the caller of a cancelled Exec knows what still runs. Run is the exception: the end
-// of its context ends the command. Input that was sent stays sent, but a write that waited for its turn sends
+// of its context ends the command. Input that was sent stays sent, but a write that still waited for another sends
 // nothing. A call whose context has already ended starts nothing. Terminate, Close and Shutdown go on when their context ends.
 //
 // # The host's own code
@@ -254,7 +254,7 @@
 //
 // That a token is what a model's tokenizer says: it is 4 bytes.
 //
-// That the program has read "taken" input: it is in the terminal or the pipe. On a terminal in line mode a line of more than 4,095
+// That the program has read input that is reported as taken: the terminal or the pipe may still hold it. On a terminal in line mode a line of more than 4,095
 // bytes is refused.
 //
 // That output from two pipes comes in the order in which it was written: stdout and stderr are separate, and come in the order

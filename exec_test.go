@@ -161,9 +161,9 @@ func TestNoTimeoutOnlyWithoutBytesAndYield(t *testing.T) {
 	wantError(t, err, messages.ErrInvalidRequest, "write noTimeout: only a call that writes nothing can wait without end")
 	for _, yield := range []time.Duration{0, 1, time.Hour, -1} {
 		_, err = session.Write(patient(t), messages.WriteStdin{Process: id, NoTimeout: true, Yield: &yield})
-		wantError(t, err, messages.ErrInvalidRequest, "write yield: a call that waits without end has one")
+		wantError(t, err, messages.ErrInvalidRequest, "write yield: a call that waits without end cannot have a yield")
 		_, err = session.Poll(patient(t), messages.Poll{Process: id, NoTimeout: true, Yield: &yield})
-		wantError(t, err, messages.ErrInvalidRequest, "poll yield: a call that waits without end has one")
+		wantError(t, err, messages.ErrInvalidRequest, "poll yield: a call that waits without end cannot have a yield")
 	}
 }
 

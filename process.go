@@ -149,7 +149,7 @@ func (p *Process) ID() messages.ProcessID {
 	return p.id
 }
 
-// on is the session of the process. A caller that has not looked at the error of a start gets one about that, not a panic.
+// on is the session of the process. A nil handle, which a failed start returns, is an error and not a panic.
 func (p *Process) on() *Session {
 	if p == nil {
 		return nil
@@ -205,9 +205,9 @@ func (p *Process) Read(ctx context.Context, read messages.ReadOutput) (*messages
 	return p.on().Read(ctx, read)
 }
 
-// Terminate ends the process with its tree and waits until both have ended. A context that ends does not stop the
-// termination. A process that has already ended is not an error as long as the session has its record. Without an error there is
-// a record, always: if the session has forgotten it the error matches messages.ErrUnknownProcess, and if the session is closed,
+// Terminate ends the process with its tree and waits until both have ended. The end of the context does not stop the
+// termination. Terminate returns a record or an error, never neither. The record of a process that has already ended is returned,
+// too. If the session has forgotten it, the error matches messages.ErrUnknownProcess; if the session is closed,
 // messages.ErrClosed. [Session.Terminate] lets the caller choose the grace.
 func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 	record, err := p.on().Terminate(ctx, messages.Terminate{Process: p.ID(), By: messages.TerminatedByUser})
@@ -222,7 +222,7 @@ func (p *Process) Terminate(ctx context.Context) (*messages.EndRecord, error) {
 	return record, err
 }
 
-// Wait waits for the leader's exit. Any number of callers may wait. The process is in use meanwhile: it is not ended to make
+// Wait waits for the leader's exit. Any number of callers may wait. While one does, the process is not ended to make
 // room for another. A handle from [Session.Start] knows the exit forever; one from [Session.Process] gets an error when the
 // session has forgotten the process.
 func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
@@ -249,8 +249,8 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	}
 }
 
-// Status is the leader's exit status, and false while the leader is not known to have exited. It is messages.StatusNone if the
-// kernel's report was lost; Wait then says why. Status does not wait for the process.
+// Status returns the leader's exit status, or false while the exit is not known. The status is messages.StatusNone if the
+// kernel's report was lost; Wait then says why. Status does not wait.
 func (p *Process) Status() (status messages.ExitStatus, exited bool) {
 	if p != nil && p.exit != nil {
 		if p.exit.isKnown() {

@@ -35,19 +35,18 @@ const (
 type Options struct {
 	// Logger gets all records of the runtime. Starts and ends of processes, and decisions about them, have the level
 	// Debug; refusals Info; survivors and failures of single processes Warn; failures that affect more, such as a dead
-	// warden or a crashed actor, Error. Nil means that nothing is logged. The handler is called in a goroutine of its
-	// own, in order, and nothing waits for it: when 1,024 records wait further ones are dropped, and after a panic all are; see
-	// Stats. The runtime asks once a second which levels are enabled. Shutdown gives the handler a second to take the waiting records.
+	// warden or a crashed actor, Error. Nil means that nothing is logged. One goroutine calls the handler, in
+	// order, and nothing waits for it. Records are dropped while 1,024 wait, and all are after a panic; Stats counts them. The runtime asks once a second which levels are enabled. Shutdown gives the handler a second to take the waiting records.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
-	// StateDir is a directory in which the runtime notes what it would leave behind if it and its warden were killed
-	// together. The next runtime of the same user with the same directory ends those processes; see package sandbox. If it is
-	// empty, they live on. It must be an absolute path that no other user can write to; the runtime creates it if it does not exist.
+	// StateDir is a directory in which the runtime records its processes, in case it is killed together with its warden. The
+	// next runtime of the same user with the same directory ends those processes; see package sandbox. Without a StateDir they
+	// live on. The path must be absolute, and no other user may write there; the runtime creates a missing directory.
 	StateDir string
 	// Warden is the executable that becomes the warden, for hosts that cannot be executed again; it must import the same
 	// version of execbus. Empty means the host's own. WardenEnvironment says which part of the host's environment the warden
-	// starts with; that never reaches a command.
+	// starts with. Commands never see the warden's environment.
 	Warden            string
 	WardenEnvironment messages.EnvironmentPolicy
 	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeMaxProcesses.
@@ -55,12 +54,12 @@ type Options struct {
 	// Rules are the places of the rule files, from low to high precedence. They are read once, at the start. A file with an error
 	// has no effect, and the others are still read: see Runtime.RuleErrors.
 	Rules []rules.Layer
-	// AmendmentFile gets the rules that people add by their answers. It should be in a directory of Rules, so that the next
-	// runtime reads it. If it is empty such rules last as long as the runtime. Start makes the file, because no command may make or
-	// change it or a file or directory of Rules.
+	// AmendmentFile gets the rules that people add by their answers. A file in a directory of Rules is read by the next runtime, too.
+	// Without an AmendmentFile such rules last as long as the runtime. Start creates the file. No command may create or change it,
+	// nor a file or a directory of Rules.
 	AmendmentFile string
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
-	// argument or a path. They are called like Logger, in another goroutine, where spans begin and end.
+	// argument or a path. Another goroutine calls them, under the rules of Logger.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
@@ -200,9 +199,9 @@ func (r *Runtime) notice(text string) {
 	r.around.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{At: time.Now()}, Text: text})
 }
 
-// Refresh makes the runtime look again at the attributes that commands inherit from this process: umask, limits, niceness,
-// affinity, cgroup, OOM score. Without it a command may get values that are up to a second old. Attributes that give rights
-// need no Refresh, because the runtime looks at them before each start: users, groups, capabilities, no_new_privs, seccomp
+// Refresh reads again the attributes that commands inherit from this process: umask, limits, niceness,
+// affinity, cgroup, OOM score. Otherwise the values may be up to a second old. Attributes that give rights
+// need no Refresh, because the runtime reads them before each start: users, groups, capabilities, no_new_privs, seccomp
 // filters, root directory and namespaces. If a spawner of the host's own has a method Refresh, that is called.
 func (r *Runtime) Refresh() {
 	if spawner, ok := r.around.Spawner.(interface{ Refresh() }); ok {
@@ -228,8 +227,8 @@ type Dropped struct {
 	Telemetry uint64 // calls of instruments and spans
 }
 
-// Stats counts what the runtime has done so far. An end is counted a moment after it was answered and published; all ends of a
-// session are counted when its Close returns. After Shutdown it returns an error, and still the counts of the bus and of Dropped.
+// Stats counts what the runtime has done so far. An end is counted a moment after it was published; all ends of a
+// session are counted when its Close returns. After Shutdown the counts of the bus and of Dropped come with an error.
 func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	counted, err := actors.Ask[actors.Stats](ctx, r.system, r.actor, actors.GetStats{})
 	return Stats{
@@ -239,8 +238,8 @@ func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	}, plain(ctx, err, r.actor, errShutDown)
 }
 
-// OpenSession opens a session. It asks the spawner's Resolver for the environment of the machine where commands run, and whether
-// the named directory exists there; it fails if it does not get the environment, or the directory does not exist.
+// OpenSession opens a session. The spawner's Resolver reads the environment of the machine where commands run. OpenSession fails if
+// that fails, and if the named directory does not exist on that machine.
 func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	named := options.Dir != "" // the host's own directory may not exist where commands run
 	options, err := options.withDefaults()
@@ -281,9 +280,8 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// Shutdown ends all sessions, waits until every tree has ended, and frees everything; then the subscriptions end. If ctx
-// ends first, the shutdown goes on, the error says what is left, and Shutdown may be called again. Further calls after the
-// shutdown do nothing.
+// Shutdown ends all sessions, waits until every tree has ended, and then ends the subscriptions. If ctx ends first, the shutdown
+// goes on, the error says what is left, and Shutdown may be called again. After a complete shutdown it does nothing.
 func (r *Runtime) Shutdown(ctx context.Context) error {
 	_, err := actors.Ask[actors.Done](ctx, r.system, r.actor, actors.CloseRuntime{})
 	if err != nil && err == ctx.Err() {

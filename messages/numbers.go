@@ -12,7 +12,7 @@ func WriteYield(requested *time.Duration) time.Duration {
 	return min(max(or(requested, DefaultWriteYield), MinYield), MaxYield)
 }
 
-// PollYield is how long a Poll waits in a session that allows polls up to longest; less than MinPoll counts as MinPoll.
+// PollYield is how long a Poll waits: at least MinPoll, and at most longest, which is the session's bound.
 func PollYield(requested *time.Duration, longest time.Duration) time.Duration {
 	return min(max(or(requested, 0), MinPoll), max(longest, MinPoll))
 }
@@ -47,11 +47,11 @@ func (m WriteStdin) Check() error {
 	case m.NoTimeout && m.Yield != nil:
 		return yieldWithoutEnd("write")
 	case m.NoWait && (m.NoTimeout || m.UntilTaken || m.Yield != nil):
-		return contradiction("write", "noWait", "a call that does not wait says how long to wait; leave one of them out")
+		return contradiction("write", "noWait", "a call that does not wait cannot say how long to wait; leave one of the two out")
 	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
 	case m.Repeatable && !m.UntilTaken:
-		return contradiction("write", "repeatable", "what may be written again is not an answer to output; wait until it is taken, or leave it out")
+		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; set untilTaken, or leave repeatable out")
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
 		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))
@@ -78,7 +78,7 @@ func (m ReadOutput) Check() error {
 }
 
 func yieldWithoutEnd(op string) error {
-	return contradiction(op, "yield", "a call that waits without end has one; leave one of them out")
+	return contradiction(op, "yield", "a call that waits without end cannot have a yield; leave one of the two out")
 }
 
 func contradiction(op, subject, detail string) error {
@@ -99,7 +99,7 @@ func notNegative(op string, fields ...field) error {
 	for _, f := range fields {
 		if f.negative {
 			return &Error{Code: ErrInvalidRequest, Op: op, Subject: f.name,
-				Detail: "it is negative; use zero or more, or leave it out for what is usual"}
+				Detail: "the number is negative; use zero or more, or leave it out for the default"}
 		}
 	}
 	return nil

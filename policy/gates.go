@@ -57,9 +57,9 @@ func invalid(subject, detail, hint string) error {
 	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: subject, Detail: detail, Hint: hint}
 }
 
-// gate says why a request for more than the sandbox allows is rejected without a question; empty means that it is not
-// rejected. A person may be asked to let it run without a sandbox wherever the policy allows questions, but about a
-// wider sandbox only under on-request.
+// gate returns why a request for more than the sandbox allows is rejected without a question, or nothing if it is not. Only
+// under on-request may a person be asked for a wider sandbox. Wherever the policy allows questions, a person may be asked to run
+// the command without one.
 func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	mode := messages.ApprovalMode(approval.String())
 	switch {
@@ -78,8 +78,8 @@ func gate(command messages.CommandPolicy, approval messages.ApprovalPolicy) stri
 		"command without them", approval)
 }
 
-// refuse says why a command is rejected before it is judged; empty means that it is not rejected. A malformed command
-// is rejected, too, in case CheckCommand was not called.
+// refuse returns why a command is rejected before it is judged, or nothing if it is not. It rejects malformed commands, too, for
+// callers that did not use CheckCommand.
 func refuse(command messages.CommandPolicy, approval messages.ApprovalPolicy) string {
 	if reason := gate(command, approval); reason != "" {
 		return reason
