@@ -65,10 +65,11 @@
 //
 // Each call has its own clock, and the first call to answer takes the output that there is. Input ends a poll that waits. Writes
 // that wait for output run one after the other: a write sends its bytes and starts its clock when the write before it has been
-// answered. Other input to the process keeps the order in which it came. ^C, ^\ and ^Z, each written alone, wait for nothing. If the
-// process does not take all bytes of a write, the write still answers at its yield and says how many were taken. The session goes
-// on offering the rest for WriteStdin.Patience, and a later answer says how many bytes were taken in the end. [Session.Signal], [Session.Resize], [Session.Terminate] and
-// [Session.Read] never queue. [Session.PauseYields] stops the clocks of a session, for example while a person is asked something.
+// answered. Other input to the process keeps the order in which it came. ^C, ^\ and ^Z, each written alone, wait for nothing. If
+// the process does not take all bytes of a write, the write still answers at its yield and says how many were taken. The session
+// goes on offering the rest for WriteStdin.Patience, and a later answer says how many bytes were taken in the end.
+// [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read] never queue. [Session.PauseYields] stops the clocks of
+// a session, for example while a person is asked something.
 //
 // [Session.Wait] waits for the exit of one process or of several, and [Session.Read] reads output from a position that the reader
 // keeps. Neither takes output from any other call, and any number of callers may use them at once.
@@ -254,8 +255,8 @@
 //
 // That a token is what a model's tokenizer says: it is 4 bytes.
 //
-// That the program has read input that is reported as taken: the terminal or the pipe may still hold it. On a terminal in line mode a line of more than 4,095
-// bytes is refused.
+// That the program has read input that is reported as taken: the terminal or the pipe may still hold it. On a terminal in line mode
+// a line of more than 4,095 bytes is refused.
 //
 // That output from two pipes comes in the order in which it was written: stdout and stderr are separate, and come in the order
 // in which they were read.

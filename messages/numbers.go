@@ -51,7 +51,7 @@ func (m WriteStdin) Check() error {
 	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
 	case m.Repeatable && !m.UntilTaken:
-		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; set untilTaken, or leave repeatable out")
+		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; let the write wait for that, or leave this out")
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
 		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))
