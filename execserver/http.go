@@ -19,11 +19,11 @@ func (s *Server) Handler(token string) http.Handler {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headTime)) // for the body; an upgrade ends it
 		switch {
 		case len(r.Header.Values("Origin")) > 0:
-			connections.TurnAway(w, http.StatusForbidden, "requests from web pages are refused")
+			connections.Refuse(w, http.StatusForbidden, "requests from web pages are refused")
 		case r.URL.Path == "/readyz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			w.WriteHeader(http.StatusOK)
 		case token != "" && !brings(r, want):
-			connections.TurnAway(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN")
+			connections.Refuse(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN")
 		default:
 			connections.Admit(r.Context())
 			s.upgrade(w, r)

@@ -67,7 +67,7 @@ func (s *Server) Handler(options HTTPOptions) http.Handler {
 	})
 	pages := http.NewCrossOriginProtection()
 	pages.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		connections.TurnAway(w, http.StatusForbidden, "requests from pages of other sites are refused")
+		connections.Refuse(w, http.StatusForbidden, "requests from pages of other sites are refused")
 	}))
 	return pages.Handler(authorized(options.Token, wellFormed(routed)))
 }
@@ -105,7 +105,7 @@ func authorized(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(connections.Bearer(r)))
 		if token != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			connections.TurnAway(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN")
+			connections.Refuse(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN")
 			return
 		}
 		connections.Admit(r.Context())

@@ -31,9 +31,9 @@ type stream struct {
 	// room holds one entry for each unanswered request. The server stops reading from a client that does not read its answers.
 	room chan struct{}
 
-	// turn is the call that was read last. The reader sets it; its handler or its answer opens it. A pointer that is replaced
+	// latest is the call that was read last. The reader sets it; its handler or its answer opens it. A pointer that is replaced
 	// as a whole needs no owner.
-	turn atomic.Pointer[turn]
+	latest atomic.Pointer[latestCall]
 	// writing keeps lines whole. The library writes from many goroutines; they have to wait for the client in any case.
 	writing sync.Mutex
 }
@@ -42,14 +42,14 @@ type stream struct {
 // answered with an error.
 const maxUnanswered = 2 * maxCalls
 
-// turn is a call that may not have begun yet.
-type turn struct {
+// latestCall is a call that may not have begun yet.
+type latestCall struct {
 	id    jsonrpc.ID
 	begun chan struct{}
 	once  sync.Once
 }
 
-func (t *turn) open() { t.once.Do(func() { close(t.begun) }) }
+func (t *latestCall) open() { t.once.Do(func() { close(t.begun) }) }
 
 func newStream(in io.Reader, out io.Writer) *stream {
 	s := &stream{in: bufio.NewReaderSize(in, 64<<10), out: out, incoming: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{}), room: make(chan struct{}, maxUnanswered)}
@@ -65,7 +65,7 @@ func (s *stream) SessionID() string { return "" }
 
 // Read returns the next message. It waits until the call that was read last has begun.
 func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
-	if t := s.turn.Load(); t != nil {
+	if t := s.latest.Load(); t != nil {
 		select {
 		case <-t.begun:
 		case <-s.closed:
@@ -96,14 +96,14 @@ func (s *stream) enter(message jsonrpc.Message) error {
 		return io.EOF
 	}
 	if request.Method == "tools/call" {
-		s.turn.Store(&turn{id: request.ID, begun: make(chan struct{})})
+		s.latest.Store(&latestCall{id: request.ID, begun: make(chan struct{})})
 	}
 	return nil
 }
 
 // begun says that the call that was read last has begun.
 func (s *stream) begun() {
-	if t := s.turn.Load(); t != nil {
+	if t := s.latest.Load(); t != nil {
 		t.open()
 	}
 }
@@ -111,7 +111,7 @@ func (s *stream) begun() {
 // Write writes one message. A call that has its answer counts as begun.
 func (s *stream) Write(_ context.Context, message jsonrpc.Message) error {
 	if answer, is := message.(*jsonrpc.Response); is {
-		if t := s.turn.Load(); t != nil && t.id == answer.ID {
+		if t := s.latest.Load(); t != nil && t.id == answer.ID {
 			t.open()
 		}
 		defer func() {

@@ -86,15 +86,15 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	if pattern == nil {
 		length = min(length, mostRead)
 	}
-	stretch, err := s.stretch(ctx, a, length)
+	extent, err := s.extent(ctx, a, length)
 	if err != nil {
 		return failure("read_output", err)
 	}
-	return stretch.answer(pattern, a.notes)
+	return extent.answer(pattern, a.notes)
 }
 
-// answer describes the content of a stretch, or its matching lines.
-func (s *stretch) answer(pattern *lineFilter, notes []string) Answer {
+// answer describes the content of an extent, or its matching lines.
+func (s *extent) answer(pattern *lineFilter, notes []string) Answer {
 	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended, Notes: notes}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Bytes %d to %d of %d", r.Offset, r.NextOffset, r.TotalBytes)

@@ -123,8 +123,8 @@ func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Dec
 		return messages.Decision{}, err
 	}
 	defer restore()
-	keys, silence := p.keys()
-	defer silence()
+	keys, stop := p.keys()
+	defer stop()
 	asking := ask.Terminal{Name: "execbus", Keys: keys, Out: p.tty, Size: func() messages.Size { return ask.Size(p.tty) }, Drop: func() { ask.Drop(p.tty) },
 		Offer: []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedWithRule, messages.DecisionDenied}}
 	decision, err := asking.Ask(interrupted, q)
@@ -134,8 +134,8 @@ func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Dec
 	return decision, err
 }
 
-// keys reads what is typed until silence is called.
-func (p *person) keys() (keys <-chan []byte, silence func()) {
+// keys reads what is typed until stop is called.
+func (p *person) keys() (keys <-chan []byte, stop func()) {
 	chunks, over, done := make(chan []byte), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

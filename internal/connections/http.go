@@ -18,8 +18,8 @@ func Bearer(r *http.Request) string {
 // bodyTime is how long the body of a request that was turned away may still come, so that its client gets the answer and no reset.
 const bodyTime = time.Second
 
-// TurnAway answers a request that is not served, and ends its connection. The answer does not wait for the body.
-func TurnAway(w http.ResponseWriter, status int, text string) {
+// Refuse answers a request that is not served, and ends its connection. The answer does not wait for the body.
+func Refuse(w http.ResponseWriter, status int, text string) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a writer of another kind has bounds of its own
 	w.Header().Set("Connection", "close")
 	if status == http.StatusUnauthorized {

@@ -12,8 +12,8 @@ import (
 // mostSearched bounds the bytes that one read_output looks at: more than a process's log keeps.
 const mostSearched = 4 << 20
 
-// stretch is output without a gap.
-type stretch struct {
+// extent is output without a gap.
+type extent struct {
 	process     messages.ProcessID
 	from, total int64
 	missed      int64
@@ -21,14 +21,14 @@ type stretch struct {
 	ended       bool
 }
 
-func (s *stretch) next() int64 { return s.from + int64(len(s.bytes)) }
+func (s *extent) next() int64 { return s.from + int64(len(s.bytes)) }
 
-func (s *stretch) text() string { return strings.ToValidUTF8(string(s.bytes), "\uFFFD") }
+func (s *extent) text() string { return strings.ToValidUTF8(string(s.bytes), "\uFFFD") }
 
-// stretch reads the output that the arguments name, page by page. It stops before a gap; output after the gap is
-// another stretch.
-func (s *Set) stretch(ctx context.Context, a arguments, length int) (*stretch, error) {
-	r := &stretch{process: a.process()}
+// extent reads the output that the arguments name, page by page. It stops before a gap; output after the gap is
+// another extent.
+func (s *Set) extent(ctx context.Context, a arguments, length int) (*extent, error) {
+	r := &extent{process: a.process()}
 	read := messages.ReadOutput{Process: r.process, SkipLost: true, Max: min(max(length, 1), messages.MaxRead)}
 	if a.has(argTail) {
 		read.Tail = max(min(a.number(argTail), messages.MaxRead), 1)
@@ -93,7 +93,7 @@ func compile(pattern string) (*lineFilter, error) {
 const maxLine = 2000
 
 // apply returns the first matching lines, within the bound of one answer, and where the search continues.
-func (f *lineFilter) apply(s *stretch) (matches []Match, next int64) {
+func (f *lineFilter) apply(s *extent) (matches []Match, next int64) {
 	at, room := s.from, mostRead
 	for line := range bytes.Lines(s.bytes) {
 		trimmed := bytes.TrimRight(line, "\r\n")
