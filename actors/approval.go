@@ -215,6 +215,8 @@ func (a *approval) amended(m amended) {
 	a.next()
 }
 
+var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
+
 // keeperGone goes on without the rules that were to be made.
 func (a *approval) keeperGone() {
 	for _, q := range slices.Clone(a.queue) {
@@ -321,4 +323,40 @@ func (a *approval) list() messages.Questions {
 		}
 	}
 	return all
+}
+
+// abort rejects the open questions of all owners of a question that a person answered with abort, and tells the supervisor.
+func (a *approval) abort(aborted *question, source messages.DecisionSource) {
+	var owners []string
+	for _, c := range aborted.consults {
+		if c.owner != "" && !slices.Contains(owners, c.owner) {
+			owners = append(owners, c.owner)
+		}
+	}
+	d := messages.Decision{Kind: messages.DecisionAborted}
+	for _, q := range slices.Clone(a.queue) {
+		if q.closed {
+			continue
+		}
+		kept, v := q.consults[:0:0], verdict{plan: q.first().plan, decision: d.Kind, source: source, refusal: refusalOf(d)}
+		var gone []consult
+		for _, c := range q.consults {
+			if slices.Contains(owners, c.owner) {
+				gone = append(gone, c)
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		if len(kept) == 0 {
+			a.finish(q, v)
+			continue
+		}
+		q.consults = kept
+		for _, c := range gone {
+			a.tell(c, v)
+		}
+	}
+	for _, owner := range owners {
+		a.ctx.Send(a.supervisor, turnAborted{owner})
+	}
 }

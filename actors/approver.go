@@ -10,9 +10,6 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Approver answers questions on a person's behalf. Its context ends when the answer is not wanted any more.
-type Approver func(context.Context, messages.Question) (messages.Decision, error)
-
 // approverCall is the one call of the approver that is under way. The approver is asked one question at a time, and no
 // other before it has returned.
 type approverCall struct {

@@ -79,7 +79,7 @@ func (p *process) catchUp() {
 	for i := 0; i <= len(e.events); i++ {
 		if i == e.lostAt && e.lost > 0 {
 			p.flushAll() // the total then has all that came before
-			p.skip(ptyio.Position{Offset: p.output.log.Total() + e.lost})
+			p.output.skip(ptyio.Position{Offset: p.output.log.Total() + e.lost})
 		}
 		if i < len(e.events) {
 			p.internal(e.events[i])

@@ -124,7 +124,7 @@ func (p *process) finish(c *call) {
 func (p *process) reply(to caller, reply any) {
 	p.ctx.Send(p.supervisor, answered{to.call})
 	if to.asker != nil {
-		p.ctx.Send(to.asker, reply)
+		to.asker.answer(reply)
 	}
 }
 
@@ -216,11 +216,6 @@ func (p *process) cancel(id callID) {
 	}
 }
 
-func cancelledError(id messages.ProcessID) *messages.Error {
-	return &messages.Error{Code: messages.ErrCancelled, Op: "wait for process", Subject: id.String(),
-		Detail: "the call was cancelled and took no output"}
-}
-
 // answerExit answers the calls that wait for the leader's exit. A call that wants output, and came after the exit was
 // reported, waits for the end.
 func (p *process) answerExit() {
@@ -263,6 +258,17 @@ func (p *process) answerFailure(failure error) {
 			p.answer(c, &messages.Exit{Process: p.id, Exited: true, At: time.Now(), Status: messages.StatusNone(), Lost: failure.Error()})
 		} else {
 			p.answer(c, failure)
+		}
+	}
+}
+
+// letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not begun, and that
+// needs approval, is ended with them. Input that was queued without waiting is not withdrawn.
+func (p *process) letCallsGo() {
+	begun := p.attempt != nil
+	for _, c := range slices.Clone(p.calls) {
+		if c.caller != (caller{}) && c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {
+			p.cancel(c.call)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/execbus/execbus/actors/internal/system"
@@ -25,7 +26,23 @@ type openCall struct {
 }
 
 // newCall is the caller of a request that is answered at once, and so is not in the table.
-func (v *supervisor) newCall() caller { return caller{asker: v.ctx.Sender()} }
+func (v *supervisor) newCall() caller { return caller{asker: v.recipient(v.ctx.Sender())} }
+
+// sender is the recipient of an answer to a message.
+type sender struct {
+	system *system.System
+	pid    *system.PID
+}
+
+func (s sender) answer(reply any) { s.system.Send(s.pid, reply) }
+
+// recipient is where answers to an asker go; nil if there is none.
+func (v *supervisor) recipient(pid *system.PID) recipient {
+	if pid == nil {
+		return nil
+	}
+	return sender{v.ctx.System(), pid}
+}
 
 // open notes the message at hand as a call that concerns a process, which is in use as long as it is open.
 func (v *supervisor) open(e *entry) caller {
@@ -43,7 +60,7 @@ func (v *supervisor) note(c *openCall) caller {
 	if c.asker != nil {
 		t.byAsker[c.asker.Id] = append(t.byAsker[c.asker.Id], t.last)
 	}
-	return caller{t.last, c.asker}
+	return caller{t.last, v.recipient(c.asker)}
 }
 
 // answered forgets a call.
@@ -93,3 +110,25 @@ func (v *supervisor) cancel(m CancelWait) {
 		}
 	}
 }
+
+// awaitExit waits for exits. The actor of a process serves a wait for one; a wait for several has an actor of its own.
+func (v *supervisor) awaitExit(m messages.AwaitExit) {
+	switch len(m.Processes) {
+	case 0:
+		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
+	case 1:
+		v.route(m.Processes[0], m)
+	default:
+		if len(m.Processes) > maxWaited {
+			v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
+			return
+		}
+		c := &openCall{asker: v.ctx.Sender()}
+		w := &wait{supervisor: v.ctx.Self(), AwaitExit: m}
+		w.caller = v.note(c)
+		c.home = v.ctx.Spawn("wait", w.receive)
+	}
+}
+
+// maxWaited bounds the processes that one call waits for.
+const maxWaited = 4096

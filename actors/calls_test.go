@@ -27,7 +27,7 @@ func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
 			}
 			if _, err := h.system.Spawn("replies", func(ctx *system.Context) {
 				if _, is := ctx.Message().(system.Started); is {
-					answers(ctx, caller{1, both}, both)
+					answers(ctx, caller{1, sender{h.system, both}}, both)
 				}
 			}); err != nil {
 				t.Fatal(err)

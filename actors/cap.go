@@ -19,6 +19,9 @@ type waitingStarts struct {
 	timer *system.Timer // for the first in order, or for an earlier first that has left; nil if none waits
 }
 
+// refuseSlots is from the actor to itself: it refuses the processes that have waited too long.
+type refuseSlots struct{}
+
 type applicantID struct {
 	session string
 	process messages.ProcessID

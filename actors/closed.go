@@ -2,7 +2,6 @@ package actors
 
 import (
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/ptyio"
 )
 
 // closed is the state after the last event. The supervisor, which has the record, handles later messages.
@@ -58,7 +57,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 			m.Discard()
 		}
 	}
-	out, word := p.output.finished(), p.will()
+	out, word := p.output.output, p.will()
 	p.state = &closed{}
 	if failure == nil {
 		p.answerEnd(record)
@@ -70,7 +69,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	}
 	p.decision.discard()
 	// The remains of the actor may be kept for a while, and commands can be long.
-	p.output, p.decision, p.attempt, p.run, p.input = output{}, nil, nil, nil, input{}
+	p.output, p.decision, p.attempt, p.run, p.input = feed{}, nil, nil, nil, input{}
 	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 
@@ -81,15 +80,4 @@ func (p *process) closeOutput() {
 		p.bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.log.Total()})
 		p.serveReaders()
 	}
-}
-
-// execEnded is the event of an end.
-func execEnded(origin messages.Origin, record *messages.EndRecord, out output) messages.ExecEnded {
-	return messages.ExecEnded{Origin: origin, EndRecord: *record, Total: out.log.Total(),
-		Transcript: out.log.Transcript(ptyio.DefaultBufferSize)}
-}
-
-func endedError(id messages.ProcessID, record *messages.EndRecord) *messages.Error {
-	return &messages.Error{Code: messages.ErrProcessEnded, Op: "use process", Subject: id.String(),
-		Detail: "it " + record.Words() + "; read its last output, or start the command again", Hint: "call Session.Read", Ended: record}
 }

@@ -34,7 +34,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := s.decide(context.Background(), &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
+		got := decide(context.Background(), &s, &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}
@@ -62,7 +62,7 @@ func TestPlansThatMayAskLook(t *testing.T) {
 		s := settings{approval: messages.ApprovalPolicy{Mode: c.mode}}
 		o := order{ExecCommand: messages.ExecCommand{Argv: c.argv,
 			CommandPolicy: messages.CommandPolicy{SandboxPermissions: c.permissions}}}
-		if got := s.looks(&o); got != c.want {
+		if got := looks(&s, &o); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

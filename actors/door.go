@@ -30,6 +30,11 @@ type (
 	ResumeYields struct{}
 	// ListQuestions asks for the questions of a session that wait for an answer. It is answered with messages.Questions.
 	ListQuestions struct{}
+	// ResolveDir asks for the absolute path of a directory, which may be relative to the session's directory. It is answered
+	// with the path, as a string. The directory need not exist.
+	ResolveDir struct{ Dir string }
+	// CloseSession asks a session to end every process and then itself. It is answered with Done.
+	CloseSession struct{ By messages.TerminatedBy }
 	// ListGrants lists the grants of a session. It is answered with messages.Grants.
 	ListGrants struct{}
 	// Done answers requests that need no other answer.

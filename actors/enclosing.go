@@ -31,9 +31,9 @@ func tempDir(base []string) string {
 	return ""
 }
 
-// enclose begins the lookup for settings that are not in use yet. Its result is released when the settings are
-// replaced, and with the session.
-func (v *supervisor) enclose(s *settings) {
+// enclose begins the lookup for settings that are not in use yet, as work that detach runs. Its result is released when the
+// settings are replaced, and with the session.
+func (s *settings) enclose(detach func(func(context.Context) any), spawner ptyio.Spawner, protected []string) {
 	s.enclosing = nil
 	if !s.sandbox.Confined() {
 		return
@@ -42,8 +42,8 @@ func (v *supervisor) enclose(s *settings) {
 	wanted, release := context.WithCancel(context.Background())
 	e.release = release
 	s.enclosing = e
-	spawner, confinement := v.spawner, Confinement(s.sandbox, s.least, s.dir, s.base, v.protected)
-	v.ctx.Detach(func(alive context.Context) any {
+	confinement := Confinement(s.sandbox, s.least, s.dir, s.base, protected)
+	detach(func(alive context.Context) any {
 		stop := context.AfterFunc(alive, release)
 		context.AfterFunc(wanted, func() { stop() }) // the session may live long
 		defer close(e.done)
@@ -53,6 +53,16 @@ func (v *supervisor) enclose(s *settings) {
 		}
 		return nil
 	})
+}
+
+// wait waits for the result.
+func (e *enclosing) wait(ctx context.Context) (ptyio.Enclosure, error) {
+	select {
+	case <-e.done:
+		return e.enclosure, e.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // enclosed makes sure that there is an enclosure or an error: without an enclosure nothing would be confined.
@@ -88,36 +98,6 @@ func (e *enclosing) known() bool {
 		return false
 	}
 }
-
-// enclose waits for the session's enclosure, and widens it where the command asks for more. The decision then owns the
-// widened one.
-func (d *decision) enclose(ctx context.Context, s *settings) {
-	e := s.enclosing
-	if e == nil || d.err != nil {
-		return
-	}
-	select {
-	case <-e.done:
-		d.enclosure, d.refused = e.enclosure, e.err
-	case <-ctx.Done():
-		d.refused = ctx.Err()
-	}
-	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.PermissionsWithAdditional && more != nil {
-		d.enclosure, d.refused = enclosed(d.enclosure.Widen(ctx, located(*more, d.request.Located), d.launch.Dir))
-		d.widened = d.refused == nil
-	}
-}
-
-// discard releases the resources of a decision.
-func (d *decision) discard() {
-	if d != nil && d.widened {
-		d.widened = false
-		go releaseEnclosure(d.enclosure)
-	}
-}
-
-// Discard releases the resources of a plan that no actor takes.
-func (m planned) Discard() { m.discard() }
 
 var errNoEnclosure = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",
 	Detail: "the spawner returned neither a sandbox nor an error", Hint: "see ptyio.Spawner.Enclose and ptyio.Enclosure.Widen"}

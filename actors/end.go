@@ -54,7 +54,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	v.leaveSlots(e, told.Cause)                                                                               // callers that learn of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
-		v.bus.Publish(execEnded(v.origin(e), end, left.output))
+		v.bus.Publish(left.output.ended(v.origin(e), end))
 		v.logEnd(id, end)
 		left.info = e.info
 		v.remember(left)

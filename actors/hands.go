@@ -176,15 +176,6 @@ func (p *process) disown() {
 
 var errNoEnd = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
 
-// unended names a leader whose end was not reported.
-func unended(pid int, argv []string) messages.TreeReport {
-	survivor := messages.Survivor{PID: pid, Why: "its spawner never reported its end"}
-	if len(argv) > 0 {
-		survivor.Name = argv[0][:min(len(argv[0]), 15)]
-	}
-	return messages.TreeReport{Survivors: []messages.Survivor{survivor}}
-}
-
 // abandonedOnce is a host's own child. Both actors that are told of its birth may have to abandon it.
 type abandonedOnce struct {
 	ptyio.Child
@@ -197,18 +188,6 @@ func (a abandonedOnce) Abandon() {
 		a.Child.Abandon()
 	default:
 	}
-}
-
-// abandon abandons a child. It may be called anywhere: nothing depends on what a host's own child does later.
-func abandon(child ptyio.Child) {
-	if ptyio.IsPrompt(child) {
-		child.Abandon()
-		return
-	}
-	go func() {
-		defer func() { _ = recover() }() // nobody is left to tell
-		child.Abandon()
-	}()
 }
 
 // pidOf asks a child for its pid; 0 if it fails.

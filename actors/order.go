@@ -89,7 +89,3 @@ func (o *order) arguments() (total int) {
 	}
 	return total
 }
-
-func badField(field, detail, hint string) error {
-	return &messages.Error{Code: messages.ErrInvalidRequest, Op: "exec", Subject: field, Detail: detail, Hint: hint}
-}

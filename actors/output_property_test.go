@@ -1,40 +1,21 @@
 package actors
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
-// theatre is a process that only has output, and is fed by a test: a function that it gets runs in its actor.
-func theatre(t *testing.T) (in func(func(p *process))) {
-	t.Helper()
-	sys := system.NewSystem(discarding, system.Options{})
-	t.Cleanup(func() { _ = sys.Shutdown(context.Background()) })
-	p := &process{surroundings: &surroundings{bus: bus.New(bus.Options{})}, output: newOutput()}
-	pid, err := sys.Spawn("stage", func(ctx *system.Context) {
-		if do, is := ctx.Message().(func(*process)); is {
-			p.ctx = ctx
-			do(p)
-			ctx.Respond(Done{})
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(do func(p *process)) {
-		if _, err := system.Ask[Done](t.Context(), sys, pid, do); err != nil {
-			t.Fatal(err)
-		}
-	}
+// silent is a feed that nobody hears of lost output from.
+func silent() *feed {
+	f := newFeed(func(int64, int64) {}, func(messages.Stream) func() { return func() {} })
+	return &f
 }
 
 // truth is all output in the order of the log.
@@ -81,15 +62,13 @@ func (w *truth) take(t *rapid.T, p []byte) {
 
 // A batch that says where it belongs does not tear the character before it.
 func TestANumberedBatchEndsTheCharacterBeforeIt(t *testing.T) {
-	in := theatre(t)
+	f := silent()
 	var deltas []string
-	in(func(p *process) {
-		p.output.sinks = []sink{func(chunk ptyio.Chunk, _ []*bus.Credit) { deltas = append(deltas, string(chunk.Bytes)) }}
-		for i, batch := range []string{"a\xe2", "\x82", "\xac", "\xe2", "z"} {
-			offset := []int64{0, 2, 3, 4, 7}[i] // the last comes behind a hole
-			p.received(ptyio.NewOutputAt(messages.StreamStdout, []byte(batch), ptyio.Position{Offset: offset}, nil))
-		}
-	})
+	f.sinks = []sink{func(chunk ptyio.Chunk, _ []*bus.Credit) { deltas = append(deltas, string(chunk.Bytes)) }}
+	for i, batch := range []string{"a\xe2", "\x82", "\xac", "\xe2", "z"} {
+		offset := []int64{0, 2, 3, 4, 7}[i] // the last comes behind a hole
+		f.receive(ptyio.NewOutputAt(messages.StreamStdout, []byte(batch), ptyio.Position{Offset: offset}, nil))
+	}
 	if want := []string{"a", "€", "\xe2", "z"}; !slices.Equal(deltas, want) {
 		t.Errorf("%q, want %q", deltas, want)
 	}
@@ -98,30 +77,27 @@ func TestANumberedBatchEndsTheCharacterBeforeIt(t *testing.T) {
 // Output with characters in pieces, that loses bytes on its way and is too much for the buffer of the unread, is answered in its order,
 // and what is missing from the answers is counted at its place.
 func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
-	in := theatre(t)
 	rapid.Check(t, func(t *rapid.T) {
 		world, pushed, came := &truth{}, map[messages.Stream][]byte{}, map[messages.Stream][]byte{}
 		capacity := rapid.IntRange(0, 24).Draw(t, "capacity")
-		in(func(p *process) {
-			p.output = newOutput()
-			p.output.unread = ptyio.NewHeadTailBuffer(capacity)
-			p.output.sinks = []sink{
-				func(chunk ptyio.Chunk, _ []*bus.Credit) { p.output.unread.Push(chunk.Bytes) },
-				func(chunk ptyio.Chunk, _ []*bus.Credit) {
-					for int64(len(world.bytes)) < chunk.Offset {
-						world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
-					}
-					world.bytes = append(world.bytes, chunk.Bytes...)
-					world.lost = append(world.lost, make([]bool, len(chunk.Bytes))...)
-					came[chunk.Stream] = append(came[chunk.Stream], chunk.Bytes...)
-				},
-			}
-		})
+		f := silent()
+		f.unread = ptyio.NewHeadTailBuffer(capacity)
+		f.sinks = []sink{
+			func(chunk ptyio.Chunk, _ []*bus.Credit) { f.unread.Push(chunk.Bytes) },
+			func(chunk ptyio.Chunk, _ []*bus.Credit) {
+				for int64(len(world.bytes)) < chunk.Offset {
+					world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
+				}
+				world.bytes = append(world.bytes, chunk.Bytes...)
+				world.lost = append(world.lost, make([]bool, len(chunk.Bytes))...)
+				came[chunk.Stream] = append(came[chunk.Stream], chunk.Bytes...)
+			},
+		}
 		streams := []messages.Stream{messages.StreamStdout, messages.StreamStderr}
 		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "é", "€", "😀", "\xe2", "\xe2\x82", "\x82", "\xf0\x9f", "\xff"}), 0, 8)
 		poll := func(t *rapid.T, more bool) {
 			r := &messages.Result{}
-			in(func(p *process) { p.output.take(r, more) })
+			f.take(r, more)
 			for total := world.at + len(r.Output) + int(r.Omitted); len(world.bytes) < total; {
 				world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
 			}
@@ -139,28 +115,26 @@ func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
 				}
 				pushed[stream] = append(pushed[stream], batch...)
 				numbered := rapid.Bool().Draw(t, "numbered")
-				in(func(p *process) {
-					output := ptyio.NewOutput(stream, batch, nil)
-					if numbered {
-						output.At = &ptyio.Position{Offset: p.output.log.Total()}
-						for _, s := range p.output.splitters {
-							output.At.Offset += int64(s.Pending())
-						}
+				output := ptyio.NewOutput(stream, batch, nil)
+				if numbered {
+					output.At = &ptyio.Position{Offset: f.log.Total()}
+					for _, s := range f.splitters {
+						output.At.Offset += int64(s.Pending())
 					}
-					p.received(output)
-				})
+				}
+				f.receive(output)
 			},
 			"gap": func(t *rapid.T) {
 				n := rapid.Int64Range(1, 5).Draw(t, "n")
-				in(func(p *process) { p.skip(ptyio.Position{Offset: p.output.log.Total() + 3 + n}) })
+				f.skip(ptyio.Position{Offset: f.log.Total() + 3 + n})
 			},
 			"late": func(t *rapid.T) {
 				stream := rapid.SampledFrom(streams).Draw(t, "stream")
-				in(func(p *process) { p.flush(stream) })
+				f.flush(stream)
 			},
 			"poll": func(t *rapid.T) { poll(t, true) },
 		})
-		in(func(p *process) { p.flushAll() })
+		f.flushAll()
 		poll(t, false)
 		if world.at != len(world.bytes) {
 			t.Fatalf("%d of %d bytes are accounted for", world.at, len(world.bytes))

@@ -22,7 +22,7 @@ func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 // enter makes the plan in a goroutine: a long script takes a while, and looking at the machine, or asking a host's own spawner, may
 // block.
 func (s *planning) enter(p *process) {
-	if !p.settings.looks(&p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
+	if !looks(p.settings, &p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
 		p.ctx.Go(p.plan())
 		return
 	}
@@ -50,13 +50,13 @@ func (p *process) look(work func(context.Context) any) {
 // plan is the work that makes the plan outside of the actor, which it must not touch.
 func (p *process) plan() func(context.Context) any {
 	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner
-	looks := settings.looks(&order)
+	looks := looks(settings, &order)
 	return func(ctx context.Context) any {
 		var machine ptyio.Resolver
 		if looks {
 			machine = spawner.Resolver()
 		}
-		d := settings.decide(ctx, &order, machine, plan)
+		d := decide(ctx, settings, &order, machine, plan)
 		d.checkSandbox(spawner)
 		return planned{d}
 	}

@@ -15,6 +15,7 @@ type process struct {
 	ctx        *system.Context
 	id         messages.ProcessID
 	supervisor *system.PID
+	runtime    *system.PID
 	order      order
 	settings   *settings
 	began      time.Time
@@ -23,7 +24,7 @@ type process struct {
 	decision *decision // the decision about the command; nil before the plan is made
 	attempt  *attempt  // the current one; nil before the first
 	past     messages.TreeReport
-	output   output
+	output   feed
 	calls    []*call // that wait, in the order in which they came
 	paused   int     // PauseYields not yet resumed
 	input    input
@@ -116,7 +117,8 @@ func (p *process) handle(message any) {
 	case resume:
 		p.release()
 	case flushHeld:
-		p.flush(m.stream)
+		p.output.flush(m.stream)
+		p.serveReaders()
 	case wrote:
 		p.wrote(m)
 	case runTimeout:
@@ -152,7 +154,7 @@ func (p *process) begin(from caller) {
 		c.kind, c.clock.endless = runCall, true
 		p.run = newRun(p.order.run)
 		p.armRun()
-		p.output.sinks = append(p.output.sinks, p.run.keep)
+		p.output.add(p.run.keep)
 	case p.order.start:
 		c.kind, c.clock.endless = startCall, true
 	default:
@@ -182,7 +184,7 @@ func (p *process) leaveWords(at any) {
 		}
 	}
 	if _, closed := p.state.(*closed); !closed && p.state != nil {
-		p.ctx.Send(p.supervisor, lastWords{p.id, p.output, p.will(), child})
+		p.ctx.Send(p.supervisor, lastWords{p.id, p.output.output, p.will(), child})
 	}
 }
 
@@ -195,7 +197,7 @@ func (p *process) leave() {
 	if p.attempt != nil && p.attempt.hands != nil {
 		abandon(p.attempt.hands.child)
 	}
-	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output)
+	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.output)
 }
 
 // status is how the leader exited; it is none while that is unknown, or will stay unknown.

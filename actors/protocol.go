@@ -3,7 +3,6 @@ package actors
 import (
 	"time"
 
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -19,8 +18,11 @@ type callID uint64
 // caller is where the answer of a call goes.
 type caller struct {
 	call  callID
-	asker *system.PID // nil: no caller waits for it
+	asker recipient // nil: no caller waits for it
 }
+
+// recipient waits for an answer.
+type recipient interface{ answer(reply any) }
 
 // From a supervisor to a process.
 type (
@@ -115,40 +117,6 @@ type (
 	}
 )
 
-// From a process to itself, by timers and work.
-type (
-	deadline    struct{ call callID }
-	planned     struct{ *decision }
-	spawnFailed struct {
-		attempt int
-		err     error
-	}
-	spawnOverdue struct{ attempt int }
-	flushHeld    struct{ stream messages.Stream }
-	dropOutput   struct{ attempt int }
-	judgeNow     struct{ attempt int }
-	runTimeout   struct{}
-	runDrained   struct{}
-	inputOverdue struct{ attempt int }
-	// endOverdue says that a child which was asked to end, or was abandoned after that, has not ended in time.
-	endOverdue struct {
-		attempt   int
-		abandoned bool
-	}
-	// wrote says how much of a write a child took.
-	wrote struct {
-		write uint64
-		taken int
-		err   error
-	}
-	// jobDone is the result of a call to a host's own child, and jobOverdue says that the call takes too long.
-	jobDone struct {
-		attempt, job int
-		err          error
-	}
-	jobOverdue struct{ attempt, job int }
-)
-
 // Between a supervisor and its approval actor.
 type (
 	// verdict answers a consult. A withdrawn one is answered, too, so that the asker knows that no other message follows.
@@ -161,19 +129,9 @@ type (
 	}
 )
 
-// From an approval actor to itself, by timers and work.
-type (
-	questionDue struct{ question messages.QuestionID }
-	listening   struct{}
-	grantDue    struct{ grant messages.GrantID }
-	// approverSaid is the result of an approver's call; failed says why it has no answer.
-	approverSaid struct {
-		question messages.QuestionID
-		decision messages.Decision
-		failed   string
-	}
-	approverOverdue struct{ question messages.QuestionID }
-)
+// turnAborted comes from the approval actor: a person has stopped an owner's turn. The verdicts about its questions come
+// before it.
+type turnAborted struct{ owner string }
 
 // Between a supervisor and the runtime's actor.
 type (
@@ -203,25 +161,6 @@ type (
 	spawnerHangs struct{ change int }
 )
 
-// From a supervisor to itself.
-type (
-	expireRecords struct{}
-	// lineWaited says that a question has waited long enough for the plan of an earlier command.
-	lineWaited struct{}
-	// aftermathOver says that a tree which is being ended has held a start back for long enough.
-	aftermathOver struct{ id messages.ProcessID }
-	// slotOverdue says that a start has waited long enough for a slot that was about to be free.
-	slotOverdue struct{ id messages.ProcessID }
-	// takeoverOverdue says that the rest of a crashed process has not ended in time.
-	takeoverOverdue struct{ id messages.ProcessID }
-)
-
-// From the runtime's actor to itself.
-type (
-	// refuseSlots refuses the processes that have waited too long.
-	refuseSlots struct{}
-)
-
 // Between the actors that handle rules.
 type (
 	// amend asks for a rule that allows commands which begin with a prefix. It is answered with amended when every session
@@ -234,12 +173,6 @@ type (
 		amend
 		newRules
 		err error // why there is no such rule
-	}
-	// appended is the result of appending to the file.
-	appended struct {
-		amend
-		asker *system.PID
-		err   error
 	}
 	// newRules are the rules that hold from now on. Versions only grow, because snapshots may arrive by more than one
 	// path.
@@ -262,7 +195,7 @@ type will struct {
 func (w will) execute(record *messages.EndRecord, out output) {
 	w.silence.then(func() {
 		w.origin.At = time.Now()
-		w.bus.Publish(execEnded(w.origin, record, out))
+		w.bus.Publish(out.ended(w.origin, record))
 	})
 }
 

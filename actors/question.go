@@ -120,13 +120,6 @@ func (a *approval) closedError(id messages.QuestionID) error {
 		Detail: "there is no such question in this session; list the questions", Hint: "call Session.Questions"}
 }
 
-// maxRejection bounds, in tokens, a person's text for the model.
-const maxRejection = 900
-
-func rejected(reason string) *messages.Error {
-	return &messages.Error{Code: messages.ErrRejected, Op: "exec", Detail: messages.Truncate(reason, maxRejection)}
-}
-
 // refusalOf is the error for an answer that does not approve.
 func refusalOf(d messages.Decision) *messages.Error {
 	switch d.Kind {

@@ -5,41 +5,6 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// readOutput answers a ReadOutput at once, or when there is output after the position where it begins.
-func (p *process) readOutput(from caller, m messages.ReadOutput) {
-	if m.Wait <= 0 || !p.output.waitsFor(m) || p.outputOver() {
-		p.reply(from, p.page(m))
-		return
-	}
-	c := &call{caller: from, kind: readCall, read: m}
-	c.clock.left = min(m.Wait, messages.MaxReadWait)
-	p.await(c)
-	c.clock.run(p.ctx, c.call)
-}
-
-// serveReaders answers the calls that wait for output.
-func (p *process) serveReaders() {
-	for i := 0; i < len(p.calls); {
-		c := p.calls[i]
-		if c.kind == readCall && (!p.output.waitsFor(c.read) || p.outputOver()) {
-			p.finish(c) // and it is gone from the list
-		} else {
-			i++
-		}
-	}
-}
-
-// outputOver reports whether no more output can come.
-func (p *process) outputOver() bool {
-	_, closed := p.state.(*closed)
-	return closed || p.outputTold
-}
-
-// page is the output that can be read now.
-func (p *process) page(m messages.ReadOutput) any {
-	return p.output.read(m, p.outputOver())
-}
-
 // waitsFor reports whether there is no output yet after the position where a read begins.
 func (o *output) waitsFor(m messages.ReadOutput) bool {
 	switch {

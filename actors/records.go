@@ -106,7 +106,7 @@ func (v *supervisor) answerRecord(q request) {
 	if q.call != 0 {
 		v.reply(q.call, answer)
 	} else if q.asker != nil {
-		v.ctx.Send(q.asker, answer)
+		q.asker.answer(answer)
 	}
 }
 

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -146,23 +145,4 @@ func (p *process) leaderExited() bool {
 	s, live := p.state.(*running)
 	_, dead := p.state.(*exited)
 	return dead || live && (s.stage == judging || s.stage == asking || s.stage == clearing)
-}
-
-// outcome turns an error of an operation without a result into its reply.
-func outcome(op string, err error) any {
-	if err == nil {
-		return Done{}
-	}
-	return asError(op, err)
-}
-
-// asError turns any error into a messages.Error; nil stays nil.
-func asError(op string, err error) *messages.Error {
-	if err == nil {
-		return nil
-	}
-	if typed, ok := errors.AsType[*messages.Error](err); ok {
-		return typed
-	}
-	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: op, Detail: err.Error()}
 }

@@ -5,9 +5,15 @@ import (
 	"fmt"
 
 	"github.com/execbus/execbus/actors/internal/system"
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
+
+// appended is the result of appending to the file.
+type appended struct {
+	amend
+	asker *system.PID
+	err   error
+}
 
 // rulesKeeper is the actor that owns the rules of a runtime. Sessions have snapshots, which the runtime's actor hands out.
 type rulesKeeper struct {
@@ -16,8 +22,6 @@ type rulesKeeper struct {
 	newest  newRules
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
-
-var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
 
 func (k *rulesKeeper) receive(ctx *system.Context) {
 	k.ctx = ctx

@@ -112,7 +112,7 @@ func (r *runtime) open(m OpenSession) {
 		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	v := newSupervisor(m.Config, r.around.of(m.Config.Session, r.ctx.Self()), r.keeper, r.rules)
+	v := newSupervisor(m.Config, r.around.of(m.Config.Session), r.ctx.Self(), r.keeper, r.rules)
 	pid := r.ctx.Spawn("session", v.receive)
 	r.sessions[pid.Id] = pid
 	r.ctx.Respond(pid)

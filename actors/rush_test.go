@@ -76,7 +76,7 @@ func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
 	r.spawn("others", r.others.receive)
 	config := SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
 	around := Surroundings{Bus: b.bus, Logger: discarding, Aftermath: 100 * time.Millisecond}
-	r.session = newSupervisor(config, around.of("rush", r.line.pid), nil, newRules{})
+	r.session = newSupervisor(config, around.of("rush"), r.line.pid, nil, newRules{})
 	r.pid = r.spawn("session", func(ctx *system.Context) {
 		r.session.ctx = ctx
 		switch m := ctx.Message().(type) {

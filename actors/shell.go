@@ -85,13 +85,3 @@ func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked 
 	return "", &messages.Error{Code: messages.ErrNoSuchProgram, Op: "exec", Subject: "shell",
 		Detail: fmt.Sprintf("there is no shell %q; install it, or name another", asked)}
 }
-
-// variable is the value of an environment variable.
-func variable(env []string, name string) string {
-	for _, entry := range slices.Backward(env) {
-		if value, found := strings.CutPrefix(entry, name+"="); found {
-			return value
-		}
-	}
-	return ""
-}

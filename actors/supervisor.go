@@ -7,15 +7,13 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// CloseSession asks a supervisor to end every process and then itself. It is answered with Done.
-type CloseSession struct{ By messages.TerminatedBy }
-
 // supervisor is the actor that owns the processes of one session. It routes requests, knows every open call, keeps the
 // limits, and remembers the processes that have ended.
 type supervisor struct {
 	*surroundings
 	ctx      *system.Context
 	config   SessionConfig
+	runtime  *system.PID
 	settings *settings
 	paused   int // PauseYields not yet resumed
 
@@ -30,10 +28,10 @@ type supervisor struct {
 	closing bool // nothing new is started, and the session ends with its last process
 }
 
-func newSupervisor(config SessionConfig, around *surroundings, keeper *system.PID, rules newRules) *supervisor {
+func newSupervisor(config SessionConfig, around *surroundings, runtime, keeper *system.PID, rules newRules) *supervisor {
 	settings := config.settings()
 	settings.rules = rules.rules
-	return &supervisor{surroundings: around, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
+	return &supervisor{surroundings: around, runtime: runtime, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
 		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 
@@ -52,7 +50,7 @@ func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
 	case system.Started:
 		v.startApproval()
-		v.enclose(v.settings)
+		v.settings.enclose(v.ctx.Detach, v.spawner, v.protected)
 	case system.Stopping:
 		v.leave(nil)
 	case system.Crashing:
@@ -191,7 +189,7 @@ func (v *supervisor) exec(o order) {
 		return
 	}
 	id := v.reserve()
-	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), id: id, order: o, settings: v.settings, paused: v.paused}
+	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), runtime: v.runtime, id: id, order: o, settings: v.settings, paused: v.paused}
 	e := newEntry(id, &o, v.ctx.Spawn("process", p.receive))
 	e.span = v.telemetry.began()
 	v.entries[id] = e

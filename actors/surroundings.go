@@ -2,10 +2,10 @@ package actors
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -77,7 +77,6 @@ func (s Surroundings) withDefaults() Surroundings {
 // surroundings are the same for the processes of one session.
 type surroundings struct {
 	session   messages.SessionID
-	runtime   *system.PID
 	bus       *bus.Bus
 	spawner   ptyio.Spawner
 	logger    *slog.Logger
@@ -90,10 +89,13 @@ type surroundings struct {
 	asked     chan struct{}
 }
 
-func (s Surroundings) of(session messages.SessionID, runtime *system.PID) *surroundings {
-	return &surroundings{session: session, runtime: runtime, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
+func (s Surroundings) of(session messages.SessionID) *surroundings {
+	return &surroundings{session: session, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
 		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, protected: s.Protected, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
 }
+
+// Approver answers questions on a person's behalf. Its context ends when the answer is not wanted any more.
+type Approver func(context.Context, messages.Question) (messages.Decision, error)
 
 // SessionConfig configures a supervisor. All its defaults are filled in, and it does not change.
 type SessionConfig struct {

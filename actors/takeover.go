@@ -22,7 +22,7 @@ type takeover struct {
 func (v *supervisor) lastWords(m lastWords) {
 	if e := v.entries[m.id]; e != nil {
 		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
-			output: m.output.finished(), will: m.will}
+			output: m.output, will: m.will}
 	}
 }
 

@@ -1,34 +1,11 @@
 package actors
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
-
-// awaitExit waits for exits. The actor of a process serves a wait for one; a wait for several has an actor of its own.
-func (v *supervisor) awaitExit(m messages.AwaitExit) {
-	switch len(m.Processes) {
-	case 0:
-		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
-	case 1:
-		v.route(m.Processes[0], m)
-	default:
-		if len(m.Processes) > maxWaited {
-			v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
-			return
-		}
-		c := &openCall{asker: v.ctx.Sender()}
-		w := &wait{supervisor: v.ctx.Self(), AwaitExit: m}
-		w.caller = v.note(c)
-		c.home = v.ctx.Spawn("wait", w.receive)
-	}
-}
-
-// maxWaited bounds the processes that one call waits for.
-const maxWaited = 4096
 
 // wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does,
 // collects the answers, answers once, and ends.
@@ -79,7 +56,7 @@ func (w *wait) answer(ctx *system.Context, reply any) {
 	ctx.Send(w.supervisor, CancelWait{Waiter: ctx.Self().Id})
 	ctx.Send(w.supervisor, answered{w.call}) // before the answer, as a process does
 	if w.asker != nil {
-		ctx.Send(w.asker, reply)
+		w.asker.answer(reply)
 	}
 	ctx.Stop(ctx.Self())
 }

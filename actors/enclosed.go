@@ -1,0 +1,32 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// enclose waits for the session's enclosure, and widens it where the command asks for more. The decision then owns the
+// widened one.
+func (d *decision) enclose(ctx context.Context, s *settings) {
+	e := s.enclosing
+	if e == nil || d.err != nil {
+		return
+	}
+	d.enclosure, d.refused = e.wait(ctx)
+	if more := d.request.AdditionalPermissions; d.refused == nil && d.request.SandboxPermissions == messages.PermissionsWithAdditional && more != nil {
+		d.enclosure, d.refused = enclosed(d.enclosure.Widen(ctx, located(*more, d.request.Located), d.launch.Dir))
+		d.widened = d.refused == nil
+	}
+}
+
+// discard releases the resources of a decision.
+func (d *decision) discard() {
+	if d != nil && d.widened {
+		d.widened = false
+		go releaseEnclosure(d.enclosure)
+	}
+}
+
+// Discard releases the resources of a plan that no actor takes.
+func (m planned) Discard() { m.discard() }

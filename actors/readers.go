@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+)
+
+// newOutput is an output with the sinks of every process: answers, the bus, and the count.
+func (p *process) newOutput() feed {
+	out := newFeed(func(first, end int64) {
+		p.bus.Publish(messages.Gap{Origin: p.origin(), First: first, End: end, Deltas: 1})
+	}, func(stream messages.Stream) func() { return p.ctx.After(ptyio.MaxHold, flushHeld{stream}).Cancel })
+	out.add(func(chunk ptyio.Chunk, credits []*bus.Credit) {
+		p.bus.PublishOutput(messages.OutputDelta{Origin: p.origin(), Stream: chunk.Stream, Seq: chunk.Seq, Offset: chunk.Offset,
+			Bytes: chunk.Bytes}, credits...)
+	})
+	out.add(func(chunk ptyio.Chunk, _ []*bus.Credit) { p.telemetry.output(len(chunk.Bytes)) })
+	return out
+}
+
+// received takes a batch of output.
+func (p *process) received(batch ptyio.Output) {
+	p.output.receive(batch)
+	p.serveReaders()
+}
+
+// flushAll hands on the bytes that are held back.
+func (p *process) flushAll() {
+	p.output.flushAll()
+	p.serveReaders()
+}
+
+// readOutput answers a ReadOutput at once, or when there is output after the position where it begins.
+func (p *process) readOutput(from caller, m messages.ReadOutput) {
+	if m.Wait <= 0 || !p.output.waitsFor(m) || p.outputOver() {
+		p.reply(from, p.page(m))
+		return
+	}
+	c := &call{caller: from, kind: readCall, read: m}
+	c.clock.left = min(m.Wait, messages.MaxReadWait)
+	p.await(c)
+	c.clock.run(p.ctx, c.call)
+}
+
+// serveReaders answers the calls that wait for output.
+func (p *process) serveReaders() {
+	for i := 0; i < len(p.calls); {
+		c := p.calls[i]
+		if c.kind == readCall && (!p.output.waitsFor(c.read) || p.outputOver()) {
+			p.finish(c) // and it is gone from the list
+		} else {
+			i++
+		}
+	}
+}
+
+// outputOver reports whether no more output can come.
+func (p *process) outputOver() bool {
+	_, closed := p.state.(*closed)
+	return closed || p.outputTold
+}
+
+// page is the output that can be read now.
+func (p *process) page(m messages.ReadOutput) any {
+	return p.output.read(m, p.outputOver())
+}

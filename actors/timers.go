@@ -1,0 +1,37 @@
+package actors
+
+import "github.com/execbus/execbus/messages"
+
+// From a process to itself, by timers and work.
+type (
+	deadline    struct{ call callID }
+	planned     struct{ *decision }
+	spawnFailed struct {
+		attempt int
+		err     error
+	}
+	spawnOverdue struct{ attempt int }
+	flushHeld    struct{ stream messages.Stream }
+	dropOutput   struct{ attempt int }
+	judgeNow     struct{ attempt int }
+	runTimeout   struct{}
+	runDrained   struct{}
+	inputOverdue struct{ attempt int }
+	// endOverdue says that a child which was asked to end, or was abandoned after that, has not ended in time.
+	endOverdue struct {
+		attempt   int
+		abandoned bool
+	}
+	// wrote says how much of a write a child took.
+	wrote struct {
+		write uint64
+		taken int
+		err   error
+	}
+	// jobDone is the result of a call to a host's own child, and jobOverdue says that the call takes too long.
+	jobDone struct {
+		attempt, job int
+		err          error
+	}
+	jobOverdue struct{ attempt, job int }
+)
